@@ -1,0 +1,1 @@
+"""A streaming gateway as a raw ASGI application."""

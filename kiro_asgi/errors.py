@@ -1,0 +1,192 @@
+"""The whole error tree: whose fault it is, and the facts a caller acts on.
+
+The class says whose fault an error is; attributes carry the facts.  Nothing else in the package is raised on purpose, so
+``except KiroAsgiError`` is complete: whatever escapes it is a bug.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "BodyTimeout",
+    "BodyTooLarge",
+    "ConfigError",
+    "ContextTooLong",
+    "KiroAsgiError",
+    "MethodNotAllowed",
+    "RequestError",
+    "RouteNotFound",
+    "Unauthorized",
+    "UnknownModel",
+    "UnsupportedEncoding",
+    "UpstreamDenied",
+    "UpstreamError",
+    "UpstreamFault",
+    "UpstreamOverloaded",
+    "UpstreamProtocolError",
+    "UpstreamQuotaSpent",
+    "UpstreamRejected",
+    "UpstreamThrottled",
+    "UpstreamTimeout",
+    "UpstreamUnreachable",
+]
+
+
+class KiroAsgiError(Exception):
+    """Base of every deliberate error.
+
+    Args:
+        message: One sentence for a human.  Never holds a secret or prompt text.
+        code: Stable word for a machine, e.g. ``frame.truncated`` or an upstream's own reason.
+        retry_after: Seconds to wait before trying again, where somebody said so.
+        param: Place in the client's request, e.g. ``messages[0].content[1].text``.
+    """
+
+    status: ClassVar[int] = 500
+    """HTTP status when nothing has been sent to the client yet."""
+
+    retry_safe: ClassVar[bool] = False
+    """Whether the same request may be sent again: the failure proves that nothing was answered."""
+
+    def __init__(self, message: str, *, code: str = "", retry_after: float | None = None, param: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.retry_after = retry_after
+        self.param = param
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.message!r}, code={self.code!r})"
+
+
+class ConfigError(KiroAsgiError):
+    """The settings cannot work; the message lists every bad path.  Raised at start-up only."""
+
+
+# The client's fault.
+
+
+class RequestError(KiroAsgiError):
+    """The client sent something that cannot be answered as it stands."""
+
+    status = 400
+
+
+class Unauthorized(RequestError):
+    """No key, or a key that is not ours."""
+
+    status = 401
+
+
+class RouteNotFound(RequestError):
+    """No such path."""
+
+    status = 404
+
+
+class UnknownModel(RequestError):
+    """No upstream knows the model name."""
+
+    status = 404
+
+
+class MethodNotAllowed(RequestError):
+    """The path exists, the method does not.
+
+    Attributes:
+        allow: The methods that do, for the ``Allow`` header.
+    """
+
+    status = 405
+
+    def __init__(self, message: str, *, allow: tuple[str, ...] = (), code: str = "") -> None:
+        super().__init__(message, code=code)
+        self.allow = allow
+
+
+class BodyTimeout(RequestError):
+    """The request body did not arrive in time."""
+
+    status = 408
+
+
+class BodyTooLarge(RequestError):
+    """The request body is larger than the configured cap."""
+
+    status = 413
+
+
+class UnsupportedEncoding(RequestError):
+    """The request body has a content encoding that we do not undo."""
+
+    status = 415
+
+
+class ContextTooLong(RequestError):
+    """The conversation does not fit the model's context window."""
+
+
+# The upstream's fault.
+
+
+class UpstreamError(KiroAsgiError):
+    """The service behind us failed or refused."""
+
+    status = 502
+
+
+class UpstreamFault(UpstreamError):
+    """The upstream reports an internal failure (5xx, or an exception frame of that kind)."""
+
+    retry_safe = True
+
+
+class UpstreamProtocolError(UpstreamError):
+    """What the upstream sent is not what its protocol says: torn frame, bad checksum, foreign content type."""
+
+    retry_safe = True
+
+
+class UpstreamUnreachable(UpstreamError):
+    """No connection, or the connection broke."""
+
+    retry_safe = True
+
+
+class UpstreamTimeout(UpstreamUnreachable):
+    """The upstream was silent for longer than a timeout allows."""
+
+    status = 504
+
+
+class UpstreamThrottled(UpstreamError):
+    """The upstream asked us to slow down."""
+
+    status = 429
+    retry_safe = True
+
+
+class UpstreamOverloaded(UpstreamError):
+    """The upstream has no capacity for this model right now."""
+
+    status = 529
+    retry_safe = True
+
+
+class UpstreamQuotaSpent(UpstreamError):
+    """The account's quota is used up; waiting a little does not help."""
+
+    status = 429
+
+
+class UpstreamDenied(UpstreamError):
+    """The upstream refuses our credential, or what it asks for."""
+
+    status = 403
+
+
+class UpstreamRejected(UpstreamError):
+    """The upstream calls the request we built invalid."""
+
+    status = 400

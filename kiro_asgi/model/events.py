@@ -1,0 +1,360 @@
+"""What happens in an answer, before and after it has been cut into blocks.
+
+An upstream's decoder yields **deltas**: increments in the order the service sent them, without any structure.  The last
+vendor-neutral stage, `kiro_asgi.stages.blocks.BlockFramer`, turns them into **events** that obey a grammar::
+
+    stream = MessageStart block* MessageEnd
+    block  = BlockStart (TextDelta | ThinkingDelta | SignatureDelta | ToolInputDelta)* BlockEnd
+
+    a TEXT block holds TextDelta only, a THINKING block ThinkingDelta* SignatureDelta?, a REDACTED_THINKING block
+    nothing (its data is in BlockStart), a TOOL_CALL block ToolInputDelta* whose texts join to one JSON object
+
+Blocks never overlap and are numbered 0, 1, 2 … without gaps.  Every dialect's encoder is a table over this grammar, and
+`kiro_asgi.model.message.fold` turns the same events into a whole message.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from attrs import field, frozen
+
+__all__ = [
+    "BlockEnd",
+    "BlockKind",
+    "BlockStart",
+    "CodeReferences",
+    "ContextUsage",
+    "ConversationId",
+    "Delta",
+    "Event",
+    "FollowupPrompt",
+    "MessageEnd",
+    "MessageStart",
+    "Metering",
+    "ModelName",
+    "Notice",
+    "RedactedThinking",
+    "SignatureDelta",
+    "Stop",
+    "StopReason",
+    "TextDelta",
+    "ThinkingDelta",
+    "TokenUsage",
+    "ToolCallCut",
+    "ToolCallEnd",
+    "ToolCallFragment",
+    "ToolCallStart",
+    "ToolInputDelta",
+    "TruncationInfo",
+    "Usage",
+    "UsageSource",
+]
+
+
+class BlockKind(Enum):
+    """What a block is made of."""
+
+    TEXT = "text"
+    THINKING = "thinking"
+    REDACTED_THINKING = "redacted_thinking"
+    TOOL_CALL = "tool_call"
+
+
+class StopReason(Enum):
+    """Why the model stopped, whatever the upstream or the dialect calls it."""
+
+    END = "end"
+    TOOL_CALL = "tool_call"
+    LENGTH = "length"
+    CONTEXT_FULL = "context_full"
+    STOP_SEQUENCE = "stop_sequence"
+    CONTENT_FILTER = "content_filter"
+
+
+class UsageSource(Enum):
+    """Where a token count comes from, best first."""
+
+    UPSTREAM = "upstream"
+    CONTEXT = "context"
+    ESTIMATE = "estimate"
+    METERING = "metering"
+
+
+# Increments that survive framing.
+
+
+@frozen
+class TextDelta:
+    """Some answer text."""
+
+    text: str
+
+
+@frozen
+class ThinkingDelta:
+    """Some thinking text."""
+
+    text: str
+
+
+@frozen
+class SignatureDelta:
+    """The seal over the thinking before it; whole, never a fragment."""
+
+    signature: str
+
+
+@frozen
+class ToolInputDelta:
+    """A piece of the open tool call's arguments."""
+
+    json: str
+    """JSON text; the pieces of one call join to one JSON object."""
+
+
+# Increments that framing consumes.
+
+
+@frozen
+class RedactedThinking:
+    """Thinking that the upstream only hands out sealed."""
+
+    data: str
+    """Base64, opaque."""
+
+
+@frozen
+class ToolCallFragment:
+    """One upstream frame of a tool call, exactly as it came."""
+
+    call_id: str
+    name: str = ""
+    """Empty where the upstream does not repeat it."""
+
+    input: str = ""
+    """A fragment of JSON text, to be joined in order."""
+
+    stop: bool = False
+    """Whether the arguments are complete with this fragment."""
+
+
+@frozen
+class ToolCallStart:
+    """A tool call that will be delivered begins."""
+
+    call_id: str
+    name: str
+
+
+@frozen
+class ToolCallEnd:
+    """The tool call's arguments are complete and valid."""
+
+    call_id: str
+
+
+@frozen
+class TruncationInfo:
+    """What is known about a tool call that was cut short."""
+
+    call_id: str
+    name: str
+    reason: str
+    """Why it counts as cut, e.g. ``unbalanced delimiters``."""
+
+    size_bytes: int
+    """Length of what did arrive, in UTF-8 bytes."""
+
+    digest: str = ""
+    """SHA-256 of what did arrive, hexadecimal; the key under which the next request finds it."""
+
+
+@frozen
+class ToolCallCut:
+    """A tool call ended before its arguments did; it is reported, never delivered."""
+
+    info: TruncationInfo
+
+
+@frozen
+class Stop:
+    """Why the model stopped; the last one wins."""
+
+    reason: StopReason
+    sequence: str | None = None
+    """The stop sequence that was met, for ``STOP_SEQUENCE``."""
+
+
+@frozen
+class TokenUsage:
+    """Token counts as the upstream reports them; ``None`` is "not said", which is not 0."""
+
+    input_tokens: int | None = None
+    """Uncached prompt tokens."""
+
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    thinking_tokens: int | None = None
+
+
+@frozen
+class ContextUsage:
+    """How full the context window is, prompt and answer together."""
+
+    percentage: float
+    """0 to 100."""
+
+
+@frozen
+class Metering:
+    """What the answer cost, in the upstream's own unit; not tokens."""
+
+    amount: float
+    unit: str = ""
+
+
+@frozen
+class FollowupPrompt:
+    """A question the service proposes to ask next; never shown as answer text."""
+
+    value: Any
+
+
+@frozen
+class CodeReferences:
+    """Licensed sources that the answer resembles."""
+
+    references: tuple[dict[str, Any], ...]
+
+
+@frozen
+class ConversationId:
+    """The service's id for this conversation."""
+
+    value: str
+
+
+@frozen
+class ModelName:
+    """The model that really answers, where the service chooses one."""
+
+    value: str
+
+
+@frozen
+class Notice:
+    """Something in the upstream's answer was passed over; worth a line in the log, never a failure."""
+
+    code: str
+    """Stable word, e.g. ``event.undecodable``."""
+
+    detail: str = ""
+
+
+@frozen
+class Usage:
+    """Final token counts of a message."""
+
+    input_tokens: int = 0
+    """Prompt tokens without those read from or written to a cache."""
+
+    output_tokens: int = 0
+    """Answer tokens, thinking included."""
+
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    thinking_tokens: int = 0
+    """The part of *output_tokens* that is thinking."""
+
+    input_source: UsageSource = UsageSource.ESTIMATE
+    output_source: UsageSource = UsageSource.ESTIMATE
+    metering: Metering | None = None
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Everything the model read, cached or not."""
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+
+Delta = (
+    TextDelta
+    | ThinkingDelta
+    | SignatureDelta
+    | RedactedThinking
+    | ToolCallFragment
+    | ToolCallStart
+    | ToolInputDelta
+    | ToolCallEnd
+    | ToolCallCut
+    | Stop
+    | TokenUsage
+    | ContextUsage
+    | Metering
+    | FollowupPrompt
+    | CodeReferences
+    | ConversationId
+    | ModelName
+    | Notice
+    | Usage
+)
+"""What flows between an upstream's decoder and the framer."""
+
+
+# Structure that framing adds.
+
+
+@frozen
+class MessageStart:
+    """An answer begins."""
+
+    usage: Usage = field(factory=Usage)
+    """What is known before the answer: the prompt's size, estimated."""
+
+
+@frozen
+class BlockStart:
+    """A content block opens."""
+
+    index: int
+    """Position in the message, from 0, without gaps."""
+
+    kind: BlockKind
+    call_id: str = ""
+    """Tool-call id; empty unless *kind* is ``TOOL_CALL``."""
+
+    name: str = ""
+    """Tool name; empty unless *kind* is ``TOOL_CALL``."""
+
+    data: str = ""
+    """Sealed thinking; empty unless *kind* is ``REDACTED_THINKING``."""
+
+
+@frozen
+class BlockEnd:
+    """The open block closes."""
+
+    index: int
+
+
+@frozen
+class MessageEnd:
+    """The answer is complete, or as complete as it will get."""
+
+    stop_reason: StopReason
+    stop_sequence: str | None = None
+    usage: Usage = field(factory=Usage)
+    truncations: tuple[TruncationInfo, ...] = ()
+    """Tool calls that were cut short and therefore left out."""
+
+    references: tuple[dict[str, Any], ...] = ()
+    """Licensed sources, see `CodeReferences`."""
+
+    notices: tuple[Notice, ...] = ()
+    """What was passed over on the way."""
+
+
+Event = MessageStart | BlockStart | TextDelta | ThinkingDelta | SignatureDelta | ToolInputDelta | BlockEnd | MessageEnd
+"""What flows between the framer and an encoder or `fold`."""

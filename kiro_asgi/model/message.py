@@ -1,0 +1,158 @@
+"""A whole answer, and how it is folded from events.
+
+`fold` is the other end of the pipeline: a streamed answer ends in an encoder, a collected one here, and both read the same
+events, so the two modes cannot drift.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from attrs import field, frozen
+
+from kiro_asgi.model.events import (
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Event,
+    MessageEnd,
+    MessageStart,
+    SignatureDelta,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    ToolInputDelta,
+    TruncationInfo,
+    Usage,
+)
+
+__all__ = ["Block", "Message", "RedactedThinkingBlock", "TextBlock", "ThinkingBlock", "ToolCallBlock", "fold", "unfold"]
+
+
+@frozen
+class TextBlock:
+    """Answer text."""
+
+    text: str
+
+
+@frozen
+class ThinkingBlock:
+    """Thinking, with its seal where the upstream gave one."""
+
+    text: str
+    signature: str = ""
+
+
+@frozen
+class RedactedThinkingBlock:
+    """Thinking that only the upstream can read."""
+
+    data: str
+
+
+@frozen
+class ToolCallBlock:
+    """A complete tool call."""
+
+    call_id: str
+    name: str
+    input: str
+    """The arguments: JSON text of one object."""
+
+
+Block = TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolCallBlock
+
+
+@frozen
+class Message:
+    """One whole answer."""
+
+    blocks: tuple[Block, ...] = ()
+    stop_reason: StopReason = StopReason.END
+    stop_sequence: str | None = None
+    usage: Usage = field(factory=Usage)
+    truncations: tuple[TruncationInfo, ...] = ()
+    references: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The answer text of all text blocks, joined."""
+        return "".join(block.text for block in self.blocks if isinstance(block, TextBlock))
+
+
+def _close(start: BlockStart, pieces: list[str], signature: str) -> Block:
+    content = "".join(pieces)
+    match start.kind:
+        case BlockKind.TEXT:
+            return TextBlock(content)
+        case BlockKind.THINKING:
+            return ThinkingBlock(content, signature)
+        case BlockKind.REDACTED_THINKING:
+            return RedactedThinkingBlock(start.data)
+        case BlockKind.TOOL_CALL:
+            return ToolCallBlock(start.call_id, start.name, content or "{}")
+
+
+def fold(events: Iterable[Event]) -> Message:
+    """Collect a stream of events into one message.
+
+    Args:
+        events: A whole stream, from `MessageStart` to `MessageEnd`.
+
+    Raises:
+        AssertionError: The events do not obey the grammar, which is a bug of the stage that made them.
+    """
+    blocks: list[Block] = []
+    start: BlockStart | None = None
+    pieces: list[str] = []
+    signature = ""
+    for event in events:
+        match event:
+            case TextDelta(text) | ThinkingDelta(text):
+                pieces.append(text)
+            case ToolInputDelta(json):
+                pieces.append(json)
+            case SignatureDelta(value):
+                signature = value
+            case BlockStart():
+                start, pieces, signature = event, [], ""
+            case BlockEnd():
+                assert start is not None, "a block ended that had not begun"
+                blocks.append(_close(start, pieces, signature))
+                start = None
+            case MessageStart():
+                pass
+            case MessageEnd():
+                return Message(
+                    tuple(blocks),
+                    event.stop_reason,
+                    event.stop_sequence,
+                    event.usage,
+                    event.truncations,
+                    event.references,
+                )
+    raise AssertionError("the events end without a MessageEnd")
+
+
+def _open(index: int, block: Block) -> Iterable[Event]:
+    match block:
+        case TextBlock(text):
+            return BlockStart(index, BlockKind.TEXT), TextDelta(text)
+        case ThinkingBlock(text, signature):
+            seal = (SignatureDelta(signature),) if signature else ()
+            return BlockStart(index, BlockKind.THINKING), ThinkingDelta(text), *seal
+        case RedactedThinkingBlock(data):
+            return (BlockStart(index, BlockKind.REDACTED_THINKING, data=data),)
+        case ToolCallBlock(call_id, name, json):
+            return BlockStart(index, BlockKind.TOOL_CALL, call_id, name), ToolInputDelta(json)
+
+
+def unfold(message: Message) -> Iterable[Event]:
+    """The shortest stream of events that folds to *message*: one delta a block."""
+    yield MessageStart(Usage(input_tokens=message.usage.input_tokens))
+    for index, block in enumerate(message.blocks):
+        yield from _open(index, block)
+        yield BlockEnd(index)
+    yield MessageEnd(message.stop_reason, message.stop_sequence, message.usage, message.truncations, message.references)

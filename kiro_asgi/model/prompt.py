@@ -1,0 +1,202 @@
+"""What a client asks, whichever API it used: the neutral middle between dialects and upstreams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from attrs import field, frozen
+
+__all__ = [
+    "Document",
+    "Image",
+    "Part",
+    "Prompt",
+    "Role",
+    "Sampling",
+    "Text",
+    "Thinking",
+    "ThinkingMode",
+    "ThinkingPart",
+    "Tool",
+    "ToolCallPart",
+    "ToolChoice",
+    "ToolChoiceMode",
+    "ToolResult",
+    "Turn",
+]
+
+
+class Role(Enum):
+    """Who speaks in a turn."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+@frozen
+class Text:
+    """Plain text."""
+
+    text: str
+
+
+@frozen
+class Image:
+    """An image, by value or by address; exactly one of *data* and *url* is set."""
+
+    media_type: str = ""
+    """E.g. ``image/png``; empty when only a *url* is known."""
+
+    data: str = ""
+    """Base64, standard alphabet."""
+
+    url: str = ""
+
+
+@frozen
+class Document:
+    """A document, by value or by address."""
+
+    media_type: str
+    """E.g. ``application/pdf`` or ``text/plain``."""
+
+    data: str = ""
+    """Base64; empty for plain text."""
+
+    text: str = ""
+    """The content of a plain-text document."""
+
+    url: str = ""
+    title: str = ""
+
+
+@frozen
+class ThinkingPart:
+    """Thinking of an earlier answer, as the client echoes it."""
+
+    text: str = ""
+    signature: str = ""
+    redacted: str = ""
+    """Sealed thinking; then *text* and *signature* are empty."""
+
+
+@frozen
+class ToolCallPart:
+    """A tool call of an earlier answer."""
+
+    call_id: str
+    name: str
+    input: Mapping[str, Any]
+
+
+@frozen
+class ToolResult:
+    """What a tool call gave."""
+
+    call_id: str
+    parts: tuple[Text | Image | Document, ...] = ()
+    is_error: bool = False
+
+
+Part = Text | Image | Document | ThinkingPart | ToolCallPart | ToolResult
+
+
+@frozen
+class Turn:
+    """What one side said; neighbouring turns may have the same role."""
+
+    role: Role
+    parts: tuple[Part, ...]
+
+
+@frozen
+class Tool:
+    """A tool the client can run."""
+
+    name: str
+    description: str = ""
+    schema: Mapping[str, Any] = field(factory=dict)
+    """JSON Schema of the arguments object, as the client sent it."""
+
+
+class ToolChoiceMode(Enum):
+    """Whether the model must call a tool."""
+
+    AUTO = "auto"
+    REQUIRED = "required"
+    NAMED = "named"
+    NONE = "none"
+
+
+@frozen
+class ToolChoice:
+    """What the client demands about tool calls."""
+
+    mode: ToolChoiceMode = ToolChoiceMode.AUTO
+    name: str = ""
+    """The tool to call, for ``NAMED``."""
+
+    parallel: bool = True
+    """Whether one answer may hold several calls."""
+
+    raw: Any = None
+    """As the client sent it."""
+
+
+class ThinkingMode(Enum):
+    """Whether the client wants thinking."""
+
+    DEFAULT = "default"
+    """The client said nothing."""
+
+    ENABLED = "enabled"
+    ADAPTIVE = "adaptive"
+    DISABLED = "disabled"
+
+
+@frozen
+class Thinking:
+    """What the client asks about thinking."""
+
+    mode: ThinkingMode = ThinkingMode.DEFAULT
+    budget_tokens: int | None = None
+    effort: str = ""
+    """``minimal``, ``low``, ``medium``, ``high``, ``xhigh``, ``max``; empty when not said."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the client asked for thinking in so many words."""
+        return self.mode in (ThinkingMode.ENABLED, ThinkingMode.ADAPTIVE)
+
+
+@frozen
+class Sampling:
+    """How to draw tokens; ``None`` is "not said"."""
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop: tuple[str, ...] = ()
+
+
+@frozen
+class Prompt:
+    """One request, neutral."""
+
+    model: str
+    """The name the client used; answers echo it."""
+
+    turns: tuple[Turn, ...] = ()
+    system: tuple[str, ...] = ()
+    """System and developer texts in order."""
+
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = field(factory=ToolChoice)
+    thinking: Thinking = field(factory=Thinking)
+    sampling: Sampling = field(factory=Sampling)
+    metadata: Mapping[str, Any] = field(factory=dict)
+    schema: Mapping[str, Any] | None = None
+    """JSON Schema that the answer text must obey (structured output); an empty mapping means "any JSON object"."""

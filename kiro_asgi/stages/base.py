@@ -1,0 +1,58 @@
+"""What a stage is, and how stages are joined.
+
+A stage turns a stream of items into another, keeping state between calls.  An answer is a tuple of stages, and running it is
+a loop: bytes go in at the front, bytes come out at the back, nothing awaits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, Protocol, TypeVar
+
+__all__ = ["Pipeline", "Stage"]
+
+In = TypeVar("In", contravariant=True)
+Out = TypeVar("Out", covariant=True)
+
+
+class Stage(Protocol[In, Out]):
+    """Turns a stream of *In* into a stream of *Out*, keeping state between calls.
+
+    What `feed` yields before it raises is valid output; after it raised, the stage is dead.
+    """
+
+    def feed(self, items: Iterable[In], /) -> Iterator[Out]:
+        """What *items* lead to, as far as can be said now."""
+        ...
+
+    def flush(self) -> Iterator[Out]:
+        """What is left at the end of the input."""
+        ...
+
+
+class Pipeline(Generic[In, Out]):
+    """Stages one after the other; itself a stage."""
+
+    __slots__ = ("stages",)
+
+    def __init__(self, *stages: Stage[Any, Any]) -> None:
+        self.stages = stages
+
+    def feed(self, items: Iterable[In], /) -> Iterator[Out]:
+        """Pass *items* through every stage, lazily."""
+        stream: Iterable[Any] = items
+        for stage in self.stages:
+            stream = stage.feed(stream)
+        return iter(stream)
+
+    def flush(self) -> Iterator[Out]:
+        """End the input: each stage sees what the one before it had left, then says what it has left itself."""
+        stream: Iterable[Any] = ()
+        for stage in self.stages:
+            stream = _drain(stage, stream)
+        return iter(stream)
+
+
+def _drain(stage: Stage[Any, Any], items: Iterable[Any]) -> Iterator[Any]:
+    yield from stage.feed(items)
+    yield from stage.flush()

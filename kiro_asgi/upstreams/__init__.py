@@ -1,0 +1,1 @@
+"""The services behind us, one folder a party."""

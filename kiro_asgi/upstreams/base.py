@@ -1,0 +1,108 @@
+"""What an upstream must be able to do; pure, so that everything about a vendor can be tested without a socket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any, Protocol
+
+from attrs import field, frozen
+
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.events import Delta
+from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.stages.base import Stage
+
+__all__ = ["Credential", "CredentialKind", "ModelCard", "Rendered", "Upstream", "UpstreamRequest"]
+
+
+class CredentialKind(Enum):
+    """How a credential is presented."""
+
+    API_KEY = "api_key"
+    ACCESS_TOKEN = "access_token"
+    EXTERNAL_IDP = "external_idp"
+
+
+@frozen
+class Credential:
+    """What we present to an upstream."""
+
+    kind: CredentialKind
+    secret: str = field(repr=False)
+    profile_arn: str = ""
+    """AWS profile; empty where the kind has none."""
+
+
+@frozen
+class UpstreamRequest:
+    """One HTTP request, complete but for the connection."""
+
+    method: str
+    url: str
+    headers: tuple[tuple[bytes, bytes], ...] = field(repr=False)
+    """Without ``Host`` and ``Content-Length``, which the transport adds."""
+
+    body: bytes = field(default=b"", repr=False)
+
+
+@frozen
+class Rendered:
+    """A prompt in the upstream's own words."""
+
+    request: UpstreamRequest
+    tool_names: Mapping[str, str] = field(factory=dict)
+    """Name on the wire to the client's name, for every name that had to change."""
+
+    thinking_tags: bool = False
+    """Whether the prompt asks for thinking in tags, so that the answer must be searched for them."""
+
+    notes: tuple[str, ...] = ()
+    """What was adapted, as short rule names."""
+
+
+@frozen
+class ModelCard:
+    """One model that an upstream offers."""
+
+    id: str
+    name: str = ""
+    context_window: int = 200_000
+    """Tokens, prompt and answer together."""
+
+    max_output_tokens: int = 64_000
+    images: bool = True
+    efforts: tuple[str, ...] = ()
+    """Effort levels that the model accepts, weakest first; empty when it has none."""
+
+    options_schema: Mapping[str, Any] = field(factory=dict)
+    """JSON Schema of the upstream's free request fields for this model."""
+
+
+class Upstream(Protocol):
+    """One service."""
+
+    name: str
+
+    def render(self, prompt: Prompt, model: ModelCard, credential: Credential) -> Rendered:
+        """Put *prompt* into the service's words.
+
+        Raises:
+            RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place.
+        """
+        ...
+
+    def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:
+        """Fresh stages, bytes to `Delta`, for an answer of this media type.
+
+        Raises:
+            UpstreamProtocolError: The service does not answer in this media type.
+        """
+        ...
+
+    def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
+        """The error that an answer with a *status* other than 200 means; *body* may be cut at 64 KiB."""
+        ...
+
+
+Decoder = Stage[bytes, Delta]

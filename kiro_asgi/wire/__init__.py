@@ -1,0 +1,1 @@
+"""Encodings: bytes to structure and back.  Knows no vendor."""
