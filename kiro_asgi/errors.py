@@ -1,7 +1,7 @@
 """The whole error tree: whose fault it is, and the facts a caller acts on.
 
-The class says whose fault an error is; attributes carry the facts.  Nothing else in the package is raised on purpose, so
-``except KiroAsgiError`` is complete: whatever escapes it is a bug.
+The class says whose fault an error is; attributes carry the facts.  Nothing else in the package is raised on purpose,
+so ``except KiroAsgiError`` is complete: whatever escapes it is a bug.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ __all__ = [
     "MethodNotAllowed",
     "RequestError",
     "RouteNotFound",
+    "TooBusy",
     "Unauthorized",
     "UnknownModel",
     "UnsupportedEncoding",
@@ -62,6 +63,12 @@ class KiroAsgiError(Exception):
 
 class ConfigError(KiroAsgiError):
     """The settings cannot work; the message lists every bad path.  Raised at start-up only."""
+
+
+class TooBusy(KiroAsgiError):
+    """This gateway is at its own limit; nothing was asked of an upstream."""
+
+    status = 503
 
 
 # The client's fault.

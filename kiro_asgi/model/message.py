@@ -1,7 +1,7 @@
 """A whole answer, and how it is folded from events.
 
-`fold` is the other end of the pipeline: a streamed answer ends in an encoder, a collected one here, and both read the same
-events, so the two modes cannot drift.
+`fold` is the other end of the pipeline: a streamed answer ends in an encoder, a collected one here, and both read the
+same events, so the two modes cannot drift.
 """
 
 from __future__ import annotations
@@ -27,7 +27,17 @@ from kiro_asgi.model.events import (
     Usage,
 )
 
-__all__ = ["Block", "Message", "RedactedThinkingBlock", "TextBlock", "ThinkingBlock", "ToolCallBlock", "fold", "unfold"]
+__all__ = [
+    "Block",
+    "Message",
+    "MessageBuilder",
+    "RedactedThinkingBlock",
+    "TextBlock",
+    "ThinkingBlock",
+    "ToolCallBlock",
+    "fold",
+    "unfold",
+]
 
 
 @frozen
@@ -95,45 +105,55 @@ def _close(start: BlockStart, pieces: list[str], signature: str) -> Block:
             return ToolCallBlock(start.call_id, start.name, content or "{}")
 
 
+class MessageBuilder:
+    """Collects events, as they come, into one message."""
+
+    __slots__ = ("_blocks", "_pieces", "_signature", "_start", "message")
+
+    def __init__(self) -> None:
+        self._blocks: list[Block] = []
+        self._pieces: list[str] = []
+        self._signature = ""
+        self._start: BlockStart | None = None
+        self.message: Message | None = None
+        """The message, once its `MessageEnd` has been fed."""
+
+    def feed(self, events: Iterable[Event]) -> None:
+        """Take some events.
+
+        Raises:
+            AssertionError: They do not obey the grammar, which is a bug of the stage that made them.
+        """
+        for event in events:
+            match event:
+                case TextDelta(text) | ThinkingDelta(text):
+                    self._pieces.append(text)
+                case ToolInputDelta(json):
+                    self._pieces.append(json)
+                case SignatureDelta(value):
+                    self._signature = value
+                case BlockStart():
+                    self._start, self._pieces, self._signature = event, [], ""
+                case BlockEnd():
+                    assert self._start is not None, "a block ended that had not begun"
+                    self._blocks.append(_close(self._start, self._pieces, self._signature))
+                    self._start = None
+                case MessageStart():
+                    pass
+                case MessageEnd():
+                    self.message = _finish(tuple(self._blocks), event)
+
+
+def _finish(blocks: tuple[Block, ...], end: MessageEnd) -> Message:
+    return Message(blocks, end.stop_reason, end.stop_sequence, end.usage, end.truncations, end.references)
+
+
 def fold(events: Iterable[Event]) -> Message:
-    """Collect a stream of events into one message.
-
-    Args:
-        events: A whole stream, from `MessageStart` to `MessageEnd`.
-
-    Raises:
-        AssertionError: The events do not obey the grammar, which is a bug of the stage that made them.
-    """
-    blocks: list[Block] = []
-    start: BlockStart | None = None
-    pieces: list[str] = []
-    signature = ""
-    for event in events:
-        match event:
-            case TextDelta(text) | ThinkingDelta(text):
-                pieces.append(text)
-            case ToolInputDelta(json):
-                pieces.append(json)
-            case SignatureDelta(value):
-                signature = value
-            case BlockStart():
-                start, pieces, signature = event, [], ""
-            case BlockEnd():
-                assert start is not None, "a block ended that had not begun"
-                blocks.append(_close(start, pieces, signature))
-                start = None
-            case MessageStart():
-                pass
-            case MessageEnd():
-                return Message(
-                    tuple(blocks),
-                    event.stop_reason,
-                    event.stop_sequence,
-                    event.usage,
-                    event.truncations,
-                    event.references,
-                )
-    raise AssertionError("the events end without a MessageEnd")
+    """Collect a whole stream of events, from `MessageStart` to `MessageEnd`, into one message."""
+    builder = MessageBuilder()
+    builder.feed(events)
+    assert builder.message is not None, "the events end without a MessageEnd"
+    return builder.message
 
 
 def _open(index: int, block: Block) -> Iterable[Event]:

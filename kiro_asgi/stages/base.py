@@ -1,7 +1,7 @@
 """What a stage is, and how stages are joined.
 
-A stage turns a stream of items into another, keeping state between calls.  An answer is a tuple of stages, and running it is
-a loop: bytes go in at the front, bytes come out at the back, nothing awaits.
+A stage turns a stream of items into another, keeping state between calls.  An answer is a tuple of stages, and
+running it is a loop: bytes go in at the front, bytes come out at the back, nothing awaits.
 """
 
 from __future__ import annotations

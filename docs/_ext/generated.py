@@ -1,0 +1,213 @@
+"""The ``generated`` directive: tables that the package's own tables become when the documentation is built.
+
+Nothing is written into the tree, so a page cannot be out of step with the source.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from kiro_asgi import errors, simulator
+from kiro_asgi.asgi.routing import ROUTES
+from kiro_asgi.config import describe
+from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.base import Dialect, Encoder
+from kiro_asgi.dialects.openai_chat import OpenAIChat
+from kiro_asgi.model.events import (
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Event,
+    MessageEnd,
+    MessageStart,
+    SignatureDelta,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    ToolInputDelta,
+)
+from kiro_asgi.upstreams.kiro.payloads import READERS, STOP_REASONS, Seen
+from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder
+
+Row = Sequence[str]
+
+
+def first_line(text: str | None) -> str:
+    """The summary of a docstring, its references to names turned into literals."""
+    return re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", " ".join((text or "").partition("\n\n")[0].split()))
+
+
+def plain(text: str) -> str:
+    """*text* without any markup of its own."""
+    return re.sub(r"([\\\\`*_|])", r"\\\1", text)
+
+
+def settings() -> Iterator[Row]:
+    yield "Setting", "Type", "Default", "Meaning"
+    for row in describe():
+        default = f"``{row.default}``" if row.default else "–"
+        kind = " | ".join(f"``{choice}``" for choice in row.choices) or row.type
+        yield f"``{row.path}`` ``{row.env}``", kind, default, row.doc
+
+
+def routes() -> Iterator[Row]:
+    yield "Path", "Method", "Operation"
+    for path, (method, operation) in ROUTES.items():
+        yield f"``{path}``", method, operation.name.replace("_", " ").capitalize()
+    yield "``/v1/models/{model}``", "GET", "Model"
+
+
+def markers() -> Iterator[Row]:
+    yield "Marker", "Kind", "What happens", "Parameter"
+    for name, entry in simulator.MARKERS.items():
+        if entry.kind != "once":
+            yield (
+                f"``sim:{name}{'=…' * bool(entry.parameter)}``",
+                entry.kind,
+                plain(entry.shows),
+                plain(entry.parameter),
+            )
+    yield "``sim:once-FAULT``", "once", "any fault the first time, an answer the second", "as the fault"
+
+
+def error_tree() -> Iterator[Row]:
+    yield "Error", "Status", "May be retried", "Meaning"
+    yield from _errors(errors.KiroAsgiError, 0)
+
+
+def _errors(kind: type[errors.KiroAsgiError], depth: int) -> Iterator[Row]:
+    indent = "· " * depth
+    yield f"{indent}``{kind.__name__}``", str(kind.status), "yes" if kind.retry_safe else "no", first_line(kind.__doc__)
+    for child in kind.__subclasses__():
+        if child.__module__ == errors.__name__:
+            yield from _errors(child, depth + 1)
+
+
+SAMPLES: dict[str, dict[str, Any]] = {
+    "assistantResponseEvent": {"content": "Hi", "modelId": "claude-sonnet-4.5"},
+    "reasoningContentEvent": {"text": "Well", "signature": "c2ln"},
+    "toolUseEvent": {"toolUseId": "tooluse_1", "name": "ls", "input": "{}", "stop": True},
+    "metadataEvent": {"stopReason": "END_TURN", "tokenUsage": {"uncachedInputTokens": 9, "outputTokens": 2}},
+    "tokenUsageEvent": {"uncachedInputTokens": 9, "outputTokens": 2},
+    "contextUsageEvent": {"contextUsagePercentage": 1.5},
+    "meteringEvent": {"usage": 0.01, "unit": "credit"},
+    "messageMetadataEvent": {"conversationId": "c1"},
+    "followupPromptEvent": {"followupPrompt": {"content": "And now?"}},
+    "codeReferenceEvent": {"references": [{"licenseName": "MIT"}]},
+}
+"""One payload for each type that means something, to be put through the decoder's own table."""
+
+
+def upstream_events() -> Iterator[Row]:
+    yield "Event type", "For example", "Becomes"
+    for name, reader in READERS.items():
+        payload = SAMPLES.get(name)
+        deltas = dict.fromkeys(type(delta).__name__ for delta in reader(payload or {}, Seen())) if payload else ()
+        example = f"``{json.dumps(payload)}``" if payload else ""
+        yield (
+            f"``{name}``",
+            example,
+            ", ".join(f"``{it}``" for it in deltas) or ("an error" if name in FAILS else "passed over"),
+        )
+
+
+FAILS = ("invalidStateEvent",)
+
+
+def stop_reasons() -> Iterator[Row]:
+    yield "The service's word", "Stop reason"
+    for word, reason in STOP_REASONS.items():
+        yield f"``{word}``", f"``{reason.name}``"
+
+
+STREAM: tuple[tuple[str, Event], ...] = (
+    ("the message starts", MessageStart()),
+    ("a thinking block starts", BlockStart(0, BlockKind.THINKING)),
+    ("thinking", ThinkingDelta("Well")),
+    ("its signature", SignatureDelta("c2ln")),
+    ("the block ends", BlockEnd(0)),
+    ("a text block starts", BlockStart(1, BlockKind.TEXT)),
+    ("text", TextDelta("Hi")),
+    ("the block ends", BlockEnd(1)),
+    ("a tool call starts", BlockStart(2, BlockKind.TOOL_CALL, "call_1", "ls")),
+    ("its arguments", ToolInputDelta("{}")),
+    ("the block ends", BlockEnd(2)),
+    ("the message ends", MessageEnd(StopReason.TOOL_CALL)),
+)
+"""One answer with one of everything, to be put through the encoders."""
+
+REQUEST = b'{"model": "m", "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": "Hi"}]}'
+
+
+def client_events() -> Iterator[Row]:
+    yield "Event", "Messages API", "Chat Completions"
+    messages, chat = (_encoder(dialect) for dialect in (AnthropicMessages(), OpenAIChat()))
+    for words, event in STREAM:
+        end = isinstance(event, MessageEnd)
+        sides = (_frames(encoder, event, end) for encoder in (messages, chat))
+        yield words, *(", ".join(f"``{_name(frame)}``" for frame in side) or "–" for side in sides)
+
+
+def _encoder(dialect: Dialect) -> Encoder:
+    return dialect.encoder(dialect.heading(dialect.parse(REQUEST), lambda: "0" * 24, 0))
+
+
+def _frames(encoder: Encoder, event: Event, end: bool) -> Iterator[ServerSentEvent]:
+    yield from SseDecoder().feed([*encoder.feed([event]), *(encoder.flush() if end else ())])
+
+
+def _name(frame: ServerSentEvent) -> str:
+    """A server-sent event in short: its name and the kind of its delta, or what a chunk holds."""
+    if frame.data == "[DONE]":
+        return frame.data
+    data = json.loads(frame.data)
+    if frame.event != "message":
+        return " ".join((frame.event, *filter(None, [data.get("delta", {}).get("type")])))
+    held = [key for choice in data["choices"] for key in choice["delta"]]
+    return ", ".join(held) or next(("finish_reason" for choice in data["choices"]), "usage")
+
+
+TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
+    "settings": (settings, "34 16 14 36"),
+    "routes": (routes, "50 15 35"),
+    "markers": (markers, "20 10 48 22"),
+    "events": (upstream_events, "24 50 26"),
+    "client-events": (client_events, "24 40 36"),
+    "stop-reasons": (stop_reasons, "60 40"),
+    "errors": (error_tree, "34 10 12 44"),
+}
+"""Name to rows, the first of them the heading, and the columns' widths."""
+
+
+def list_table(rows: Iterable[Row], widths: str) -> Iterator[str]:
+    """Rows as a reStructuredText table."""
+    yield from (".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", "")
+    for row in rows:
+        yield from (f"   {'*' if index == 0 else ' '} - {cell}" for index, cell in enumerate(row))
+    yield ""
+
+
+class Generated(SphinxDirective):
+    """``.. generated:: settings``."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        rows, widths = TABLES[self.arguments[0]]
+        holder = nodes.container()
+        source = StringList(list(list_table(rows(), widths)), source=f"<{self.arguments[0]}>")
+        self.state.nested_parse(source, self.content_offset, holder)
+        return holder.children
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_directive("generated", Generated)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

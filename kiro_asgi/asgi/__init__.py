@@ -1,0 +1,1 @@
+"""What awaits, towards clients: the ASGI application and how it is mounted."""

@@ -1,0 +1,35 @@
+"""The access log: one line a request, and the only place where it is written."""
+
+from __future__ import annotations
+
+from logging import INFO, getLogger
+
+from kiro_asgi.asgi.call import Call
+
+__all__ = ["log_access"]
+
+_log = getLogger("kiro_asgi.access")
+
+_MAX_FIELD = 200
+
+
+def log_access(call: Call, seconds: float) -> None:
+    """Write down what was asked and what became of it; never a key, a prompt or an answer."""
+    if not _log.isEnabledFor(INFO):
+        return
+    _log.info(
+        "%s %s %s %s model=%s principal=%s %.0f ms %s",
+        _plain(call.scope["method"]),
+        _plain(call.scope["path"]),
+        call.status or "-",
+        call.outcome or "-",
+        _plain(call.model) or "-",
+        _plain(call.principal) or "-",
+        seconds * 1000,
+        call.request_id,
+    )
+
+
+def _plain(text: str) -> str:
+    """*text* on one line, without control characters, of bounded length."""
+    return text[:_MAX_FIELD].encode("unicode_escape").decode("ascii")

@@ -1,0 +1,198 @@
+"""The ASGI 3 application: routes a request, settles its facts, and hands it to the relay."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+
+from kiro_asgi.asgi.access import log_access
+from kiro_asgi.asgi.auth import Authenticator
+from kiro_asgi.asgi.call import Call
+from kiro_asgi.asgi.exchange import Exchange
+from kiro_asgi.asgi.http import JSON, Disconnected, header_values
+from kiro_asgi.asgi.lifespan import host_lifespan
+from kiro_asgi.asgi.output import Collected, Output, Streamed
+from kiro_asgi.asgi.relay import Relay
+from kiro_asgi.asgi.routing import Operation, Route, find_route, local_paths
+from kiro_asgi.asgi.service import Service
+from kiro_asgi.asgi.typing import ASGIApp, Receive, Scope, Send
+from kiro_asgi.config import Settings
+from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.base import Dialect
+from kiro_asgi.dialects.models import render_model, render_models
+from kiro_asgi.dialects.openai_chat import OpenAIChat
+from kiro_asgi.errors import KiroAsgiError, RouteNotFound
+from kiro_asgi.stages.estimate import count_prompt
+
+__all__ = ["App", "create_app"]
+
+
+def _token() -> str:
+    return secrets.token_hex(12)
+
+
+class App:
+    """The gateway as an ASGI 3 application.
+
+    It opens nothing until the first request that needs an upstream, so a host need not send lifespan events.
+
+    Args:
+        settings: How to serve, and from where.
+        inner: Another application that gets every request whose path is not ours, as if this were its middleware.
+        clock: Monotonic seconds.
+        wall_clock: Seconds since the epoch, for ``created``.
+        token: Makes 24 characters for ids.
+        draw: Makes numbers from 0 to 1, for jitter.
+
+    Raises:
+        ConfigError: The settings leave nobody who may ask, or no credential to ask with.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        inner: ASGIApp | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+        token: Callable[[], str] = _token,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self._settings = settings
+        self._inner = inner
+        self._clock = clock
+        self._token = token
+        self._draw = draw
+        self._auth = Authenticator(settings.client)
+        self._service = Service.create(settings, wall_clock, token)
+        self._anthropic = AnthropicMessages(emit_code_references=settings.emit_code_references)
+        self._openai_chat = OpenAIChat()
+        self._operations: Mapping[Operation, Callable[[Call, Route], Awaitable[None]]] = MappingProxyType(
+            {
+                Operation.CHAT: self._create,
+                Operation.MESSAGES: self._create,
+                Operation.COUNT_TOKENS: self._count_tokens,
+                Operation.MODELS: self._models,
+                Operation.MODEL: self._model,
+                Operation.HEALTH: self._health,
+            }
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection scope.
+
+        Raises:
+            ValueError: A scope type that ASGI does not define for us.
+        """
+        match scope["type"]:
+            case "http":
+                await self._http(scope, receive, send)
+            case "lifespan":
+                await host_lifespan(self._inner or _no_lifespan, self.aclose, scope, receive, send)
+            case "websocket":
+                await (self._inner or _no_websocket)(scope, receive, send)
+            case other:
+                raise ValueError(f"unknown scope type {other!r}")
+
+    async def aclose(self) -> None:
+        """Close the idle upstream connections of the running event loop."""
+        await self._service.transport.aclose()
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = self._clock()
+        call = Call(scope, receive, send, f"req_{self._token()}")
+        try:
+            route = find_route(scope)
+            if route.operation is not Operation.HEALTH:
+                call.principal = self._auth.principal(scope)
+            await self._operations[route.operation](call, route)
+        except Disconnected:
+            call.outcome = "disconnected"
+        except RouteNotFound as error:
+            if self._inner is not None:
+                await self._inner(scope, receive, send)
+                return
+            await self._refuse(call, error)
+        except KiroAsgiError as error:
+            await self._refuse(call, error)
+        log_access(call, self._clock() - started)
+
+    async def _refuse(self, call: Call, error: KiroAsgiError) -> None:
+        reply = self._family(call.scope).error(error, call.request_id)
+        try:
+            await call.respond(reply.status, reply.body, [JSON, *reply.headers])
+        except Disconnected:
+            call.outcome = "disconnected"
+
+    def _family(self, scope: Scope) -> Dialect:
+        """Whose error envelope a path's clients read."""
+        path = next(local_paths(scope))
+        if path.startswith("/v1/messages"):
+            return self._anthropic
+        if path.startswith("/v1/models") and header_values(scope, b"anthropic-version"):
+            return self._anthropic
+        return self._openai_chat
+
+    async def _create(self, call: Call, route: Route) -> None:
+        dialect = self._anthropic if route.operation is Operation.MESSAGES else self._openai_chat
+        inquiry = dialect.parse(await call.body(self._settings.limits))
+        call.model = inquiry.prompt.model
+        exchange = await self._service.exchange(dialect, inquiry, call.request_id, call.principal)
+        relay = Relay(
+            exchange,
+            self._output(call, exchange),
+            call.receive,
+            self._service.transport,
+            self._settings,
+            self._service.policy,
+            self._clock,
+            self._draw,
+        )
+        await relay.run()
+        call.outcome = relay.outcome.value
+
+    def _output(self, call: Call, exchange: Exchange) -> Output:
+        dialect, heading = exchange.dialect, exchange.heading
+        if exchange.inquiry.stream:
+            return Streamed(call.send, dialect.encoder(heading), call.headers, self._clock)
+        return Collected(call.send, lambda message: dialect.render(message, heading), call.headers)
+
+    async def _count_tokens(self, call: Call, route: Route) -> None:
+        prompt = self._anthropic.parse_count(await call.body(self._settings.limits))
+        tokens = count_prompt(prompt, self._service.estimator)
+        await call.respond(200, self._anthropic.render_count(tokens), [JSON])
+
+    async def _models(self, call: Call, route: Route) -> None:
+        await call.respond(200, render_models(await self._service.catalogue.cards()), [JSON])
+
+    async def _model(self, call: Call, route: Route) -> None:
+        catalogue = self._service.catalogue
+        card = await catalogue.find(route.argument)
+        if card not in await catalogue.cards():
+            raise catalogue.unknown(route.argument)
+        await call.respond(200, render_model(card), [JSON])
+
+    async def _health(self, call: Call, route: Route) -> None:
+        await call.respond(200, b'{"status":"ok"}', [JSON])
+
+
+async def _no_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
+    """Leaves the answer to us."""
+
+
+async def _no_websocket(scope: Scope, receive: Receive, send: Send) -> None:
+    await receive()
+    await send({"type": "websocket.close", "code": 1000, "reason": ""})
+
+
+def create_app(settings: Settings | None = None) -> App:
+    """The application; without *settings* they are read from the environment.
+
+    Raises:
+        ConfigError: The settings cannot work; the message lists every reason found.
+    """
+    return App(Settings.from_env(os.environ) if settings is None else settings)

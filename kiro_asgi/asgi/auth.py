@@ -1,0 +1,105 @@
+"""Who the client is: one of our own keys, or the principal that the host's middleware has established."""
+
+from __future__ import annotations
+
+import hmac
+from hashlib import sha256
+from typing import Any
+
+from attrs import field, frozen
+
+from kiro_asgi.asgi.http import header_values
+from kiro_asgi.asgi.typing import Scope
+from kiro_asgi.config import ClientSettings
+from kiro_asgi.errors import ConfigError, Unauthorized
+
+__all__ = ["Authenticator"]
+
+_ANONYMOUS = "anonymous"
+
+
+@frozen
+class Authenticator:
+    """Decides who a client is.
+
+    A principal is a short text without secrets: ``key:`` and eight digits of the key's hash, ``host:`` and the host's
+    name for its user, or ``anonymous``.
+    """
+
+    _settings: ClientSettings
+    _keys: tuple[bytes, ...] = field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        keys = tuple(key.encode() for key in self._settings.api_keys)
+        if not (keys or self._settings.allow_anonymous or self._settings.trust_host):
+            raise ConfigError(
+                "nobody could be let in: set client.api_keys, or client.trust_host where a host's middleware "
+                "authenticates, or client.allow_anonymous to serve everybody",
+                code="no_client_auth",
+            )
+        object.__setattr__(self, "_keys", keys)
+
+    def principal(self, scope: Scope) -> str:
+        """Who asks.
+
+        Raises:
+            Unauthorized: Nobody we know.
+        """
+        if self._settings.trust_host and (name := _host_principal(scope)):
+            return f"host:{name}"
+        matched = self._match(_presented(scope)) if self._keys else None
+        if matched is not None:
+            return f"key:{sha256(matched).hexdigest()[:8]}"
+        if self._settings.allow_anonymous and not self._keys:
+            return _ANONYMOUS
+        raise Unauthorized("missing or invalid API key", code="invalid_api_key")
+
+    def _match(self, presented: list[bytes]) -> bytes | None:
+        """The key that was presented.  Every pair is compared, so the time tells nothing about which one nearly
+        fits."""
+        found = None
+        for offer in presented:
+            for key in self._keys:
+                if hmac.compare_digest(offer, key):
+                    found = key
+        return found
+
+
+def _presented(scope: Scope) -> list[bytes]:
+    """The keys that a request shows; a header that occurs twice shows none."""
+    offers = []
+    bearer = header_values(scope, b"authorization")
+    if len(bearer) == 1:
+        scheme, _, token = bearer[0].partition(b" ")
+        if scheme.lower() == b"bearer" and token:
+            offers.append(token.strip())
+    plain = header_values(scope, b"x-api-key")
+    if len(plain) == 1 and plain[0]:
+        offers.append(plain[0].strip())
+    if len(bearer) > 1 or len(plain) > 1:
+        return []
+    return offers
+
+
+def _host_principal(scope: Scope) -> str:
+    """The name that the host's middleware left in ``scope["user"]`` or in ``scope["state"]``; empty for nobody."""
+    state = scope.get("state") or {}
+    for candidate in (scope.get("user"), state.get("principal"), state.get("user")):
+        if candidate is not None and (name := _name(candidate)):
+            return name
+    return ""
+
+
+def _name(user: Any) -> str:
+    if isinstance(user, str):
+        return user
+    if getattr(user, "is_authenticated", False) is not True:
+        return ""
+    for attribute in ("identity", "pk", "display_name", "username"):
+        try:
+            value = getattr(user, attribute, None)
+        except NotImplementedError:  # Starlette's BaseUser declares what its subclasses need not have
+            continue
+        if value:
+            return str(value)
+    return "user"

@@ -1,0 +1,91 @@
+"""Reading a request body, and sending a whole response."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import anyio
+
+from kiro_asgi.asgi.typing import Receive, Scope, Send
+from kiro_asgi.errors import BodyTimeout, BodyTooLarge, RequestError, UnsupportedEncoding
+
+__all__ = ["JSON", "Disconnected", "Headers", "header_values", "identity_headers", "read_body", "respond"]
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+JSON = (b"content-type", b"application/json")
+
+
+class Disconnected(Exception):
+    """The client is gone; there is nobody to answer."""
+
+
+def header_values(scope: Scope, name: bytes) -> list[bytes]:
+    """Every value of one request header; *name* in lower case."""
+    return [value for key, value in scope["headers"] if key.lower() == name]
+
+
+def identity_headers(request_id: str) -> tuple[tuple[bytes, bytes], ...]:
+    """The id of a request under the names that the client families look for."""
+    value = request_id.encode("ascii")
+    return (b"x-request-id", value), (b"request-id", value)
+
+
+async def read_body(scope: Scope, receive: Receive, *, max_bytes: int, seconds: float) -> bytes:
+    """The whole request body.
+
+    Args:
+        scope: The request.
+        receive: Its messages.
+        max_bytes: More is refused as soon as it is seen, without being kept.
+        seconds: For the whole body.
+
+    Raises:
+        BodyTooLarge: More than *max_bytes*, announced or sent.
+        BodyTimeout: It did not arrive in time.
+        UnsupportedEncoding: It is compressed.
+        Disconnected: The client left before the end.
+    """
+    for encoding in header_values(scope, b"content-encoding"):
+        if encoding.strip().lower() not in (b"", b"identity"):
+            raise UnsupportedEncoding("send the request body without Content-Encoding", code="unsupported_encoding")
+    _check_announced(header_values(scope, b"content-length"), max_bytes)
+    try:
+        with anyio.fail_after(seconds):
+            return await _collect(receive, max_bytes)
+    except TimeoutError:
+        raise BodyTimeout(f"the request body did not arrive within {seconds:g} s", code="body_timeout") from None
+
+
+def _check_announced(lengths: list[bytes], max_bytes: int) -> None:
+    for length in lengths:
+        # Compared as text first: an absurd length must not become an absurd integer.
+        digits = length.strip().lstrip(b"0") or b"0"
+        if not digits.isdigit():
+            raise RequestError("Content-Length is not a number", code="invalid_content_length")
+        if len(digits) > 18 or int(digits) > max_bytes:
+            raise _too_large(max_bytes)
+
+
+async def _collect(receive: Receive, max_bytes: int) -> bytes:
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        body += message.get("body", b"")
+        if len(body) > max_bytes:
+            raise _too_large(max_bytes)
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _too_large(max_bytes: int) -> BodyTooLarge:
+    return BodyTooLarge(f"the request body is larger than {max_bytes} bytes", code="body_too_large")
+
+
+async def respond(send: Send, status: int, body: bytes, headers: Headers) -> None:
+    """Send one whole response."""
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, length], "trailers": False})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -1,0 +1,61 @@
+"""Putting the gateway below a prefix of somebody else's application."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from kiro_asgi.asgi.lifespan import host_lifespan
+from kiro_asgi.asgi.typing import ASGIApp, Receive, Scope, Send
+
+__all__ = ["mount"]
+
+
+def mount(host_app: ASGIApp, prefix: str, gateway: ASGIApp) -> ASGIApp:
+    """Serve *gateway* below *prefix*, and *host_app* everywhere else.
+
+    The prefix matches at segment boundaries only: ``/llmx`` is the host's.  What the gateway sees is what ASGI asks
+    for: ``path`` unchanged, ``root_path`` longer by the prefix.
+
+    Lifespan goes to the host.  When the host has shut down, or has no lifespan (Django has none), the gateway's own
+    resources are released.
+
+    Args:
+        host_app: Any ASGI 3 application.
+        prefix: A path such as ``/llm``; not the root.
+        gateway: A `kiro_asgi.App`, or any middleware around one.
+
+    Raises:
+        ValueError: *prefix* is not a path, or is the root.
+    """
+    prefix = "/" + prefix.strip("/")
+    if prefix == "/":
+        raise ValueError("the prefix must not be the root")
+    close = _closer(gateway)
+
+    async def mounted(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await host_lifespan(host_app, close, scope, receive, send)
+        elif _below(prefix, scope):
+            root = scope.get("root_path", "").rstrip("/")
+            await gateway({**scope, "root_path": root + prefix}, receive, send)
+        else:
+            await host_app(scope, receive, send)
+
+    return mounted
+
+
+def _below(prefix: str, scope: Scope) -> bool:
+    """Whether the path is below the prefix, in hosts that strip their own ``root_path`` and in those that do not."""
+    path: str = scope["path"]
+    root = scope.get("root_path", "").rstrip("/")
+    if root and path.startswith(root + "/"):
+        path = path[len(root) :]
+    return path == prefix or path.startswith(prefix + "/")
+
+
+def _closer(gateway: ASGIApp) -> Callable[[], Awaitable[None]]:
+    async def nothing() -> None:
+        pass
+
+    close: Callable[[], Awaitable[None]] = getattr(gateway, "aclose", nothing)
+    return close

@@ -1,0 +1,177 @@
+"""Where an answer goes: out as it comes, or into one JSON body at the end.
+
+Both take events and know whether anything has been sent (the commit), because that decides whether a failure may
+still be tried again or told as an HTTP status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import anyio
+from attrs import define, field
+
+from kiro_asgi.asgi.http import JSON, Headers, respond
+from kiro_asgi.asgi.typing import Send
+from kiro_asgi.dialects.base import Encoder
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.events import Event
+from kiro_asgi.model.message import Message, MessageBuilder
+
+__all__ = ["Collected", "Output", "Streamed"]
+
+_STREAM_HEADERS = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
+
+
+class Output(Protocol):
+    """Takes the events of one answer."""
+
+    committed: bool
+    """Whether the client has been sent anything."""
+
+    last_sent: float
+    """When that was last; before the commit, when the output was made."""
+
+    def restart(self) -> None:
+        """Forget what was put: the answer is tried again."""
+        ...
+
+    def put(self, events: Iterable[Event]) -> KiroAsgiError | None:
+        """Take what *events* yields until it ends or fails; what came before a failure counts."""
+        ...
+
+    async def push(self) -> None:
+        """Send what was put, if this output sends as it goes."""
+        ...
+
+    async def open(self, events: Iterable[Event]) -> None:
+        """Commit without waiting for the model: *events* is the start of the message."""
+        ...
+
+    async def beat(self) -> None:
+        """Show a sign of life, if the client can be shown one."""
+        ...
+
+    async def finish(self) -> None:
+        """Send the rest; the answer is complete."""
+        ...
+
+    async def fail(self, error: KiroAsgiError) -> None:
+        """End an answer that has been committed and cannot go on."""
+        ...
+
+
+@define
+class Streamed:
+    """Sends every event as it comes: what one `push` finds goes out in one body message."""
+
+    _send: Send
+    _encoder: Encoder
+    _headers: Headers
+    _clock: Callable[[], float]
+    committed: bool = field(init=False, default=False)
+    last_sent: float = field(init=False)
+    _pending: list[bytes] = field(init=False, factory=list)
+    _lock: anyio.Lock = field(init=False, factory=lambda: anyio.Lock(fast_acquire=True))
+
+    def __attrs_post_init__(self) -> None:
+        self.last_sent = self._clock()
+
+    def restart(self) -> None:
+        """Nothing was sent, so nothing was encoded."""
+
+    def put(self, events: Iterable[Event]) -> KiroAsgiError | None:
+        """Encode."""
+        try:
+            self._pending.extend(self._encoder.feed(events))
+        except KiroAsgiError as error:
+            return error
+        return None
+
+    async def push(self) -> None:
+        """Send what was encoded; the first time, the head goes before it."""
+        if self._pending:
+            await self._write(self._take(), more=True)
+
+    async def open(self, events: Iterable[Event]) -> None:
+        """Send the head, what the start of the message gives, and a heartbeat."""
+        self.put(events)
+        await self._write(self._take() + self._encoder.heartbeat, more=True)
+
+    async def beat(self) -> None:
+        """Send a heartbeat, unless a send is under way: then the client is slow, not the upstream."""
+        self.last_sent = self._clock()
+        if self.committed and not self._lock.locked():
+            await self._write(self._encoder.heartbeat, more=True)
+
+    async def finish(self) -> None:
+        """Send the rest and close the body."""
+        self._pending.extend(self._encoder.flush())
+        await self._write(self._take(), more=False)
+
+    async def fail(self, error: KiroAsgiError) -> None:
+        """Send the in-band error and close the body."""
+        await self._write(self._take() + self._encoder.error(error), more=False)
+
+    def _take(self) -> bytes:
+        data = b"".join(self._pending)
+        self._pending.clear()
+        return data
+
+    async def _write(self, data: bytes, *, more: bool) -> None:
+        async with self._lock:
+            if not self.committed:
+                self.committed = True
+                headers = [*_STREAM_HEADERS, *self._headers]
+                await self._send({"type": "http.response.start", "status": 200, "headers": headers, "trailers": False})
+            await self._send({"type": "http.response.body", "body": data, "more_body": more})
+            self.last_sent = self._clock()
+
+
+@define
+class Collected:
+    """Builds one message and sends it whole."""
+
+    _send: Send
+    _render: Callable[[Message], bytes]
+    _headers: Headers
+    committed: bool = field(init=False, default=False)
+    last_sent: float = field(init=False, default=0.0)
+    _builder: MessageBuilder = field(init=False, factory=MessageBuilder)
+
+    def restart(self) -> None:
+        """Begin a new message."""
+        self._builder = MessageBuilder()
+
+    def put(self, events: Iterable[Event]) -> KiroAsgiError | None:
+        """Add to the message."""
+        try:
+            self._builder.feed(events)
+        except KiroAsgiError as error:
+            return error
+        return None
+
+    async def push(self) -> None:
+        """Nothing goes out before the end."""
+
+    async def open(self, events: Iterable[Event]) -> None:
+        """A status that has been sent could not tell of a failure any more, so nothing is."""
+
+    async def beat(self) -> None:
+        """A body of known length has no room for a sign of life."""
+
+    async def finish(self) -> None:
+        """Send the message."""
+        message = self._builder.message
+        assert message is not None, "the stages ended without a MessageEnd"
+        self.committed = True
+        await respond(self._send, 200, self._render(message), [JSON, *self._headers])
+
+    async def fail(self, error: KiroAsgiError) -> None:
+        """Never called: a collected answer is committed only when it is complete."""
+        raise AssertionError("a collected answer failed after it was sent")

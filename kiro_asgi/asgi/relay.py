@@ -1,0 +1,146 @@
+"""From an exchange to its end: tries, signs of life, and a client that may leave at any moment.
+
+Three tasks share one answer.  The main one asks the upstream, as often as the retry policy allows, and brings what it
+says to the client.  One waits for the client to leave, because a server may swallow what is sent to a client that is
+gone.  One keeps the client patient while the upstream thinks.  When the first ends, or the client leaves, all end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from itertools import count
+from logging import getLogger
+
+import anyio
+from attrs import define, field
+
+from kiro_asgi.asgi.attempt import Attempt
+from kiro_asgi.asgi.exchange import Exchange
+from kiro_asgi.asgi.http import Disconnected
+from kiro_asgi.asgi.output import Output
+from kiro_asgi.asgi.typing import Receive
+from kiro_asgi.config import Settings
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.events import MessageEnd
+from kiro_asgi.net.retry import RetryPolicy
+from kiro_asgi.net.transport import Transport
+
+__all__ = ["Outcome", "Relay"]
+
+_log = getLogger("kiro_asgi")
+
+
+class Outcome(Enum):
+    """How an exchange ended."""
+
+    COMPLETE = "complete"
+    FAILED = "failed"
+    """In-band, after the commit."""
+
+    DISCONNECTED = "disconnected"
+
+
+@define
+class Relay:
+    """Answers one exchange."""
+
+    _exchange: Exchange
+    _output: Output
+    _receive: Receive
+    _transport: Transport
+    _settings: Settings
+    _policy: RetryPolicy
+    _clock: Callable[[], float]
+    _draw: Callable[[], float]
+    outcome: Outcome = field(init=False, default=Outcome.DISCONNECTED)
+    attempts: int = field(init=False, default=0)
+    """Upstream calls made."""
+
+    _attempt: Attempt | None = field(init=False, default=None)
+    _started: float = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._started = self._clock()
+
+    @property
+    def end(self) -> MessageEnd | None:
+        """How the answer ended, where it came to an end."""
+        return self._attempt.answer.end if self._attempt and self._attempt.answer else None
+
+    async def run(self) -> None:
+        """Answer, or find out that nobody listens any more.
+
+        Raises:
+            KiroAsgiError: There is no answer, and nothing has been sent.
+        """
+        failure: Exception | None = None
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._watch, group.cancel_scope)
+            if self._exchange.inquiry.stream:
+                group.start_soon(self._keep_alive)
+            try:
+                await self._answer()
+            except Disconnected:
+                pass
+            except Exception as error:  # noqa: BLE001 - raised below: leaving the group it would be wrapped
+                failure = error
+            group.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _watch(self, scope: anyio.CancelScope) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        scope.cancel()
+
+    async def _keep_alive(self) -> None:
+        """Show signs of life: the head after a while even without an event, then heartbeats."""
+        early, interval = self._settings.stream.early_commit_after, self._settings.stream.heartbeat
+        if early:
+            await anyio.sleep(early)
+            await self._commit_early()
+        while interval:
+            await anyio.sleep(max(0.0, self._output.last_sent + interval - self._clock()))
+            if self._clock() - self._output.last_sent >= interval:
+                await self._output.beat()
+
+    async def _commit_early(self) -> None:
+        if self._attempt is not None and not self._output.committed:
+            await self._output.open(self._attempt.open())
+
+    async def _answer(self) -> None:
+        for self.attempts in count(1):
+            try:
+                await self._try()
+            except KiroAsgiError as error:
+                if self._output.committed:
+                    self.outcome = Outcome.FAILED
+                    _log.warning("answer broken off: %r", error, extra={"request_id": self._exchange.request_id})
+                    await self._output.fail(error)
+                    return
+                await anyio.sleep(self._delay(error))
+            else:
+                self.outcome = Outcome.COMPLETE
+                return
+
+    def _delay(self, error: KiroAsgiError) -> float:
+        """Seconds until the next try; *error* itself where there must be none."""
+        delay = self._policy.delay(error, self.attempts, self._draw)
+        if delay is None:
+            raise error
+        _log.warning(
+            "try %d failed, next in %.1f s: %r",
+            self.attempts,
+            delay,
+            error,
+            extra={"request_id": self._exchange.request_id},
+        )
+        return delay
+
+    async def _try(self) -> None:
+        self._output.restart()
+        attempt = self._attempt = Attempt(self._exchange, self._settings, self._output, self._clock)
+        timeout = attempt.first_event_timeout
+        await self._transport.fetch(self._exchange.rendered.request, attempt, head_timeout=timeout)
+        await attempt.finish()

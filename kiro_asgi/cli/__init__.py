@@ -1,0 +1,46 @@
+"""The ``kiro-asgi`` command.
+
+Every command is a module with ``add_arguments(parser)`` and ``run(arguments, environ) -> exit status``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, ModuleType
+from typing import Final
+
+from kiro_asgi._version import __version__
+from kiro_asgi.cli import check, demo, serve
+from kiro_asgi.errors import ConfigError
+
+__all__ = ["main"]
+
+COMMANDS: Final[Mapping[str, ModuleType]] = MappingProxyType({"serve": serve, "demo": demo, "check": check})
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; *argv* without the program's name.
+
+    Returns:
+        0 when it went well, 1 when something is wrong with the settings or the surroundings.  A wrong command line
+        exits with 2, as argparse does.
+    """
+    arguments = _parser().parse_args(argv)
+    try:
+        return int(COMMANDS[arguments.command].run(arguments, os.environ))
+    except ConfigError as error:
+        print(f"kiro-asgi: {error.message}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="kiro-asgi", description="OpenAI and Anthropic APIs in front of Kiro.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, module in COMMANDS.items():
+        summary = (module.__doc__ or "").partition("\n")[0]
+        module.add_arguments(commands.add_parser(name, help=summary, description=summary))
+    return parser

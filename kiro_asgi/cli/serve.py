@@ -1,0 +1,136 @@
+"""Run the gateway on its own, in front of the service or of a simulated one.
+
+One line a fact goes to standard output when connections are accepted; logging goes to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Iterator, Mapping
+from functools import partial
+from ipaddress import ip_address
+from typing import Final
+
+import anyio
+from attrs import evolve
+
+from kiro_asgi import create_app, simulator
+from kiro_asgi.cli.standalone import LOOPS, Server, bind, until_signalled
+from kiro_asgi.config import ClientSettings, Settings
+from kiro_asgi.config.reading import CONFIG_VARIABLE
+
+__all__ = ["add_arguments", "add_config", "run", "simulated"]
+
+SIMULATOR_KEY: Final = "ksk_simulator"
+"""Opens nothing but the simulator."""
+
+LEVELS: Final = ("debug", "info", "warning", "error", "critical")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument("--port", default=8000, type=int, help="0 takes a free one (default: %(default)s)")
+    parser.add_argument("--simulate", action="store_true", help="answer from a simulated service; needs no account")
+    parser.add_argument(
+        "--root-path", default="", metavar="PATH", help="prefix below which a proxy serves us, e.g. /llm"
+    )
+    parser.add_argument("--loop", choices=LOOPS, default="asyncio", help="event loop (default: %(default)s)")
+    parser.add_argument(
+        "--graceful-timeout", default=10.0, type=float, metavar="SECONDS", help="for open streams at the end"
+    )
+    parser.add_argument("--log-level", choices=LEVELS, default="warning", help="(default: %(default)s)")
+    parser.add_argument("--access-log", action="store_true", help="one line a request on standard error")
+    add_config(parser)
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--config``."""
+    parser.add_argument("--config", metavar="FILE", help=f"TOML file with settings (also: {CONFIG_VARIABLE})")
+
+
+def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    """Serve until SIGINT or SIGTERM."""
+    if arguments.config:
+        environ = {**environ, CONFIG_VARIABLE: arguments.config}
+    settings = Settings.from_env(environ)
+    server = Server(
+        loop=arguments.loop,
+        root_path="/" + arguments.root_path.strip("/") if arguments.root_path.strip("/") else "",
+        graceful_timeout=arguments.graceful_timeout,
+        log_level=arguments.log_level,
+    )
+    server.ready()
+    _configure_logging(arguments.log_level, arguments.access_log)
+    serve = _serve_simulated if arguments.simulate else _serve
+    anyio.run(partial(serve, server, settings, arguments.host, arguments.port), backend=arguments.loop)
+    return 0
+
+
+def simulated(settings: Settings, url: str, host: str) -> Settings:
+    """*settings* with the simulator at *url* as the service.
+
+    No real credential is sent there.  Clients need no key where none is configured and only this machine can connect.
+    """
+    kiro = evolve(settings.kiro, endpoint=url, api_key=SIMULATOR_KEY, access_token="", profile_arn="")
+    client = settings.client
+    if client == ClientSettings() and _is_loopback(host):
+        client = ClientSettings(allow_anonymous=True)
+    return evolve(settings, kiro=kiro, client=client)
+
+
+async def _serve_simulated(server: Server, settings: Settings, host: str, port: int) -> None:
+    async with simulator.serve(port=0) as service:
+        await _serve(server, simulated(settings, service.url, host), host, port)
+
+
+async def _serve(server: Server, settings: Settings, host: str, port: int) -> None:
+    app = create_app(settings)
+    listener = bind(host, port)
+    base = _url(host, listener.getsockname()[1]) + server.root_path
+
+    async def announced(stopped: object) -> None:
+        for line in _announcement(settings, base):
+            print(line, flush=True)
+        await server.serve(app, listener, stopped)  # type: ignore[arg-type]
+
+    await until_signalled(server.graceful_timeout, announced)
+
+
+def _announcement(settings: Settings, base: str) -> Iterator[str]:
+    yield f"OpenAI base_url:    {base}/v1"
+    yield f"Anthropic base_url: {base}"
+    yield f"Client keys:        {_key_situation(settings.client)}"
+    if settings.kiro.api_key == SIMULATOR_KEY:
+        words = [f"sim:{name}" for name, marker in simulator.MARKERS.items() if marker.kind == "answer"]
+        yield f"Service:            simulated at {settings.kiro.endpoint}"
+        yield f"Marker words:       {' '.join(words)} … in a question change its answer; see docs/reference/markers.rst"
+    else:
+        yield f"Service:            {settings.kiro.endpoint or f'Kiro in {settings.kiro.region}'}"
+
+
+def _key_situation(client: ClientSettings) -> str:
+    ways = []
+    if client.api_keys:
+        ways.append(f"{len(client.api_keys)} configured, one of them is needed")
+    if client.trust_host:
+        ways.append("the principal of the host's middleware is accepted")
+    return "; ".join(ways) or "none needed, any text will do"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _configure_logging(level: str, access_log: bool) -> None:
+    """Log to standard error; the package itself never configures logging."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=level.upper())
+    logging.getLogger("kiro_asgi.access").setLevel(logging.INFO if access_log else logging.WARNING)

@@ -1,0 +1,176 @@
+"""Running ASGI applications with hypercorn, which is an extra: nothing here is imported by a mounted gateway."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final
+
+import anyio
+from attrs import field, frozen
+
+from kiro_asgi.errors import ConfigError
+
+__all__ = ["LOOPS", "Server", "bind", "until_signalled"]
+
+LOOPS: Final = ("asyncio", "trio")
+
+BACKLOG: Final = 4096
+"""Connections that may wait to be accepted: a burst of clients should queue, not be refused."""
+
+LINGER: Final = 1.0
+"""Seconds that an ended call, and then the server, may take to clean up after the graceful timeout."""
+
+
+@frozen
+class Server:
+    """How applications are served."""
+
+    loop: str = "asyncio"
+    root_path: str = ""
+    graceful_timeout: float = 10.0
+    """Seconds that open streams may still take after a stop was asked for."""
+
+    log_level: str = "warning"
+
+    async def serve(self, app: Any, listener: socket.socket, stopped: Callable[[], Awaitable[None]]) -> None:
+        """Serve *app* on *listener* until *stopped* returns and the open streams have ended or run out of time.
+
+        Raises:
+            ConfigError: hypercorn, or its part for this event loop, is not installed.
+        """
+        calls, config, server = _Calls(app), self._config(listener), self._worker()
+        failure: Exception | None = None
+
+        async def expire() -> None:
+            await anyio.sleep(self.graceful_timeout)
+            calls.end()
+
+        async def stop() -> None:
+            await stopped()
+            tasks.start_soon(expire)
+
+        async def run() -> None:
+            nonlocal failure
+            try:
+                await server.serve(calls, config, shutdown_trigger=stop, mode="asgi")
+            except Exception as error:  # noqa: BLE001 - raised below: leaving the group it would be wrapped
+                failure = error
+            tasks.cancel_scope.cancel()
+
+        # A task of its own for hypercorn: on Python 3.11 its asyncio.TaskGroup leaves the task that runs it marked as
+        # being cancelled, which no cancel scope around it would survive.
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+        if failure is not None:
+            raise failure
+
+    def ready(self) -> None:
+        """See that what `serve` needs is installed.
+
+        Raises:
+            ConfigError: It is not.
+        """
+        self._worker()
+
+    def _worker(self) -> Any:
+        _import("hypercorn.config", "standalone")
+        return _import(f"hypercorn.{self.loop}", "trio" if self.loop == "trio" else "standalone")
+
+    def _config(self, listener: socket.socket) -> Any:
+        config = _import("hypercorn.config", "standalone").Config()
+        # The socket is ours, so that its port is known, and connections wait, before the server runs.
+        config.bind = [f"fd://{listener.detach()}"]
+        config.root_path = self.root_path
+        config.backlog = BACKLOG
+        config.graceful_timeout = self.graceful_timeout + LINGER
+        config.keep_alive_timeout = 75
+        config.keep_alive_max_requests = 1_000_000
+        config.accesslog = None  # the application writes its own line, and only if somebody listens
+        config.loglevel = self.log_level.upper()
+        return config
+
+
+@frozen
+class _Calls:
+    """An application whose open calls can be ended.
+
+    The server's own limit is not enough: on asyncio, from Python 3.12 on, it begins to count when the last connection
+    has closed (https://github.com/pgjones/hypercorn/pull/374).
+    """
+
+    _app: Any
+    _open: set[anyio.CancelScope] = field(init=False, factory=set)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        with anyio.CancelScope() as call:
+            self._open.add(call)
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                self._open.discard(call)
+
+    def end(self) -> None:
+        """Cancel what is open; the server then breaks the connections off, so no client takes it for the end."""
+        for call in tuple(self._open):
+            call.cancel()
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening TCP socket; port 0 takes a free one.
+
+    Raises:
+        ConfigError: The address cannot be had.
+    """
+    try:
+        (family, kind, *_, address), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        listener = socket.socket(family, kind)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            listener.bind(address)
+            listener.listen(BACKLOG)
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        raise ConfigError(f"cannot listen on {host} port {port}: {error.strerror}", code="config.address") from error
+    return listener
+
+
+async def until_signalled(grace: float, serve: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]) -> None:
+    """Run *serve*, which is handed something to wait for: SIGINT or SIGTERM.
+
+    A second signal, or *grace* and a little more after the first, ends it at once.
+    """
+    stop = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            tasks.start_soon(_watch, signals, stop, grace + 2 * LINGER, tasks.cancel_scope)
+            await serve(stop.wait)
+            tasks.cancel_scope.cancel()
+
+
+async def _watch(
+    signals: AsyncIterator[signal.Signals], stop: anyio.Event, patience: float, scope: anyio.CancelScope
+) -> None:
+    await anext(signals)
+    stop.set()
+    with anyio.move_on_after(patience):
+        await anext(signals)
+    scope.cancel()
+
+
+def _import(name: str, extra: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ConfigError(
+            f"{error.name or name} is not installed; it comes with: pip install 'kiro-asgi[{extra}]'",
+            code="config.extra",
+        ) from error

@@ -1,0 +1,79 @@
+"""Every setting as a row of text, for the reference and for ``kiro-asgi check``.
+
+The explanations are the docstrings under the fields, read from the source: there is no second place to keep in step.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from typing import Any
+
+import attrs
+from attrs import frozen
+
+from kiro_asgi.config.leaves import Leaf, leaves, values_of
+from kiro_asgi.config.rules import CHOICES
+from kiro_asgi.config.tree import Settings
+
+__all__ = ["SettingRow", "describe", "display"]
+
+
+@frozen
+class SettingRow:
+    """One setting in words."""
+
+    path: str
+    env: str
+    type: str
+    default: str
+    value: str
+    """What it is set to; a secret is masked."""
+
+    choices: tuple[str, ...]
+    doc: str
+    """The docstring under the field, on one line; reStructuredText."""
+
+
+def describe(settings: Settings | None = None) -> tuple[SettingRow, ...]:
+    """Rows in the order of the source; *settings* gives the values, the defaults where there are none."""
+    values = values_of(settings or Settings())
+    docs: dict[type, dict[str, str]] = {}
+    return tuple(
+        SettingRow(
+            leaf.path,
+            leaf.env,
+            _type_name(leaf.type),
+            display(leaf, leaf.default),
+            display(leaf, values[leaf.path]),
+            CHOICES.get(leaf.path, ()),
+            docs.setdefault(leaf.owner, _field_docs(leaf.owner))[leaf.name],
+        )
+        for leaf in leaves(Settings).values()
+    )
+
+
+def display(leaf: Leaf, value: Any) -> str:
+    """*value* as it would be written in the environment; a secret only as its number of characters."""
+    texts = value if isinstance(value, tuple) else (value,)
+    if leaf.secret:
+        return ", ".join(f"*** ({len(text)} characters)" for text in texts if text)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(f"{text:.15g}" if isinstance(text, float) else str(text) for text in texts)
+
+
+def _type_name(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) and kind in (bool, int, float, str) else "list of str"
+
+
+def _field_docs(owner: type) -> dict[str, str]:
+    """Field name to the docstring under it."""
+    body = ast.parse(inspect.getsource(owner)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    docs = dict.fromkeys((it.name for it in attrs.fields(owner)), "")
+    for target, text in zip(body.body, body.body[1:], strict=False):
+        match target, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                docs[name] = " ".join(words.split())
+    return docs

@@ -1,0 +1,149 @@
+"""What a value must be beyond its type: tables by path, and their only reader."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from kiro_asgi.config.leaves import Leaf, leaves
+from kiro_asgi.errors import ConfigError
+
+__all__ = ["BOUNDS", "CHOICES", "SHAPES", "complaint", "require", "violations"]
+
+DAY: Final = 86_400.0
+MOMENT: Final = 0.001
+"""The shortest time that is not "at once"."""
+
+CHOICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "kiro.wire_style": ("rest", "rpc"),
+        "kiro.fake_reasoning_handling": ("as_reasoning_content", "remove", "pass", "strip_tags"),
+        "kiro.thinking_scan": ("start", "anywhere"),
+        "kiro.checksums": ("strict", "warn", "off"),
+        "http_library": ("httpcore", "httpcore2"),
+        "stream.tool_emission": ("complete", "end", "incremental"),
+    }
+)
+
+BOUNDS: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
+    {
+        "kiro.first_token_timeout": (MOMENT, DAY),
+        "kiro.thinking_first_token_timeout": (MOMENT, DAY),
+        "kiro.models_ttl": (0, 30 * DAY),
+        "stream.heartbeat": (0, DAY),
+        "stream.early_commit_after": (0, DAY),
+        "stream.idle_timeout": (0, DAY),
+        "limits.body_bytes": (1, 2**40),
+        "limits.body_timeout": (MOMENT, DAY),
+        "limits.connections": (1, 2**20),
+        "limits.queue": (0, 2**20),
+        "limits.keep_alive": (0, DAY),
+        "limits.connect_timeout": (MOMENT, DAY),
+        "limits.request_timeout": (MOMENT, DAY),
+        "limits.tool_input_bytes": (1, 2**40),
+        "retry.attempts": (1, 100),
+        "retry.base": (0, DAY),
+        "retry.factor": (1, 100),
+        "retry.cap": (0, DAY),
+        "retry.jitter": (0, 1),
+    }
+)
+"""Lowest and highest value, both included."""
+
+
+def _is_base_url(text: str) -> bool:
+    try:
+        url = urlsplit(text)
+        port = url.port
+    except ValueError:
+        return False
+    whole = url.scheme in ("http", "https") and bool(url.hostname) and port != 0
+    return whole and not re.search(r"[\s?#@\\\x00-\x1f\x7f-\U0010ffff]", text)
+
+
+Shape = tuple[Callable[[str], object], str]
+
+_KEY: Final[Shape] = (re.compile(r"[!-~]+").fullmatch, "printable ASCII without spaces")
+_HEADER: Final[Shape] = (re.compile(r"[!-~]([ -~]*[!-~])?").fullmatch, "printable ASCII")
+_WORD: Final[Shape] = (re.compile(r"[A-Za-z][A-Za-z0-9_-]*").fullmatch, "a word of letters, digits, - and _")
+_REGION: Final[Shape] = (re.compile(r"[a-z]{2,3}(-[a-z]+)+-[0-9]+").fullmatch, "a region such as us-east-1")
+_URL: Final[Shape] = (_is_base_url, "an absolute http or https URL without user, query or fragment")
+
+SHAPES: Final[Mapping[str, Shape]] = MappingProxyType(
+    {
+        "client.api_keys": _KEY,
+        "kiro.api_key": _KEY,
+        "kiro.access_token": _KEY,
+        "kiro.profile_arn": _KEY,
+        "kiro.endpoint": _URL,
+        "kiro.region": _REGION,
+        "kiro.origin": _WORD,
+        "kiro.agent_mode": _WORD,
+        "kiro.user_agent": _HEADER,
+        "kiro.thinking_tags": _WORD,
+    }
+)
+"""What a text, or each text of a tuple, must look like.  An empty text is accepted where it is the default."""
+
+TYPES: Final[Mapping[Any, str]] = MappingProxyType(
+    {
+        bool: "true or false",
+        int: "a whole number",
+        float: "a number",
+        str: "text",
+        tuple[str, ...]: "a list of texts",
+    }
+)
+
+
+def complaint(leaf: Leaf, value: Any) -> str:
+    """What is wrong with *value*, in words that follow the name of the setting; empty when nothing is.
+
+    The words never repeat a secret, nor a text of the wrong shape: it may hold one.
+    """
+    if not has_type(leaf.type, value):
+        return f"must be {TYPES[leaf.type]}{_shown(leaf, value)}"
+    if (choices := CHOICES.get(leaf.path)) is not None and value not in choices:
+        return f"must be one of {', '.join(choices)}{_shown(leaf, value)}"
+    if (bounds := BOUNDS.get(leaf.path)) is not None and not bounds[0] <= value <= bounds[1]:
+        return f"must be from {bounds[0]:.15g} to {bounds[1]:.15g}{_shown(leaf, value)}"
+    if (shape := SHAPES.get(leaf.path)) is not None and value != leaf.default:
+        fits, words = shape
+        return "" if all(map(fits, value if isinstance(value, tuple) else (value,))) else f"must be {words}"
+    return ""
+
+
+def violations(root: type, values: Mapping[str, Any]) -> tuple[str, ...]:
+    """One line for every value that breaks its rule."""
+    known = leaves(root)
+    found = ((path, complaint(known[path], value)) for path, value in values.items())
+    return tuple(f"{path}: {words}" for path, words in found if words)
+
+
+def require(problems: Iterable[str]) -> None:
+    """Accept no problems.
+
+    Raises:
+        ConfigError: There are some; the message has one line for each.
+    """
+    if lines := tuple(problems):
+        head = "1 setting cannot be used" if len(lines) == 1 else f"{len(lines)} settings cannot be used"
+        raise ConfigError("\n  ".join((f"{head}:", *lines)), code="config.invalid")
+
+
+def has_type(kind: Any, value: Any) -> bool:
+    """Whether *value* is of a setting's type, without any coercion; a whole number will do for a ``float``."""
+    if kind is bool or kind is str:
+        return type(value) is kind
+    if kind is int:
+        return type(value) is int
+    if kind is float:
+        return type(value) is int or (type(value) is float and abs(value) != float("inf") and value == value)
+    return type(value) is tuple and all(type(item) is str for item in value)
+
+
+def _shown(leaf: Leaf, value: Any) -> str:
+    return "" if leaf.secret else f", not {value!r:.60}"

@@ -1,0 +1,77 @@
+"""The Messages API of Anthropic.
+
+Source: https://docs.anthropic.com/en/api/messages
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, field
+
+from kiro_asgi.dialects.anthropic.encoder import AnthropicEncoder
+from kiro_asgi.dialects.anthropic.errors import error_reply
+from kiro_asgi.dialects.anthropic.request import Options, parse_count, parse_messages
+from kiro_asgi.dialects.anthropic.response import render_count, render_message
+from kiro_asgi.dialects.base import ErrorReply, Heading, Inquiry
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.message import Message
+from kiro_asgi.model.prompt import Prompt
+
+__all__ = ["AnthropicEncoder", "AnthropicMessages", "Options"]
+
+
+@define
+class AnthropicMessages:
+    """The dialect; see `kiro_asgi.dialects.base.Dialect`."""
+
+    emit_code_references: bool = False
+    """Whether streams name licensed sources, in an event that the official SDKs do not know."""
+
+    name: str = field(init=False, default="anthropic")
+
+    def parse(self, body: bytes) -> Inquiry:
+        """Read the body of ``POST /v1/messages``.
+
+        Raises:
+            RequestError: Not a legal request; ``param`` names the place.
+        """
+        return parse_messages(body)
+
+    def parse_count(self, body: bytes) -> Prompt:
+        """Read the body of ``POST /v1/messages/count_tokens``.
+
+        Raises:
+            RequestError: Not a legal request; ``param`` names the place.
+        """
+        return parse_count(body)
+
+    def heading(self, inquiry: Inquiry, token: Callable[[], str], created: int) -> Heading:
+        """Facts for one answer; *token* makes 24 random characters that are legal in ids."""
+        return Heading(f"msg_{token()}", inquiry.prompt.model, created, inquiry.options)
+
+    def encoder(self, heading: Heading) -> AnthropicEncoder:
+        """A fresh encoder for one streamed answer."""
+        return AnthropicEncoder(
+            heading, emit_code_references=self.emit_code_references, may_be_empty=_is_warm_up(heading)
+        )
+
+    def render(self, message: Message, heading: Heading) -> bytes:
+        """The JSON body of a collected answer.
+
+        Raises:
+            UpstreamProtocolError: The arguments of a tool call are not a JSON object.
+        """
+        return render_message(message, heading, may_be_empty=_is_warm_up(heading))
+
+    def render_count(self, tokens: int) -> bytes:
+        """The JSON body of a token count."""
+        return render_count(tokens)
+
+    def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
+        """The HTTP answer to an error before the first byte."""
+        return error_reply(error, request_id)
+
+
+def _is_warm_up(heading: Heading) -> bool:
+    return isinstance(heading.options, Options) and heading.options.warm_up

@@ -1,0 +1,162 @@
+"""Content blocks of a request as neutral parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from types import MappingProxyType
+from typing import Any, Final
+
+from kiro_asgi.dialects.anthropic.shapes import (
+    CONVERTER,
+    FIELD_REQUIRED,
+    Base64Source,
+    Block,
+    ContentSource,
+    DocumentBlock,
+    ImageBlock,
+    RedactedThinkingBlock,
+    SearchResultBlock,
+    Source,
+    TextBlock,
+    TextSource,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UrlSource,
+)
+from kiro_asgi.dialects.structure import Raw, structure_value
+from kiro_asgi.errors import RequestError
+from kiro_asgi.model.prompt import Document, Image, Part, Text, ThinkingPart, ToolCallPart, ToolResult
+from kiro_asgi.wire.json import dumps
+
+__all__ = ["parse_content"]
+
+Parts = Iterable[Part]
+
+
+def parse_content(content: str | tuple[Block, ...], place: str) -> Iterator[Part]:
+    """The parts of a turn in order; blocks of an unknown kind give none.
+
+    Args:
+        content: A string is one block of text.
+        place: Where it stands in the request, for errors.
+
+    Raises:
+        RequestError: An image or a document whose source is of a kind that we cannot pass on.
+    """
+    if isinstance(content, str):
+        yield Text(content)
+        return
+    for index, block in enumerate(content):
+        parse = _BLOCKS.get(type(block))
+        if parse is not None:
+            yield from parse(block, f"{place}[{index}]")
+
+
+def _text(block: TextBlock, _: str) -> Parts:
+    return (Text(block.text),)
+
+
+def _image(block: ImageBlock, place: str) -> Parts:
+    match block.source:
+        case Base64Source(media_type, data):
+            return (Image(media_type, data),)
+        case UrlSource(url):
+            return (Image(url=url),)
+    raise _unsupported("image", block.source, place)
+
+
+def _document(block: DocumentBlock, place: str) -> Parts:
+    context = (Text(block.context),) if block.context else ()
+    title = block.title or ""
+    match block.source:
+        case Base64Source(media_type, data):
+            return *context, Document(media_type, data=data, title=title)
+        case UrlSource(url):
+            return *context, Document("application/pdf", url=url, title=title)
+        case TextSource(data, media_type):
+            return *context, Document(media_type, text=data, title=title)
+        case ContentSource(content):
+            return *context, *_document_of_blocks(content, title, place)
+    raise _unsupported("document", block.source, place)
+
+
+def _document_of_blocks(content: str | tuple[Block, ...], title: str, place: str) -> Parts:
+    """Texts become one document; images cannot be in it and follow."""
+    parts = tuple(parse_content(content, f"{place}.source.content"))
+    text = "\n".join(part.text for part in parts if isinstance(part, Text))
+    return Document("text/plain", text=text, title=title), *(part for part in parts if isinstance(part, Image))
+
+
+def _unsupported(what: str, source: Source, place: str) -> RequestError:
+    kind = source.value.get("type") if isinstance(source, Raw) else "text"
+    return RequestError(
+        f"{place}.source.type: {what} sources of type {str(kind)[:60]} are not supported", param=f"{place}.source.type"
+    )
+
+
+def _search_result(block: SearchResultBlock, _: str) -> Parts:
+    return (Text("\n".join((f"{block.title} ({block.source})", *(piece.text for piece in block.content)))),)
+
+
+def _thinking(block: ThinkingBlock, _: str) -> Parts:
+    return (ThinkingPart(block.thinking, block.signature or ""),)
+
+
+def _redacted_thinking(block: RedactedThinkingBlock, _: str) -> Parts:
+    return (ThinkingPart(redacted=block.data),)
+
+
+def _tool_use(block: ToolUseBlock, _: str) -> Parts:
+    return (ToolCallPart(block.id, block.name, block.input or {}),)
+
+
+def _tool_result(block: ToolResultBlock, place: str) -> Parts:
+    parts = tuple(_result_parts(block.content, f"{place}.content"))
+    return (ToolResult(block.tool_use_id, parts, bool(block.is_error)),)
+
+
+def _result_parts(content: Any, place: str) -> Iterator[Text | Image | Document]:
+    """What a tool gave; JSON in which no block is to be found counts as its own text."""
+    if content is None:
+        return
+    if isinstance(content, str):
+        yield Text(content)
+    elif isinstance(content, list) and any(map(_is_result_block, content)):
+        for index, item in enumerate(content):
+            if _is_result_block(item):
+                yield from _result_part(item, f"{place}[{index}]")
+    elif content != []:
+        yield Text(dumps(content).decode())
+
+
+def _result_part(item: Any, place: str) -> Iterator[Text | Image | Document]:
+    block: Any = structure_value(
+        item, _RESULT_BLOCKS[item["type"]], converter=CONVERTER, missing=FIELD_REQUIRED, at=place
+    )
+    for part in _BLOCKS[type(block)](block, place):
+        assert isinstance(part, Text | Image | Document)
+        yield part
+
+
+def _is_result_block(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("type"), str) and item["type"] in _RESULT_BLOCKS
+
+
+_RESULT_BLOCKS: Final = MappingProxyType(
+    {"text": TextBlock, "image": ImageBlock, "document": DocumentBlock, "search_result": SearchResultBlock}
+)
+"""The kinds of block that a tool's result may hold."""
+
+_BLOCKS: Final[MappingProxyType[type, Callable[[Any, str], Parts]]] = MappingProxyType(
+    {
+        TextBlock: _text,
+        ImageBlock: _image,
+        DocumentBlock: _document,
+        SearchResultBlock: _search_result,
+        ThinkingBlock: _thinking,
+        RedactedThinkingBlock: _redacted_thinking,
+        ToolUseBlock: _tool_use,
+        ToolResultBlock: _tool_result,
+    }
+)

@@ -1,0 +1,192 @@
+"""Events of an answer as the server-sent events of the Messages API.
+
+Every event names itself twice, in the ``event:`` line, which the official SDKs go by, and in ``type``.  The pieces of a
+block differ in one string only, so their bytes around it are made once, when the block opens.  What comes from outside
+stands inside JSON strings and nowhere else; there it cannot end a line.
+
+Source: https://docs.anthropic.com/en/docs/build-with-claude/streaming
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from types import MappingProxyType
+from typing import Any, Final
+
+from kiro_asgi.dialects.anthropic.errors import error_body
+from kiro_asgi.dialects.anthropic.response import render_stop, render_usage
+from kiro_asgi.dialects.base import Heading
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.events import (
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Event,
+    MessageEnd,
+    MessageStart,
+    SignatureDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolInputDelta,
+)
+from kiro_asgi.wire.json import dumps, quote_bytes
+
+__all__ = ["AnthropicEncoder"]
+
+_DELTA: Final = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
+_DELTA_END: Final = b"}}\n\n"
+
+_DELTA_KINDS: Final = MappingProxyType(
+    {
+        BlockKind.TEXT: (b"text_delta", b"text"),
+        BlockKind.THINKING: (b"thinking_delta", b"thinking"),
+        BlockKind.REDACTED_THINKING: (b"", b""),
+        BlockKind.TOOL_CALL: (b"input_json_delta", b"partial_json"),
+    }
+)
+"""Kind of block to the type of its pieces and the name of their only field; a sealed block has no pieces."""
+
+_SIGNATURE: Final = (b"signature_delta", b"signature")
+_STOP: Final = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
+_END: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+_PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
+
+
+def _event(name: str, **fields: Any) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), dumps({"type": name, **fields}))
+
+
+def _content_block(start: BlockStart) -> dict[str, Any]:
+    """A block as it opens: empty, because clients take nothing but pieces into account."""
+    match start.kind:
+        case BlockKind.TEXT:
+            return {"type": "text", "text": ""}
+        case BlockKind.THINKING:
+            return {"type": "thinking", "thinking": "", "signature": ""}
+        case BlockKind.REDACTED_THINKING:
+            return {"type": "redacted_thinking", "data": start.data}
+        case BlockKind.TOOL_CALL:
+            return {"type": "tool_use", "id": start.call_id, "name": start.name, "input": {}}
+
+
+class AnthropicEncoder:
+    """Events in, server-sent events out; one for each answer.
+
+    Args:
+        heading: The answer's id and model.
+        emit_code_references: Whether licensed sources get an event of their own, which the official SDKs do not know.
+        may_be_empty: Whether an answer without blocks stays one, instead of getting a block of empty text.
+    """
+
+    __slots__ = (
+        "_emit_code_references",
+        "_ended",
+        "_heading",
+        "_index",
+        "_kind",
+        "_last",
+        "_may_be_empty",
+        "_prefix",
+        "heartbeat",
+    )
+
+    def __init__(self, heading: Heading, *, emit_code_references: bool = False, may_be_empty: bool = False) -> None:
+        self.heartbeat = _PING
+        self._heading = heading
+        self._emit_code_references = emit_code_references
+        self._may_be_empty = may_be_empty
+        self._index = -1
+        self._kind: BlockKind | None = None
+        """Kind of the open block."""
+        self._last = b""
+        """What the open block still owes: a piece that it must have and has not had."""
+        self._prefix = b""
+        """What stands before the text of a piece of the open block."""
+        self._ended = False
+
+    def feed(self, items: Iterable[Event], /) -> Iterator[bytes]:
+        """The server-sent events of *items*; none after the end."""
+        if self._ended:
+            return
+        for item in items:
+            if type(item) is TextDelta or type(item) is ThinkingDelta:
+                yield self._prefix + quote_bytes(item.text) + _DELTA_END
+            elif type(item) is ToolInputDelta:
+                if item.json:
+                    self._last = b""
+                    yield self._prefix + quote_bytes(item.json) + _DELTA_END
+            else:
+                yield from self._structure(item)
+                if self._ended:
+                    return
+
+    def flush(self) -> Iterator[bytes]:
+        """Nothing: the end is an event."""
+        yield from ()
+
+    def error(self, error: KiroAsgiError) -> bytes:
+        """Close the open block and report the error; no ``message_stop`` may follow."""
+        stop = b"" if self._kind is None else _STOP % self._index
+        self._kind, self._ended = None, True
+        return stop + b"event: error\ndata: " + error_body(error) + b"\n\n"
+
+    def _structure(self, item: Event) -> Iterator[bytes]:
+        match item:
+            case MessageStart():
+                yield self._start(item)
+            case BlockStart():
+                yield self._open(item)
+            case SignatureDelta(signature):
+                self._last = _DELTA % (self._index, *_SIGNATURE) + quote_bytes(signature) + _DELTA_END
+            case BlockEnd():
+                yield self._close()
+            case MessageEnd():
+                yield from self._end(item)
+            case _:
+                raise AssertionError(f"not an event of an answer: {item!r}")
+
+    def _start(self, item: MessageStart) -> bytes:
+        message: dict[str, Any] = {
+            "id": self._heading.id,
+            "type": "message",
+            "role": "assistant",
+            "model": self._heading.model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": render_usage(item.usage),
+        }
+        return _event("message_start", message=message)
+
+    def _open(self, item: BlockStart) -> bytes:
+        index, kind = item.index, item.kind
+        self._index, self._kind = index, kind
+        self._prefix = _DELTA % (index, *_DELTA_KINDS[kind])
+        self._last = self._owed(kind)
+        return _event("content_block_start", index=index, content_block=_content_block(item))
+
+    def _owed(self, kind: BlockKind) -> bytes:
+        """The piece without which clients take the block for incomplete."""
+        if kind is BlockKind.TOOL_CALL:
+            return self._prefix + b'"{}"' + _DELTA_END
+        if kind is BlockKind.THINKING:
+            return _DELTA % (self._index, *_SIGNATURE) + b'""' + _DELTA_END
+        return b""
+
+    def _close(self) -> bytes:
+        last, self._last, self._kind = self._last, b"", None
+        return last + _STOP % self._index
+
+    def _end(self, item: MessageEnd) -> Iterator[bytes]:
+        self._ended = True
+        if self._index < 0 and not self._may_be_empty:
+            yield self._open(BlockStart(0, BlockKind.TEXT))
+            yield self._prefix + b'""' + _DELTA_END
+            yield self._close()
+        if item.references and self._emit_code_references:
+            yield _event("code_references", references=list(item.references))
+        usage = render_usage(item.usage)
+        if not item.usage.prompt_tokens:
+            usage = {name: count for name, count in usage.items() if name.startswith("output")}
+        yield _event("message_delta", delta=render_stop(item.stop_reason, item.stop_sequence), usage=usage)
+        yield _END

@@ -1,0 +1,98 @@
+"""Errors as the Messages API words them.
+
+Sources: https://docs.anthropic.com/en/api/errors; the official SDKs retry 408, 409, 429 and everything from 500 on,
+unless ``x-should-retry`` says otherwise, and do not wait for a ``retry-after`` of more than 120 seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import ceil
+from types import MappingProxyType
+from typing import Final
+
+from kiro_asgi.dialects.base import ErrorReply
+from kiro_asgi.errors import (
+    BodyTimeout,
+    BodyTooLarge,
+    ContextTooLong,
+    KiroAsgiError,
+    MethodNotAllowed,
+    RequestError,
+    RouteNotFound,
+    TooBusy,
+    Unauthorized,
+    UnknownModel,
+    UpstreamDenied,
+    UpstreamOverloaded,
+    UpstreamQuotaSpent,
+    UpstreamRejected,
+    UpstreamThrottled,
+    UpstreamTimeout,
+)
+from kiro_asgi.wire.json import quote_bytes
+
+__all__ = ["error_body", "error_reply"]
+
+_TYPES: Final[Mapping[type, bytes]] = MappingProxyType(
+    {
+        KiroAsgiError: b"api_error",
+        TooBusy: b"overloaded_error",
+        RequestError: b"invalid_request_error",
+        Unauthorized: b"authentication_error",
+        RouteNotFound: b"not_found_error",
+        UnknownModel: b"not_found_error",
+        BodyTimeout: b"timeout_error",
+        BodyTooLarge: b"request_too_large",
+        UpstreamTimeout: b"timeout_error",
+        UpstreamThrottled: b"rate_limit_error",
+        UpstreamOverloaded: b"overloaded_error",
+        UpstreamQuotaSpent: b"rate_limit_error",
+        UpstreamDenied: b"permission_error",
+        UpstreamRejected: b"invalid_request_error",
+    }
+)
+"""Class to error type; a class that is not here has that of its nearest base."""
+
+_TRANSIENT: Final = frozenset({408, 409, 429})
+"""Statuses below 500 after which the same request may work."""
+
+_RETRY_AFTER: Final = frozenset({429, 503, 529})
+_LONGEST_WAIT: Final = 120
+
+
+def error_reply(error: KiroAsgiError, request_id: str) -> ErrorReply:
+    """The HTTP answer to an error before the first byte."""
+    return ErrorReply(error.status, error_body(error, request_id), tuple(_headers(error)))
+
+
+def error_body(error: KiroAsgiError, request_id: str = "") -> bytes:
+    """The error object; clients compare parts of its text, so the order of the keys is fixed."""
+    tail = b',"request_id":' + quote_bytes(request_id) if request_id else b""
+    return b'{"type":"error","error":{"type":"%b","message":%b}%b}' % (_type(error), quote_bytes(_message(error)), tail)
+
+
+def _type(error: KiroAsgiError) -> bytes:
+    return next(_TYPES[cls] for cls in type(error).__mro__ if cls in _TYPES)
+
+
+def _message(error: KiroAsgiError) -> str:
+    """The error's own words, with the phrases that clients look for."""
+    match error:
+        case Unauthorized():
+            return "invalid x-api-key"
+        case UnknownModel() if "model: " not in error.message:
+            return f"model: {error.message}"
+        case ContextTooLong() if "prompt is too long" not in error.message:
+            return f"prompt is too long: {error.message}"
+    return error.message
+
+
+def _headers(error: KiroAsgiError) -> Iterator[tuple[bytes, bytes]]:
+    hopeless = isinstance(error, UpstreamQuotaSpent) or (error.status < 500 and error.status not in _TRANSIENT)
+    if hopeless:
+        yield b"x-should-retry", b"false"
+    elif error.retry_after is not None and error.status in _RETRY_AFTER:
+        yield b"retry-after", b"%d" % min(max(ceil(error.retry_after), 1), _LONGEST_WAIT)
+    if isinstance(error, MethodNotAllowed):
+        yield b"allow", ", ".join(error.allow).encode("latin-1")

@@ -1,0 +1,173 @@
+"""From the body of a Messages request to a prompt.
+
+Source: https://docs.anthropic.com/en/api/messages
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import frozen
+
+from kiro_asgi.dialects.anthropic.content import parse_content
+from kiro_asgi.dialects.anthropic.shapes import (
+    CONVERTER,
+    FIELD_REQUIRED,
+    CountBody,
+    MessageBody,
+    MessagesBody,
+    TextBlock,
+)
+from kiro_asgi.dialects.anthropic.tools import parse_tool_choice, parse_tools
+from kiro_asgi.dialects.base import Inquiry
+from kiro_asgi.dialects.structure import Raw, structure
+from kiro_asgi.errors import RequestError
+from kiro_asgi.model.prompt import Part, Prompt, Role, Sampling, Text, Thinking, ThinkingMode, ToolResult, Turn
+
+__all__ = ["Options", "parse_count", "parse_messages"]
+
+
+@frozen
+class Options:
+    """What only this API knows of a request."""
+
+    warm_up: bool = False
+    """``max_tokens: 0``: the prompt is only to be cached, and the answer has no content."""
+
+
+ATTRIBUTION: Final = "x-anthropic-billing-header:"
+"""How the line begins that Claude Code puts before its system text; it changes with every request and says nothing to
+the model."""
+
+EFFORTS: Final = frozenset({"low", "medium", "high", "xhigh", "max"})
+
+_MODES: Final = MappingProxyType(
+    {
+        "enabled": ThinkingMode.ENABLED,
+        "adaptive": ThinkingMode.ADAPTIVE,
+        "between_tools": ThinkingMode.ADAPTIVE,
+        "disabled": ThinkingMode.DISABLED,
+    }
+)
+
+_RANGES: Final = (("temperature", 0, 1), ("top_p", 0, 1), ("top_k", 0, None), ("max_tokens", 0, None))
+"""Field, least and greatest value."""
+
+
+def parse_messages(body: bytes) -> Inquiry:
+    """Read the body of ``POST /v1/messages``.
+
+    Raises:
+        RequestError: Not a legal request; ``param`` names the place.
+    """
+    request = structure(body, MessagesBody, converter=CONVERTER, missing=FIELD_REQUIRED)
+    prompt = _prompt(request, _sampling(request))
+    return Inquiry(prompt, bool(request.stream), Options(warm_up=request.max_tokens == 0))
+
+
+def parse_count(body: bytes) -> Prompt:
+    """Read the body of ``POST /v1/messages/count_tokens``: the same without ``max_tokens`` and sampling.
+
+    Raises:
+        RequestError: Not a legal request; ``param`` names the place.
+    """
+    return _prompt(structure(body, CountBody, converter=CONVERTER, missing=FIELD_REQUIRED), Sampling())
+
+
+def _prompt(request: CountBody, sampling: Sampling) -> Prompt:
+    if not request.model:
+        raise RequestError("model: at least one character is required", param="model")
+    if request.mcp_servers:
+        raise RequestError("mcp_servers: not supported", param="mcp_servers")
+    choice = parse_tool_choice(request.tool_choice)
+    turns = tuple(_turns(request.messages))
+    if not turns:
+        raise RequestError("messages: at least one message is required", param="messages")
+    return Prompt(
+        request.model,
+        turns,
+        system=tuple(_system(request.system)),
+        tools=parse_tools(request.tools or (), choice),
+        tool_choice=choice,
+        thinking=_thinking(request),
+        sampling=sampling,
+        metadata=request.metadata or {},
+        schema=_schema(request),
+    )
+
+
+def _turns(messages: tuple[MessageBody | Raw, ...]) -> Iterator[Turn]:
+    """One turn a message; other roles are passed over, and so are messages of which nothing is left.
+
+    System text in mid-conversation joins the user's turn that comes after it, behind the results of tools, for those
+    must follow their calls; at the end it is a turn of its own.
+    """
+    asides: list[Part] = []
+    for index, message in enumerate(messages):
+        if isinstance(message, Raw):
+            continue
+        parts = tuple(parse_content(message.content, f"messages[{index}].content"))
+        if message.role == "system":
+            asides += [part for part in parts if isinstance(part, Text)]
+        elif message.role == "user" and (parts or asides):
+            yield Turn(Role.USER, _insert(asides, parts))
+            asides = []
+        elif parts and message.role == "assistant":
+            yield Turn(Role.ASSISTANT, parts)
+    if asides:
+        yield Turn(Role.USER, tuple(asides))
+
+
+def _insert(asides: list[Part], parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    if not asides:
+        return parts
+    results = 1 + max((index for index, part in enumerate(parts) if isinstance(part, ToolResult)), default=-1)
+    return *parts[:results], *asides, *parts[results:]
+
+
+def _system(system: Any) -> Iterator[str]:
+    """Its texts in order, without the attribution line."""
+    texts = [system] if isinstance(system, str) else [each.text for each in system or () if isinstance(each, TextBlock)]
+    if texts and texts[0].startswith(ATTRIBUTION):
+        texts[0] = texts[0].partition("\n")[2]
+    return (text for text in texts if text)
+
+
+def _thinking(request: CountBody) -> Thinking:
+    effort = request.output_config and request.output_config.effort
+    effort = effort if effort in EFFORTS else ""
+    if request.thinking is None:
+        return Thinking(effort=effort or "")
+    budget = request.thinking.budget_tokens
+    if budget is not None and budget < 1:
+        raise RequestError("thinking.budget_tokens: must be positive", param="thinking.budget_tokens")
+    mode = _MODES.get(request.thinking.type, ThinkingMode.DEFAULT)
+    return Thinking(mode, budget if mode is ThinkingMode.ENABLED else None, effort or "")
+
+
+def _schema(request: CountBody) -> Any:
+    """The schema of the answer; ``output_format`` is what ``output_config.format`` was called before."""
+    place, output = "output_format", request.output_format
+    if request.output_config is not None and request.output_config.format is not None:
+        place, output = "output_config.format", request.output_config.format
+    if output is None:
+        return None
+    if output.type != "json_schema":
+        raise RequestError(f"{place}: only json_schema is supported", param=f"{place}.type")
+    if output.schema is None:
+        raise RequestError(f"{place}.schema: {FIELD_REQUIRED}", param=f"{place}.schema")
+    return output.schema
+
+
+def _sampling(request: MessagesBody) -> Sampling:
+    for name, least, greatest in _RANGES:
+        value = getattr(request, name)
+        if value is not None and (value < least or (greatest is not None and value > greatest)):
+            wanted = f"between {least} and {greatest}" if greatest is not None else f"{least} or more"
+            raise RequestError(f"{name}: must be {wanted}", param=name)
+    stop = request.stop_sequences or ()
+    if "" in stop:
+        raise RequestError("stop_sequences: must not be empty strings", param=f"stop_sequences[{stop.index('')}]")
+    return Sampling(request.max_tokens, request.temperature, request.top_p, request.top_k, stop)

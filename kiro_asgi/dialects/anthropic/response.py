@@ -1,0 +1,103 @@
+"""A collected answer as the Messages API words it, and the words that streamed answers share with it.
+
+Source: https://docs.anthropic.com/en/api/messages
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any, Final
+
+from kiro_asgi.dialects.base import Heading
+from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.model.events import StopReason, Usage
+from kiro_asgi.model.message import Block, Message, RedactedThinkingBlock, TextBlock, ThinkingBlock, ToolCallBlock
+from kiro_asgi.wire.json import JsonError, dumps, loads
+
+__all__ = ["STOP_REASONS", "render_count", "render_message", "render_stop", "render_usage"]
+
+STOP_REASONS: Final = MappingProxyType(
+    {
+        StopReason.END: "end_turn",
+        StopReason.TOOL_CALL: "tool_use",
+        StopReason.LENGTH: "max_tokens",
+        StopReason.CONTEXT_FULL: "model_context_window_exceeded",
+        StopReason.STOP_SEQUENCE: "stop_sequence",
+        StopReason.CONTENT_FILTER: "refusal",
+    }
+)
+
+
+def render_message(message: Message, heading: Heading, *, may_be_empty: bool = False) -> bytes:
+    """The JSON body of a collected answer.
+
+    Args:
+        message: The answer.
+        heading: Its id and model.
+        may_be_empty: Whether an answer without blocks stays one, instead of getting a block of empty text.
+
+    Raises:
+        UpstreamProtocolError: The arguments of a tool call are not a JSON object.
+    """
+    content = [_render_block(block) for block in message.blocks]
+    if not content and not may_be_empty:
+        content.append({"type": "text", "text": ""})
+    return dumps(
+        {
+            "id": heading.id,
+            "type": "message",
+            "role": "assistant",
+            "model": heading.model,
+            "content": content,
+            **render_stop(message.stop_reason, message.stop_sequence),
+            "usage": render_usage(message.usage),
+        }
+    )
+
+
+def _render_block(block: Block) -> dict[str, Any]:
+    match block:
+        case TextBlock(text):
+            return {"type": "text", "text": text}
+        case ThinkingBlock(text, signature):
+            return {"type": "thinking", "thinking": text, "signature": signature}
+        case RedactedThinkingBlock(data):
+            return {"type": "redacted_thinking", "data": data}
+        case ToolCallBlock(call_id, name, arguments):
+            return {"type": "tool_use", "id": call_id, "name": name, "input": _arguments(arguments)}
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        value = loads(text)
+    except JsonError as exc:
+        raise UpstreamProtocolError("tool call with invalid arguments", code="tool_call.arguments") from exc
+    if not isinstance(value, dict):
+        raise UpstreamProtocolError("tool call whose arguments are not an object", code="tool_call.arguments")
+    return value
+
+
+def render_stop(reason: StopReason, sequence: str | None) -> dict[str, Any]:
+    """Why the answer ended."""
+    stop: dict[str, Any] = {"stop_reason": STOP_REASONS[reason], "stop_sequence": sequence}
+    if reason is StopReason.CONTENT_FILTER:
+        stop["stop_details"] = {"type": "refusal", "category": None, "explanation": None}
+    return stop
+
+
+def render_usage(usage: Usage) -> dict[str, Any]:
+    """Token counts."""
+    counts: dict[str, Any] = {
+        "input_tokens": usage.input_tokens,
+        "cache_creation_input_tokens": usage.cache_write_tokens,
+        "cache_read_input_tokens": usage.cache_read_tokens,
+        "output_tokens": usage.output_tokens,
+    }
+    if usage.thinking_tokens:
+        counts["output_tokens_details"] = {"thinking_tokens": usage.thinking_tokens}
+    return counts
+
+
+def render_count(tokens: int) -> bytes:
+    """The JSON body of a token count."""
+    return dumps({"input_tokens": tokens})

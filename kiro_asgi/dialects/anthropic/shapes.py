@@ -1,0 +1,268 @@
+"""The body of ``POST /v1/messages`` as attrs classes: what is read of it, nothing else.
+
+Fields that are not named here are accepted and ignored: ``cache_control``, ``service_tier``, ``speed``,
+``inference_geo``, ``container``, ``diagnostics``, ``context_management``, ``fallbacks``, ``thread``, ``safeguards`` and
+whatever comes next.  Blocks of a kind that is not named here, those of server tools among them, are kept as `Raw` and
+lead to nothing; so are messages of a role that is not.
+
+Source: https://docs.anthropic.com/en/api/messages
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from kiro_asgi.dialects.structure import Raw, Tagged, make_converter
+
+__all__ = [
+    "CONVERTER",
+    "FIELD_REQUIRED",
+    "Base64Source",
+    "Block",
+    "ContentSource",
+    "CountBody",
+    "DocumentBlock",
+    "ImageBlock",
+    "MessageBody",
+    "MessagesBody",
+    "OutputConfigBody",
+    "OutputFormat",
+    "RedactedThinkingBlock",
+    "SearchResultBlock",
+    "Source",
+    "TextBlock",
+    "TextSource",
+    "ThinkingBlock",
+    "ThinkingBody",
+    "ToolBody",
+    "ToolChoiceBody",
+    "ToolResultBlock",
+    "ToolUseBlock",
+    "UrlSource",
+]
+
+FIELD_REQUIRED: Final = "Field required"
+"""What clients look for, after the name of the field, when one is missing."""
+
+
+@frozen
+class Base64Source:
+    """An image or a document by value."""
+
+    media_type: str
+    data: str
+
+
+@frozen
+class TextSource:
+    """A plain-text document by value."""
+
+    data: str
+    media_type: str = "text/plain"
+
+
+@frozen
+class UrlSource:
+    """An image or a document by address."""
+
+    url: str
+
+
+@frozen
+class TextBlock:
+    """Text."""
+
+    text: str
+
+
+@frozen
+class ImageBlock:
+    """An image."""
+
+    source: Source
+
+
+@frozen
+class ContentSource:
+    """A document made of blocks."""
+
+    content: str | tuple[TextBlock | ImageBlock | Raw, ...]
+
+
+@frozen
+class DocumentBlock:
+    """A document."""
+
+    source: Source
+    title: str | None = None
+    context: str | None = None
+
+
+@frozen
+class SearchResultBlock:
+    """One hit of a search that the client made."""
+
+    source: str
+    title: str
+    content: tuple[TextBlock, ...]
+
+
+@frozen
+class ThinkingBlock:
+    """Thinking of an earlier answer; that of other providers may come without a signature."""
+
+    thinking: str
+    signature: str | None = None
+
+
+@frozen
+class RedactedThinkingBlock:
+    """Sealed thinking of an earlier answer."""
+
+    data: str
+
+
+@frozen
+class ToolUseBlock:
+    """A tool call of an earlier answer."""
+
+    id: str
+    name: str
+    input: Mapping[str, Any] | None = None
+
+
+@frozen
+class ToolResultBlock:
+    """What a tool gave: text, blocks, or any JSON."""
+
+    tool_use_id: str
+    content: Any = None
+    is_error: bool | None = None
+
+
+Source = Base64Source | TextSource | UrlSource | ContentSource | Raw
+
+Block = (
+    TextBlock
+    | ImageBlock
+    | DocumentBlock
+    | SearchResultBlock
+    | ThinkingBlock
+    | RedactedThinkingBlock
+    | ToolUseBlock
+    | ToolResultBlock
+    | Raw
+)
+
+
+@frozen
+class MessageBody:
+    """One turn."""
+
+    role: str
+    content: str | tuple[Block, ...]
+
+
+@frozen
+class ToolBody:
+    """One tool: the client's own, one that Anthropic defined, or one that runs on a server."""
+
+    type: str | None = None
+    name: str | None = None
+    description: str | None = None
+    input_schema: Mapping[str, Any] | None = None
+    display_width_px: int | None = None
+    display_height_px: int | None = None
+
+
+@frozen
+class ToolChoiceBody:
+    """Whether a tool must be called."""
+
+    type: str
+    name: str | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
+@frozen
+class ThinkingBody:
+    """Whether to think."""
+
+    type: str
+    budget_tokens: int | None = None
+
+
+@frozen
+class OutputFormat:
+    """What the answer text must look like."""
+
+    type: str
+    schema: Mapping[str, Any] | None = None
+
+
+@frozen
+class OutputConfigBody:
+    """How hard to work and what to return."""
+
+    effort: str | None = None
+    format: OutputFormat | None = None
+
+
+@frozen
+class CountBody:
+    """The part of a request that is counted."""
+
+    model: str
+    messages: tuple[MessageBody | Raw, ...]
+    system: str | tuple[TextBlock | Raw, ...] | None = None
+    tools: tuple[ToolBody, ...] | None = None
+    tool_choice: Mapping[str, Any] | None = None
+    thinking: ThinkingBody | None = None
+    output_config: OutputConfigBody | None = None
+    output_format: OutputFormat | None = None
+    metadata: Mapping[str, Any] | None = None
+    mcp_servers: tuple[Any, ...] | None = None
+
+
+@frozen
+class MessagesBody(CountBody):
+    """A whole request."""
+
+    max_tokens: int = field(kw_only=True)
+    stream: bool | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop_sequences: tuple[str, ...] | None = None
+
+
+_SOURCES: Final = MappingProxyType(
+    {"base64": Base64Source, "text": TextSource, "url": UrlSource, "content": ContentSource}
+)
+
+_BLOCKS: Final = MappingProxyType(
+    {
+        "text": TextBlock,
+        "image": ImageBlock,
+        "document": DocumentBlock,
+        "search_result": SearchResultBlock,
+        "thinking": ThinkingBlock,
+        "redacted_thinking": RedactedThinkingBlock,
+        "tool_use": ToolUseBlock,
+        "tool_result": ToolResultBlock,
+    }
+)
+
+_MESSAGES: Final = MappingProxyType({"user": MessageBody, "assistant": MessageBody, "system": MessageBody})
+
+CONVERTER: Final = make_converter(
+    Tagged(MessageBody | Raw, _MESSAGES, tag="role"),
+    Tagged(Block, _BLOCKS),
+    Tagged(Source, _SOURCES),
+    Tagged(TextBlock | Raw, MappingProxyType({"text": TextBlock})),
+    Tagged(TextBlock | ImageBlock | Raw, MappingProxyType({"text": TextBlock, "image": ImageBlock})),
+)

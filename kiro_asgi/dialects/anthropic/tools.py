@@ -1,0 +1,181 @@
+"""Tools of a request: which of them a client can run, and what the client demands of them.
+
+A tool that runs on Anthropic's servers cannot be offered.  It is left out, because clients list such tools by habit;
+only a request that nothing else could fulfil is refused.
+
+Source: https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/overview
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED, ToolBody, ToolChoiceBody
+from kiro_asgi.dialects.structure import structure_value
+from kiro_asgi.errors import RequestError
+from kiro_asgi.model.prompt import Tool, ToolChoice, ToolChoiceMode
+
+__all__ = ["CLIENT_TOOLS", "parse_tool_choice", "parse_tools"]
+
+
+def _schema(required: Iterable[str], **properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"type": "object", "properties": properties, "required": [*required]}
+
+
+def _string(description: str) -> Mapping[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _words(*words: str) -> Mapping[str, Any]:
+    return {"type": "string", "enum": [*words]}
+
+
+def _integers(description: str, count: int = 2) -> Mapping[str, Any]:
+    return {
+        "type": "array",
+        "items": {"type": "integer"},
+        "minItems": count,
+        "maxItems": count,
+        "description": description,
+    }
+
+
+_BASH: Final = Tool(
+    "bash",
+    "Run a command in a persistent bash session and return its output.",
+    _schema(
+        (),
+        command=_string("The command to run; required unless restart is true."),
+        restart={"type": "boolean", "description": "Restart the session instead of running a command."},
+    ),
+)
+
+_EDITOR: Final = Tool(
+    "str_replace_based_edit_tool",
+    "View, create and edit text files.",
+    _schema(
+        ("command", "path"),
+        command=_words("view", "create", "str_replace", "insert", "undo_edit"),
+        path=_string("Path of the file or directory."),
+        view_range=_integers("view: first and last line, from 1; -1 is the end."),
+        file_text=_string("create: content of the file."),
+        old_str=_string("str_replace: text to replace, which must occur exactly once."),
+        new_str=_string("str_replace and insert: text to put in."),
+        insert_line={"type": "integer", "description": "insert: line after which to put the text."},
+        insert_text=_string("insert: text to put in."),
+    ),
+)
+
+_MEMORY: Final = Tool(
+    "memory",
+    "Keep notes in files under /memories between conversations.",
+    _schema(
+        ("command",),
+        command=_words("view", "create", "str_replace", "insert", "delete", "rename"),
+        path=_string("Path under /memories."),
+        view_range=_integers("view: first and last line, from 1."),
+        file_text=_string("create: content of the file."),
+        old_str=_string("str_replace: text to replace."),
+        new_str=_string("str_replace: text to put in."),
+        insert_line={"type": "integer", "description": "insert: line after which to put the text."},
+        insert_text=_string("insert: text to put in."),
+        old_path=_string("rename: path now."),
+        new_path=_string("rename: path afterwards."),
+    ),
+)
+
+_COMPUTER: Final = Tool(
+    "computer",
+    "Use a computer through its screen, mouse and keyboard.",
+    _schema(
+        ("action",),
+        action=_words(
+            "key", "type", "mouse_move", "left_click", "left_click_drag", "right_click", "middle_click", "double_click",
+            "triple_click", "left_mouse_down", "left_mouse_up", "scroll", "hold_key", "wait", "screenshot",
+            "cursor_position", "zoom",
+        ),
+        coordinate=_integers("Where, in pixels from the top left: x, y."),
+        start_coordinate=_integers("left_click_drag: where to start, x, y."),
+        region=_integers("zoom: left, top, right, bottom.", 4),
+        text=_string("Text to type, or keys to press."),
+        scroll_direction=_words("up", "down", "left", "right"),
+        scroll_amount={"type": "integer", "description": "scroll: how many clicks of the wheel."},
+        duration={"type": "number", "description": "hold_key and wait: seconds."},
+    ),
+)  # fmt: skip
+
+CLIENT_TOOLS: Final = (("bash_", _BASH), ("text_editor_", _EDITOR), ("memory_", _MEMORY), ("computer_2", _COMPUTER))
+"""Beginning of a tool's type to the function that stands for it; the rest of the type is a date."""
+
+_TOOLSETS: Final = ("computer_toolset_", "browser_toolset_")
+"""Client tools in sets, whose calls carry fields that only Anthropic's own service gives."""
+
+_MODES: Final = MappingProxyType(
+    {
+        "auto": ToolChoiceMode.AUTO,
+        "any": ToolChoiceMode.REQUIRED,
+        "tool": ToolChoiceMode.NAMED,
+        "none": ToolChoiceMode.NONE,
+    }
+)
+
+
+def parse_tools(bodies: tuple[ToolBody, ...], choice: ToolChoice) -> tuple[Tool, ...]:
+    """The tools that the client can run, in order.
+
+    Raises:
+        RequestError: A tool without a name, a toolset, or nothing but server tools to fulfil the request with.
+    """
+    tools = tuple(tool for index, body in enumerate(bodies) if (tool := _parse_tool(index, body)) is not None)
+    if bodies and not tools and choice.mode is not ToolChoiceMode.NONE:
+        raise RequestError(f"tools: {bodies[0].type} runs on a server, which is not supported here", param="tools")
+    _check_choice(tools, choice)
+    return tools
+
+
+def _parse_tool(index: int, body: ToolBody) -> Tool | None:
+    """One tool; ``None`` for one that runs on a server."""
+    kind = body.type or "custom"
+    if kind == "custom" or (body.input_schema is not None and _known(kind) is None):
+        if not body.name:
+            raise RequestError(f"tools[{index}].name: {FIELD_REQUIRED}", param=f"tools[{index}].name")
+        return Tool(body.name, body.description or "", body.input_schema or {})
+    if kind.startswith(_TOOLSETS):
+        raise RequestError(f"tools[{index}].type: {kind} is not supported", param=f"tools[{index}].type")
+    known = _known(kind)
+    return known and Tool(body.name or known.name, known.description + _screen(body), known.schema)
+
+
+def _known(kind: str) -> Tool | None:
+    return next((tool for start, tool in CLIENT_TOOLS if kind.startswith(start)), None)
+
+
+def _screen(body: ToolBody) -> str:
+    if body.display_width_px is None or body.display_height_px is None:
+        return ""
+    return f" The screen is {body.display_width_px} by {body.display_height_px} pixels."
+
+
+def parse_tool_choice(value: Mapping[str, Any] | None) -> ToolChoice:
+    """What the client demands; a kind that we do not know demands nothing and is kept raw.
+
+    Raises:
+        RequestError: Malformed, or a tool is demanded but not named.
+    """
+    if value is None:
+        return ToolChoice()
+    body = structure_value(value, ToolChoiceBody, missing=FIELD_REQUIRED, at="tool_choice")
+    mode = _MODES.get(body.type, ToolChoiceMode.AUTO)
+    if mode is ToolChoiceMode.NAMED and not body.name:
+        raise RequestError(f"tool_choice.name: {FIELD_REQUIRED}", param="tool_choice.name")
+    name = body.name if mode is ToolChoiceMode.NAMED else None
+    return ToolChoice(mode, name or "", parallel=not body.disable_parallel_tool_use, raw=value)
+
+
+def _check_choice(tools: tuple[Tool, ...], choice: ToolChoice) -> None:
+    if choice.mode is ToolChoiceMode.NAMED and all(tool.name != choice.name for tool in tools):
+        raise RequestError(f'tool_choice.name: no tool "{choice.name[:60]}" among tools', param="tool_choice.name")
+    if choice.mode is ToolChoiceMode.REQUIRED and not tools:
+        raise RequestError("tool_choice: a tool is demanded but there are no tools", param="tool_choice")

@@ -1,0 +1,48 @@
+"""The OpenAI Chat Completions API, as clients speak it: ``POST /v1/chat/completions``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import frozen
+
+from kiro_asgi.dialects.base import ErrorReply, Heading, Inquiry
+from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
+from kiro_asgi.dialects.openai_chat.errors import error_reply
+from kiro_asgi.dialects.openai_chat.options import ChatOptions
+from kiro_asgi.dialects.openai_chat.request import parse
+from kiro_asgi.dialects.openai_chat.response import render
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.message import Message
+
+__all__ = ["ChatEncoder", "ChatOptions", "OpenAIChat"]
+
+
+@frozen
+class OpenAIChat:
+    """The dialect."""
+
+    usage_in_finish_chunk: bool = False
+    """Put token counts into the finish chunk instead of a chunk of their own, for clients that look for them there."""
+
+    name = "openai_chat"
+
+    def parse(self, body: bytes) -> Inquiry:
+        """Read a request."""
+        return parse(body)
+
+    def heading(self, inquiry: Inquiry, token: Callable[[], str], created: int) -> Heading:
+        """Facts for one answer."""
+        return Heading(f"chatcmpl-{token()}", inquiry.prompt.model, created, inquiry.options)
+
+    def encoder(self, heading: Heading) -> ChatEncoder:
+        """A fresh encoder for one streamed answer."""
+        return ChatEncoder(heading, usage_in_finish_chunk=self.usage_in_finish_chunk)
+
+    def render(self, message: Message, heading: Heading) -> bytes:
+        """The JSON body of a collected answer."""
+        return render(message, heading)
+
+    def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
+        """The HTTP answer to an error before the first byte; this API tells the request id in a header only."""
+        return error_reply(error)

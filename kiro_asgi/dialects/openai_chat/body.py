@@ -1,0 +1,153 @@
+"""The request body, field by field, as far as we read it; see `kiro_asgi.dialects.openai_chat.shapes` for its messages.
+
+Source: https://platform.openai.com/docs/api-reference/chat/create
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import frozen
+
+from kiro_asgi.dialects.openai_chat.shapes import MESSAGES, PARTS, Message
+from kiro_asgi.dialects.structure import Raw, Tagged, make_converter
+
+__all__ = [
+    "CONVERTER",
+    "Body",
+    "CustomTool",
+    "Function",
+    "FunctionTool",
+    "JsonObjectFormat",
+    "JsonSchema",
+    "JsonSchemaFormat",
+    "ResponseFormat",
+    "StreamOptions",
+    "TextFormat",
+    "ToolBody",
+]
+
+
+# Tools.
+
+
+@frozen
+class Function:
+    """A function the client can run."""
+
+    name: str
+    description: str | None = None
+    parameters: Mapping[str, Any] | None = None
+
+
+@frozen
+class FunctionTool:
+    """A function tool, nested as this API has it, or flat as the Responses API has it."""
+
+    function: Function | None = None
+    name: str | None = None
+    description: str | None = None
+    parameters: Mapping[str, Any] | None = None
+
+
+@frozen
+class CustomTool:
+    """A tool whose input is not JSON."""
+
+
+ToolBody = FunctionTool | CustomTool | Raw
+
+_TOOLS: Final = Tagged(ToolBody, MappingProxyType({"function": FunctionTool, "custom": CustomTool}), default="function")
+
+
+# Form of the answer.
+
+
+@frozen
+class TextFormat:
+    """``text``."""
+
+
+@frozen
+class JsonObjectFormat:
+    """``json_object``."""
+
+
+@frozen
+class JsonSchema:
+    """What ``json_schema`` holds."""
+
+    schema: Mapping[str, Any] | None = None
+
+
+@frozen
+class JsonSchemaFormat:
+    """``json_schema``."""
+
+    json_schema: JsonSchema
+
+
+ResponseFormat = TextFormat | JsonObjectFormat | JsonSchemaFormat | Raw
+
+_FORMATS: Final = Tagged(
+    ResponseFormat,
+    MappingProxyType({"text": TextFormat, "json_object": JsonObjectFormat, "json_schema": JsonSchemaFormat}),
+)
+
+
+@frozen
+class StreamOptions:
+    """How to stream."""
+
+    include_usage: bool | None = None
+
+
+@frozen
+class Body:
+    """The whole request."""
+
+    model: str
+    messages: tuple[Message, ...] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+
+    max_completion_tokens: int | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: str | tuple[str, ...] | None = None
+    n: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+
+    tools: tuple[ToolBody, ...] | None = None
+    tool_choice: str | Mapping[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    functions: tuple[Function, ...] | None = None
+    function_call: str | Mapping[str, Any] | None = None
+
+    response_format: ResponseFormat | None = None
+    reasoning_effort: str | None = None
+    modalities: tuple[str, ...] | None = None
+    audio: Any = None
+    web_search_options: Any = None
+
+    metadata: Any = None
+    user: Any = None
+    safety_identifier: Any = None
+    prompt_cache_key: Any = None
+
+    input: Any = None
+    """Not of this API; whoever sends it means the Responses API."""
+
+    top_k: Any = None
+    thinking: Any = None
+    thinking_budget: Any = None
+    enable_thinking: Any = None
+    chat_template_kwargs: Any = None
+    reasoning: Any = None
+
+
+CONVERTER: Final = make_converter(PARTS, MESSAGES, _TOOLS, _FORMATS)

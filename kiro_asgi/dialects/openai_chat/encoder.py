@@ -1,0 +1,199 @@
+"""A streamed answer as ``chat.completion.chunk`` objects.
+
+Every event is one bare ``data:`` line and a blank line; clients take an event name for something else.  The order is::
+
+    role-chunk delta-chunk* finish-chunk [usage-chunk] "[DONE]"        or at any place  error-chunk "[DONE]"
+
+All that the chunks of one answer share is written once, when the encoder is made; what remains for an event is to quote
+its text.  Signatures and sealed thinking have no place in this API and are left out.
+
+Source: https://platform.openai.com/docs/api-reference/chat/streaming
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from types import MappingProxyType
+from typing import Any, Final
+
+from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.openai_chat.errors import stream_error_object
+from kiro_asgi.dialects.openai_chat.options import options_of
+from kiro_asgi.dialects.openai_chat.response import finish_reason, usage_object
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.events import (
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Event,
+    MessageEnd,
+    MessageStart,
+    SignatureDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolInputDelta,
+)
+from kiro_asgi.wire.json import dumps, quote_bytes
+
+__all__ = ["ChatEncoder"]
+
+_DONE: Final = b"data: [DONE]\n\n"
+
+_CALL: Final = b'{"tool_calls":[{"index":%d,"id":%b,"type":"function","function":{"name":%b,"arguments":""}}]}'
+_ARGUMENTS: Final = b'{"tool_calls":[{"index":%d,"function":{"arguments":'
+_ARGUMENTS_END: Final = b"}}]}"
+
+_FUNCTION: Final = b'{"function_call":{"name":%b,"arguments":""}}'
+_FUNCTION_ARGUMENTS: Final = b'{"function_call":{"arguments":'
+_FUNCTION_ARGUMENTS_END: Final = b"}}"
+
+
+class ChatEncoder:
+    """The stage from events to the bytes of one streamed answer.
+
+    Args:
+        heading: What every chunk repeats.
+        usage_in_finish_chunk: Put the token counts into the finish chunk, asked for or not, and send no usage chunk.
+    """
+
+    heartbeat = b": ping\n\n"
+
+    __slots__ = (
+        "_after",
+        "_after_content",
+        "_arguments",
+        "_before",
+        "_before_content",
+        "_begun",
+        "_calls",
+        "_closed",
+        "_common",
+        "_include_usage",
+        "_input_seen",
+        "_legacy",
+        "_usage_in_finish_chunk",
+    )
+
+    def __init__(self, heading: Heading, *, usage_in_finish_chunk: bool = False) -> None:
+        options = options_of(heading)
+        self._legacy = options.legacy_functions
+        self._include_usage = options.include_usage and not usage_in_finish_chunk
+        self._usage_in_finish_chunk = usage_in_finish_chunk
+        self._common = b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,"choices":' % (
+            quote_bytes(heading.id),
+            heading.created,
+            quote_bytes(heading.model),
+        )
+        self._before = self._common + b'[{"index":0,"delta":'
+        self._after = b',"finish_reason":null,"logprobs":null}]%b}\n\n' % (b',"usage":null' * self._include_usage)
+        self._before_content = self._before + b'{"content":'
+        self._after_content = b"}" + self._after
+        self._begun = False
+        self._closed = False
+        self._calls = 0
+        self._input_seen = False
+        self._arguments: tuple[bytes, bytes] | None = None
+        """What stands around a fragment of the open call's arguments; ``None`` where the call cannot be told."""
+
+    def feed(self, items: Iterable[Event], /) -> Iterator[bytes]:
+        """Chunks for *items*; none for those that this API cannot express."""
+        before, after = self._before_content, self._after_content
+        for item in items:
+            if type(item) is TextDelta:
+                yield before + quote_bytes(item.text) + after
+            elif chunk := _STEPS[type(item)](self, item):
+                yield chunk
+
+    def flush(self) -> Iterator[bytes]:
+        """The sentinel, unless `error` has sent it."""
+        if not self._closed:
+            self._closed = True
+            yield _DONE
+
+    def error(self, error: KiroAsgiError) -> bytes:
+        """A chunk without choices that holds the error, and the sentinel; nothing when the stream has ended."""
+        if self._closed:
+            return b""
+        self._closed = True
+        return b'%b[],"error":%b}\n\n%b' % (self._common, dumps(stream_error_object(error)), _DONE)
+
+    def _begin(self, kind: BlockKind) -> bytes:
+        """The role chunk, once.
+
+        It waits for the first block, because clients keep its ``content``, and an answer of tool calls alone has none.
+        """
+        if self._begun:
+            return b""
+        self._begun = True
+        content = b'""' if kind is BlockKind.TEXT else b"null"
+        return b'%b{"role":"assistant","content":%b}%b' % (self._before, content, self._after)
+
+    def _start_block(self, event: BlockStart) -> bytes:
+        head = self._begin(event.kind)
+        if event.kind is BlockKind.TOOL_CALL:
+            return head + self._start_call(event)
+        return head
+
+    def _start_call(self, event: BlockStart) -> bytes:
+        index = self._calls
+        self._calls += 1
+        self._input_seen = False
+        if self._legacy:
+            return self._start_function(event, index)
+        self._arguments = self._before + _ARGUMENTS % index, _ARGUMENTS_END + self._after
+        call = _CALL % (index, quote_bytes(event.call_id), quote_bytes(event.name))
+        return self._before + call + self._after
+
+    def _start_function(self, event: BlockStart, index: int) -> bytes:
+        """The deprecated form, which has room for one call."""
+        if index:
+            self._arguments = None
+            return b""
+        self._arguments = self._before + _FUNCTION_ARGUMENTS, _FUNCTION_ARGUMENTS_END + self._after
+        return self._before + _FUNCTION % quote_bytes(event.name) + self._after
+
+    def _thinking(self, event: ThinkingDelta) -> bytes:
+        return b'%b{"reasoning_content":%b}%b' % (self._before, quote_bytes(event.text), self._after)
+
+    def _input(self, event: ToolInputDelta) -> bytes:
+        if self._arguments is None or not event.json:
+            return b""
+        self._input_seen = True
+        before, after = self._arguments
+        return before + quote_bytes(event.json) + after
+
+    def _end_block(self, event: BlockEnd) -> bytes:
+        """Arguments of a call without any are an empty object, never an empty string."""
+        rest = b"" if self._input_seen else self._input(_NO_ARGUMENTS)
+        self._arguments = None
+        return rest
+
+    def _end(self, event: MessageEnd) -> bytes:
+        usage = dumps(usage_object(event.usage))
+        finish = b'%b{},"finish_reason":%b,"logprobs":null}]%b}\n\n' % (
+            self._before,
+            quote_bytes(finish_reason(event.stop_reason, self._legacy)),
+            b',"usage":' + usage if self._usage_in_finish_chunk else b',"usage":null' * self._include_usage,
+        )
+        chunks = self._begin(BlockKind.TEXT) + finish
+        if self._include_usage:
+            chunks += b'%b[],"usage":%b}\n\n' % (self._common, usage)
+        return chunks
+
+    def _nothing(self, event: Event) -> bytes:
+        return b""
+
+
+_NO_ARGUMENTS: Final = ToolInputDelta("{}")
+
+_STEPS: Final = MappingProxyType[type[Event], Callable[[ChatEncoder, Any], bytes]](
+    {
+        MessageStart: ChatEncoder._nothing,
+        BlockStart: ChatEncoder._start_block,
+        ThinkingDelta: ChatEncoder._thinking,
+        SignatureDelta: ChatEncoder._nothing,
+        ToolInputDelta: ChatEncoder._input,
+        BlockEnd: ChatEncoder._end_block,
+        MessageEnd: ChatEncoder._end,
+    }
+)

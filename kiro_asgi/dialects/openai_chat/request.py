@@ -1,0 +1,126 @@
+"""A Chat Completions request to an `Inquiry`.
+
+A field is honoured, mapped, ignored or refused.  It is refused when ignoring it would give an answer other than the one
+asked for (several choices, log probabilities, audio), and only then.
+
+Source: https://platform.openai.com/docs/api-reference/chat/create
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kiro_asgi.dialects.base import Inquiry
+from kiro_asgi.dialects.openai_chat.body import CONVERTER, Body, JsonObjectFormat, JsonSchemaFormat
+from kiro_asgi.dialects.openai_chat.messages import Conversation
+from kiro_asgi.dialects.openai_chat.options import ChatOptions
+from kiro_asgi.dialects.openai_chat.refusals import invalid, missing, unsupported
+from kiro_asgi.dialects.openai_chat.thinking import read_thinking
+from kiro_asgi.dialects.openai_chat.tools import read_tools
+from kiro_asgi.dialects.structure import Raw, structure
+from kiro_asgi.model.prompt import Prompt, Sampling
+
+__all__ = ["parse"]
+
+_MOST_STOPS: Final = 4
+
+
+def parse(body: bytes) -> Inquiry:
+    """Read a request body.
+
+    Raises:
+        RequestError: Not a legal request, or one that we cannot honour; ``param`` names the place.
+    """
+    request = structure(body, Body, converter=CONVERTER)
+    _refuse(request)
+    conversation = Conversation()
+    conversation.read(request.messages or ())
+    tools, tool_choice = read_tools(request)
+    prompt = Prompt(
+        model=request.model,
+        turns=tuple(conversation.turns),
+        system=tuple(conversation.system),
+        tools=tools,
+        tool_choice=tool_choice,
+        thinking=read_thinking(request),
+        sampling=_sampling(request),
+        metadata=_metadata(request),
+        schema=_schema(request),
+    )
+    stream_options = request.stream_options
+    options = ChatOptions(
+        include_usage=stream_options is not None and stream_options.include_usage is True,
+        legacy_functions=bool(request.functions) and not request.tools,
+    )
+    return Inquiry(prompt, request.stream is True, options)
+
+
+def _refuse(request: Body) -> None:
+    """Stop at what cannot be honoured."""
+    if not request.model:
+        raise missing("model", "empty")
+    if not request.messages:
+        raise _no_messages(request)
+    if request.n is not None and request.n != 1:
+        raise unsupported("n", "only one choice can be made")
+    if request.logprobs or request.top_logprobs:
+        raise unsupported("logprobs" if request.logprobs else "top_logprobs", "log probabilities are not available")
+    if any(modality != "text" for modality in request.modalities or ()):
+        raise unsupported("modalities", "only text can be answered")
+    if request.audio is not None:
+        raise unsupported("audio", "audio output is not supported")
+    if request.web_search_options is not None:
+        raise unsupported("web_search_options", "web search is not available here")
+
+
+def _no_messages(request: Body) -> Exception:
+    if request.input is not None:
+        return missing("messages", "this request has an input instead, as the Responses API: POST it to /v1/responses")
+    return missing("messages", "at least one message is needed")
+
+
+def _sampling(request: Body) -> Sampling:
+    for name in ("max_completion_tokens", "max_tokens"):
+        _within(request, name, 1, None)
+    _within(request, "temperature", 0, 2)
+    _within(request, "top_p", 0, 1)
+    limit = request.max_tokens if request.max_completion_tokens is None else request.max_completion_tokens
+    top_k = request.top_k if type(request.top_k) is int and request.top_k > 0 else None
+    return Sampling(limit, request.temperature, request.top_p, top_k, _stop(request))
+
+
+def _within(request: Body, name: str, least: int, most: int | None) -> None:
+    value = getattr(request, name)
+    if value is not None and (value < least or (most is not None and value > most)):
+        wanted = f"at least {least}" if most is None else f"between {least} and {most}"
+        raise invalid(name, f"expected a number {wanted}, got {value}")
+
+
+def _stop(request: Body) -> tuple[str, ...]:
+    given = (request.stop,) if isinstance(request.stop, str) else request.stop or ()
+    if len(given) > _MOST_STOPS:
+        raise invalid("stop", f"at most {_MOST_STOPS} sequences, got {len(given)}")
+    return tuple(sequence for sequence in given if sequence)
+
+
+def _schema(request: Body) -> Mapping[str, Any] | None:
+    match request.response_format:
+        case JsonObjectFormat():
+            return {}
+        case JsonSchemaFormat(json_schema):
+            return json_schema.schema or {}
+        case Raw(value):
+            raise invalid("response_format.type", f"unknown format: {str(value.get('type'))[:60]}")
+        case _:
+            return None
+
+
+def _metadata(request: Body) -> dict[str, Any]:
+    """What may serve routing and cache affinity: the client's own map, who the end user is, and the cache key."""
+    metadata = dict(request.metadata) if isinstance(request.metadata, Mapping) else {}
+    user = request.safety_identifier or request.user
+    for key, value in (("user_id", user), ("prompt_cache_key", request.prompt_cache_key)):
+        if isinstance(value, str) and value:
+            metadata[key] = value
+    return metadata

@@ -1,0 +1,100 @@
+"""A whole answer as one ``chat.completion`` object.
+
+Source: https://platform.openai.com/docs/api-reference/chat/object
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any, Final
+
+from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.openai_chat.options import options_of
+from kiro_asgi.model.events import StopReason, Usage
+from kiro_asgi.model.message import Message, ThinkingBlock, ToolCallBlock
+from kiro_asgi.wire.json import dumps
+
+__all__ = ["finish_reason", "render", "usage_object"]
+
+_FINISH: Final = MappingProxyType(
+    {
+        StopReason.END: "stop",
+        StopReason.STOP_SEQUENCE: "stop",
+        StopReason.TOOL_CALL: "tool_calls",
+        StopReason.LENGTH: "length",
+        StopReason.CONTEXT_FULL: "length",
+        StopReason.CONTENT_FILTER: "content_filter",
+    }
+)
+
+
+def finish_reason(reason: StopReason, legacy_functions: bool) -> str:
+    """One of the five words that clients know."""
+    if legacy_functions and reason is StopReason.TOOL_CALL:
+        return "function_call"
+    return _FINISH[reason]
+
+
+def usage_object(usage: Usage) -> dict[str, Any]:
+    """Token counts; here, unlike in `Usage`, the prompt includes what was read from or written to a cache."""
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.prompt_tokens + usage.output_tokens,
+        "prompt_tokens_details": {
+            "cached_tokens": usage.cache_read_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+            "audio_tokens": 0,
+        },
+        "completion_tokens_details": {
+            "reasoning_tokens": usage.thinking_tokens,
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }
+
+
+def render(message: Message, heading: Heading) -> bytes:
+    """The JSON body."""
+    legacy = options_of(heading).legacy_functions
+    choice = {
+        "index": 0,
+        "message": _message(message, legacy),
+        "finish_reason": finish_reason(message.stop_reason, legacy),
+        "logprobs": None,
+    }
+    return dumps(
+        {
+            "id": heading.id,
+            "object": "chat.completion",
+            "created": heading.created,
+            "model": heading.model,
+            "choices": [choice],
+            "usage": usage_object(message.usage),
+            "service_tier": "default",
+            "system_fingerprint": None,
+        }
+    )
+
+
+def _message(message: Message, legacy: bool) -> dict[str, Any]:
+    """The assistant's turn; absent, not empty, is what clients expect of ``tool_calls``."""
+    calls = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
+    thinking = "".join(block.text for block in message.blocks if isinstance(block, ThinkingBlock))
+    turn: dict[str, Any] = {
+        "role": "assistant",
+        "content": message.text or (None if calls else ""),
+        "refusal": None,
+    }
+    if thinking:
+        turn["reasoning_content"] = thinking
+    if calls and legacy:
+        turn["function_call"] = _function(calls[0])
+    elif calls:
+        turn["tool_calls"] = [{"id": call.call_id, "type": "function", "function": _function(call)} for call in calls]
+    return turn
+
+
+def _function(call: ToolCallBlock) -> dict[str, str]:
+    return {"name": call.name, "arguments": call.input}

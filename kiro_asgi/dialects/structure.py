@@ -1,0 +1,372 @@
+"""From the bytes of a request to attrs classes: strict, tolerant of what is unknown, precise about what is wrong.
+
+Strict means that nothing is coerced: a boolean is not a number, a string is not a list, ``null`` stands only where a
+field may be ``None``; but an integer is taken where a float is wanted.  Tolerant means that unknown fields pass, and so
+do objects whose ``type`` word is unknown.  A union is told apart by the JSON type of the value, so that
+``str | tuple[Block, ...] | None`` needs no declaration; a union of several objects is told apart by a word in them and
+is declared as `Tagged`.
+
+Source: https://catt.rs/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from types import MappingProxyType, NoneType, UnionType
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
+
+from attrs import field, frozen, has
+from cattrs import Converter
+from cattrs.errors import (
+    AttributeValidationNote,
+    BaseValidationError,
+    ClassValidationError,
+    IterableValidationError,
+    IterableValidationNote,
+)
+from cattrs.gen import make_dict_structure_fn
+
+from kiro_asgi.errors import RequestError
+from kiro_asgi.wire.json import MAX_DEPTH, JsonError, loads
+
+__all__ = ["PLAIN", "Mismatch", "Raw", "Tagged", "make_converter", "structure", "structure_value"]
+
+T = TypeVar("T")
+
+Hook = Callable[[Any, Any], Any]
+
+MISSING: Final = "required field missing"
+
+MAX_PROBLEMS: Final = 5
+"""How many problems one message names."""
+
+MAX_ECHO: Final = 60
+"""How many characters of an offending word are repeated."""
+
+
+@frozen
+class Raw:
+    """A JSON object of a kind that we do not know, as it came."""
+
+    value: Mapping[str, Any]
+
+
+@frozen
+class Tagged:
+    """A union of classes that a word in the object tells apart; an unknown word gives `Raw`."""
+
+    union: Any
+    """The union type, e.g. ``TextBlock | ImageBlock | Raw``."""
+
+    classes: Mapping[str, type]
+    """Word to class."""
+
+    tag: str = "type"
+    """The field that holds the word."""
+
+    default: str | None = None
+    """The word of an object where the field is absent or null; ``None`` makes the field required."""
+
+    members: frozenset[Any] = field(init=False)
+
+    @members.default
+    def _members(self) -> frozenset[Any]:
+        return frozenset(get_args(self.union) or (self.union,))
+
+
+class Mismatch(ValueError):
+    """One value is not what its place wants; the place is added on the way up."""
+
+
+def structure(
+    body: bytes, cls: type[T], *, converter: Converter | None = None, missing: str = MISSING, max_depth: int = MAX_DEPTH
+) -> T:
+    """Read a request body.
+
+    Args:
+        body: UTF-8 JSON, one object.
+        cls: The attrs class of the object.
+        converter: From `make_converter`, where *cls* holds tagged unions.
+        missing: What to say of a required field that is absent.
+        max_depth: Most arrays and objects open at once.
+
+    Raises:
+        RequestError: Not JSON (code ``invalid_json``), or not what *cls* wants (code ``invalid_value``, or
+            ``missing_required_parameter``): the message names the places, ``param`` the first of them.
+    """
+    try:
+        value = loads(body, max_depth=max_depth)
+    except JsonError as exc:
+        raise RequestError(exc.message, code="invalid_json") from exc
+    return structure_value(value, cls, converter=converter, missing=missing)
+
+
+def structure_value(
+    value: Any, cls: type[T], *, converter: Converter | None = None, missing: str = MISSING, at: str = ""
+) -> T:
+    """Read an already decoded JSON value that stands at the place *at* of its document; otherwise like `structure`."""
+    try:
+        return (converter or PLAIN).structure(value, cls)
+    except (Mismatch, BaseValidationError) as exc:
+        raise _request_error(exc, missing, at) from exc
+
+
+# Saying what is wrong.
+
+
+def _request_error(error: Exception, missing: str, at: str) -> RequestError:
+    problems = list(_problems(error, at))
+    path, first = problems[0]
+    lines = [f"{place or 'request body'}: {_words(problem, missing)}" for place, problem in problems[:MAX_PROBLEMS]]
+    if len(problems) > MAX_PROBLEMS:
+        lines.append(f"and {len(problems) - MAX_PROBLEMS} more")
+    code = "missing_required_parameter" if isinstance(first, KeyError) else "invalid_value"
+    return RequestError("; ".join(lines), code=code, param=path)
+
+
+def _problems(error: BaseException, path: str) -> Iterator[tuple[str, BaseException]]:
+    """Every leaf of a tree of errors with its place, in the order of the fields."""
+    if not isinstance(error, BaseValidationError):
+        yield path, error
+        return
+    for child in error.exceptions:
+        yield from _problems(child, path + _step(child, path))
+
+
+def _step(error: BaseException, path: str) -> str:
+    """The last step of the way to *error*, which whoever collected it noted on it."""
+    note = error.__notes__[-1]
+    if isinstance(note, IterableValidationNote) and isinstance(note.index, int):
+        return f"[{note.index}]"
+    name = note.name if isinstance(note, AttributeValidationNote) else _clip(str(note.index))
+    return f".{name}" if path else name
+
+
+def _words(problem: BaseException, missing: str) -> str:
+    return missing if isinstance(problem, KeyError) else str(problem)
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= MAX_ECHO else f"{text[: MAX_ECHO - 1]}…"
+
+
+_KINDS: Final = MappingProxyType(
+    {
+        str: "a string",
+        int: "an integer",
+        float: "a number",
+        bool: "a boolean",
+        list: "an array",
+        dict: "an object",
+        NoneType: "null",
+    }
+)
+"""Python type of a decoded JSON value to its name in JSON."""
+
+
+def _mismatch(expected: str, value: Any) -> Mismatch:
+    return Mismatch(f"expected {expected}, got {_KINDS.get(type(value), 'something else')}")
+
+
+# Hooks.
+
+
+def make_converter(*unions: Tagged) -> Converter:
+    """A strict converter that also knows these unions of objects."""
+    converter = Converter()
+    for cls in (str, int, bool, NoneType):
+        converter.register_structure_hook(cls, _exactly(cls))
+    converter.register_structure_hook(float, _number)
+    converter.register_structure_hook_factory(has, _object)
+    converter.register_structure_hook_factory(_is_array, _array)
+    converter.register_structure_hook_factory(_is_mapping, _mapping)
+    converter.register_structure_hook_factory(_is_words, _words_of)
+    converter.register_structure_hook_factory(_is_union, lambda cls, conv: _union(cls, conv, unions))
+    return converter
+
+
+def _exactly(cls: type) -> Hook:
+    """Take values of *cls* itself, as they are."""
+    expected = _KINDS[cls]
+
+    def hook(value: Any, _: Any) -> Any:
+        if type(value) is not cls:
+            raise _mismatch(expected, value)
+        return value
+
+    return hook
+
+
+def _number(value: Any, _: Any) -> float:
+    if type(value) is float:
+        return value
+    if type(value) is not int:
+        raise _mismatch("a number", value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise Mismatch("number out of range") from None
+
+
+def _object(cls: Any, converter: Converter) -> Hook:
+    """The generated hook of an attrs class, which itself would also look for fields in a string or a list."""
+    inner = make_dict_structure_fn(cls, converter, _cattrs_detailed_validation=True)
+
+    def hook(value: Any, _: Any) -> Any:
+        if type(value) is not dict:
+            raise _mismatch("an object", value)
+        return inner(value, cls)
+
+    return hook
+
+
+def _is_array(cls: Any) -> bool:
+    return get_origin(cls) in (tuple, list, Sequence)
+
+
+def _array(cls: Any, converter: Converter) -> Hook:
+    """Arrays become tuples (lists where the field says so); `MAX_PROBLEMS` bad items end the search."""
+    item = get_args(cls)[0]
+    structure_item = converter.get_structure_hook(item)
+    is_list = get_origin(cls) is list
+
+    def hook(value: Any, _: Any) -> Any:
+        if type(value) is not list:
+            raise _mismatch("an array", value)
+        taken = _each(enumerate(value), structure_item, item)
+        return taken if is_list else tuple(taken)
+
+    return hook
+
+
+def _is_mapping(cls: Any) -> bool:
+    return (get_origin(cls) or cls) in (dict, Mapping)
+
+
+def _mapping(cls: Any, converter: Converter) -> Hook:
+    """Objects whose keys are data; kept as they are unless the class says what the values must be."""
+    of = (get_args(cls) or (str, Any))[1]
+    if of is Any:
+        return _exactly(dict)
+    structure_item = converter.get_structure_hook(of)
+
+    def hook(value: Any, _: Any) -> Any:
+        if type(value) is not dict:
+            raise _mismatch("an object", value)
+        return dict(zip(value, _each(value.items(), structure_item, of), strict=True))
+
+    return hook
+
+
+def _each(items: Iterable[tuple[Any, Any]], hook: Hook, of: Any) -> list[Any]:
+    """Structure the second of every pair; the first is its place, which is noted when it fails."""
+    taken: list[Any] = []
+    errors: list[Exception] = []
+    for place, value in items:
+        try:
+            taken.append(hook(value, of))
+        except (Mismatch, BaseValidationError) as exc:
+            exc.add_note(IterableValidationNote(f"at {place!r}", place, of))
+            errors.append(exc)
+            if len(errors) > MAX_PROBLEMS:
+                break
+    if errors:
+        raise IterableValidationError("bad items", errors, list)
+    return taken
+
+
+def _is_words(cls: Any) -> bool:
+    return get_origin(cls) is Literal or (isinstance(cls, type) and issubclass(cls, Enum))
+
+
+def _words_of(cls: Any, _: Converter) -> Hook:
+    """Enumerations and literals of strings."""
+    table = {word: word for word in get_args(cls)} if get_origin(cls) is Literal else {each.value: each for each in cls}
+    expected = " or ".join(f'"{word}"' for word in table)
+
+    def hook(value: Any, _: Any) -> Any:
+        if type(value) is not str:
+            raise _mismatch(expected, value)
+        if value not in table:
+            raise Mismatch(f'expected {expected}, got "{_clip(value)}"')
+        return table[value]
+
+    return hook
+
+
+def _is_union(cls: Any) -> bool:
+    return get_origin(cls) in (Union, UnionType)
+
+
+def _union(cls: Any, converter: Converter, unions: Sequence[Tagged]) -> Hook:
+    """Tell the members of a union apart by the JSON type of the value."""
+    members = frozenset(get_args(cls))
+    objects = frozenset(member for member in members if has(member))
+    if objects == members:
+        return _tagged(_declared(objects, unions), converter)
+    table: dict[type, tuple[Hook, Any]] = {}
+    for member in members - objects:
+        for kind in _json_types(member):
+            table[kind] = (converter.get_structure_hook(member), member)
+    if len(objects) == 1:
+        (member,) = objects
+        table[dict] = (converter.get_structure_hook(member), member)
+    elif objects:
+        table[dict] = (_tagged(_declared(objects, unions), converter), None)
+    names = (name for kind, name in _KINDS.items() if kind in table and not (kind is int and float in table))
+    expected = " or ".join(names)
+
+    def hook(value: Any, _: Any) -> Any:
+        found = table.get(type(value))
+        if found is None:
+            raise _mismatch(expected, value)
+        return found[0](value, found[1])
+
+    return hook
+
+
+def _declared(objects: frozenset[Any], unions: Sequence[Tagged]) -> Tagged:
+    for union in unions:
+        if union.members == objects:
+            return union
+    raise TypeError(f"a union of {len(objects)} classes that was not declared as Tagged: {sorted(map(str, objects))}")
+
+
+def _json_types(member: Any) -> tuple[type, ...]:
+    """The Python types of the decoded JSON values that *member* takes."""
+    if member is float:
+        return (float, int)
+    if _is_array(member):
+        return (list,)
+    if _is_mapping(member):
+        return (dict,)
+    return (str,) if _is_words(member) else (member,)
+
+
+def _tagged(union: Tagged, converter: Converter) -> Hook:
+    tag, default = union.tag, union.default
+    table = {word: (converter.get_structure_hook(cls), cls) for word, cls in union.classes.items()}
+
+    def hook(value: Any, _: Any) -> Any:
+        if type(value) is not dict:
+            raise _mismatch("an object", value)
+        word = value.get(tag)
+        if word is None:
+            word = default
+        if type(word) is not str:
+            raise _bad_tag(tag, value)
+        found = table.get(word)
+        return Raw(value) if found is None else found[0](value, found[1])
+
+    return hook
+
+
+def _bad_tag(tag: str, value: Mapping[str, Any]) -> ClassValidationError:
+    problem: Exception = _mismatch("a string", value[tag]) if tag in value else KeyError(tag)
+    problem.add_note(AttributeValidationNote(f"at {tag}", tag, str))
+    return ClassValidationError("bad tag", [problem], dict)
+
+
+PLAIN: Final = make_converter()
+"""Knows no union of objects."""

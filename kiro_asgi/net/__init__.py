@@ -1,0 +1,1 @@
+"""What awaits, towards upstreams."""

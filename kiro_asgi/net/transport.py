@@ -1,0 +1,323 @@
+"""Connections to upstreams, and the one loop that reads from them.
+
+httpcore makes the connections; its pool is not used, because cancelled requests leave dead slots in it
+(https://github.com/encode/httpcore/issues/1093) and its bookkeeping grows with the number of connections.  A stack of
+idle connections under a semaphore does the same work here.
+
+Reading is turned inside out.  httpcore hands out a body chunk by chunk, and cannot say whether the next chunk is
+already there.  But it reads from the network only when nothing is left, and the network is ours: `_Stream.read` first
+lets the reader act upon everything that the last read brought (`Reader.turn`).  So one network read becomes one pass
+through the stages and at most one send; nothing is queued; a client that does not read stops the reading from the
+upstream; and whatever `turn` raises leaves httpcore through a read, the one place where its generators close cleanly on
+every event loop.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from time import monotonic
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import anyio
+from anyio.lowlevel import RunVar
+from attrs import define, field
+
+from kiro_asgi.errors import (
+    KiroAsgiError,
+    TooBusy,
+    UpstreamProtocolError,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
+
+if TYPE_CHECKING:
+    import httpcore
+
+    from kiro_asgi.upstreams.base import UpstreamRequest
+
+__all__ = ["Enough", "Headers", "Reader", "Transport"]
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+class Enough(Exception):
+    """A reader has seen all it wants; the connection is closed, since the rest of the body is still to come."""
+
+
+class Reader(Protocol):
+    """Who takes an answer."""
+
+    def begin(self, status: int, headers: Headers) -> None:
+        """The head of the answer."""
+        ...
+
+    def take(self, chunk: bytes, /) -> None:
+        """A piece of the body.  Must only put it aside: what happens with it happens in `turn`."""
+        ...
+
+    async def turn(self) -> float | None:
+        """Act upon what was taken; called before every network read.
+
+        Returns:
+            Seconds that the read may take; ``None`` for ever.
+
+        Raises:
+            Enough: Nothing more is wanted.
+        """
+        ...
+
+
+class _Stream:
+    """A network stream that lets a reader have its turn before every read."""
+
+    __slots__ = ("_stream", "turn")
+
+    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
+        self._stream = stream
+        self.turn: Callable[[], Awaitable[float | None]] | None = None
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - the interface
+        if self.turn is not None:
+            timeout = await self.turn()
+        return await self._stream.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the interface
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(self, *args: Any, **kwargs: Any) -> _Stream:
+        return _Stream(await self._stream.start_tls(*args, **kwargs))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+class _Backend:
+    """The library's anyio backend, which serves both event loops, with our streams over its streams."""
+
+    __slots__ = ("_inner",)
+
+    def __init__(self, inner: httpcore.AsyncNetworkBackend) -> None:
+        self._inner = inner
+
+    async def connect_tcp(self, *args: Any, **kwargs: Any) -> _Stream:
+        return _Stream(await self._inner.connect_tcp(*args, **kwargs))
+
+    async def sleep(self, seconds: float) -> None:
+        await self._inner.sleep(seconds)
+
+
+_Place = tuple[bytes, bytes, int]
+"""Scheme, host, port."""
+
+_Connection: TypeAlias = "httpcore.AsyncConnectionInterface"
+
+_Idle = deque[tuple[float, _Connection]]
+"""Idle connections to one place, the last one used last, each with the time when it is too old."""
+
+
+@define
+class _Lane:
+    """The connections of one event loop."""
+
+    slots: anyio.Semaphore
+    factory: httpcore.AsyncConnectionPool
+    idle: defaultdict[_Place, _Idle] = field(factory=lambda: defaultdict(deque))
+    waiting: int = 0
+    """Requests that wait for a slot."""
+
+
+class Transport:
+    """Sends requests to upstreams over HTTP/1.1.
+
+    HTTP/2 is not offered: the library does not reset a stream that is closed half-read, so an upstream would go on
+    generating for a client that has left.
+
+    One transport may be used from several event loops; each has connections of its own.
+
+    Args:
+        library: ``httpcore`` or ``httpcore2``.
+        connections: Upstream connections at once.
+        queue: Requests that may wait for one of them.
+        keep_alive: Seconds an idle connection is kept.
+        connect_timeout: Seconds for connecting, and for each write.
+        proxy: URL of a proxy; empty for none.  The environment is not read.
+    """
+
+    def __init__(
+        self,
+        *,
+        library: str = "httpcore",
+        connections: int = 512,
+        queue: int = 1024,
+        keep_alive: float = 55.0,
+        connect_timeout: float = 10.0,
+        proxy: str = "",
+    ) -> None:
+        self._library: ModuleType = importlib.import_module(library)
+        self._connections = connections
+        self._queue = queue
+        self._keep_alive = keep_alive
+        self._connect_timeout = connect_timeout
+        self._proxy = proxy
+        self._faults = _faults(self._library)
+        self._lanes: RunVar[_Lane] = RunVar(f"kiro_asgi.net.transport.{id(self)}")
+
+    async def fetch(self, request: UpstreamRequest, reader: Reader, *, head_timeout: float | None) -> None:
+        """Send *request* and let *reader* take the answer.
+
+        Args:
+            request: What to send.
+            reader: Told of the head, of every chunk, and when to act; the chunks after its last turn are its caller's.
+            head_timeout: Seconds until the head of the answer.
+
+        Raises:
+            UpstreamUnreachable: No connection, or it broke.
+            UpstreamTimeout: The upstream was silent for too long.
+            UpstreamProtocolError: Not HTTP.
+            TooBusy: Too many requests wait for a connection already.
+        """
+        wire = self._wire(request, head_timeout)
+        lane = self._lane()
+        await self._enter(lane)
+        try:
+            connection, idle = await self._connection(lane, wire.url.origin)
+            try:
+                await self._exchange(connection, wire, reader)
+            finally:
+                await self._release(connection, idle)
+        finally:
+            lane.slots.release()
+
+    async def reset(self) -> None:
+        """Close the idle connections of this event loop."""
+        lane = self._lane()
+        stale = [connection for idle in lane.idle.values() for _, connection in idle]
+        lane.idle.clear()
+        for connection in stale:
+            await connection.aclose()
+
+    aclose = reset
+
+    def _lane(self) -> _Lane:
+        lane = self._lanes.get(None)
+        if lane is None:
+            slots = anyio.Semaphore(self._connections, max_value=self._connections, fast_acquire=True)
+            lane = _Lane(slots, self._factory())
+            self._lanes.set(lane)
+        return lane
+
+    def _factory(self) -> httpcore.AsyncConnectionPool:
+        library: Any = self._library
+        pool: httpcore.AsyncConnectionPool = library.AsyncConnectionPool(
+            ssl_context=library.default_ssl_context(),
+            proxy=library.Proxy(self._proxy) if self._proxy else None,
+            keepalive_expiry=self._keep_alive,
+            network_backend=_Backend(library.AnyIOBackend()),
+        )
+        return pool
+
+    def _wire(self, request: UpstreamRequest, head_timeout: float | None) -> httpcore.Request:
+        url = self._library.URL(request.url)
+        host = url.host if url.port is None else b"%s:%d" % (url.host, url.port)
+        headers = [(b"Host", host), (b"Content-Length", b"%d" % len(request.body)), *request.headers]
+        limit = self._connect_timeout
+        wire: httpcore.Request = self._library.Request(
+            request.method,
+            url,
+            headers=headers,
+            content=request.body,
+            extensions={"timeout": {"connect": limit, "write": limit, "read": head_timeout}},
+        )
+        return wire
+
+    async def _enter(self, lane: _Lane) -> None:
+        if lane.slots.value == 0 and lane.waiting >= self._queue:
+            raise TooBusy("too many requests wait for an upstream connection", code="queue_full", retry_after=1)
+        lane.waiting += 1
+        try:
+            await lane.slots.acquire()
+        finally:
+            lane.waiting -= 1
+
+    async def _connection(self, lane: _Lane, origin: httpcore.Origin) -> tuple[_Connection, _Idle]:
+        idle = lane.idle[origin.scheme, origin.host, origin.port]
+        while idle:
+            _, connection = idle.pop()
+            if not connection.has_expired():
+                return connection, idle
+            await connection.aclose()
+        return lane.factory.create_connection(origin), idle
+
+    async def _exchange(self, connection: _Connection, wire: httpcore.Request, reader: Reader) -> None:
+        with _translated(self._faults):
+            response = await connection.handle_async_request(wire)
+            reader.begin(response.status, response.headers)
+            stream: _Stream = response.extensions["network_stream"]
+            take, stream.turn = reader.take, reader.turn
+            try:
+                async for chunk in response.stream:  # type: ignore[union-attr]
+                    take(chunk)
+                await response.aclose()
+            except Enough:
+                return
+            finally:
+                stream.turn = None
+
+    async def _release(self, connection: _Connection, idle: _Idle) -> None:
+        """Keep the connection if its answer was read to the end, else close it, which stops the upstream at once."""
+        if not connection.is_idle():
+            with anyio.CancelScope(shield=True):
+                await connection.aclose()
+            return
+        now = monotonic()
+        idle.append((now + self._keep_alive, connection))
+        while idle[0][0] < now:
+            _, old = idle.popleft()
+            await old.aclose()
+
+
+_Fault = Callable[[Exception], KiroAsgiError]
+
+
+def _unreachable(error: Exception) -> KiroAsgiError:
+    return UpstreamUnreachable(f"Stream connection failed: {_words(error)}", code="connection_failed")
+
+
+def _silent(error: Exception) -> KiroAsgiError:
+    return UpstreamTimeout("the upstream did not answer in time", code="timeout")
+
+
+def _not_http(error: Exception) -> KiroAsgiError:
+    return UpstreamProtocolError(f"Stream connection failed: {_words(error)}", code="connection_broken")
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _faults(library: Any) -> dict[type[Exception], _Fault]:
+    """The library's exceptions, most special first, and what each means to us."""
+    return {
+        library.ConnectTimeout: _unreachable,
+        library.TimeoutException: _silent,
+        library.NetworkError: _unreachable,
+        library.ProtocolError: _not_http,
+        library.ProxyError: _unreachable,
+        library.UnsupportedProtocol: _not_http,
+    }
+
+
+@contextmanager
+def _translated(faults: dict[type[Exception], _Fault]) -> Iterator[None]:
+    try:
+        yield
+    except tuple(faults) as error:
+        fault = next(make for kind, make in faults.items() if isinstance(error, kind))
+        raise fault(error) from error

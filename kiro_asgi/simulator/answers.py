@@ -1,0 +1,232 @@
+"""Markers for answers of every kind, and for changes to an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from attrs import evolve, frozen
+
+from kiro_asgi.simulator.builders import (
+    TRAILER_EVENTS,
+    Trailers,
+    initial_response,
+    tagged_thinking,
+    text,
+    thinking,
+    tool_call,
+    tool_calls_interleaved,
+    words,
+)
+from kiro_asgi.simulator.conversation import Conversation, ToolSpec
+from kiro_asgi.simulator.layouts import paced, with_layout
+from kiro_asgi.simulator.made_up import value_for
+from kiro_asgi.simulator.scripts import Event, Head, Layout, Repeat, Script
+from kiro_asgi.simulator.smalltalk import call, compose, wanted_tool
+
+__all__ = ["ANSWERS", "CHANGES", "SENTENCE", "UNICODE", "Marker", "number"]
+
+SENTENCE: Final = "This is a simulated answer, and it is streamed in small pieces."
+THOUGHT: Final = "A simulated thought, before the answer."
+UNICODE: Final = "Zażółć gęślą jaźń – 日本語のテキスト – 👩‍👩‍👧‍👦 – Ελληνικά – 🇳🇴 – עברית."
+WEATHER: Final = ToolSpec(
+    "get_weather",
+    "Look up current weather.",
+    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+)
+"""The tool that is called where the request has none."""
+
+FOO: Final = Event("fooEvent", {"content": "not for you", "foo": {"bar": [1, 2, 3]}})
+CUT_INPUT: Final = '{"path": "a.py", "content": "import os'
+
+
+@frozen
+class Marker:
+    """One marker word."""
+
+    shows: str
+    """What the client gets to see, as a sentence without a full stop."""
+
+    script: Callable[[Conversation, str], Script]
+    parameter: str = ""
+    """What follows ``=``; empty: nothing."""
+
+
+def number(parameter: str, default: float, most: float) -> float:
+    """*parameter* as a number from 0 to *most*; *default* if it is none."""
+    try:
+        value = float(parameter)
+    except ValueError:
+        return default
+    return min(max(value, 0.0), most) if value == value else default
+
+
+def _text(conversation: Conversation, _: str) -> Script:
+    return compose(conversation, *text(*words(SENTENCE), model=conversation.model))
+
+
+def _thinking(conversation: Conversation, _: str) -> Script:
+    return compose(conversation, *thinking(*words(THOUGHT)), *text(*words(SENTENCE)))
+
+
+def _tagged(conversation: Conversation, parameter: str) -> Script:
+    return compose(conversation, *tagged_thinking(THOUGHT, parameter or "thinking"), *text(*words(SENTENCE)))
+
+
+def _redacted(conversation: Conversation, _: str) -> Script:
+    return compose(
+        conversation, Event("reasoningContentEvent", {"redactedContent": "c2VhbGVk"}), *text(*words(SENTENCE))
+    )
+
+
+def _tool_named(conversation: Conversation, name: str) -> ToolSpec:
+    named = next((tool for tool in conversation.tools if tool.name == name), None)
+    return named or wanted_tool(conversation) or next(iter(conversation.tools), WEATHER)
+
+
+def _varied(tool: ToolSpec, conversation: Conversation, index: int) -> Mapping[str, Any]:
+    """Arguments that differ from call to call where the schema leaves room."""
+    made: dict[str, Any] = value_for(tool.schema, conversation.said)
+    properties = tool.schema.get("properties", {})
+    free = (
+        key for key, value in made.items()
+        if isinstance(value, str) and not {"enum", "const", "format", "maxLength"} & set(properties.get(key, {}))
+    )  # fmt: skip
+    key = next(free, None)
+    return made if key is None or not index else {**made, key: f"{made[key]} {index + 1}"}
+
+
+def _calls(conversation: Conversation, parameter: str) -> list[tuple[Event, ...]]:
+    tools = conversation.tools or (WEATHER,)
+    picked = (tools[at % len(tools)] for at in range(max(int(number(parameter, 2, 100)), 1)))
+    return [call(tool, conversation, at, _varied(tool, conversation, at)) for at, tool in enumerate(picked)]
+
+
+def _tool(conversation: Conversation, parameter: str) -> Script:
+    return compose(conversation, *text("Let me check.", ""), *call(_tool_named(conversation, parameter), conversation))
+
+
+def _parallel(conversation: Conversation, parameter: str) -> Script:
+    return compose(
+        conversation, *text("Let me check."), *(step for one in _calls(conversation, parameter) for step in one)
+    )
+
+
+def _interleaved(conversation: Conversation, parameter: str) -> Script:
+    return compose(conversation, *tool_calls_interleaved(*_calls(conversation, parameter)))
+
+
+def _cut_tool(conversation: Conversation, parameter: str) -> Script:
+    tool = _tool_named(conversation, parameter)
+    steps = (*text("I write the file."), *tool_call(tool.name, CUT_INPUT, stop=False))
+    return compose(conversation, *steps, trailers=Trailers(None, None, 0, None, None))
+
+
+def _bad_tool_json(conversation: Conversation, parameter: str) -> Script:
+    tool = _tool_named(conversation, parameter)
+    return compose(conversation, *text("I write the file."), *tool_call(tool.name, CUT_INPUT))
+
+
+def _unicode(conversation: Conversation, _: str) -> Script:
+    return compose(conversation, *text(*UNICODE), layout=Layout(chunk=7))
+
+
+def _stop(reason: str) -> Callable[[Conversation, str], Script]:
+    def script(conversation: Conversation, _: str) -> Script:
+        return compose(conversation, *text(*words(SENTENCE)[:-3]), trailers=Trailers(reason))
+
+    return script
+
+
+def _context_full(conversation: Conversation, _: str) -> Script:
+    return compose(conversation, *text(*words(SENTENCE)), trailers=Trailers(None, None, 0, 100.0))
+
+
+def _thinking_only(conversation: Conversation, _: str) -> Script:
+    return compose(conversation, *thinking(*words(THOUGHT)))
+
+
+def _count(conversation: Conversation, parameter: str) -> Script:
+    last = int(number(parameter, 10, 100_000))
+    return compose(conversation, *text(*(f"{at} " for at in range(1, last + 1))))
+
+
+def _repeated(conversation: Conversation, piece: str, times: int) -> Script:
+    head, *trailers = compose(conversation)
+    return (head, Repeat(Event("assistantResponseEvent", {"content": piece}), times), *trailers)
+
+
+def _long(conversation: Conversation, parameter: str) -> Script:
+    return _repeated(conversation, "word ", int(number(parameter, 1000, 10_000_000)))
+
+
+def _flood(conversation: Conversation, parameter: str) -> Script:
+    return _repeated(conversation, "0123456789abcdef" * 4096, int(number(parameter, 8, 10_240)) * 16)
+
+
+ANSWERS: Final[Mapping[str, Marker]] = {
+    "text": Marker("a text answer", _text),
+    "thinking": Marker("native reasoning with a signature, then text", _thinking),
+    "tagged": Marker("thinking in tags at the start of the text, the tags cut in two", _tagged, "tag name (thinking)"),
+    "redacted": Marker("sealed reasoning, then text", _redacted),
+    "thinking-only": Marker("native reasoning and no answer", _thinking_only),
+    "tool": Marker("text, then a call of a tool on offer (or of get_weather)", _tool, "tool name"),
+    "parallel": Marker("several tool calls one after the other", _parallel, "how many (2)"),
+    "interleaved": Marker("several tool calls whose fragments take turns", _interleaved, "how many (2)"),
+    "cut-tool": Marker("a tool call that never ends: no stop, no trailers", _cut_tool, "tool name"),
+    "bad-tool-json": Marker("a tool call that stops with arguments that are not JSON", _bad_tool_json, "tool name"),
+    "unicode": Marker("multi-byte text in HTTP chunks of seven bytes", _unicode),
+    "length": Marker("a text that ends with the stop reason MAX_TOKENS", _stop("MAX_TOKENS")),
+    "stop-sequence": Marker("a text that ends with the stop reason STOP_SEQUENCE", _stop("STOP_SEQUENCE")),
+    "filtered": Marker("a text that ends with the stop reason CONTENT_FILTERED", _stop("CONTENT_FILTERED")),
+    "context-full": Marker("a text after which the context window is 100 % full", _context_full),
+    "count": Marker("the numbers from 1, each an event", _count, "last number (10)"),
+    "long": Marker("many equal small events", _long, "how many (1000)"),
+    "flood": Marker("text in events of 64 KiB, as fast as it is read", _flood, "MiB (8)"),
+}
+"""Answers in place of small talk."""
+
+
+def _inserted(script: Script, extra: Event) -> Script:
+    return tuple(part for step in script for part in ((step, extra) if isinstance(step, Head | Event) else (step,)))
+
+
+def _without(*names: str) -> Callable[[Script, str], Script]:
+    return lambda script, _: tuple(step for step in script if not (isinstance(step, Event) and step.type in names))
+
+
+def _without_usage(script: Script, _: str) -> Script:
+    return tuple(
+        evolve(step, payload={key: value for key, value in step.payload.items() if key != "tokenUsage"})
+        if isinstance(step, Event) and step.type == "metadataEvent"
+        else step
+        for step in script
+    )
+
+
+def _initial(script: Script, _: str) -> Script:
+    opening = initial_response("00000000-0000-4000-8000-000000000000")
+    return tuple(part for step in script for part in ((step, opening) if isinstance(step, Head) else (step,)))
+
+
+CHANGES: Final[Mapping[str, tuple[str, Callable[[Script, str], Script], str]]] = {
+    "bytes": ("one byte a socket write", lambda script, _: with_layout(script, Layout(write=1)), ""),
+    "chunks": (
+        "HTTP chunks of a fixed size, across frames",
+        lambda script, parameter: with_layout(script, Layout(chunk=max(int(number(parameter, 5, 1 << 24)), 1))),
+        "bytes (5)",
+    ),
+    "whole": ("everything in one HTTP chunk", lambda script, _: with_layout(script, Layout(chunk=1 << 62)), ""),
+    "slow": (
+        "a pause after every event",
+        lambda script, parameter: paced(script, number(parameter, 0.2, 600)),
+        "seconds (0.2)",
+    ),
+    "empty-frames": ("an empty text event after every event", lambda script, _: _inserted(script, *text("")), ""),
+    "unknown-event": ("an event of an unknown type after every event", lambda script, _: _inserted(script, FOO), ""),
+    "initial": ("an initial-response event first", _initial, ""),
+    "no-trailers": ("no metadata, context usage or metering event", _without(*TRAILER_EVENTS), ""),
+    "no-metadata": ("no metadata event, as some accounts never get one", _without("metadataEvent"), ""),
+    "no-usage": ("a metadata event with a stop reason only", _without_usage, ""),
+}
+"""Changes to whatever is answered: what is different, the change, its parameter."""

@@ -1,0 +1,153 @@
+"""A chat request as the simulated service reads it; forgiving, because `kiro_asgi.simulator.rules` judges it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+from attrs import define, frozen
+
+__all__ = ["Conversation", "ToolSpec", "as_list", "as_map"]
+
+THINKING_TAGS: Final = re.compile(r"<(thinking_mode|max_thinking_length|thinking_effort)>[^<]*</\1>|</?thinking>")
+THINKING_WANTED: Final = re.compile(
+    r"<thinking_mode>\s*(enabled|adaptive)\s*</thinking_mode>|<thinking>", re.IGNORECASE
+)
+LONG: Final = 400
+"""Characters after which only the last paragraph counts as what the user said."""
+
+
+def as_map(value: Any) -> Mapping[str, Any]:
+    """*value* if it is a JSON object, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def as_list(value: Any) -> Sequence[Any]:
+    """*value* if it is a JSON array, else an empty one."""
+    return value if isinstance(value, list) else ()
+
+
+@frozen
+class ToolSpec:
+    """One tool of a request."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+def _result_text(result: Mapping[str, Any]) -> str:
+    parts = (as_map(part) for part in as_list(result.get("content")))
+    return "\n".join(str(part["text"]) if "text" in part else str(part.get("json", "")) for part in parts)
+
+
+@define(eq=False, slots=False)
+class Conversation:
+    """One request's document, with names for the places that matter."""
+
+    document: Mapping[str, Any]
+    rpc: bool = False
+    """Whether it was asked in the RPC style, which answers with an ``initial-response``."""
+
+    @cached_property
+    def state(self) -> Mapping[str, Any]:
+        """``conversationState``."""
+        return as_map(self.document.get("conversationState"))
+
+    @cached_property
+    def current(self) -> Mapping[str, Any]:
+        """The user message to be answered."""
+        return as_map(as_map(self.state.get("currentMessage")).get("userInputMessage"))
+
+    @cached_property
+    def history(self) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+        """Earlier messages as (``user`` or ``assistant`` or ``""``, message)."""
+        return tuple(self._history())
+
+    def _history(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        for item in map(as_map, as_list(self.state.get("history"))):
+            if "userInputMessage" in item:
+                yield "user", as_map(item["userInputMessage"])
+            elif "assistantResponseMessage" in item:
+                yield "assistant", as_map(item["assistantResponseMessage"])
+            else:
+                yield "", {}
+
+    @cached_property
+    def content(self) -> str:
+        """The current message's text, as sent."""
+        content = self.current.get("content")
+        return content if isinstance(content, str) else ""
+
+    @cached_property
+    def instructions(self) -> str:
+        """Text of the first message, where system prompts are put."""
+        return str(self.history[0][1].get("content", "")) if self.history else ""
+
+    @cached_property
+    def said(self) -> str:
+        """What the user seems to have said: the text without requests for thinking; if long, its last paragraph."""
+        paragraphs = self.content.split("\n\n")
+        plain = [part for part in paragraphs if "<thinking>" not in part] or paragraphs
+        text = THINKING_TAGS.sub("", "\n\n".join(plain)).strip()
+        return text if len(text) <= LONG else text.rsplit("\n\n", 1)[-1].strip()[-LONG:]
+
+    @cached_property
+    def model(self) -> str:
+        """The model asked for; ``auto`` where none is named."""
+        return str(self.current.get("modelId") or "auto")
+
+    @cached_property
+    def context(self) -> Mapping[str, Any]:
+        """``userInputMessageContext`` of the current message."""
+        return as_map(self.current.get("userInputMessageContext"))
+
+    @cached_property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """The tools on offer."""
+        specs = (as_map(as_map(item).get("toolSpecification")) for item in as_list(self.context.get("tools")))
+        return tuple(
+            ToolSpec(
+                str(spec.get("name", "")),
+                str(spec.get("description", "")),
+                as_map(as_map(spec.get("inputSchema")).get("json")),
+            )
+            for spec in specs
+            if spec
+        )
+
+    @cached_property
+    def results(self) -> tuple[tuple[str, str, bool], ...]:
+        """Tool results in the current message: id, text, whether it is an error."""
+        return tuple(
+            (str(result.get("toolUseId", "")), _result_text(result), result.get("status") == "error")
+            for result in map(as_map, as_list(self.context.get("toolResults")))
+        )
+
+    @cached_property
+    def options(self) -> Mapping[str, Any]:
+        """``additionalModelRequestFields``."""
+        return as_map(self.document.get("additionalModelRequestFields"))
+
+    @property
+    def wants_native_thinking(self) -> bool:
+        """Whether reasoning was asked for in the request's fields, and is not to be left out of the answer."""
+        asked = as_map(self.options.get("thinking"))
+        if asked:
+            return asked.get("type") != "disabled" and asked.get("display") != "omitted"
+        effort = as_map(self.options.get("output_config")).get("effort")
+        reasoning = as_map(self.options.get("reasoning")).get("effort")
+        return effort is not None or reasoning not in (None, "none")
+
+    @property
+    def wants_tagged_thinking(self) -> bool:
+        """Whether the prompt asks for thinking between tags."""
+        return bool(THINKING_WANTED.search(self.content) or THINKING_WANTED.search(self.instructions))
+
+    @property
+    def size(self) -> int:
+        """Prompt tokens, at four characters a token."""
+        texts = [self.content, *(str(message.get("content", "")) for _, message in self.history)]
+        return 1 + sum(map(len, texts)) // 4

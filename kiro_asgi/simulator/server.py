@@ -1,0 +1,249 @@
+"""The simulator's door: sockets, HTTP/1.1 by h11, asyncio or trio by anyio.
+
+Plain non-blocking sockets instead of a server library: resets, half-closes, single-byte writes and counting what
+the peer has taken need nothing between the script and the socket.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from itertools import count
+from typing import Any, Final
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+import h11
+from attrs import define, field
+
+from kiro_asgi.simulator.catalogue import MODELS, Model
+from kiro_asgi.simulator.control import Simulator
+from kiro_asgi.simulator.http import BAD_REQUEST, TOO_LARGE, listen, prepare, recorded, reset_on_close, response
+from kiro_asgi.simulator.layouts import lay_out
+from kiro_asgi.simulator.record import RecordedRequest
+from kiro_asgi.simulator.scripts import CloseEarly, HalfClose, Head, Pause, Reset, Script, Stall
+from kiro_asgi.simulator.service import Service
+
+__all__ = ["running", "serve"]
+
+READ: Final = 65_536
+MAX_HEAD: Final = 65_536
+MAX_BODY: Final = 256 << 20
+MAX_AHEAD: Final = 1 << 20
+"""Bytes a peer may send while it is being answered."""
+
+FOREVER: Final = 86_400.0
+
+
+class _PeerGone(Exception):
+    """The peer has closed or reset the connection."""
+
+
+@define(eq=False)
+class _Connection:
+    """One accepted connection."""
+
+    sock: socket.socket
+    number: int
+    simulator: Simulator
+    _wire: h11.Connection = field(init=False)
+
+    async def serve(self) -> None:
+        """Answer requests until either side is done with the connection."""
+        self._wire = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
+        with contextlib.suppress(_PeerGone):
+            while (request := await self._request()) is not None:
+                self.simulator.add(request)
+                if not await self._play(self.simulator.service.script_for(request), request):
+                    return
+                if self._wire.states != {h11.CLIENT: h11.DONE, h11.SERVER: h11.DONE}:
+                    return
+                self._wire.start_next_cycle()
+
+    async def _request(self) -> RecordedRequest | None:
+        """The next request, whole; ``None`` at the end of the connection or of sense."""
+        request: RecordedRequest | None = None
+        body = bytearray()
+        while True:
+            try:
+                event = self._wire.next_event()
+            except h11.RemoteProtocolError:
+                await self._send(BAD_REQUEST)
+                return None
+            if event is h11.NEED_DATA:
+                if self._wire.they_are_waiting_for_100_continue:
+                    await self._send(self._wire.send(h11.InformationalResponse(status_code=100, headers=[])))
+                self._wire.receive_data(await self._receive())
+            elif isinstance(event, h11.Request):
+                request = recorded(event, self.number)
+            elif isinstance(event, h11.Data):
+                body += event.data
+                if len(body) > MAX_BODY:
+                    await self._send(TOO_LARGE)
+                    return None
+            else:
+                if isinstance(event, h11.EndOfMessage) and request is not None:
+                    request.body = bytes(body)
+                    return request
+                return None
+
+    async def _play(self, script: Script, request: RecordedRequest) -> bool:
+        """Follow *script*; return whether the response is complete."""
+        try:
+            request.complete = await self._follow(script, request)
+        except _PeerGone:
+            request.peer_closed_at = time.monotonic()
+        finally:
+            request.finished_at = time.monotonic()
+        return request.complete
+
+    async def _follow(self, script: Script, request: RecordedRequest) -> bool:
+        write = 0
+        for action in lay_out(script):
+            match action:
+                case bytes():
+                    await self._ensure_head(request)
+                    await self._send(self._wire.send(h11.Data(action)), write, request)
+                case Head():
+                    write = action.layout.write
+                    await self._send_head(action, request)
+                case Pause(seconds):
+                    await self._be_silent(seconds)
+                case Stall():
+                    await self._be_silent(FOREVER)
+                case HalfClose():
+                    self.sock.shutdown(socket.SHUT_WR)
+                    await self._be_silent(FOREVER)
+                case Reset():
+                    reset_on_close(self.sock)
+                    return False
+                case CloseEarly():
+                    return False
+        await self._ensure_head(request)
+        await self._send(self._wire.send(h11.EndOfMessage()), write, request)
+        return True
+
+    async def _ensure_head(self, request: RecordedRequest) -> None:
+        if not request.status:
+            await self._send_head(Head(), request)
+
+    async def _send_head(self, head: Head, request: RecordedRequest) -> None:
+        request.status = head.status
+        await self._send(self._wire.send(response(head)), request=request)
+
+    async def _receive(self) -> bytes:
+        while True:
+            try:
+                return self.sock.recv(READ)
+            except BlockingIOError:
+                await anyio.wait_readable(self.sock)
+            except OSError as exc:
+                raise _PeerGone from exc
+
+    async def _be_silent(self, seconds: float) -> None:
+        """Send nothing for *seconds*, but listen: pipelined requests are kept, a peer that leaves ends it.
+
+        Raises:
+            _PeerGone: The peer closed, or sent far ahead.
+        """
+        ahead = 0
+        with anyio.move_on_after(seconds):
+            while data := await self._receive():
+                self._wire.receive_data(data)
+                ahead += len(data)
+                if ahead > MAX_AHEAD:
+                    break
+            raise _PeerGone
+
+    async def _send(self, data: bytes | None, size: int = 0, request: RecordedRequest | None = None) -> None:
+        """Send *data*, *size* bytes a write (0: as many as the peer takes), giving other tasks a turn after each."""
+        rest = memoryview(data or b"")
+        while rest:
+            try:
+                sent = self.sock.send(rest[:size] if size else rest)
+            except BlockingIOError:
+                await anyio.wait_writable(self.sock)
+                continue
+            except OSError as exc:
+                raise _PeerGone from exc
+            if request is not None:
+                request.bytes_accepted += sent
+            rest = rest[sent:]
+            await anyio.lowlevel.checkpoint()
+
+
+async def _accept(listener: socket.socket, simulator: Simulator, send_buffer: int | None) -> None:
+    async def converse(sock: socket.socket, number: int) -> None:
+        try:
+            await _Connection(sock, number, simulator).serve()
+        finally:
+            sock.close()
+            simulator.connections_closed += 1
+
+    numbers = count(1)
+    async with anyio.create_task_group() as connections:
+        while True:
+            await anyio.wait_readable(listener)
+            try:
+                sock, _ = listener.accept()
+            except OSError:  # the peer is gone already, or there are no descriptors left
+                await anyio.sleep(0.01)
+                continue
+            prepare(sock, send_buffer)
+            simulator.connections_opened += 1
+            connections.start_soon(converse, sock, next(numbers))
+
+
+@contextlib.asynccontextmanager
+async def serve(
+    port: int = 0,
+    *,
+    pace: float = 0.0,
+    models: tuple[Model, ...] | None = MODELS,
+    strict: bool = True,
+    keep: int = 1000,
+    send_buffer: int | None = None,
+) -> AsyncIterator[Simulator]:
+    """Run a simulator in this event loop, on 127.0.0.1.
+
+    Args:
+        port: 0 takes a free one; `Simulator.url` says which.
+        pace: Seconds of pause after every event of an answer.
+        models: What is on offer; ``None`` makes the model list a 404 and any model name acceptable.
+        strict: Check requests as the service does, and refuse them as it does.
+        keep: How many requests are remembered, bodies included.
+        send_buffer: Bytes of socket buffer, so that back-pressure shows early; ``None``: the system's default.
+    """
+    with listen(port) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        failure: Exception | None = None
+        simulator = Simulator(address, Service(pace=pace, models=models, strict=strict), keep)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_accept, listener, simulator, send_buffer)
+            try:
+                yield simulator
+            except Exception as exc:  # noqa: BLE001 - raised again below, outside the task group, which would wrap it
+                failure = exc
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+
+@contextlib.contextmanager
+def running(port: int = 0, *, backend: str = "asyncio", **options: Any) -> Iterator[Simulator]:
+    """Run a simulator in a thread of its own, with its own event loop; for synchronous code and for other loops.
+
+    Args:
+        port: 0 takes a free one; `Simulator.url` says which.
+        backend: ``asyncio`` or ``trio``.
+        options: As for `serve`.
+    """
+    settings: Mapping[str, Any] = options
+    with (
+        anyio.from_thread.start_blocking_portal(backend) as portal,
+        portal.wrap_async_context_manager(serve(port, **settings)) as simulator,
+    ):
+        yield simulator

@@ -1,0 +1,217 @@
+"""Cutting an answer into numbered blocks: the last stage that is the same for every dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import define, field
+
+from kiro_asgi.model.events import (
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    CodeReferences,
+    ConversationId,
+    Delta,
+    Event,
+    MessageEnd,
+    MessageStart,
+    ModelName,
+    Notice,
+    RedactedThinking,
+    SignatureDelta,
+    Stop,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallCut,
+    ToolCallEnd,
+    ToolCallStart,
+    ToolInputDelta,
+    TruncationInfo,
+    Usage,
+)
+
+__all__ = ["BlockFramer"]
+
+_KEPT: Final = 1_000
+"""Most notices, references and cut calls that are remembered, each; the first ones are."""
+
+
+@define(kw_only=True)
+class BlockFramer:
+    """Turn deltas into events that obey the grammar of `kiro_asgi.model.events`.
+
+    The message starts with the first delta that shows something, so whoever waits for an event waits for the model, not
+    for the connection.  Empty text opens nothing; an answer without any block gets one empty text block.  A signature
+    is held until its thinking block closes; one that comes outside of thinking gets a thinking block of its own.
+
+    The framer does not decide: `Stop` and `Usage` come from stages before it, and the last one of each counts.
+    """
+
+    input_tokens: int = 0
+    """The prompt's size, for `MessageStart`."""
+
+    lead_in: str = ""
+    """Text before a tool call that nothing else precedes; empty for none."""
+
+    started: bool = field(init=False, default=False)
+    """Whether `MessageStart` went out."""
+
+    end: MessageEnd | None = field(init=False, default=None)
+    """What went out last, once it has."""
+
+    model_name: str = field(init=False, default="")
+    """The model that really answers, if the upstream said so."""
+
+    conversation_id: str = field(init=False, default="")
+
+    _accepts: type | None = field(init=False, default=None)
+    """The kind of delta that needs nothing but to be passed on."""
+
+    _open: BlockKind | None = field(init=False, default=None)
+    _next: int = field(init=False, default=0)
+    _signature: str = field(init=False, default="")
+    _stop: Stop = field(init=False, factory=lambda: Stop(StopReason.END))
+    _usage: Usage = field(init=False)
+    _truncations: list[TruncationInfo] = field(init=False, factory=list)
+    _references: list[dict[str, Any]] = field(init=False, factory=list)
+    _notices: list[Notice] = field(init=False, factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        self._usage = Usage(input_tokens=self.input_tokens)
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Event]:
+        """The events that *items* lead to."""
+        for item in items:
+            if type(item) is self._accepts:
+                yield item  # type: ignore[misc]  # a piece of a block is an event
+            elif (turn := _TURNS.get(type(item))) is not None:
+                yield from turn(self, item)
+
+    def flush(self) -> Iterator[Event]:
+        """Close what is open and end the message."""
+        if not self._next:
+            yield from self._open_block(BlockKind.TEXT)
+            yield TextDelta("")
+        yield from self._close_block()
+        self.end = MessageEnd(
+            self._stop.reason,
+            self._stop.sequence,
+            self._usage,
+            tuple(self._truncations),
+            tuple(self._references),
+            tuple(self._notices),
+        )
+        yield self.end
+
+    def begin(self) -> Iterator[Event]:
+        """Start the message now, if it has not been: for a client that cannot wait any longer."""
+        if not self.started:
+            self.started = True
+            yield MessageStart(Usage(input_tokens=self.input_tokens))
+
+    def _open_block(self, kind: BlockKind, call_id: str = "", name: str = "", data: str = "") -> Iterator[Event]:
+        yield from self.begin()
+        yield from self._close_block()
+        start = BlockStart(self._next, kind, call_id, name, data)
+        self._next += 1
+        self._open = kind
+        self._accepts = _PIECE[kind]
+        yield start
+
+    def _close_block(self) -> Iterator[Event]:
+        if self._open is None:
+            return
+        signature, self._signature = self._signature, ""
+        self._open = self._accepts = None
+        if signature:
+            yield SignatureDelta(signature)
+        yield BlockEnd(self._next - 1)
+
+    def _text(self, delta: TextDelta) -> Iterator[Event]:
+        if delta.text:
+            yield from self._open_block(BlockKind.TEXT)
+            yield delta
+
+    def _thinking(self, delta: ThinkingDelta) -> Iterator[Event]:
+        if delta.text:
+            yield from self._open_block(BlockKind.THINKING)
+            yield delta
+
+    def _seal(self, delta: SignatureDelta) -> Iterator[Event]:
+        if not delta.signature:
+            return
+        if self._open is not BlockKind.THINKING:
+            yield from self._open_block(BlockKind.THINKING)
+        self._signature = delta.signature
+        self._accepts = None  # what is thought after a seal is not under it
+
+    def _redacted(self, delta: RedactedThinking) -> Iterator[Event]:
+        yield from self._open_block(BlockKind.REDACTED_THINKING, data=delta.data)
+        yield from self._close_block()
+
+    def _call(self, delta: ToolCallStart) -> Iterator[Event]:
+        if self.lead_in and not self._next:
+            yield from self._text(TextDelta(self.lead_in))
+        yield from self._open_block(BlockKind.TOOL_CALL, delta.call_id, delta.name)
+
+    def _call_end(self, _: ToolCallEnd) -> Iterator[Event]:
+        assert self._open is BlockKind.TOOL_CALL, "a tool call ended that is not open"
+        return self._close_block()
+
+    def _call_cut(self, delta: ToolCallCut) -> Iterator[Event]:
+        _keep(self._truncations, delta.info)
+        if self._open is BlockKind.TOOL_CALL:
+            yield from self._close_block()
+
+    def _input(self, _: ToolInputDelta) -> Iterator[Event]:
+        raise AssertionError("arguments came while no tool call was open")
+
+    def _remember(self, delta: Delta) -> Iterator[Event]:
+        match delta:
+            case Stop():
+                self._stop = delta
+            case Usage():
+                self._usage = delta
+            case Notice():
+                _keep(self._notices, delta)
+            case CodeReferences(references):
+                _keep(self._references, *references)
+            case ModelName(value):
+                self.model_name = value
+            case ConversationId(value):
+                self.conversation_id = value
+        return iter(())
+
+
+def _keep(kept: list[Any], *more: Any) -> None:
+    kept.extend(more[: _KEPT - len(kept)])
+
+
+_PIECE: Final[Mapping[BlockKind, type | None]] = MappingProxyType(
+    {
+        BlockKind.TEXT: TextDelta,
+        BlockKind.THINKING: ThinkingDelta,
+        BlockKind.REDACTED_THINKING: None,
+        BlockKind.TOOL_CALL: ToolInputDelta,
+    }
+)
+"""What a block of a kind is made of."""
+
+_TURNS: Final[Mapping[type, Callable[[BlockFramer, Any], Iterator[Event]]]] = MappingProxyType(
+    {
+        TextDelta: BlockFramer._text,
+        ThinkingDelta: BlockFramer._thinking,
+        SignatureDelta: BlockFramer._seal,
+        RedactedThinking: BlockFramer._redacted,
+        ToolCallStart: BlockFramer._call,
+        ToolInputDelta: BlockFramer._input,
+        ToolCallEnd: BlockFramer._call_end,
+        ToolCallCut: BlockFramer._call_cut,
+        **dict.fromkeys((Stop, Usage, Notice, CodeReferences, ModelName, ConversationId), BlockFramer._remember),
+    }
+)
+"""What to do with a delta that does not continue the open block; a kind that is not here leaves no trace."""

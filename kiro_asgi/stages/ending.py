@@ -1,0 +1,129 @@
+"""Why an answer ended, decided once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from attrs import define, field, frozen
+
+from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.model.events import (
+    ContextUsage,
+    ConversationId,
+    Delta,
+    Metering,
+    ModelName,
+    Notice,
+    RedactedThinking,
+    SignatureDelta,
+    Stop,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    TokenUsage,
+    ToolCallCut,
+    ToolCallEnd,
+)
+
+__all__ = ["NO_TERMINAL_SIGNAL", "EndOfStream"]
+
+NO_TERMINAL_SIGNAL: Final = "stream.no_terminal_signal"
+"""The answer ended without a stop reason and without any report on usage: perhaps it was cut."""
+
+
+@frozen
+class _Row:
+    said: frozenset[StopReason | None]
+    """The upstream's last word; ``None`` is silence."""
+
+    seen: frozenset[type]
+    """What the answer holds, any of these; empty for anything at all."""
+
+    verdict: StopReason | None
+    """``None`` leaves the upstream's word as it is."""
+
+
+_FINAL: Final = frozenset(
+    {StopReason.LENGTH, StopReason.CONTENT_FILTER, StopReason.STOP_SEQUENCE, StopReason.CONTEXT_FULL}
+)
+_ANY: Final = frozenset({None, *StopReason})
+_SILENT: Final = frozenset({None})
+_WHATEVER: Final[frozenset[type]] = frozenset()
+
+_THINKING: Final = frozenset({ThinkingDelta, RedactedThinking, SignatureDelta})
+_REPORTS: Final = frozenset({TokenUsage, ContextUsage, Metering})
+_LABELS: Final = frozenset({ConversationId, ModelName, Notice})
+"""What may come without there being an answer."""
+
+_TABLE: Final = (
+    _Row(_FINAL, _WHATEVER, None),
+    _Row(_ANY, frozenset({ToolCallCut}), StopReason.LENGTH),
+    _Row(_ANY, frozenset({ToolCallEnd}), StopReason.TOOL_CALL),
+    _Row(frozenset({StopReason.TOOL_CALL}), _WHATEVER, StopReason.END),
+    _Row(frozenset({StopReason.END}), _WHATEVER, None),
+    _Row(_SILENT, frozenset({TextDelta}), StopReason.END),
+    _Row(_SILENT, _THINKING, StopReason.LENGTH),
+    _Row(_SILENT, _WHATEVER, StopReason.END),
+)
+"""The first row that fits decides."""
+
+
+@define
+class EndOfStream:
+    """Absorb every `Stop` and say one, the last, when the answer has ended.
+
+    =========================================================  ===============================  =======================
+    the upstream's last word                                   the answer holds                 verdict
+    =========================================================  ===============================  =======================
+    ``LENGTH CONTENT_FILTER STOP_SEQUENCE CONTEXT_FULL``       anything                         as the upstream said
+    ``END TOOL_CALL`` or silence                               a tool call that was cut         ``LENGTH``
+    ``END TOOL_CALL`` or silence                               a complete tool call             ``TOOL_CALL``
+    ``END TOOL_CALL``                                          no tool call                     ``END``
+    silence                                                    text                             ``END``
+    silence                                                    thinking, no text                ``LENGTH``
+    silence                                                    nothing but reports              ``END``, an empty answer
+    silence                                                    nothing at all                   an error
+    =========================================================  ===============================  =======================
+
+    Text without any terminal signal, neither stop reason nor report on usage, adds a `Notice`: some accounts never
+    receive a stop reason, so its absence alone is no failure.
+
+    Raises:
+        UpstreamProtocolError: The stream held no answer at all (from `flush`, before anything else comes of it).
+    """
+
+    _stop: Stop | None = field(init=False, default=None)
+    _seen: set[type] = field(init=False, factory=set)
+    """Kinds of deltas that came, without `Stop` and without empty text."""
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """Pass *items* on, all but `Stop`."""
+        seen = self._seen
+        for item in items:
+            if type(item) in seen:
+                yield item
+            elif type(item) is Stop:
+                self._stop = item
+            else:
+                if not isinstance(item, TextDelta | ThinkingDelta) or item.text:
+                    seen.add(type(item))
+                yield item
+
+    def flush(self) -> Iterator[Delta]:
+        """The verdict."""
+        seen = self._seen
+        if self._stop is None and seen <= _LABELS:
+            raise UpstreamProtocolError("the upstream's answer is empty", code="stream.empty")
+        if self._stop is None and TextDelta in seen and seen.isdisjoint(_REPORTS | {ToolCallEnd}):
+            yield Notice(NO_TERMINAL_SIGNAL)
+        yield self._verdict()
+
+    def _verdict(self) -> Stop:
+        stop = self._stop
+        said = stop.reason if stop else None
+        row = next(row for row in _TABLE if said in row.said and (not row.seen or not row.seen.isdisjoint(self._seen)))
+        if row.verdict is not None:
+            return Stop(row.verdict)
+        assert stop is not None, "a row for silence has a verdict of its own"
+        return stop

@@ -1,0 +1,128 @@
+"""Telling thinking from the answer, as a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from attrs import define, field
+
+from kiro_asgi.model.events import (
+    Delta,
+    RedactedThinking,
+    SignatureDelta,
+    Stop,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallCut,
+    ToolCallEnd,
+    ToolCallFragment,
+    ToolCallStart,
+    ToolInputDelta,
+)
+from kiro_asgi.stages.thinking_parser import (
+    HANDLING,
+    MODES,
+    SCANS,
+    TAGS,
+    ThinkingParser,
+    ThinkingParseResult,
+    ThinkingState,
+)
+
+__all__ = ["MODES", "SCANS", "TAGS", "ThinkingParseResult", "ThinkingParser", "ThinkingSplitter", "ThinkingState"]
+
+_BARRIERS: Final = frozenset(
+    {SignatureDelta, RedactedThinking, ToolCallFragment, ToolCallStart, ToolInputDelta, ToolCallEnd, ToolCallCut, Stop}
+)
+"""Deltas that text must not be held across."""
+
+_SEALS: Final = frozenset({SignatureDelta, RedactedThinking})
+"""What means nothing once thinking is no longer thinking."""
+
+
+@define(kw_only=True)
+class ThinkingSplitter:
+    """Turn text between thinking tags into `ThinkingDelta`, and do to all thinking what *mode* says.
+
+    ``remove`` drops native thinking as well, ``strip_tags`` turns it into text, and ``pass`` does so between
+    ``<thinking>`` tags; its seals go in all three.  After the first native thinking, tags are plain text.
+
+    Text that is held goes out before any other content that follows it.  With *scan* ``start``, nothing is looked at
+    any more once the answer proper has begun.
+
+    Raises:
+        ConfigError: See `ThinkingParser`.
+    """
+
+    mode: str = "as_reasoning_content"
+    tags: tuple[str, ...] = TAGS
+    scan: str = "start"
+
+    _parser: ThinkingParser = field(init=False)
+    _native: bool = field(init=False, default=False)
+    """Whether the upstream tells thinking from text itself."""
+
+    _wrapped: bool = field(init=False, default=False)
+    """Whether native thinking is open as text between tags."""
+
+    _keeps_thinking: bool = field(init=False)
+    _idle: bool = field(init=False, default=False)
+    """Whether nothing that may still come needs to be looked at."""
+
+    def __attrs_post_init__(self) -> None:
+        self._parser = ThinkingParser(mode=self.mode, tags=self.tags, scan=self.scan)
+        self._keeps_thinking = self.mode == "as_reasoning_content"
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """Pass *items* on, thinking told from text."""
+        return iter(items) if self._idle else self._split(iter(items))
+
+    def flush(self) -> Iterator[Delta]:
+        """The text that was held."""
+        yield from self._parser.release()
+        yield from self._unwrap()
+
+    def _split(self, items: Iterator[Delta]) -> Iterator[Delta]:
+        parser = self._parser
+        for item in items:
+            if type(item) is TextDelta:
+                if self._wrapped:
+                    yield from self._unwrap()
+                yield from (item,) if parser.done else parser.pieces(item.text)
+                if self._keeps_thinking and parser.done:
+                    self._idle = True
+                    yield from items
+                    return
+            elif type(item) is ThinkingDelta:
+                yield from self._think(item)
+            elif type(item) in _BARRIERS:
+                yield from self._parser.release()
+                yield from self._other(item)
+            else:
+                yield item
+
+    def _think(self, delta: ThinkingDelta) -> Iterator[Delta]:
+        if not self._native:
+            self._native = True
+            yield from self._parser.release()
+            self._parser.stop_searching()
+        handling = HANDLING[self.mode]
+        if handling.thinking is None or not delta.text:
+            return
+        if handling.tags and not self._wrapped:
+            self._wrapped = True
+            yield TextDelta("<thinking>")
+        yield handling.thinking(delta.text)
+
+    def _other(self, item: Delta) -> Iterator[Delta]:
+        if type(item) not in _SEALS:
+            yield from self._unwrap()
+            yield item
+        elif self._keeps_thinking:
+            yield item
+
+    def _unwrap(self) -> Iterator[Delta]:
+        if self._wrapped:
+            self._wrapped = False
+            yield TextDelta("</thinking>")

@@ -1,0 +1,125 @@
+"""Tool calls while they arrive: fragments in, a verdict out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from hashlib import sha256
+from io import StringIO
+from typing import Any, Generic, TypeVar
+
+from attrs import define, field, frozen
+
+from kiro_asgi.model.events import ToolCallCut
+from kiro_asgi.stages.truncation import truncation_info
+from kiro_asgi.wire.json import JsonError, dumps, loads
+
+__all__ = ["CompleteCall", "OpenCall", "OpenCalls", "fingerprint"]
+
+
+def fingerprint(name: str, arguments: Any) -> bytes:
+    """Equal for calls of one tool with equal arguments, whatever the order of keys and the white space were."""
+    return sha256(json.dumps([name, arguments], sort_keys=True).encode()).digest()
+
+
+@frozen
+class CompleteCall:
+    """A call that may be delivered."""
+
+    call_id: str
+    name: str
+    input: str
+    """JSON text of one object, as the upstream wrote it where that was one."""
+
+    arguments: Any = field(repr=False)
+    """*input*, parsed."""
+
+    wrapped: bool = False
+    """Whether the upstream's arguments were no object and are now the only member, ``input``, of one."""
+
+
+@define
+class OpenCall:
+    """A call whose arguments are still arriving."""
+
+    call_id: str
+    name: str = ""
+    size: int = 0
+    """UTF-8 bytes so far."""
+
+    _text: StringIO = field(init=False, factory=StringIO)
+
+    def write(self, fragment: str) -> int:
+        """Take in a fragment; the new size in bytes."""
+        self._text.write(fragment)
+        self.size += len(fragment) if fragment.isascii() else len(fragment.encode("utf-8", "surrogatepass"))
+        return self.size
+
+    @property
+    def text(self) -> str:
+        """The arguments so far."""
+        return self._text.getvalue()
+
+    def close(self, *, stopped: bool) -> CompleteCall | ToolCallCut:
+        """The verdict, now that nothing more will come.
+
+        Args:
+            stopped: Whether the upstream said that the call is complete.  Only then do absent arguments mean "none".
+        """
+        text = self.text
+        if not self.name:
+            return self.cut("no tool name")
+        if not text.strip():
+            return CompleteCall(self.call_id, self.name, "{}", {}) if stopped else self.cut()
+        try:
+            value = loads(text)
+        except JsonError:
+            return self.cut()
+        if isinstance(value, dict):
+            return CompleteCall(self.call_id, self.name, text, value)
+        if not stopped:
+            return self.cut("no arguments object")
+        value = {"input": value}
+        return CompleteCall(self.call_id, self.name, dumps(value).decode(), value, wrapped=True)
+
+    def cut(self, reason: str = "") -> ToolCallCut:
+        """Give the call up; without a *reason*, its text is asked for one."""
+        return ToolCallCut(truncation_info(self.call_id, self.name, self.text, reason=reason))
+
+
+Call = TypeVar("Call", bound=OpenCall)
+
+
+@define
+class OpenCalls(Generic[Call]):
+    """The calls that are open, in the order of their opening."""
+
+    factory: Callable[[str], Call]
+    """Makes a call from its id."""
+
+    by_id: dict[str, Call] = field(init=False, factory=dict)
+    """Read-only for others."""
+
+    _latest: Call | None = field(init=False, default=None)
+
+    def find(self, call_id: str) -> Call | None:
+        """The open call of that id; no id at all means the one opened last."""
+        return self.by_id.get(call_id) if call_id else self._latest
+
+    def open(self, call_id: str) -> Call:
+        """A new call."""
+        self.by_id[call_id] = self._latest = call = self.factory(call_id)
+        return call
+
+    def take(self, call: Call) -> None:
+        """Forget *call*: it has ended."""
+        del self.by_id[call.call_id]
+        if call is self._latest:
+            self._latest = next(reversed(self.by_id.values()), None)
+
+    def take_all(self) -> list[Call]:
+        """Forget every call: the answer has ended."""
+        calls = list(self.by_id.values())
+        self.by_id.clear()
+        self._latest = None
+        return calls

@@ -1,0 +1,91 @@
+"""Assembling tool calls from fragments.
+
+What a fragment may do, in every emission mode:
+
+* Fragments belong together by call id; those of several calls may alternate.  Without an id, a fragment continues the
+  call that was opened last.
+* ``stop`` ends a call, and the strict JSON parser judges it.  Only an object is delivered as it is; any other value
+  becomes the member ``input`` of one, absent arguments become ``{}``, and whatever does not parse is a `ToolCallCut`.
+* A call that is still open at the end of the answer is delivered if its arguments are a whole object, else cut.
+* A name may come late; a call that never gets one is cut.
+
+An assembler yields whole calls: `ToolCallStart`, `ToolInputDelta`, `ToolCallEnd`, with nothing of another kind between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from attrs import define, field
+
+from kiro_asgi.errors import ConfigError
+from kiro_asgi.model.events import Delta
+from kiro_asgi.stages.base import Stage
+from kiro_asgi.stages.tool_calls_collected import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
+from kiro_asgi.stages.tool_calls_incremental import IncrementalCalls
+from kiro_asgi.stages.tool_calls_whole import AtEnd, AtOnce, WholeCalls
+
+__all__ = [
+    "EMISSIONS",
+    "MAX_INPUT_BYTES",
+    "ToolCall",
+    "ToolCallAccumulator",
+    "ToolCallAssembler",
+    "deduplicate_tool_calls",
+]
+
+EMISSIONS: Final = ("complete", "end", "incremental")
+
+MAX_INPUT_BYTES: Final = 16 * 1024 * 1024
+
+
+@define(kw_only=True)
+class ToolCallAssembler:
+    """Turn every `ToolCallFragment` into part of a whole call; everything else passes.
+
+    ===============  ===============================================================================================
+    *emission*       when a call goes out
+    ===============  ===============================================================================================
+    ``complete``     The moment its JSON is complete.  Alternating calls go out in the order of their *ends*;
+                     fragments that come after are ignored.
+    ``end``          After everything else, in the order of first appearance.  Where the upstream sends a call
+                     twice, the one with the most complete arguments wins.
+    ``incremental``  Fragment by fragment.  Alternating calls wait for their turn, and so does text behind an open
+                     call.  A call may be cut when part of it has been sent; nothing can be dropped as equal.
+    ===============  ===============================================================================================
+
+    Raises:
+        ConfigError: No such emission.
+    """
+
+    emission: str = "complete"
+
+    drop_equal: bool = True
+    """Drop a call whose name and arguments equal those of an earlier one."""
+
+    max_bytes: int = MAX_INPUT_BYTES
+    """Arguments of one call, in UTF-8; a call with more is cut."""
+
+    _stage: Stage[Delta, Delta] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._stage = self._choose()
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """Pass *items* on with whole calls in place of fragments."""
+        return self._stage.feed(items)
+
+    def flush(self) -> Iterator[Delta]:
+        """The calls that are due, and the verdict on those still open."""
+        return self._stage.flush()
+
+    def _choose(self) -> Stage[Any, Delta]:
+        match self.emission:
+            case "complete":
+                return WholeCalls(AtOnce(self.drop_equal), self.max_bytes)
+            case "end":
+                return WholeCalls(AtEnd(self.drop_equal), self.max_bytes)
+            case "incremental":
+                return IncrementalCalls(self.max_bytes)
+        raise ConfigError(f"tool emission is one of {', '.join(EMISSIONS)}, not {self.emission!r}")

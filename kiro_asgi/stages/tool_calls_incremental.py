@@ -1,0 +1,167 @@
+"""Tool calls that go out fragment by fragment, one at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from attrs import define, field
+
+from kiro_asgi.model.events import (
+    Delta,
+    Notice,
+    RedactedThinking,
+    SignatureDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallCut,
+    ToolCallEnd,
+    ToolCallFragment,
+    ToolCallStart,
+    ToolInputDelta,
+)
+from kiro_asgi.stages.tool_buffer import CompleteCall, OpenCall, OpenCalls
+from kiro_asgi.stages.tool_calls_whole import STRAY, UNNAMED, WRAPPED
+
+__all__ = ["IncrementalCalls"]
+
+_CONTENT: Final = frozenset({TextDelta, ThinkingDelta, SignatureDelta, RedactedThinking})
+"""What cannot go out in the middle of a call."""
+
+
+@define
+class _StreamedCall(OpenCall):
+    verdict: CompleteCall | ToolCallCut | None = None
+    """Set once the call has ended."""
+
+    started: bool = False
+    opener: str = ""
+    """First character of the arguments that is not white space."""
+
+    streaming: bool = False
+    """Whether fragments go out as they come: from the first one on, if they begin an object.  Anything else may have to
+    be wrapped and goes out at the end."""
+
+    def take_in(self, fragment: ToolCallFragment) -> int:
+        """Learn from a fragment; the new size in bytes."""
+        self.name = self.name or fragment.name
+        self.opener = self.opener or fragment.input.lstrip()[:1]
+        return self.write(fragment.input)
+
+    def catch_up(self) -> Iterator[Delta]:
+        """What may go out now and has not."""
+        if not self.started and self.name and not isinstance(self.verdict, ToolCallCut):
+            self.started = True
+            yield ToolCallStart(self.call_id, self.name)
+        if self.started and not self.streaming and self.opener == "{":
+            self.streaming = True
+            yield ToolInputDelta(self.text)
+
+    def ending(self) -> Iterator[Delta]:
+        """How the call ends."""
+        if not isinstance(self.verdict, CompleteCall):
+            assert self.verdict is not None, "a call ended that was not judged"
+            yield self.verdict
+            return
+        if self.verdict.wrapped:
+            yield Notice(WRAPPED, self.name)
+        if not self.streaming:
+            yield ToolInputDelta(self.verdict.input)
+        yield ToolCallEnd(self.call_id)
+
+
+@define
+class IncrementalCalls:
+    """Stream the call at the front; what would overlap it waits in line.
+
+    The line is bounded: once more than *max_bytes* characters of text wait behind a call, the call is judged as if the
+    answer had ended.
+    """
+
+    max_bytes: int
+    _calls: OpenCalls[_StreamedCall] = field(init=False, factory=lambda: OpenCalls(_StreamedCall))
+    _ended: set[str] = field(init=False, factory=set)
+    _front: _StreamedCall | None = field(init=False, default=None)
+    _line: deque[Delta | _StreamedCall] = field(init=False, factory=deque)
+    _waiting: int = field(init=False, default=0)
+    """Characters of text in line."""
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """Pass *items* on, fragments as parts of whole calls."""
+        for item in items:
+            if type(item) is ToolCallFragment:
+                yield from self._fragment(item)
+            elif self._front is None or type(item) not in _CONTENT:
+                yield item
+            else:
+                yield from self._wait(item)
+
+    def flush(self) -> Iterator[Delta]:
+        """Judge the calls that never ended, then send all that waits."""
+        for call in self._calls.take_all():
+            call.verdict = call.close(stopped=False)
+        yield from self._advance()
+
+    def _fragment(self, fragment: ToolCallFragment) -> Iterator[Delta]:
+        call = self._calls.find(fragment.call_id)
+        if call is None:
+            if not fragment.call_id:
+                yield Notice(STRAY, fragment.name)
+                return
+            if fragment.call_id in self._ended:
+                return
+            call = self._open(fragment.call_id)
+            if not fragment.name:
+                yield Notice(UNNAMED, fragment.call_id)
+        streaming = call.streaming
+        if call.take_in(fragment) > self.max_bytes:
+            self._end(call, call.cut("too large"))
+        elif call is self._front and streaming and fragment.input:
+            yield ToolInputDelta(fragment.input)
+        if fragment.stop and call.verdict is None:
+            self._end(call, call.close(stopped=True))
+        if call is self._front:
+            yield from self._advance()
+
+    def _open(self, call_id: str) -> _StreamedCall:
+        call = self._calls.open(call_id)
+        if self._front is None:
+            self._front = call
+        else:
+            self._line.append(call)
+        return call
+
+    def _end(self, call: _StreamedCall, verdict: CompleteCall | ToolCallCut) -> None:
+        call.verdict = verdict
+        self._calls.take(call)
+        self._ended.add(call.call_id)
+
+    def _wait(self, item: Delta) -> Iterator[Delta]:
+        self._line.append(item)
+        if isinstance(item, TextDelta | ThinkingDelta):
+            self._waiting += len(item.text)
+        front = self._front
+        if self._waiting > self.max_bytes and front is not None:
+            self._end(front, front.close(stopped=False))
+            yield from self._advance()
+
+    def _advance(self) -> Iterator[Delta]:
+        """Send what the front allows; when it has ended, the line moves up."""
+        while (front := self._front) is not None:
+            yield from front.catch_up()
+            if front.verdict is None:
+                return
+            yield from front.ending()
+            self._front = None
+            yield from self._move_up()
+
+    def _move_up(self) -> Iterator[Delta]:
+        while self._line:
+            item = self._line.popleft()
+            if isinstance(item, _StreamedCall):
+                self._front = item
+                return
+            if isinstance(item, TextDelta | ThinkingDelta):
+                self._waiting -= len(item.text)
+            yield item

@@ -1,0 +1,140 @@
+"""Token counts of an answer, from the best source that spoke."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import ceil
+from typing import Final
+
+from attrs import asdict, define, evolve, field
+
+from kiro_asgi.model.events import (
+    ContextUsage,
+    Delta,
+    Metering,
+    TextDelta,
+    ThinkingDelta,
+    TokenUsage,
+    ToolInputDelta,
+    Usage,
+    UsageSource,
+)
+from kiro_asgi.stages.estimate import Estimator, TokenEstimator
+
+__all__ = ["UsageMeter", "metered_tokens"]
+
+_TOKENS_A_CREDIT: Final = 1_000
+
+
+def metered_tokens(amount: float) -> int:
+    """A token count from a price: the last resort, as a credit buys no fixed number of tokens.
+
+    A thousand tokens a credit, rounded up; digits that only floating point put there do not round up.
+    """
+    return ceil(round(amount * _TOKENS_A_CREDIT, 6))
+
+
+@define(kw_only=True)
+class UsageMeter:
+    """Absorb what the upstream says about usage, weigh the answer, and say one `Usage` at the end.
+
+    ============  ==================  ==========================================  =========================  ==========
+    count         first choice        second                                      third                      fourth
+    ============  ==================  ==========================================  =========================  ==========
+    input         upstream's count    share of the context window, minus output   estimate of the prompt
+    output        upstream's count    weight of text, thinking and tool input     credits, if nothing came   0
+    ============  ==================  ==========================================  =========================  ==========
+
+    A count of 0 is a count; only a missing one falls through.  A window share so small that the answer alone would fill
+    it has been rounded away and says nothing.
+    """
+
+    input_tokens: int
+    """The prompt's size, estimated."""
+
+    context_window: int | None = None
+    """Tokens that 100 % stands for; ``None`` when unknown, then percentages say nothing."""
+
+    estimator: Estimator = field(factory=TokenEstimator)
+
+    cumulative: bool = False
+    """Whether a later `TokenUsage` contains the earlier ones instead of adding to them."""
+
+    _said: TokenUsage = field(init=False, factory=TokenUsage)
+    _percentage: float | None = field(init=False, default=None)
+    _metering: Metering | None = field(init=False, default=None)
+    _answer: float = field(init=False, default=0.0)
+    _thinking: float = field(init=False, default=0.0)
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """Pass *items* on, all but the reports."""
+        weigh = self.estimator.weigh
+        for item in items:
+            if type(item) is TextDelta:
+                self._answer += weigh(item.text)
+            elif type(item) is ThinkingDelta:
+                self._thinking += weigh(item.text)
+            elif type(item) is ToolInputDelta:
+                self._answer += weigh(item.json)
+            elif self._absorb(item):
+                continue
+            yield item
+
+    def flush(self) -> Iterator[Delta]:
+        """The one `Usage`."""
+        yield self._usage()
+
+    def _absorb(self, item: Delta) -> bool:
+        match item:
+            case TokenUsage():
+                self._said = _merge(self._said, item, add=not self.cumulative)
+            case ContextUsage(percentage):
+                self._percentage = percentage
+            case Metering(amount, unit):
+                before = self._metering or Metering(0.0)
+                self._metering = Metering(before.amount + amount, unit or before.unit)
+            case _:
+                return False
+        return True
+
+    def _usage(self) -> Usage:
+        said = self._said
+        output, output_source = self._output()
+        cached = (said.cache_read_tokens or 0) + (said.cache_write_tokens or 0)
+        prompt, input_source = self._input(output + cached)
+        thought = ceil(self._thinking) if said.thinking_tokens is None else said.thinking_tokens
+        return Usage(
+            prompt,
+            output,
+            said.cache_read_tokens or 0,
+            said.cache_write_tokens or 0,
+            min(thought, output),
+            input_source,
+            output_source,
+            self._metering,
+        )
+
+    def _output(self) -> tuple[int, UsageSource]:
+        if self._said.output_tokens is not None:
+            return self._said.output_tokens, UsageSource.UPSTREAM
+        weight = ceil(self._answer + self._thinking)
+        if not weight and self._metering is not None:
+            return metered_tokens(self._metering.amount), UsageSource.METERING
+        return weight, UsageSource.ESTIMATE
+
+    def _input(self, rest: int) -> tuple[int, UsageSource]:
+        if self._said.input_tokens is not None:
+            return self._said.input_tokens, UsageSource.UPSTREAM
+        if self._percentage is not None and self.context_window:
+            prompt = round(self._percentage / 100 * self.context_window) - rest
+            if prompt > 0:
+                return prompt, UsageSource.CONTEXT
+        return self.input_tokens, UsageSource.ESTIMATE
+
+
+def _merge(old: TokenUsage, new: TokenUsage, *, add: bool) -> TokenUsage:
+    """*new* on top of *old*; a count that *new* does not give stays as it was."""
+    given = {name: count for name, count in asdict(new).items() if count is not None}
+    if add:
+        given = {name: count + (getattr(old, name) or 0) for name, count in given.items()}
+    return evolve(old, **given)

@@ -1,0 +1,205 @@
+"""The library face: the pipeline without the application, for code that brings its own network.
+
+Everything here is a thin composition of stages.  *chunks* are the bytes of an upstream's answer and may be cut
+anywhere; the result never depends on where.  Functions that read from somewhere are async; everything else is plain.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import AsyncIterable, AsyncIterator
+from typing import Any
+
+from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.base import Dialect, Encoder, Heading
+from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.events import Delta
+from kiro_asgi.model.message import MessageBuilder
+from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
+from kiro_asgi.stages.base import Pipeline
+from kiro_asgi.stages.thinking import ThinkingParser, ThinkingParseResult, ThinkingSplitter
+from kiro_asgi.stages.tool_calls import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
+from kiro_asgi.stages.truncation import TruncationDiagnosis, diagnose_json_truncation
+from kiro_asgi.upstreams.kiro import KiroUpstream
+from kiro_asgi.wire.eventstream import Frame, FrameDecoder, decode_buffer, decode_frame, encode_frame
+from kiro_asgi.wire.objects import ObjectScanner
+from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder, encode_sse
+
+__all__ = [
+    "Frame",
+    "FrameDecoder",
+    "ObjectScanner",
+    "ServerSentEvent",
+    "SseDecoder",
+    "ThinkingParseResult",
+    "ThinkingParser",
+    "ToolCall",
+    "ToolCallAccumulator",
+    "TruncationDiagnosis",
+    "collect_anthropic_response",
+    "collect_openai_response",
+    "decode_buffer",
+    "decode_frame",
+    "deduplicate_tool_calls",
+    "diagnose_json_truncation",
+    "encode_frame",
+    "encode_sse",
+    "parse_kiro_stream",
+    "parse_sse_stream",
+    "stream_kiro_to_anthropic",
+    "stream_kiro_to_openai",
+]
+
+
+async def parse_kiro_stream(chunks: AsyncIterable[bytes]) -> AsyncIterator[Delta]:
+    """What the Kiro service says, delta by delta.
+
+    Args:
+        chunks: The body of its answer: binary event stream, or JSON objects embedded in text.
+
+    Raises:
+        UpstreamError: A broken stream, or a failure that the service reports in band.
+    """
+    stages: Pipeline[bytes, Delta] = Pipeline(*KiroUpstream().decoder(""))
+    async for chunk in chunks:
+        for delta in stages.feed([chunk]):
+            yield delta
+    for delta in stages.flush():
+        yield delta
+
+
+async def parse_sse_stream(chunks: AsyncIterable[bytes]) -> AsyncIterator[ServerSentEvent]:
+    """Server-sent events, as the WHATWG standard reads them."""
+    decoder = SseDecoder()
+    async for chunk in chunks:
+        for event in decoder.feed([chunk]):
+            yield event
+    for event in decoder.flush():
+        yield event
+
+
+async def stream_kiro_to_openai(
+    chunks: AsyncIterable[bytes],
+    *,
+    model: str,
+    include_usage: bool = False,
+    input_tokens: int = 0,
+    thinking: str = "as_reasoning_content",
+    thinking_scan: str = "start",
+    tool_emission: str = "complete",
+) -> AsyncIterator[bytes]:
+    """A Kiro answer as OpenAI Chat Completions chunks.
+
+    Args:
+        chunks: The body of the service's answer.
+        model: The name that every chunk repeats.
+        include_usage: Whether a chunk with token counts comes before ``[DONE]``.
+        input_tokens: The prompt's size, where it is known; else the service's own numbers are used.
+        thinking: What becomes of thinking: ``as_reasoning_content``, ``remove``, ``pass``, ``strip_tags``.
+        thinking_scan: Where a thinking tag counts: ``start`` or ``anywhere``.
+        tool_emission: When a tool call is sent: ``complete``, ``end`` or ``incremental``.
+
+    Yields:
+        Whole server-sent events, one or more at a time.
+
+    Raises:
+        UpstreamError: A broken stream, or a failure that the service reports in band.  If anything was yielded before,
+            the API's own in-band error is yielded too, and the exception only tells the caller.
+    """
+    dialect = OpenAIChat()
+    answer = _answer(input_tokens, thinking, thinking_scan, tool_emission)
+    encoder = dialect.encoder(_heading("chatcmpl-", model, ChatOptions(include_usage=include_usage)))
+    async for data in _encoded(chunks, answer, encoder):
+        yield data
+
+
+async def stream_kiro_to_anthropic(
+    chunks: AsyncIterable[bytes],
+    *,
+    model: str,
+    input_tokens: int = 0,
+    thinking: str = "as_reasoning_content",
+    thinking_scan: str = "start",
+    tool_emission: str = "complete",
+) -> AsyncIterator[bytes]:
+    """A Kiro answer as Anthropic Messages events; arguments, yields and errors as `stream_kiro_to_openai`."""
+    answer = _answer(input_tokens, thinking, thinking_scan, tool_emission)
+    encoder = AnthropicMessages().encoder(_heading("msg_", model, None))
+    async for data in _encoded(chunks, answer, encoder):
+        yield data
+
+
+async def collect_openai_response(
+    chunks: AsyncIterable[bytes],
+    *,
+    model: str,
+    input_tokens: int = 0,
+    thinking: str = "as_reasoning_content",
+    thinking_scan: str = "start",
+) -> dict[str, Any]:
+    """A whole Kiro answer as one ``chat.completion`` object, ready for JSON.
+
+    Tool calls are deduplicated over the whole answer: by id, the most complete arguments win.
+
+    Raises:
+        UpstreamError: A broken stream, or a failure that the service reports in band.
+    """
+    answer = _answer(input_tokens, thinking, thinking_scan, "end")
+    return await _collected(chunks, answer, OpenAIChat(), _heading("chatcmpl-", model, ChatOptions()))
+
+
+async def collect_anthropic_response(
+    chunks: AsyncIterable[bytes],
+    *,
+    model: str,
+    input_tokens: int = 0,
+    thinking: str = "as_reasoning_content",
+    thinking_scan: str = "start",
+) -> dict[str, Any]:
+    """A whole Kiro answer as one ``message`` object, ready for JSON; else as `collect_openai_response`."""
+    answer = _answer(input_tokens, thinking, thinking_scan, "end")
+    return await _collected(chunks, answer, AnthropicMessages(), _heading("msg_", model, None))
+
+
+def _answer(input_tokens: int, thinking: str, scan: str, tool_emission: str) -> Answer:
+    plan = Plan(
+        thinking=ThinkingSplitter(mode=thinking, scan=scan), tool_emission=tool_emission, input_tokens=input_tokens
+    )
+    return build_pipeline(KiroUpstream().decoder(""), plan)
+
+
+def _heading(prefix: str, model: str, options: Any) -> Heading:
+    return Heading(prefix + secrets.token_hex(12), model, int(time.time()), options)
+
+
+async def _encoded(chunks: AsyncIterable[bytes], answer: Answer, encoder: Encoder) -> AsyncIterator[bytes]:
+    begun = False
+    try:
+        async for chunk in chunks:
+            for data in encoder.feed(answer.feed([chunk])):
+                begun = True
+                yield data
+        for data in encoder.feed(answer.flush()):
+            begun = True
+            yield data
+        for data in encoder.flush():
+            yield data
+    except KiroAsgiError as error:
+        if begun:
+            yield encoder.error(error)
+        raise
+
+
+async def _collected(
+    chunks: AsyncIterable[bytes], answer: Answer, dialect: Dialect, heading: Heading
+) -> dict[str, Any]:
+    builder = MessageBuilder()
+    async for chunk in chunks:
+        builder.feed(answer.feed([chunk]))
+    builder.feed(answer.flush())
+    assert builder.message is not None, "the stages ended without a MessageEnd"
+    collected: dict[str, Any] = json.loads(dialect.render(builder.message, heading))
+    return collected

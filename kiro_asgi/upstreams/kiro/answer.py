@@ -1,0 +1,136 @@
+"""From the media type of an answer to the stages that read it.
+
+The service answers in the event-stream encoding, and where it says so, nothing else is accepted: a broken frame is
+an error.  Where the media type says nothing (test doubles and proxies), the first twelve bytes decide: a frame
+begins with two lengths and their checksum, which no text does by accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from types import MappingProxyType
+from typing import Any, Final
+from zlib import crc32
+
+from attrs import define, field
+
+from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.model.events import Delta
+from kiro_asgi.stages.base import Pipeline, Stage
+from kiro_asgi.upstreams.kiro.events import EventDecoder
+from kiro_asgi.upstreams.kiro.faults import clean, fault, is_report
+from kiro_asgi.upstreams.kiro.scan import SCANNED_PREFIXES, ScannedEventDecoder
+from kiro_asgi.wire.eventstream import MAX_FRAME, FrameDecoder
+from kiro_asgi.wire.objects import ObjectScanner
+
+__all__ = ["RefusalDecoder", "SniffingDecoder", "stages"]
+
+PRELUDE: Final = 12
+"""Bytes that tell a frame from anything else."""
+
+MAX_REFUSAL: Final = 64 * 1024
+"""Bytes of an unexpected JSON body that are looked at."""
+
+
+@define
+class SniffingDecoder:
+    """Read frames, or JSON objects embedded in whatever comes instead; nothing is emitted before that is known."""
+
+    checksums: str = "strict"
+    _head: bytearray = field(init=False, factory=bytearray)
+    _inner: Stage[bytes, Delta] | None = field(init=False, default=None)
+
+    def feed(self, items: Iterable[bytes], /) -> Iterator[Delta]:
+        """What the bytes say."""
+        chunks = iter(items)
+        if self._inner is None:
+            for chunk in chunks:
+                self._head += chunk
+                if len(self._head) >= PRELUDE:
+                    chunks = chain((bytes(self._head),), chunks)
+                    self._inner = self._choose()
+                    break
+        if self._inner is not None:
+            yield from self._inner.feed(chunks)
+
+    def flush(self) -> Iterator[Delta]:
+        """What is left."""
+        if self._inner is None:
+            self._inner = self._choose()
+            yield from self._inner.feed((bytes(self._head),))
+        yield from self._inner.flush()
+
+    def _choose(self) -> Stage[bytes, Delta]:
+        if _is_prelude(self._head[:PRELUDE]):
+            return Pipeline(FrameDecoder(checksums=self.checksums), EventDecoder())
+        return Pipeline(ObjectScanner(prefixes=SCANNED_PREFIXES), ScannedEventDecoder())
+
+
+def _is_prelude(head: bytearray) -> bool:
+    total, headers, checksum = (int.from_bytes(head[at : at + 4], "big") for at in (0, 4, 8))
+    return len(head) == PRELUDE and headers + 16 <= total <= MAX_FRAME and crc32(head[:8]) == checksum
+
+
+@define
+class RefusalDecoder:
+    """Read a JSON document where an answer should be: an error that was given the status of a success.
+
+    Raises:
+        KiroAsgiError: From `flush`, always: the error that the document reports, or that it is none.
+    """
+
+    _body: bytearray = field(init=False, factory=bytearray)
+
+    def feed(self, items: Iterable[bytes], /) -> Iterator[Delta]:
+        """Nothing."""
+        for chunk in items:
+            self._body += chunk[: MAX_REFUSAL - len(self._body)]
+        yield from ()
+
+    def flush(self) -> Iterator[Delta]:
+        """Nothing; raises."""
+        body = bytes(self._body)
+        if is_report(body):
+            raise fault(200, (), body)
+        raise _foreign(f"a JSON document: {clean(body.decode('utf-8', 'replace'))[:200]}")
+        yield
+
+
+def _foreign(what: str) -> UpstreamProtocolError:
+    return UpstreamProtocolError(f"the service answered with {what}", code="upstream.content_type")
+
+
+KINDS: Final = MappingProxyType(
+    {
+        "application/vnd.amazon.eventstream": "frames",
+        "": "unknown",
+        "application/octet-stream": "unknown",
+        "binary/octet-stream": "unknown",
+        "text/plain": "unknown",
+        "application/jsonl": "unknown",
+        "application/json-lines": "unknown",
+        "application/x-jsonlines": "unknown",
+        "application/x-ndjson": "unknown",
+        "application/json": "refusal",
+        "application/x-amz-json-1.0": "refusal",
+        "application/x-amz-json-1.1": "refusal",
+    }
+)
+"""Media type to how an answer of that type is read."""
+
+
+def stages(content_type: str, checksums: str = "strict") -> tuple[Stage[Any, Any], ...]:
+    """Fresh stages, bytes to `Delta`.
+
+    Raises:
+        UpstreamProtocolError: Code ``upstream.content_type``: no answer comes in this media type.
+    """
+    match KINDS.get(content_type.partition(";")[0].strip().lower()):
+        case "frames":
+            return FrameDecoder(checksums=checksums), EventDecoder()
+        case "unknown":
+            return (SniffingDecoder(checksums),)
+        case "refusal":
+            return (RefusalDecoder(),)
+    raise _foreign(f"the media type {clean(content_type)!r}")

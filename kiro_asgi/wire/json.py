@@ -1,0 +1,162 @@
+"""JSON that is strict about what it takes and gives: UTF-8, finite numbers, bounded depth, no lone surrogates.
+
+The standard decoder does the work.  What is added around it is chosen so that an ordinary small document pays almost
+nothing: every expensive check hides behind a search that runs at C speed and rarely hits.
+
+Source: https://www.rfc-editor.org/rfc/rfc8259
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import accumulate
+from json.encoder import encode_basestring
+from math import isfinite
+from types import MappingProxyType
+from typing import Any, Final
+
+from kiro_asgi.errors import KiroAsgiError
+
+__all__ = ["MAX_DEPTH", "JsonError", "dumps", "loads", "quote", "quote_bytes"]
+
+MAX_DEPTH: Final = 128
+"""Open arrays and objects at once; no message of a known API comes near it."""
+
+_AROUND: Final = "\ufeff \t\n\r"
+"""What may stand around a value: white space (RFC 8259 section 2) and the byte order mark (ignored, section 8.1)."""
+
+
+class JsonError(KiroAsgiError):
+    """A text is not JSON, or more of it than we take.
+
+    ``code`` is ``json.invalid``, ``json.not_utf8``, ``json.too_deep`` or ``json.too_large``.
+    """
+
+    status = 400
+
+
+def loads(data: bytes | str, *, max_depth: int = MAX_DEPTH, max_bytes: int | None = None) -> Any:
+    """The value of one JSON document.
+
+    A byte order mark is ignored, of equal keys the last one wins, and an escaped half of a surrogate pair becomes
+    U+FFFD, so whatever is returned can be encoded again.
+
+    Args:
+        data: UTF-8, or text.
+        max_depth: Most arrays and objects open at once.
+        max_bytes: Largest size of the document as UTF-8; ``None`` is no limit.
+
+    Raises:
+        JsonError: Invalid, not UTF-8, too deep, too large; also ``NaN``, infinities, and numbers that overflow.
+    """
+    if max_bytes is not None:
+        _check_size(data, max_bytes)
+    text = _well_formed(data) if isinstance(data, str) else _decode(data)
+    text = text.strip(_AROUND)
+    if len(text) > max_depth < text.count("{") + text.count("["):
+        _check_depth(text, max_depth)
+    if "\\" in text and ("\\ud" in text or "\\uD" in text):
+        text = _ESCAPE.sub(_replace_lone, text)
+    try:
+        value, end = _DECODER.raw_decode(text)
+    except RecursionError:
+        raise _too_deep(max_depth) from None
+    except ValueError as exc:
+        raise JsonError(f"invalid JSON: {exc}", code="json.invalid") from None
+    if end != len(text):
+        raise JsonError(f"invalid JSON: extra data at character {end}", code="json.invalid")
+    return value
+
+
+def dumps(value: Any) -> bytes:
+    """Compact UTF-8 that any strict parser takes; characters beyond ASCII stand for themselves.
+
+    Raises:
+        ValueError: A number that is not finite, or a structure that contains itself: a bug of the caller.
+    """
+    return _encode(_ENCODER.encode(value))
+
+
+def quote(text: str) -> str:
+    """The JSON string literal of *text*, quotes included, for templates."""
+    return encode_basestring(_well_formed(text))
+
+
+def quote_bytes(text: str) -> bytes:
+    """The JSON string literal of *text* as UTF-8, quotes included, for templates."""
+    return _encode(encode_basestring(text))
+
+
+def _decode(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as exc:
+        raise JsonError(f"not UTF-8 at byte {exc.start}", code="json.not_utf8") from None
+
+
+def _encode(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _well_formed(text).encode()
+
+
+def _well_formed(text: str) -> str:
+    """*text* with pairs of surrogates joined and single ones replaced."""
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _check_size(data: bytes | str, max_bytes: int) -> None:
+    size = len(data) if isinstance(data, bytes) or data.isascii() else len(data.encode("utf-8", "surrogatepass"))
+    if size > max_bytes:
+        raise JsonError(f"JSON of {size} bytes, of which at most {max_bytes} are taken", code="json.too_large")
+
+
+def _check_depth(text: str, max_depth: int) -> None:
+    """Count properly, outside strings: there were enough brackets to be worth it.
+
+    Without escapes every second part between quotes is outside.  That is wrong behind a backslash outside of strings,
+    but the decoder does not get past one.
+    """
+    if "\\" in text:
+        text = text.replace("\\\\", "").replace('\\"', "")
+    outside = "".join(text.split('"')[::2])
+    brackets = outside.encode().translate(None, _NOT_BRACKETS)
+    if max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > max_depth:
+        raise _too_deep(max_depth)
+
+
+def _too_deep(max_depth: int) -> JsonError:
+    return JsonError(f"JSON nested deeper than {max_depth} levels", code="json.too_deep")
+
+
+def _replace_lone(match: re.Match[str]) -> str:
+    return "\\ufffd" if match[1] else match[0]
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not isfinite(number):
+        raise ValueError(f"number out of range: {digits[:20]}")
+    return number
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+_STEP: Final = MappingProxyType({ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1})
+_NOT_BRACKETS: Final = bytes(set(range(256)) - set(_STEP))
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+_ESCAPE: Final = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+"""One escape sequence; group 1 is set when it names a surrogate without its partner."""

@@ -1,0 +1,131 @@
+"""Who is let in."""
+
+from __future__ import annotations
+
+import pytest
+
+from kiro_asgi.asgi.auth import Authenticator
+from kiro_asgi.config import ClientSettings
+from kiro_asgi.errors import ConfigError, Unauthorized
+from tests.asgi.driver import http_scope
+
+KEYS = Authenticator(ClientSettings(api_keys=("alpha-key", "beta-key", "schlüssel")))
+
+
+def scope(*headers: tuple[bytes, bytes], **more):
+    return {**http_scope("POST", "/v1/messages", **more), "headers": list(headers)}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param([(b"authorization", b"Bearer alpha-key")], id="bearer"),
+        pytest.param([(b"authorization", b"bearer beta-key")], id="scheme-in-lower-case"),
+        pytest.param([(b"Authorization", b"Bearer alpha-key")], id="header-name-in-mixed-case"),
+        pytest.param([(b"x-api-key", b"beta-key")], id="x-api-key"),
+        pytest.param([(b"x-api-key", b"alpha-key"), (b"authorization", b"Bearer alpha-key")], id="both"),
+        pytest.param([(b"x-api-key", "schlüssel".encode())], id="not-ascii"),
+    ],
+)
+def test_a_known_key_is_let_in(headers):
+    """Both headers work on every path, with the same keys (F029)."""
+    assert KEYS.principal(scope(*headers)).startswith("key:")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param([], id="nothing"),
+        pytest.param([(b"authorization", b"")], id="empty"),
+        pytest.param([(b"authorization", b"Bearer")], id="no-token"),
+        pytest.param([(b"authorization", b"Bearer ")], id="blank-token"),
+        pytest.param([(b"authorization", b"alpha-key")], id="no-scheme"),
+        pytest.param([(b"authorization", b"Basic alpha-key")], id="wrong-scheme"),
+        pytest.param([(b"authorization", b"Bearer,alpha-key")], id="wrong-separator"),
+        pytest.param([(b"authorization", b"Bearer alpha-key alpha-key")], id="two-tokens"),
+        pytest.param([(b"authorization", b"Bearer Alpha-Key")], id="wrong-case"),
+        pytest.param([(b"authorization", b"Bearer alpha-ke")], id="too-short"),
+        pytest.param([(b"authorization", b"Bearer alpha-key1")], id="too-long"),
+        pytest.param([(b"authorization", b"Bearer alpha-key\x00")], id="with-nul"),
+        pytest.param([(b"authorization", b"Bearer \xff\xfe")], id="not-utf8"),
+        pytest.param([(b"authorization", b"Bearer alpha-key"), (b"authorization", b"Bearer alpha-key")], id="twice"),
+        pytest.param([(b"x-api-key", b"alpha-key"), (b"x-api-key", b"x")], id="x-api-key-twice"),
+        pytest.param([(b"x-api-key", b"")], id="x-api-key-empty"),
+        pytest.param([(b"x-api-key", b"alpha-key,beta-key")], id="a-list-of-keys"),
+        pytest.param([(b"x-api-key", b"Bearer alpha-key")], id="scheme-in-x-api-key"),
+        pytest.param([(b"proxy-authorization", b"Bearer alpha-key")], id="wrong-header"),
+        pytest.param([(b"cookie", b"alpha-key")], id="cookie"),
+    ],
+)
+def test_everything_else_is_refused(headers):
+    """A missing, wrong, doubled or oddly written key is refused (F029, R37)."""
+    with pytest.raises(Unauthorized):
+        KEYS.principal(scope(*headers))
+
+
+def test_a_principal_tells_keys_apart_without_telling_them():
+    """The principal is short, stable, different for each key, and not the key."""
+    alpha, again, beta = (
+        KEYS.principal(scope((b"x-api-key", key))) for key in (b"alpha-key", b"alpha-key", b"beta-key")
+    )
+
+    assert alpha == again != beta
+    assert "alpha" not in alpha
+
+
+def test_nobody_could_be_let_in():
+    """Without keys, host auth or an explicit opt-out the app does not start (R37)."""
+    with pytest.raises(ConfigError, match="api_keys"):
+        Authenticator(ClientSettings())
+
+
+def test_everybody_is_let_in_only_when_that_was_said():
+    """Anonymous access is an explicit choice, and keys still win over it."""
+    assert Authenticator(ClientSettings(allow_anonymous=True)).principal(scope()) == "anonymous"
+    with pytest.raises(Unauthorized):
+        Authenticator(ClientSettings(allow_anonymous=True, api_keys=("k",))).principal(scope())
+
+
+class User:
+    """A user as Starlette's and Django's middlewares leave them in the scope."""
+
+    def __init__(self, name: str, known: bool = True) -> None:
+        self.display_name = name
+        self.is_authenticated = known
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        pytest.param({"user": User("ann")}, "host:ann", id="scope-user"),
+        pytest.param({"user": "ann"}, "host:ann", id="scope-user-text"),
+        pytest.param({"state": {"principal": "ann"}}, "host:ann", id="state-principal"),
+        pytest.param({"state": {"user": User("ann")}}, "host:ann", id="state-user"),
+    ],
+)
+def test_the_hosts_principal_is_taken(more, expected):
+    """With host auth the identity that a middleware put in the scope counts (C06)."""
+    trusting = Authenticator(ClientSettings(trust_host=True))
+
+    assert trusting.principal(scope(**more)) == expected
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({}, id="none"),
+        pytest.param({"user": User("ann", known=False)}, id="not-authenticated"),
+        pytest.param({"user": ""}, id="empty"),
+        pytest.param({"state": {}}, id="empty-state"),
+    ],
+)
+def test_a_host_that_vouches_for_nobody_lets_nobody_in(more):
+    """Host auth without an identity is a refusal (C06)."""
+    with pytest.raises(Unauthorized):
+        Authenticator(ClientSettings(trust_host=True)).principal(scope(**more))
+
+
+def test_a_principal_in_the_scope_counts_only_where_the_host_is_trusted():
+    """Nobody talks their way in through a scope that no middleware was asked to fill."""
+    with pytest.raises(Unauthorized):
+        KEYS.principal(scope(user="ann"))

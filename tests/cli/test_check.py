@@ -1,0 +1,68 @@
+"""``kiro-asgi check`` tells what is in effect, and whether it would do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.processes import command
+
+GOOD = {"KIRO_API_KEY": "ksk_canary-51c0", "KIRO_ASGI__CLIENT__API_KEYS": "canary-8b2f,canary-9d3e"}
+
+
+def test_shows_every_setting_with_its_source_and_no_secret(tmp_path: Path) -> None:
+    """R28: keys are masked; everything else is shown with the place it comes from."""
+    (tmp_path / "gateway.toml").write_text("[stream]\nheartbeat = 5\n")
+    done = command("check", "--config", "gateway.toml", cwd=tmp_path, **GOOD)
+    rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if "." in line.split(" ")[0]}
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert rows["stream.heartbeat"] == ["5", "gateway.toml:", "stream.heartbeat"]
+    assert rows["kiro.region"] == ["us-east-1", "default"]
+    assert rows["kiro.api_key"] == ["***", "(15", "characters)", "KIRO_API_KEY"]
+    assert "canary" not in done.stdout
+
+
+def test_json_is_for_programs(tmp_path: Path) -> None:
+    """The same as one object."""
+    done = command("check", "--json", cwd=tmp_path, KIRO_ASGI__LIMITS__QUEUE="7", **GOOD)
+    report = json.loads(done.stdout)
+
+    assert (done.returncode, report["ok"], report["problems"]) == (0, True, [])
+    assert {
+        "path": "limits.queue",
+        "value": "7",
+        "source": "KIRO_ASGI__LIMITS__QUEUE",
+        "env": "KIRO_ASGI__LIMITS__QUEUE",
+    } in report["settings"]
+    assert "canary" not in done.stdout
+
+
+def test_lists_every_problem_and_ends_with_1(tmp_path: Path) -> None:
+    """What cannot be read is listed whole, in text and in JSON."""
+    bad = {"KIRO_ASGI__LIMITS__QUEUE": "many", "KIRO_ASGI__KIRO__REGOIN": "us-east-1"}
+    expected = [
+        "KIRO_ASGI__KIRO__REGOIN: no such setting; did you mean KIRO_ASGI__KIRO__REGION?",
+        "KIRO_ASGI__LIMITS__QUEUE: must be a whole number, not 'many'",
+    ]
+    text = command("check", cwd=tmp_path, **bad)
+    report = command("check", "--json", cwd=tmp_path, **bad)
+
+    assert (text.returncode, text.stderr.splitlines()) == (1, [f"problem: {line}" for line in expected])
+    assert (report.returncode, json.loads(report.stdout)["problems"]) == (1, expected)
+
+
+def test_settings_that_could_not_serve_anybody_are_a_problem(tmp_path: Path) -> None:
+    """R37: without keys and without an explicit opt-out nothing starts, and so says the check."""
+    done = command("check", cwd=tmp_path, KIRO_API_KEY="ksk_1")
+
+    assert done.returncode == 1
+    assert "client.api_keys" in done.stderr
+
+
+def test_a_service_without_a_credential_is_a_problem(tmp_path: Path) -> None:
+    """A gateway that cannot ask would fail at its first request; better now."""
+    done = command("check", cwd=tmp_path, KIRO_ASGI__CLIENT__ALLOW_ANONYMOUS="1")
+
+    assert done.returncode == 1
+    assert "KIRO_API_KEY" in done.stderr or "kiro.api_key" in done.stderr

@@ -1,0 +1,215 @@
+"""``kiro-asgi serve`` on real sockets, ended by real signals."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from kiro_asgi import simulator
+from tests.cli.processes import Serving, command, serving
+
+LOOPS = ("asyncio", "trio")
+
+
+def question(text: str, *, stream: bool = True) -> bytes:
+    messages = [{"role": "user", "content": text}]
+    return json.dumps({"model": "claude-sonnet-4.5", "stream": stream, "messages": messages}).encode()
+
+
+@contextmanager
+def ask(base: str, body: bytes, **headers: str) -> Iterator[http.client.HTTPResponse]:
+    """The answer, its body still to be read; after the block the client is gone."""
+    url = urlsplit(base)
+    with closing(http.client.HTTPConnection(url.hostname or "", url.port, timeout=20)) as connection:
+        path = url.path + "/v1/chat/completions"
+        connection.request("POST", path, body, {"content-type": "application/json", **headers})
+        yield connection.getresponse()
+
+
+def status_of(base: str, **headers: str) -> int:
+    with ask(base, question("sim:text"), **headers) as answer:
+        return answer.status
+
+
+def chunks(answer: http.client.HTTPResponse) -> Iterator[str]:
+    """Data of the server-sent events."""
+    for line in answer:
+        if line.startswith(b"data: "):
+            yield line[6:].decode().rstrip("\n")
+
+
+def text_of(answer: http.client.HTTPResponse) -> str:
+    pieces = [json.loads(data) for data in chunks(answer) if data != "[DONE]"]
+    return "".join(choice["delta"].get("content") or "" for piece in pieces for choice in piece["choices"])
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_simulate_needs_nothing(loop: str, tmp_path: Path) -> None:
+    """No account, no key, no settings: it answers at once, tells where, and ends cleanly when told to."""
+    with serving("--simulate", "--loop", loop, cwd=tmp_path, lines=5) as server:
+        with ask(server.base, question("sim:count=5")) as answer:
+            status, text = answer.status, text_of(answer)
+        errors = server.stop()
+
+    assert (status, text) == (200, "1 2 3 4 5 ")
+    assert (server.process.returncode, errors) == (0, "")
+    assert server.announced[0] == f"OpenAI base_url:    {server.base}/v1"
+    assert server.announced[2] == "Client keys:        none needed, any text will do"
+    assert "sim:tool" in server.announced[4]
+
+
+def test_simulate_keeps_the_configured_keys_and_never_uses_the_real_credential(tmp_path: Path) -> None:
+    """R28/R37: keys that are set stay in force; the key of the service stays at home."""
+    keys = {"KIRO_ASGI__CLIENT__API_KEYS": "one,two", "KIRO_API_KEY": "ksk_canary"}
+    with serving("--simulate", cwd=tmp_path, lines=5, **keys) as server:
+        refused, served = status_of(server.base), status_of(server.base, authorization="Bearer two")
+        errors = server.stop()
+
+    assert (refused, served) == (401, 200)
+    assert server.announced[2] == "Client keys:        2 configured, one of them is needed"
+    assert "canary" not in "".join(server.announced) + errors
+
+
+def test_simulate_is_anonymous_on_this_machine_only(tmp_path: Path) -> None:
+    """Whoever can be reached from elsewhere must say who may come in."""
+    done = command("serve", "--simulate", "--host", "0.0.0.0", "--port", "0", cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "client.api_keys" in done.stderr
+
+
+def test_serves_a_configured_service_below_a_prefix(tmp_path: Path) -> None:
+    """C02/C04: settings from a file and the environment, a root path in both spellings that occur."""
+    with simulator.running() as service:
+        (tmp_path / "gateway.toml").write_text(f'[kiro]\nendpoint = "{service.url}"\napi_key = "ksk_file"\n')
+        arguments = ("--config", "gateway.toml", "--root-path", "llm/")
+        with serving(*arguments, cwd=tmp_path, KIRO_ASGI__CLIENT__API_KEYS="one") as server:
+            with ask(server.base, question("sim:count=3"), **{"x-api-key": "one"}) as answer:
+                below = text_of(answer)
+            stripped = status_of(server.base.removesuffix("/llm"), **{"x-api-key": "one"})
+            beside = status_of(server.base + "x", **{"x-api-key": "one"})
+            server.stop()
+        asked = service.requests[0].headers
+
+    assert server.base.endswith("/llm")
+    assert (below, stripped, beside) == ("1 2 3 ", 200, 404)
+    assert asked["authorization"] == "Bearer ksk_file"
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT], ids=lambda it: it.name)
+def test_open_streams_may_end(sent: signal.Signals, loop: str, tmp_path: Path) -> None:
+    """R45: after the signal nothing new is accepted, what runs runs on, and the status is 0."""
+    with (
+        serving("--simulate", "--loop", loop, cwd=tmp_path, lines=5) as server,
+        ask(server.base, question("sim:count=10 sim:slow=0.1")) as answer,
+    ):
+        first = next(chunks(answer))
+        server.process.send_signal(sent)
+        time.sleep(0.3)
+        accepts = _accepts(server)
+        rest = [*chunks(answer)]
+        errors = server.finish()
+
+    assert json.loads(first)["object"] == "chat.completion.chunk"
+    assert (accepts, rest[-1]) == (False, "[DONE]")
+    assert (server.process.returncode, errors) == (0, "")
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_stream_that_takes_too_long_is_ended(loop: str, tmp_path: Path) -> None:
+    """R45: the graceful timeout is a promise to the supervisor, whatever the stream does."""
+    with (
+        serving("--simulate", "--loop", loop, "--graceful-timeout", "0.5", cwd=tmp_path, lines=5) as server,
+        ask(server.base, question("sim:count=500 sim:slow=0.1")) as answer,
+    ):
+        first = next(chunks(answer))
+        began = time.monotonic()
+        server.process.terminate()
+        server.process.wait(10)
+        took = time.monotonic() - began
+
+    assert first
+    assert server.process.returncode == 0
+    assert 0.4 < took < 4.5
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    """Whoever presses Ctrl-C twice means it."""
+    with (
+        serving("--simulate", "--graceful-timeout", "60", cwd=tmp_path, lines=5) as server,
+        ask(server.base, question("sim:count=500 sim:slow=0.1")) as answer,
+    ):
+        first = next(chunks(answer))
+        server.process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        running = server.process.poll() is None
+        server.process.send_signal(signal.SIGINT)
+        server.process.wait(5)
+
+    assert first
+    assert running
+
+
+def test_the_access_log_is_off_until_asked_for(tmp_path: Path) -> None:
+    """One line a request when it is wanted, nothing at all when not; never a key."""
+    written = []
+    for arguments in ((), ("--access-log",)):
+        with serving("--simulate", *arguments, cwd=tmp_path, lines=5) as server:
+            with ask(server.base, question("sim:text"), authorization="Bearer canary") as answer:
+                answer.read()
+            written.append(server.stop().splitlines())
+
+    silent, (line,) = written
+    assert silent == []
+    assert "POST /v1/chat/completions 200" in line
+    assert "canary" not in line
+
+
+def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
+    """No traceback for what the user can repair."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = command("serve", "--simulate", "--port", str(port), cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines() == [f"kiro-asgi: cannot listen on 127.0.0.1 port {port}: Address already in use"]
+
+
+def test_bad_settings_are_said_in_one_message(tmp_path: Path) -> None:
+    """Start-up fails with the whole list, and with nothing else."""
+    done = command("serve", cwd=tmp_path, KIRO_ASGI__KIRO__WIRE_STYLE="soap", KIRO_ASGI__RETRY__JITTER="2")
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "kiro-asgi: 2 settings cannot be used:",
+        "  KIRO_ASGI__KIRO__WIRE_STYLE: must be one of rest, rpc, not 'soap'",
+        "  KIRO_ASGI__RETRY__JITTER: must be from 0 to 1, not 2.0",
+    ]
+
+
+def test_a_missing_server_is_named_with_its_extra(tmp_path: Path) -> None:
+    """Without the extra, the message says what to install."""
+    (tmp_path / "hypercorn.py").write_text("raise ModuleNotFoundError('gone', name='hypercorn')\n")
+    done = command("serve", "--simulate", cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert done.stderr == "kiro-asgi: hypercorn is not installed; it comes with: pip install 'kiro-asgi[standalone]'\n"
+
+
+def _accepts(server: Serving) -> bool:
+    url = urlsplit(server.base)
+    try:
+        socket.create_connection((url.hostname or "", url.port or 0), timeout=1).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.anthropic.tools import CLIENT_TOOLS
+from kiro_asgi.errors import RequestError
+from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
+
+SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
+CUSTOM = {"name": "f", "description": "d", "input_schema": {"type": "object", "properties": {"a": {"type": "string"}}}}
+CUSTOM_TOOL = Tool("f", "d", CUSTOM["input_schema"])  # type: ignore[arg-type]
+
+
+def parse(**fields: Any) -> Prompt:
+    request = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}], **fields}
+    return AnthropicMessages().parse(json.dumps(request).encode()).prompt
+
+
+@pytest.mark.parametrize(
+    ("tool", "expected"),
+    [
+        pytest.param(CUSTOM, CUSTOM_TOOL, id="F052-no-type"),
+        pytest.param({**CUSTOM, "type": None}, CUSTOM_TOOL, id="type-null"),
+        pytest.param({**CUSTOM, "type": "custom"}, CUSTOM_TOOL, id="type-custom"),
+        pytest.param(
+            {**CUSTOM, "strict": True, "cache_control": {}, "eager_input_streaming": True, "input_examples": [{}]},
+            CUSTOM_TOOL,
+            id="F052-extras",
+        ),
+        pytest.param({"name": "f"}, Tool("f"), id="F052-name-only"),
+        pytest.param({"name": "f", "description": None, "input_schema": None}, Tool("f"), id="F052-nulls"),
+        pytest.param({**CUSTOM, "type": "future_20300101"}, CUSTOM_TOOL, id="unknown-type-with-schema"),
+    ],
+)
+def test_client_tools(tool: dict[str, Any], expected: Tool) -> None:
+    """A client's own tool is a name, a description and a schema; everything else is ignored."""
+    assert parse(tools=[tool]).tools == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "argument"),
+    [
+        pytest.param("bash_20250124", "bash", "command", id="bash"),
+        pytest.param("text_editor_20250728", "str_replace_based_edit_tool", "old_str", id="editor"),
+        pytest.param("text_editor_20250124", "str_replace_editor", "path", id="older-editor"),
+        pytest.param("memory_20250818", "memory", "new_path", id="memory"),
+        pytest.param("computer_20250124", "computer", "coordinate", id="computer"),
+    ],
+)
+def test_tools_that_anthropic_defined_become_functions(kind: str, name: str, argument: str) -> None:
+    """Their schemas are not in the request; the client runs them under the name that it gave."""
+    (tool,) = parse(tools=[{"type": kind, "name": name}]).tools
+
+    assert tool.name == name
+    assert tool.description
+    assert argument in tool.schema["properties"]
+    assert set(tool.schema["required"]) <= set(tool.schema["properties"])
+
+
+def test_the_screen_is_part_of_the_description() -> None:
+    """Coordinates mean nothing without its size."""
+    tool = {"type": "computer_20250124", "name": "computer", "display_width_px": 800, "display_height_px": 600}
+
+    assert "800 by 600 pixels" in parse(tools=[tool]).tools[0].description
+
+
+@pytest.mark.parametrize("tool", [tool for _, tool in CLIENT_TOOLS], ids=lambda tool: tool.name)
+def test_known_schemas_are_json(tool: Tool) -> None:
+    """They can be sent to any upstream."""
+    assert json.loads(json.dumps(tool.schema))["type"] == "object"
+
+
+@pytest.mark.parametrize(
+    "server_tool",
+    [
+        SEARCH,
+        {"type": "web_fetch_20250910", "name": "web_fetch"},
+        {"type": "code_execution_20250825", "name": "code_execution"},
+        {"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"},
+        {"type": "advisor_20260301", "name": "advisor"},
+        {"type": "mcp_toolset", "mcp_server_name": "x"},
+        {"type": "future_20300101", "name": "future"},
+    ],
+    ids=lambda tool: tool["type"],
+)
+def test_server_tools_are_left_out(server_tool: dict[str, Any]) -> None:
+    """Clients list them by habit; only when nothing else could fulfil the request is it refused."""
+    assert parse(tools=[server_tool, CUSTOM]).tools == (CUSTOM_TOOL,)
+    assert parse(tools=[server_tool], tool_choice={"type": "none"}).tools == ()
+    with pytest.raises(RequestError, match=server_tool["type"]) as caught:
+        parse(tools=[server_tool])
+    assert caught.value.param == "tools"
+
+
+@pytest.mark.parametrize("kind", ["computer_toolset_20260801", "browser_toolset_20260801"])
+def test_toolsets_are_refused(kind: str) -> None:
+    """Their calls carry fields that we cannot give."""
+    with pytest.raises(RequestError, match=kind) as caught:
+        parse(tools=[CUSTOM, {"type": kind}])
+    assert caught.value.param == "tools[1].type"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param(None, ToolChoice(), id="null"),
+        pytest.param({"type": "auto"}, ToolChoice(raw={"type": "auto"}), id="F049-auto"),
+        pytest.param({"type": "any"}, ToolChoice(ToolChoiceMode.REQUIRED, raw={"type": "any"}), id="F049-any"),
+        pytest.param({"type": "none"}, ToolChoice(ToolChoiceMode.NONE, raw={"type": "none"}), id="none"),
+        pytest.param(
+            {"type": "tool", "name": "f"},
+            ToolChoice(ToolChoiceMode.NAMED, "f", raw={"type": "tool", "name": "f"}),
+            id="F049-tool",
+        ),
+        pytest.param({"type": "new", "x": [1]}, ToolChoice(raw={"type": "new", "x": [1]}), id="F049-unknown"),
+        pytest.param(
+            {"type": "any", "disable_parallel_tool_use": True},
+            ToolChoice(ToolChoiceMode.REQUIRED, parallel=False, raw={"type": "any", "disable_parallel_tool_use": True}),
+            id="one-call",
+        ),
+        pytest.param(
+            {"type": "auto", "disable_parallel_tool_use": False, "name": "ignored"},
+            ToolChoice(raw={"type": "auto", "disable_parallel_tool_use": False, "name": "ignored"}),
+            id="many-calls",
+        ),
+    ],
+)
+def test_tool_choice(value: Any, expected: ToolChoice) -> None:
+    """F049: each kind is understood, an unknown one is kept as it came."""
+    assert parse(tools=[CUSTOM], tool_choice=value).tool_choice == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        pytest.param({"tools": [CUSTOM], "tool_choice": {"type": "tool"}}, "tool_choice.name", id="unnamed"),
+        pytest.param(
+            {"tools": [CUSTOM], "tool_choice": {"type": "tool", "name": "g"}}, "tool_choice.name", id="unknown"
+        ),
+        pytest.param(
+            {"tools": [CUSTOM, SEARCH], "tool_choice": {"type": "tool", "name": "web_search"}},
+            "tool_choice.name",
+            id="server-tool-forced",
+        ),
+        pytest.param({"tools": [SEARCH], "tool_choice": {"type": "any"}}, "tools", id="only-server-tools"),
+        pytest.param({"tool_choice": {"type": "any"}}, "tool_choice", id="no-tools"),
+        pytest.param({"tool_choice": {}}, "tool_choice.type", id="no-type"),
+        pytest.param({"tool_choice": "auto"}, "tool_choice", id="string"),
+        pytest.param({"tools": [{"description": "d"}]}, "tools[0].name", id="tool-without-name"),
+        pytest.param(
+            {"tools": [CUSTOM, {"name": "f", "input_schema": []}]}, "tools[1].input_schema", id="schema-array"
+        ),
+        pytest.param({"tools": CUSTOM}, "tools", id="not-a-list"),
+    ],
+)
+def test_demands_that_are_refused(fields: dict[str, Any], param: str) -> None:
+    """What cannot be fulfilled is refused, with its place."""
+    with pytest.raises(RequestError) as caught:
+        parse(**fields)
+
+    assert (caught.value.status, caught.value.param) == (400, param)

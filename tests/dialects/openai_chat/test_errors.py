@@ -1,0 +1,161 @@
+"""Errors before the first byte, class by class, and what the official client makes of them."""
+
+from __future__ import annotations
+
+import json
+
+import httpx2
+import openai
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiro_asgi import errors
+from kiro_asgi.dialects.openai_chat import OpenAIChat
+from kiro_asgi.dialects.openai_chat.errors import stream_error_object
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.wire.json import JsonError
+from tests.dialects.openai_chat.strategies import HOSTILE
+
+INVALID = "invalid_request_error"
+
+TABLE = [
+    (errors.KiroAsgiError, 500, "server_error", None, "api_error", openai.InternalServerError),
+    (errors.ConfigError, 500, "server_error", None, "api_error", openai.InternalServerError),
+    (errors.TooBusy, 503, "server_error", "server_is_overloaded", "overloaded_error", openai.InternalServerError),
+    (errors.RequestError, 400, INVALID, None, INVALID, openai.BadRequestError),
+    (JsonError, 400, INVALID, None, INVALID, openai.BadRequestError),
+    (errors.Unauthorized, 401, INVALID, "invalid_api_key", "authentication_error", openai.AuthenticationError),
+    (errors.RouteNotFound, 404, INVALID, None, INVALID, openai.NotFoundError),
+    (errors.UnknownModel, 404, INVALID, "model_not_found", "not_found_error", openai.NotFoundError),
+    (errors.MethodNotAllowed, 405, INVALID, None, INVALID, openai.APIStatusError),
+    (errors.BodyTimeout, 408, INVALID, None, "timeout_error", openai.APIStatusError),
+    (errors.BodyTooLarge, 413, INVALID, None, INVALID, openai.APIStatusError),
+    (errors.UnsupportedEncoding, 415, INVALID, None, INVALID, openai.APIStatusError),
+    (errors.ContextTooLong, 400, INVALID, "context_length_exceeded", INVALID, openai.BadRequestError),
+    (errors.UpstreamError, 502, "server_error", None, "api_error", openai.InternalServerError),
+    (errors.UpstreamFault, 502, "server_error", None, "api_error", openai.InternalServerError),
+    (errors.UpstreamProtocolError, 502, "server_error", None, "api_error", openai.InternalServerError),
+    (errors.UpstreamUnreachable, 502, "server_error", None, "overloaded_error", openai.InternalServerError),
+    (errors.UpstreamTimeout, 504, "server_error", None, "timeout_error", openai.InternalServerError),
+    (
+        errors.UpstreamThrottled,
+        429,
+        "rate_limit_error",
+        "rate_limit_exceeded",
+        "rate_limit_error",
+        openai.RateLimitError,
+    ),
+    (
+        errors.UpstreamOverloaded,
+        503,
+        "server_error",
+        "server_is_overloaded",
+        "overloaded_error",
+        openai.InternalServerError,
+    ),
+    (
+        errors.UpstreamQuotaSpent,
+        429,
+        "rate_limit_error",
+        "insufficient_quota",
+        "rate_limit_error",
+        openai.RateLimitError,
+    ),
+    (errors.UpstreamDenied, 403, INVALID, None, "permission_error", openai.PermissionDeniedError),
+    (errors.UpstreamRejected, 400, INVALID, None, INVALID, openai.BadRequestError),
+]
+"""Class, status, type, code, type in a stream, exception of the official client."""
+
+TRANSIENT = {
+    errors.KiroAsgiError,
+    errors.TooBusy,
+    errors.BodyTimeout,
+    errors.UpstreamError,
+    errors.UpstreamFault,
+    errors.UpstreamProtocolError,
+    errors.UpstreamUnreachable,
+    errors.UpstreamTimeout,
+    errors.UpstreamThrottled,
+    errors.UpstreamOverloaded,
+}
+"""Classes after which the same request may succeed; the client's own rule applies to them."""
+
+
+def test_the_table_is_complete() -> None:
+    """No class of the tree is left to chance."""
+    assert {row[0] for row in TABLE} - {JsonError} == {getattr(errors, name) for name in errors.__all__}
+
+
+@pytest.mark.parametrize(("cls", "status", "type_", "code", "streamed", "raised"), TABLE)
+def test_every_class(
+    cls: type[KiroAsgiError], status: int, type_: str, code: str | None, streamed: str, raised: type[Exception]
+) -> None:
+    """F031-F034: status, all four keys, whether to retry, and the exception that the SDK raises."""
+    error = cls("What happened.")
+    reply = OpenAIChat().error(error, "req_1")
+    assert reply.status == status
+    assert json.loads(reply.body) == {
+        "error": {"message": "What happened.", "type": type_, "param": None, "code": code}
+    }
+    assert ((b"x-should-retry", b"false") in reply.headers) == (cls not in TRANSIENT)
+    assert stream_error_object(error) == {
+        "message": "What happened.",
+        "type": streamed,
+        "param": None,
+        "code": "stream_error",
+    }
+    response = httpx2.Response(status, content=reply.body, request=httpx2.Request("POST", "http://gateway/v1"))
+    with openai.OpenAI(api_key="k", base_url="http://gateway/v1") as client:
+        seen = client._make_status_error_from_response(response)
+    assert type(seen) is raised
+    assert (seen.code, seen.type, seen.param) == (code, type_, None)
+
+
+def test_a_subclass_is_told_as_its_parent() -> None:
+    """The nearest class along the method resolution order decides."""
+
+    class Special(errors.UpstreamTimeout):
+        """A timeout of some kind."""
+
+    assert OpenAIChat().error(Special("x"), "").status == 504
+    assert stream_error_object(Special("x"))["type"] == "timeout_error"
+
+
+def test_param_and_code_of_the_error_are_kept() -> None:
+    """F033: a refused request names the offending field and why."""
+    body = json.loads(OpenAIChat().error(errors.RequestError("x", code="unsupported_value", param="n"), "").body)
+    assert (body["error"]["param"], body["error"]["code"]) == ("n", "unsupported_value")
+
+
+@pytest.mark.parametrize(
+    ("error", "value"),
+    [
+        (errors.UpstreamThrottled("x", retry_after=0), b"1"),
+        (errors.UpstreamThrottled("x", retry_after=1.2), b"2"),
+        (errors.UpstreamThrottled("x", retry_after=3600), b"120"),
+        (errors.UpstreamThrottled("x", retry_after=float("inf")), b"120"),
+        (errors.UpstreamThrottled("x", retry_after=float("nan")), b"120"),
+        (errors.UpstreamOverloaded("x", retry_after=5), b"5"),
+        (errors.TooBusy("x", retry_after=5), b"5"),
+        (errors.TooBusy("x"), None),
+        (errors.UpstreamFault("x", retry_after=5), None),
+    ],
+)
+def test_retry_after(error: KiroAsgiError, value: bytes | None) -> None:
+    """Whole seconds from 1 to 120, on 429 and 503 only, and only when somebody said how long."""
+    assert dict(OpenAIChat().error(error, "").headers).get(b"retry-after") == value
+
+
+def test_allow() -> None:
+    """A wrong method names the right ones."""
+    reply = OpenAIChat().error(errors.MethodNotAllowed("x", allow=("GET", "POST")), "")
+    assert (b"allow", b"GET, POST") in reply.headers
+
+
+@given(HOSTILE, HOSTILE, st.sampled_from([row[0] for row in TABLE]))
+def test_nothing_breaks_out(message: str, code: str, cls: type[KiroAsgiError]) -> None:
+    """R26, R27: a hostile message stays inside its string and reaches no header."""
+    reply = OpenAIChat().error(cls(message, code=code), message)
+    assert json.loads(reply.body)["error"]["message"] == message
+    assert all(not set(b"\r\n\x00") & set(name + value) for name, value in reply.headers)

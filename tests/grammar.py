@@ -1,0 +1,63 @@
+"""The grammar of `kiro_asgi.model.events`, as a checker that shares no code with the stage that obeys it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from kiro_asgi.model.events import (
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Event,
+    MessageEnd,
+    MessageStart,
+    SignatureDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolInputDelta,
+)
+
+PIECES: dict[BlockKind, type] = {
+    BlockKind.TEXT: TextDelta,
+    BlockKind.THINKING: ThinkingDelta,
+    BlockKind.TOOL_CALL: ToolInputDelta,
+}
+
+
+def check_events(events: Iterable[Event]) -> MessageEnd:
+    """Fail unless *events* are one whole, legal stream; its end.
+
+    A call that the end reports as cut may hold any text: part of it may have been streamed.
+    """
+    stream = list(events)
+    assert stream, "no event at all"
+    assert type(stream[0]) is MessageStart, f"begins with {stream[0]}"
+    end = stream[-1]
+    assert isinstance(end, MessageEnd), f"ends with {end}"
+    cut = {info.call_id for info in end.truncations}
+    number, position = 0, 1
+    while position < len(stream) - 1:
+        position = _check_block(stream, position, number, cut)
+        number += 1
+    assert number, "a message without a block"
+    return end
+
+
+def _check_block(stream: list[Event], position: int, number: int, cut: set[str]) -> int:
+    start = stream[position]
+    assert isinstance(start, BlockStart), f"{start} outside of a block"
+    assert start.index == number
+    assert bool(start.call_id or start.name) <= (start.kind is BlockKind.TOOL_CALL)
+    assert bool(start.data) <= (start.kind is BlockKind.REDACTED_THINKING)
+    position += 1
+    pieces = []
+    while type(stream[position]) is PIECES.get(start.kind):
+        pieces.append(stream[position])
+        position += 1
+    if start.kind is BlockKind.THINKING and type(stream[position]) is SignatureDelta:
+        position += 1
+    if start.kind is BlockKind.TOOL_CALL and start.call_id not in cut:
+        assert isinstance(json.loads("".join(piece.json for piece in pieces)), dict)
+    assert stream[position] == BlockEnd(number), f"{stream[position]} in a block of {start.kind}"
+    return position + 1

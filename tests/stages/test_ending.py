@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.model.events import (
+    CodeReferences,
+    ContextUsage,
+    ConversationId,
+    Delta,
+    FollowupPrompt,
+    Metering,
+    ModelName,
+    Notice,
+    RedactedThinking,
+    SignatureDelta,
+    Stop,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    TokenUsage,
+    ToolCallCut,
+    ToolCallEnd,
+)
+from kiro_asgi.stages.ending import NO_TERMINAL_SIGNAL, EndOfStream
+from kiro_asgi.stages.truncation import truncation_info
+from tests.helpers import run, run_apart
+from tests.stages.deltas import answers
+
+TEXT, THOUGHT, CALL = TextDelta("a"), ThinkingDelta("t"), ToolCallEnd("c")
+CUT = ToolCallCut(truncation_info("c", "f", "{"))
+SHARE, CREDITS, TOKENS = ContextUsage(1.0), Metering(0.1), TokenUsage(1, 2)
+
+END, CALLED = Stop(StopReason.END), Stop(StopReason.TOOL_CALL)
+LENGTH, FULL = Stop(StopReason.LENGTH), Stop(StopReason.CONTEXT_FULL)
+FILTERED, WORD = Stop(StopReason.CONTENT_FILTER), Stop(StopReason.STOP_SEQUENCE, "x")
+
+
+@pytest.mark.parametrize(
+    ("deltas", "verdict"),
+    [
+        *(
+            pytest.param([*content, stop], stop, id=f"final-word-{stop.reason.value}-over-{name}")
+            for stop in (LENGTH, FULL, FILTERED, WORD)
+            for name, content in (
+                ("text", [TEXT]),
+                ("call", [CALL]),
+                ("cut", [CUT]),
+                ("nothing", []),
+                ("thinking", [THOUGHT]),
+            )
+        ),
+        pytest.param([CUT, END], LENGTH, id="cut-call"),
+        pytest.param([CUT, CALLED], LENGTH, id="cut-call-though-called"),
+        pytest.param([CALL, CUT, SHARE], LENGTH, id="one-whole-one-cut"),
+        pytest.param([CALL, CALLED], CALLED, id="F211-call"),
+        pytest.param([CALL, END], CALLED, id="F211-call-though-end"),
+        pytest.param([TEXT, CALL], CALLED, id="F211-call-in-silence"),
+        pytest.param([TEXT, CALLED], END, id="called-without-a-call"),
+        pytest.param([TEXT, END], END, id="text"),
+        pytest.param([TEXT, CREDITS], END, id="text-without-a-stop-reason"),
+        pytest.param([THOUGHT, TEXT, TOKENS], END, id="text-behind-thinking"),
+        pytest.param([THOUGHT, SHARE], LENGTH, id="thinking-only"),
+        pytest.param([THOUGHT, TextDelta(""), SHARE], LENGTH, id="empty-text-is-no-text"),
+        pytest.param([SignatureDelta("s"), SHARE], LENGTH, id="seal-only"),
+        pytest.param([RedactedThinking("A"), SHARE], LENGTH, id="sealed-thinking-only"),
+        pytest.param([THOUGHT, END], END, id="thinking-only-as-the-upstream-says"),
+        pytest.param([END], END, id="empty-answer"),
+        pytest.param([CREDITS], END, id="nothing-but-reports"),
+        pytest.param([TextDelta(""), FollowupPrompt("?")], END, id="nothing-that-shows"),
+        pytest.param([CodeReferences(({},))], END, id="references-only"),
+        pytest.param([END, TEXT, LENGTH, TEXT], LENGTH, id="last-word-counts"),
+    ],
+)
+def test_verdicts(deltas: list[Delta], verdict: Stop) -> None:
+    """One `Stop`, at the very end, by the table; everything else passes."""
+    rest = [delta for delta in deltas if not isinstance(delta, Stop)]
+
+    assert run(EndOfStream(), deltas) == [*rest, verdict]
+    assert run_apart(EndOfStream(), deltas) == [*rest, verdict]
+
+
+@pytest.mark.parametrize(
+    ("deltas", "noticed"),
+    [
+        pytest.param([TEXT], True, id="text-alone"),
+        pytest.param([THOUGHT, TEXT], True, id="thinking-and-text"),
+        pytest.param([TEXT, END], False, id="stop-reason"),
+        pytest.param([TEXT, SHARE], False, id="context-usage"),
+        pytest.param([TEXT, CREDITS], False, id="metering"),
+        pytest.param([TEXT, TOKENS], False, id="token-usage"),
+        pytest.param([TEXT, CALL], False, id="complete-call"),
+    ],
+)
+def test_an_answer_that_just_stops_is_noticed(deltas: list[Delta], noticed: bool) -> None:
+    """Text without any terminal signal may have been cut; that is said, and is no failure."""
+    assert (Notice(NO_TERMINAL_SIGNAL) in run(EndOfStream(), deltas)) is noticed
+
+
+@pytest.mark.parametrize(
+    "deltas", [[], [ConversationId("c"), ModelName("m"), Notice("n")]], ids=["nothing", "labels-only"]
+)
+def test_no_answer_at_all_is_an_error(deltas: list[Delta]) -> None:
+    """An empty stream is the upstream's fault, and may be tried again."""
+    stage = EndOfStream()
+    list(stage.feed(deltas))
+
+    with pytest.raises(UpstreamProtocolError) as caught:
+        next(stage.flush())
+    assert caught.value.code == "stream.empty"
+    assert caught.value.retry_safe
+
+
+@given(answers())
+def test_there_is_always_exactly_one_verdict(deltas: list[Delta]) -> None:
+    """Whatever came, the last delta is the only `Stop`."""
+    out = run_apart(EndOfStream(), deltas)
+
+    assert [type(delta) is Stop for delta in out] == [False] * (len(out) - 1) + [True]

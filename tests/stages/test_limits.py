@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiro_asgi.model.events import (
+    ContextUsage,
+    Delta,
+    Metering,
+    SignatureDelta,
+    Stop,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    TokenUsage,
+    ToolCallFragment,
+)
+from kiro_asgi.stages.limits import Limits
+from kiro_asgi.stages.matching import WordMatcher
+from tests.helpers import run, run_apart
+from tests.stages.deltas import answers
+
+A, T = TextDelta, ThinkingDelta
+FRAGMENT = ToolCallFragment("c", "f", "{}")
+
+
+def stopped(word: str) -> Stop:
+    return Stop(StopReason.STOP_SEQUENCE, word)
+
+
+@pytest.mark.parametrize(
+    ("stop", "deltas", "expected"),
+    [
+        pytest.param(("END",), [A("a END b"), A("c")], [A("a "), stopped("END")], id="inside-one-delta"),
+        pytest.param(("END",), [A("aE"), A("N"), A("Db")], [A("a"), stopped("END")], id="cut-over-deltas"),
+        pytest.param(("END",), [A("END")], [stopped("END")], id="nothing-before"),
+        pytest.param(("END",), [A("aEN"), A("x")], [A("a"), A("ENx")], id="false-alarm"),
+        pytest.param(("END",), [A("aEN")], [A("a"), A("EN")], id="held-at-the-end"),
+        pytest.param(("END",), [A("EN"), FRAGMENT, A("D")], [A("EN"), FRAGMENT, A("D")], id="held-before-a-call"),
+        pytest.param(
+            ("END",), [A("EN"), ContextUsage(1.0), A("D")], [ContextUsage(1.0), stopped("END")], id="over-a-report"
+        ),
+        pytest.param(("END",), [T("END"), A("a")], [T("END"), A("a")], id="not-in-thinking"),
+        pytest.param(("b", "abc"), [A("abc")], [A("a"), stopped("b")], id="complete-first"),
+        pytest.param(("b", "ab"), [A("ab")], [stopped("ab")], id="longest-of-those-complete"),
+        pytest.param(("aab",), [A("aa"), A("ab")], [A("a"), stopped("aab")], id="overlapping-itself"),
+        pytest.param(("", "x"), [A("ax")], [A("a"), stopped("x")], id="empty-word-is-none"),
+        pytest.param(("日本",), [A("a日"), A("本b")], [A("a"), stopped("日本")], id="beyond-ascii"),
+    ],
+)
+def test_ends_at_a_stop_sequence(stop: tuple[str, ...], deltas: list[Delta], expected: list[Delta]) -> None:
+    """The sequence and what follows do not go out, wherever the text is cut."""
+    assert run(Limits(stop=stop), deltas) == expected
+    assert run_apart(Limits(stop=stop), deltas) == expected
+
+
+def test_behind_the_limit_only_reports_pass() -> None:
+    """Content, fragments and the upstream's own stop reason are gone; usage still counts."""
+    stage = Limits(stop=("END",))
+    reports: list[Delta] = [TokenUsage(1, 2), ContextUsage(1.0), Metering(0.1)]
+    swallowed: list[Delta] = [A("b"), T("t"), SignatureDelta("s"), FRAGMENT, Stop(StopReason.END)]
+
+    assert not stage.reached
+    assert run_apart(stage, [A("aEND"), *swallowed, *reports]) == [A("a"), stopped("END"), *reports]
+    assert stage.reached
+
+
+@pytest.mark.parametrize(
+    ("deltas", "expected"),
+    [
+        pytest.param([A("x" * 40)], [A("x" * 40)], id="just-fits"),
+        pytest.param([A("x" * 41)], [A("x" * 40), Stop(StopReason.LENGTH)], id="cut"),
+        pytest.param([A("x" * 40), A("y")], [A("x" * 40), Stop(StopReason.LENGTH)], id="nothing-of-the-last"),
+        pytest.param(
+            [T("x" * 20), A("y" * 24)], [T("x" * 20), A("y" * 20), Stop(StopReason.LENGTH)], id="thinking-counts"
+        ),
+        pytest.param([T("x" * 50), A("y")], [T("x" * 40), Stop(StopReason.LENGTH)], id="thinking-is-cut"),
+        pytest.param(
+            [ToolCallFragment("c", "f"), ToolCallFragment("c", "f", "x" * 41), ToolCallFragment("c", "f", stop=True)],
+            [ToolCallFragment("c", "f"), Stop(StopReason.LENGTH)],
+            id="a-call-is-left-unfinished",
+        ),
+    ],
+)
+def test_ends_at_a_number_of_tokens(deltas: list[Delta], expected: list[Delta]) -> None:
+    """Ten tokens are forty letters."""
+    assert run(Limits(max_tokens=10), deltas) == expected
+    assert run_apart(Limits(max_tokens=10), deltas) == expected
+
+
+def test_whichever_comes_first() -> None:
+    """A stop sequence behind the limit on tokens is never met, and the other way round."""
+    assert run(Limits(stop=("END",), max_tokens=1), [A("xxxxxEND")]) == [A("xxxx"), Stop(StopReason.LENGTH)]
+    assert run(Limits(stop=("END",), max_tokens=2), [A("xxxxENDxxxxxxx")]) == [A("xxxx"), stopped("END")]
+
+
+def test_what_is_held_behind_a_limit_is_lost() -> None:
+    """The beginning of a stop sequence does not come out after the answer was cut before it."""
+    assert run(Limits(stop=("END",), max_tokens=1), [A("xxxxxE")]) == [A("xxxx"), Stop(StopReason.LENGTH)]
+
+
+def test_without_limits_nothing_is_looked_at() -> None:
+    """An empty stop sequence is no limit either."""
+    items = iter([A("a")])
+
+    assert Limits(stop=("",)).feed(items) is items
+
+
+WORDS = st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=3).map(tuple)
+
+
+@given(WORDS, st.lists(st.text("abc", max_size=5)), st.none() | st.integers(0, 5))
+def test_output_does_not_depend_on_cuts(stop: tuple[str, ...], texts: list[str], tokens: int | None) -> None:
+    """However a text is cut, it ends at the same place for the same reason."""
+
+    def outcome(pieces: list[str]) -> tuple[str, list[Delta]]:
+        out = run_apart(Limits(stop=stop, max_tokens=tokens), map(TextDelta, pieces))
+        return "".join(d.text for d in out if isinstance(d, TextDelta)), [d for d in out if isinstance(d, Stop)]
+
+    assert outcome(texts) == outcome(["".join(texts)])
+
+
+@given(WORDS, st.text("abc", max_size=20))
+def test_finds_what_is_complete_first(words: tuple[str, ...], text: str) -> None:
+    """The matcher agrees with a search that tries every end in turn, the longest word first."""
+    ends = (
+        (end, word)
+        for end in range(len(text) + 1)
+        for word in sorted(words, key=len, reverse=True)
+        if text[:end].endswith(word)
+    )
+    matcher = WordMatcher(words)
+
+    found = matcher.find(text)
+
+    assert found == next(ends, None)
+    if found is None:
+        begun = [size for size in range(len(text) + 1) for word in words if word.startswith(text[len(text) - size :])]
+        assert matcher.pending == max(begun)
+
+
+@given(answers())
+def test_no_limit_that_is_not_met_changes_anything(deltas: list[Delta]) -> None:
+    """With limits far away, text is at most cut differently, and everything keeps its place."""
+
+    def joined(items: list[Delta]) -> list[Delta]:
+        reports = (*filter(lambda d: type(d) in (TokenUsage, ContextUsage, Metering), items),)
+        content: list[Delta] = []
+        for item in items:
+            if isinstance(item, TextDelta):
+                last = content[-1] if content else None
+                if isinstance(last, TextDelta):
+                    content[-1] = TextDelta(last.text + item.text)
+                elif item.text:
+                    content.append(item)
+            elif item not in reports and not (isinstance(item, ThinkingDelta) and not item.text):
+                content.append(item)
+        return content
+
+    plain = (TextDelta, ThinkingDelta, ToolCallFragment, Stop)
+    deltas = [delta for delta in deltas if isinstance(delta, plain)]
+
+    assert joined(run_apart(Limits(stop=("stopped",), max_tokens=10**6), deltas)) == joined(deltas)
+
+
+@pytest.mark.parametrize("stop", ["a" * 1000 + "b", "ab" * 500 + "c", "b"], ids=len)
+def test_searching_takes_linear_time(stop: str) -> None:
+    """R24: twice the text, about twice the time, one character a call."""
+
+    def seconds(size: int) -> float:
+        stage = Limits(stop=(stop,))
+        begun = time.process_time()
+        for character in ("a" * size)[:size]:
+            list(stage.feed([TextDelta(character)]))
+        return time.process_time() - begun
+
+    assert min(seconds(8_000) for _ in range(3)) < 2.6 * min(seconds(4_000) for _ in range(3)) + 0.01

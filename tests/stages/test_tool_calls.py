@@ -1,0 +1,329 @@
+from __future__ import annotations
+
+import json
+import time
+import tracemalloc
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiro_asgi.errors import ConfigError
+from kiro_asgi.model.events import (
+    ContextUsage,
+    Delta,
+    Notice,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallCut,
+    ToolCallEnd,
+    ToolCallFragment,
+    ToolCallStart,
+    ToolInputDelta,
+)
+from kiro_asgi.stages.tool_calls import EMISSIONS, ToolCallAssembler
+from kiro_asgi.stages.truncation import truncation_info
+from tests.helpers import run, run_apart
+from tests.stages.deltas import answers
+
+A = TextDelta
+HI, THOUGHT, SHARE = TextDelta("hi"), ThinkingDelta("hm"), ContextUsage(1.0)
+
+
+def part(call_id: str, text: str = "", name: str = "f") -> ToolCallFragment:
+    return ToolCallFragment(call_id, name, text)
+
+
+def last(call_id: str, text: str = "", name: str = "f") -> ToolCallFragment:
+    return ToolCallFragment(call_id, name, text, True)
+
+
+def whole(call_id: str, *texts: str, name: str = "f") -> list[Delta]:
+    return [ToolCallStart(call_id, name), *map(ToolInputDelta, texts), ToolCallEnd(call_id)]
+
+
+def cut(call_id: str, text: str, name: str = "f", reason: str = "") -> ToolCallCut:
+    return ToolCallCut(truncation_info(call_id, name, text, reason=reason))
+
+
+AS_KIRO = [part("c"), part("c", '{"a"'), part("c", ":1}"), last("c")]
+
+
+@pytest.mark.parametrize(
+    ("deltas", "expected"),
+    [
+        pytest.param(AS_KIRO, whole("c", '{"a":1}'), id="F192-F195-F210"),
+        pytest.param([last("c", '{"a":1}')], whole("c", '{"a":1}'), id="F194-all-in-one-fragment"),
+        pytest.param(
+            [part("c", '{"a"'), last("c", ":1}")], whole("c", '{"a":1}'), id="F194-first-and-last-carry-input"
+        ),
+        pytest.param([part("c"), last("c")], whole("c", "{}"), id="F207-no-arguments"),
+        pytest.param([part("c"), last("c", " \n")], whole("c", "{}"), id="blank-arguments"),
+        pytest.param(
+            [part("c", "{"), ToolCallFragment("c", "", "}"), ToolCallFragment("c", stop=True)],
+            whole("c", "{}"),
+            id="name-not-repeated",
+        ),
+        pytest.param([part("c", "{"), part("", "}"), last("")], whole("c", "{}"), id="no-id-continues"),
+        pytest.param([part("", "{}")], [Notice("tool_call.stray", "f")], id="no-id-at-all"),
+        pytest.param(
+            [part("c", "{", name=""), last("c", "}")],
+            [Notice("tool_call.unnamed", "c"), *whole("c", "{}")],
+            id="name-comes-late",
+        ),
+        pytest.param(
+            [part("c", "{", name=""), last("c", "}", name="")],
+            [Notice("tool_call.unnamed", "c"), cut("c", "{}", "", "no tool name")],
+            id="name-never-comes",
+        ),
+        pytest.param([last("c", '{"a":1')], [cut("c", '{"a":1')], id="F196-stop-with-half-the-json"),
+        pytest.param([last("c", '{"a":}')], [cut("c", '{"a":}')], id="F196-malformed"),
+        pytest.param([last("c", "{}{}")], [cut("c", "{}{}")], id="two-values"),
+        pytest.param([last("c", '{"a":NaN}')], [cut("c", '{"a":NaN}')], id="strict"),
+        pytest.param([part("c", '{"a":1}')], whole("c", '{"a":1}'), id="F197-no-stop-but-complete"),
+        pytest.param([part("c", '{"a":1')], [cut("c", '{"a":1')], id="F197-no-stop"),
+        pytest.param([part("c")], [cut("c", "")], id="F197-nothing-came"),
+        pytest.param([part("c", "1")], [cut("c", "1", reason="no arguments object")], id="no-stop-may-be-cut"),
+        pytest.param(
+            [last("c", "[1]")], [Notice("tool_call.wrapped", "f"), *whole("c", '{"input":[1]}')], id="list-is-wrapped"
+        ),
+        pytest.param(
+            [last("c", '"{\\"a\\":1}"')],
+            [Notice("tool_call.wrapped", "f"), *whole("c", '{"input":"{\\"a\\":1}"}')],
+            id="object-in-a-string-is-wrapped",
+        ),
+        pytest.param([HI, *AS_KIRO, THOUGHT, SHARE], [HI, *whole("c", '{"a":1}'), THOUGHT, SHARE], id="others-pass"),
+        pytest.param([*AS_KIRO, part("c", "x"), last("c")], whole("c", '{"a":1}'), id="F193-fragments-after-the-stop"),
+        pytest.param(
+            [*AS_KIRO, part("d"), last("d", '{ "a": 1 }')],
+            [*whole("c", '{"a":1}'), Notice("tool_call.equal", "f")],
+            id="F200-equal",
+        ),
+        pytest.param(
+            [last("c", "{}"), last("d", "{}", name="g")],
+            [*whole("c", "{}"), *whole("d", "{}", name="g")],
+            id="other-name",
+        ),
+        pytest.param(
+            [part("c", '{"a'), part("d", '{"b'), last("d", '":2}'), last("c", '":1}')],
+            [*whole("d", '{"b":2}'), *whole("c", '{"a":1}')],
+            id="F198-alternating-in-order-of-ends",
+        ),
+        pytest.param([part("c", '{"a'), part("d", '{"b')], [cut("c", '{"a'), cut("d", '{"b')], id="several-unfinished"),
+    ],
+)
+def test_complete(deltas: list[Delta], expected: list[Delta]) -> None:
+    """A call goes out the moment it is complete, and only then."""
+    assert run(ToolCallAssembler(), deltas) == expected
+    assert run_apart(ToolCallAssembler(), deltas) == expected
+
+
+def test_a_call_is_sent_before_what_follows_it() -> None:
+    """Emission `complete` does not wait for the end of the answer."""
+    assert list(ToolCallAssembler().feed(AS_KIRO)) == whole("c", '{"a":1}')
+
+
+@pytest.mark.parametrize(
+    ("deltas", "expected"),
+    [
+        pytest.param([*AS_KIRO, HI], [HI, *whole("c", '{"a":1}')], id="F209-after-the-text"),
+        pytest.param([last("c", "{}"), last("c", '{"a":1}')], whole("c", '{"a":1}'), id="F199-later-is-more-complete"),
+        pytest.param([last("c", '{"a":1}'), last("c")], whole("c", '{"a":1}'), id="F199-earlier-is-more-complete"),
+        pytest.param([last("c", '{"a'), last("c", "{}")], whole("c", "{}"), id="F199-whole-beats-cut"),
+        pytest.param([last("c", '{"a'), last("c", "{")], [cut("c", '{"a')], id="cut-once"),
+        pytest.param(
+            [last("c", '{"a":1}'), last("d", '{"a":1}')],
+            [*whole("c", '{"a":1}'), Notice("tool_call.equal", "f")],
+            id="F200",
+        ),
+        pytest.param(
+            [part("c", '{"a'), last("d", "{}"), last("c", '":1}')],
+            [*whole("c", '{"a":1}'), *whole("d", "{}")],
+            id="F201-order-of-first-appearance",
+        ),
+        pytest.param([part("c", '{"a":1}'), HI], [HI, *whole("c", '{"a":1}')], id="F197-never-stopped"),
+    ],
+)
+def test_end(deltas: list[Delta], expected: list[Delta]) -> None:
+    """F209, F439: all calls follow all else, each id once, the best of it."""
+    assert run(ToolCallAssembler(emission="end"), deltas) == expected
+    assert run_apart(ToolCallAssembler(emission="end"), deltas) == expected
+
+
+@pytest.mark.parametrize(
+    ("deltas", "expected"),
+    [
+        pytest.param(AS_KIRO, whole("c", '{"a"', ":1}"), id="fragment-by-fragment"),
+        pytest.param([part("c"), last("c")], whole("c", "{}"), id="no-arguments"),
+        pytest.param(
+            [part("c", " "), part("c", '{"a'), last("c", '":1}')], whole("c", ' {"a', '":1}'), id="leading-blank"
+        ),
+        pytest.param(
+            [part("c", "[1"), last("c", "]")],
+            [
+                ToolCallStart("c", "f"),
+                Notice("tool_call.wrapped", "f"),
+                ToolInputDelta('{"input":[1]}'),
+                ToolCallEnd("c"),
+            ],
+            id="no-object-is-held-and-wrapped",
+        ),
+        pytest.param(
+            [part("c", '{"a'), part("d", '{"b'), last("d", '":2}'), HI, last("c", '":1}'), SHARE],
+            [*whole("c", '{"a', '":1}'), *whole("d", '{"b":2}'), HI, SHARE],
+            id="F198-one-at-a-time",
+        ),
+        pytest.param(
+            [part("c", "{"), part("d", "{"), last("c", "}"), HI, part("d", '"b":'), last("d", "2}")],
+            [*whole("c", "{", "}"), *whole("d", "{", '"b":', "2}"), HI],
+            id="F198-the-next-streams-on",
+        ),
+        pytest.param(
+            [part("c", "{"), HI, SHARE, last("c", "}")],
+            [ToolCallStart("c", "f"), ToolInputDelta("{"), SHARE, ToolInputDelta("}"), ToolCallEnd("c"), HI],
+            id="text-waits-reports-do-not",
+        ),
+        pytest.param(
+            [part("c", '{"a'), HI],
+            [ToolCallStart("c", "f"), ToolInputDelta('{"a'), cut("c", '{"a'), HI],
+            id="never-ends",
+        ),
+        pytest.param(
+            [part("c", "{"), part("d", '{"b')],
+            [ToolCallStart("c", "f"), ToolInputDelta("{"), cut("c", "{"), cut("d", '{"b')],
+            id="waited-in-vain",
+        ),
+        pytest.param(
+            [part("c", "{", name=""), part("c", "}"), last("c")],
+            [Notice("tool_call.unnamed", "c"), *whole("c", "{}")],
+            id="waits-for-the-name",
+        ),
+        pytest.param([part("", "{")], [Notice("tool_call.stray", "f")], id="no-id-at-all"),
+        pytest.param([*AS_KIRO, part("c", "x")], whole("c", '{"a"', ":1}"), id="F193-after-the-stop"),
+    ],
+)
+def test_incremental(deltas: list[Delta], expected: list[Delta]) -> None:
+    """What can go out goes out; calls never overlap each other or text."""
+    assert run(ToolCallAssembler(emission="incremental"), deltas) == expected
+    assert run_apart(ToolCallAssembler(emission="incremental"), deltas) == expected
+
+
+def test_equal_calls_may_be_kept() -> None:
+    """F200: by switch; two equal calls can both be meant."""
+    deltas = [last("c", "{}"), last("d", "{}")]
+
+    for emission in EMISSIONS:
+        assert run(ToolCallAssembler(emission=emission, drop_equal=False), deltas) == [
+            *whole("c", "{}"),
+            *whole("d", "{}"),
+        ]
+
+
+def test_refuses_an_unknown_emission() -> None:
+    """At construction."""
+    with pytest.raises(ConfigError, match="never"):
+        ToolCallAssembler(emission="never")
+
+
+@pytest.mark.parametrize("emission", EMISSIONS)
+@pytest.mark.parametrize("piece", ["x" * 30, "é" * 15], ids=["ascii", "two-bytes"])
+def test_arguments_are_capped(emission: str, piece: str) -> None:
+    """R18: a call that is too large is cut, and the rest of it ignored; the size is in bytes."""
+    stage = ToolCallAssembler(emission=emission, max_bytes=100)
+    deltas = [part("c", '{"a":"'), *[part("c", piece)] * 10, last("c", '"}'), HI]
+
+    out = run(stage, deltas)
+
+    cuts = [delta for delta in out if isinstance(delta, ToolCallCut)]
+    assert [delta.info.reason for delta in cuts] == ["too large"]
+    assert 100 < cuts[0].info.size_bytes <= 130
+    assert HI in out
+    assert not any(isinstance(delta, ToolCallEnd) for delta in out)
+
+
+def test_text_behind_an_open_call_is_capped() -> None:
+    """R18: a call that never ends does not hold the answer back for ever."""
+    stage = ToolCallAssembler(emission="incremental", max_bytes=100)
+    out = list(stage.feed([part("c", '{"a'), *[A("x" * 60)] * 2]))
+
+    assert out == [ToolCallStart("c", "f"), ToolInputDelta('{"a'), cut("c", '{"a'), *[A("x" * 60)] * 2]
+
+
+def test_small_fragments_cost_no_more_memory_than_large_ones() -> None:
+    """R18: a million two-character fragments are kept as two million characters, not as a million strings."""
+    stage = ToolCallAssembler()
+    list(stage.feed([part("c", '{"a":"')]))
+    tracemalloc.start()
+    for _ in stage.feed(part("c", chr(97 + n % 26) + "é"[: n % 2]) for n in range(300_000)):
+        pass
+    kept, _peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert kept < 2_000_000
+
+
+@pytest.mark.parametrize("emission", EMISSIONS)
+@pytest.mark.parametrize("calls", [1, 50], ids=["one-call", "fifty-alternating"])
+def test_assembling_takes_linear_time(emission: str, calls: int) -> None:
+    """R24: twice the fragments, about twice the time."""
+
+    def seconds(size: int) -> float:
+        deltas = [part(f"c{n % calls}", "[") for n in range(size)]
+        begun = time.process_time()
+        run(ToolCallAssembler(emission=emission), deltas)
+        return time.process_time() - begun
+
+    assert min(seconds(20_000) for _ in range(3)) < 2.6 * min(seconds(10_000) for _ in range(3)) + 0.01
+
+
+OBJECTS = st.dictionaries(
+    st.text(max_size=4), st.text(max_size=4) | st.integers() | st.lists(st.text(max_size=2)), max_size=3
+)
+
+
+@given(
+    st.lists(OBJECTS, max_size=4),
+    st.lists(st.integers(0, 99)),
+    st.randoms(use_true_random=False),
+    st.sampled_from(EMISSIONS),
+)
+def test_any_interleaving_gives_every_call(
+    objects: list[dict[str, object]], cuts: list[int], random: Random, emission: str
+) -> None:
+    """F198: fragments of parallel calls, cut and shuffled at will, come together again."""
+    queues = []
+    for number, value in enumerate(objects):
+        raw = json.dumps(value)
+        places = sorted({place % (len(raw) + 1) for place in cuts})
+        texts = [raw[a:b] for a, b in zip([0, *places], [*places, len(raw)], strict=True)]
+        queues.append([*(part(f"c{number}", text) for text in texts), last(f"c{number}")])
+    deltas = []
+    while queues:
+        queue = random.choice(queues)
+        deltas.append(queue.pop(0))
+        queues = [queue for queue in queues if queue]
+
+    calls: dict[str, str] = {}
+    open_call = ""
+    for delta in run_apart(ToolCallAssembler(emission=emission, drop_equal=False), deltas):
+        match delta:
+            case ToolCallStart(call_id):
+                assert not open_call
+                open_call, calls[call_id] = call_id, ""
+            case ToolInputDelta(text):
+                calls[open_call] += text
+            case ToolCallEnd(call_id):
+                assert open_call == call_id
+                open_call = ""
+
+    assert {call_id: json.loads(text) for call_id, text in calls.items()} == {f"c{n}": v for n, v in enumerate(objects)}
+
+
+@given(answers(), st.sampled_from(EMISSIONS))
+def test_what_is_no_fragment_passes(deltas: list[Delta], emission: str) -> None:
+    """F146: everything else comes out once, text in its order and reports in theirs."""
+    out = run_apart(ToolCallAssembler(emission=emission), deltas)
+
+    for kind in {type(delta) for delta in deltas} - {ToolCallFragment, Notice}:
+        assert [delta for delta in out if type(delta) is kind] == [delta for delta in deltas if type(delta) is kind]

@@ -1,0 +1,148 @@
+"""The house keeps its shape: who may import whom, what is free of I/O, and that no module holds state."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kiro_asgi
+
+ROOT = Path(kiro_asgi.__file__).parent
+MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sorted(ROOT.rglob("*.py"))}
+
+SANS_IO = ("errors", "model", "wire", "stages", "upstreams", "dialects")
+FORBIDDEN_WITHOUT_IO = {"asyncio", "socket", "ssl", "threading", "time", "logging", "os"}
+EVERYTHING = ("",)
+
+MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
+    "errors": ((), set()),
+    "model": (("errors",), {"attrs", "cattrs"}),
+    "wire": (("errors",), {"attrs", "cattrs"}),
+    "stages": (("errors", "model", "wire.json"), {"attrs", "cattrs"}),
+    "upstreams": (("_version", "errors", "model", "wire", "stages"), {"attrs", "cattrs"}),
+    "dialects": (("errors", "model", "wire", "stages"), {"attrs", "cattrs"}),
+    "config": (("errors",), {"attrs", "cattrs"}),
+    "state": (("errors",), {"anyio", "attrs"}),
+    "net": (("errors", "config", "upstreams.base", "state"), {"anyio", "attrs", "httpcore", "httpcore2"}),
+    "simulator": (("errors", "wire", "model"), {"anyio", "attrs", "h11"}),
+    "asgi": (
+        ("errors", "model", "wire", "stages", "upstreams", "dialects", "config", "state", "net", "_version"),
+        {"anyio", "asgiref", "attrs", "cattrs"},
+    ),
+    "streaming": (("errors", "model", "wire", "stages", "upstreams", "dialects"), {"attrs", "cattrs"}),
+    "cli": (EVERYTHING, {"anyio", "attrs", "h11"}),
+    "__init__": (EVERYTHING, set()),
+    "__main__": (("cli",), set()),
+    "_version": ((), set()),
+}
+"""Room to the rooms, and the foreign packages, that it may import; a room may always import itself."""
+
+PARTIES = {
+    f"{room}.{folder.name}"
+    for room in ("upstreams", "dialects")
+    for folder in (ROOT / room).iterdir()
+    if (folder / "__init__.py").exists()
+}
+"""Folders that know one vendor or one client API: none may know another, nor may what they share know one of them."""
+
+READ_ONLY = ("Final", "Mapping", "Sequence", "Set", "frozenset", "tuple")
+"""Annotations that say a module-level object is not to be changed."""
+
+each_module = pytest.mark.parametrize("name", MODULES)
+
+
+def within(module: str, package: str) -> bool:
+    return not package or module == package or module.startswith(package + ".")
+
+
+def tree(name: str) -> ast.Module:
+    return ast.parse(MODULES[name].read_text("utf-8"))
+
+
+def imports(name: str) -> Iterator[str]:
+    """Full names of what a module imports, wherever in it, names before modules: ``from a import b`` is ``a.b``."""
+    for node in ast.walk(tree(name)):
+        if isinstance(node, ast.Import):
+            yield from (it.name for it in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{it.name}" for it in node.names)
+
+
+def own(name: str) -> Iterator[str]:
+    return (it.removeprefix("kiro_asgi.") for it in imports(name) if within(it, "kiro_asgi"))
+
+
+def foreign(name: str) -> set[str]:
+    return {it.partition(".")[0] for it in imports(name)} - {"kiro_asgi"}
+
+
+@each_module
+def test_arrows_never_go_up(name: str) -> None:
+    """A room imports only itself and the rooms below it."""
+    room = name.partition(".")[0]
+    allowed, _ = MAY_IMPORT[room]
+
+    assert [it for it in own(name) if not any(within(it, package) for package in (room, *allowed))] == []
+
+
+@each_module
+def test_parties_do_not_know_each_other(name: str) -> None:
+    """What knows one vendor is in that vendor's folder, so a vendor can be added, or removed, with its folder."""
+    if name.partition(".")[0] in ("upstreams", "dialects") and name not in ("upstreams.registry",):
+        others = [party for party in PARTIES if not within(name, party)]
+
+        assert [it for it in own(name) if any(within(it, party) for party in others)] == []
+
+
+@each_module
+def test_foreign_packages_stay_in_their_room(name: str) -> None:
+    """Each dependency is known to as few rooms as possible; httpcore to one."""
+    _, allowed = MAY_IMPORT[name.partition(".")[0]]
+
+    assert foreign(name) - sys.stdlib_module_names <= allowed
+
+
+@each_module
+def test_what_does_no_io_cannot(name: str) -> None:
+    """Bytes and values go in and out of the lower rooms; they neither wait nor look at the world."""
+    if name.partition(".")[0] in SANS_IO:
+        waits = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
+
+        assert foreign(name) & FORBIDDEN_WITHOUT_IO == set()
+        assert [node.lineno for node in ast.walk(tree(name)) if isinstance(node, waits)] == []
+
+
+@each_module
+def test_modules_hold_no_state(name: str) -> None:
+    """What lives as long as the process is constant; a table says so by its annotation or its type."""
+    mutable = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
+    kinds = ("list", "dict", "set", "bytearray", "deque", "defaultdict", "Counter", "OrderedDict", "count")
+    found = []
+    for node in tree(name).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and not _is_read_only(node):
+            value = node.value
+            called = ast.unparse(value.func).rpartition(".")[2] if isinstance(value, ast.Call) else ""
+            if isinstance(value, mutable) or called in kinds:
+                found.append(node.lineno)
+
+    assert found == []
+    assert [node.lineno for node in ast.walk(tree(name)) if isinstance(node, ast.Global)] == []
+
+
+def _is_read_only(node: ast.Assign | ast.AnnAssign) -> bool:
+    if isinstance(node, ast.Assign):
+        return [ast.unparse(target) for target in node.targets] == ["__all__"]
+    return ast.unparse(node.annotation).startswith(READ_ONLY) or ast.unparse(node.target) == "__all__"
+
+
+@each_module
+def test_modules_say_what_they_offer(name: str) -> None:
+    """Every module that holds more than its docstring has ``__all__``; that its names exist is ruff's to see."""
+    body = tree(name).body
+    statements = [ast.unparse(node) for node in body if not isinstance(node, ast.Expr | ast.ImportFrom)]
+
+    assert name == "_version" or not statements or any(line.startswith("__all__") for line in statements)

@@ -1,0 +1,202 @@
+"""The documentation is true: every piece of code in it runs, and so do the examples."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kiro_asgi import simulator
+from tests.cli.processes import Serving, clean_environment, serving
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.rst"))
+TEXTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + PAGES
+ADDRESS = "http://127.0.0.1:8000"
+HOST_ENVIRONMENT = {
+    "KIRO_API_KEY": "ksk_docs",
+    "KIRO_ASGI__CLIENT__ALLOW_ANONYMOUS": "true",
+    "DJANGO_SETTINGS_MODULE": "django.conf.global_settings",
+}
+"""What the pages tell a reader to set, with the least that lets a Django project start."""
+
+
+def blocks(file: Path, language: str) -> list[str]:
+    """Code of one language: fenced in Markdown, ``code-block`` in reStructuredText."""
+    text = file.read_text("utf-8")
+    if file.suffix == ".md":
+        return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    found = re.findall(rf"^\.\. code-block:: {language}\n((?:\n|   .*\n)+)", text, re.MULTILINE)
+    return ["\n".join(line[3:] for line in block.splitlines() if not line.startswith("   :")) for block in found]
+
+
+def each(language: str) -> list[Any]:
+    return [
+        pytest.param(code, id=f"{file.relative_to(ROOT)}-{number}")
+        for file in TEXTS
+        for number, code in enumerate(blocks(file, language), 1)
+    ]
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """What the reader has started before."""
+    with serving("--simulate", cwd=tmp_path_factory.mktemp("docs"), lines=5) as server:
+        yield server
+
+
+def run(command: list[str], code: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        input=code,
+        cwd=cwd,
+        env=clean_environment(**HOST_ENVIRONMENT),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("code", each("python"))
+def test_python_in_the_pages_runs(code: str, gateway: Serving, tmp_path: Path) -> None:
+    """Every Python block runs as it stands; what talks to the gateway shows an answer."""
+    done = run([sys.executable, "-"], code.replace(ADDRESS, gateway.base), tmp_path)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert bool(done.stdout.strip()) == ("print(" in code)
+
+
+@pytest.mark.parametrize("code", [it for it in each("sh") if "curl" in it.values[0]])
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+def test_curl_in_the_pages_runs(code: str, gateway: Serving, tmp_path: Path) -> None:
+    """What a reader pastes into a shell gets a whole stream."""
+    done = run(["sh", "-e"], code.replace(ADDRESS, gateway.base), tmp_path)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("data: [DONE]\n\n")
+
+
+@pytest.mark.parametrize("code", each("toml"))
+def test_settings_files_in_the_pages_are_valid(code: str, tmp_path: Path) -> None:
+    """A settings file that is shown can be used."""
+    (tmp_path / "gateway.toml").write_text(code)
+    done = run([sys.executable, "-m", "kiro_asgi", "check", "--config", "gateway.toml"], "", tmp_path)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+PROBE = """
+import asyncio, importlib, json, sys
+from asgiref.testing import ApplicationCommunicator
+
+sys.path.insert(0, {folder!r})
+application = importlib.import_module({name!r}).application
+
+async def get(path, *headers):
+    scope = {{"type": "http", "http_version": "1.1", "method": "GET", "path": path, "raw_path": path.encode(),
+              "root_path": "", "scheme": "http", "query_string": b"", "headers": [(b"host", b"h"), *headers],
+              "client": ("127.0.0.1", 1), "server": ("h", 80)}}
+    client = ApplicationCommunicator(application, scope)
+    await client.send_input({{"type": "http.request", "body": b"", "more_body": False}})
+    start = await client.receive_output(10)
+    body = b""
+    while True:
+        message = await client.receive_output(10)
+        body += message.get("body", b"")
+        if not message.get("more_body"):
+            return start["status"], body.decode()
+
+async def main():
+    return [await get(*request) for request in {requests!r}]
+
+print(json.dumps(asyncio.run(main())))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "requests", "expected"),
+    [
+        pytest.param(
+            name,
+            [("/",), ("/llm/health",), ("/llm/v1/chat/completions",), ("/llmx",)],
+            [(200, "The site itself."), (200, "ok"), (405, "POST"), (404, "")],
+            id=name,
+        )
+        for name in ("django_site", "quart_site")
+    ]
+    + [
+        pytest.param(
+            "guarded",
+            [("/health",), ("/v1/nothing",), ("/v1/models/x/y",), ("/v1/messages/count_tokens", (b"x-badge", b"no"))],
+            [(200, "ok"), (404, ""), (401, ""), (405, "")],
+            id="guarded",
+        )
+    ],
+)
+def test_examples_run(name: str, requests: list[Any], expected: list[tuple[int, str]], tmp_path: Path) -> None:
+    """C03/C06: the sites of the how-to pages serve themselves and the gateway, and the guard keeps strangers out."""
+    code = PROBE.format(folder=str(DOCS / "examples"), name=name, requests=requests)
+    environ = {key: value for key, value in HOST_ENVIRONMENT.items() if not key.startswith("DJANGO")}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=clean_environment(**environ),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.stderr == ""
+    answers = json.loads(done.stdout)
+    assert [status for status, _ in answers] == [status for status, _ in expected]
+    assert all(words in body for (_, body), (_, words) in zip(answers, expected, strict=True))
+
+
+def test_the_example_test_passes(tmp_path: Path) -> None:
+    """What the page on testing shows is a test that passes."""
+    example = DOCS / "examples" / "test_with_simulator.py"
+    done = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(example)], "", tmp_path)
+
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+
+
+def test_two_commands_set_everything_up() -> None:
+    """A fresh machine needs one line to see it run, and one to pass the tests; the second is what `.ci/run` does."""
+    service, tests = [
+        line for block in blocks(ROOT / "README.md", "sh") for line in block.splitlines() if "-m venv" in line
+    ]
+    ci = (ROOT / ".ci" / "run").read_text()
+
+    assert service.endswith(".venv/bin/kiro-asgi serve --simulate")
+    assert all(part in ci for part in tests.split(" && "))
+
+
+def test_pages_only_name_markers_that_exist() -> None:
+    """A marker word in a page does what the page says only if there is one."""
+    named = {word for file in TEXTS for word in re.findall(r"sim:([a-z][a-z0-9-]+)\b", file.read_text("utf-8"))}
+
+    assert named
+    assert named <= {*simulator.MARKERS}
+
+
+def test_pages_link_only_to_files_that_exist() -> None:
+    """README and the contributing guide point into the tree."""
+    named = {
+        path
+        for file in TEXTS
+        for path in re.findall(r"`((?:docs|tests|kiro_asgi|\.ci)/[\w./-]*\w)`", file.read_text("utf-8"))
+    }
+
+    assert named
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []

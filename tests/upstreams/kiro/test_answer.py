@@ -1,0 +1,150 @@
+"""Which stages read an answer, and the fallback for answers without frames."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError, UpstreamThrottled
+from kiro_asgi.model.events import (
+    ContextUsage,
+    FollowupPrompt,
+    Metering,
+    Notice,
+    Stop,
+    StopReason,
+    TextDelta,
+    TokenUsage,
+    ToolCallFragment,
+)
+from kiro_asgi.stages.base import Pipeline
+from kiro_asgi.upstreams.kiro import KiroUpstream
+from kiro_asgi.upstreams.kiro.scan import ScannedEventDecoder
+from tests.helpers import byte_by_byte, cut, kiro_stream, kiro_text, run, run_apart
+
+FRAMES = "application/vnd.amazon.eventstream"
+UNKNOWN = ["", "application/octet-stream", "text/plain; charset=utf-8", "application/x-ndjson"]
+
+
+def decode(content_type: str, chunks: list[bytes], **settings: Any) -> list[Any]:
+    return run_apart(Pipeline(*KiroUpstream(**settings).decoder(content_type)), chunks)
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        pytest.param({"content": "a"}, [TextDelta("a")], id="F110"),
+        pytest.param({"name": "f", "toolUseId": "i"}, [ToolCallFragment("i", "f")], id="F111"),
+        pytest.param({"input": '{"a'}, [ToolCallFragment("", "", '{"a')], id="F112"),
+        pytest.param({"stop": True}, [ToolCallFragment("", stop=True)], id="F113"),
+        pytest.param({"followupPrompt": {"content": "?"}}, [FollowupPrompt({"content": "?"})], id="F114"),
+        pytest.param({"usage": 0.5}, [Metering(0.5)], id="F115-number"),
+        pytest.param({"usage": 0.5, "unit": "credit"}, [Metering(0.5, "credit")], id="F115-unit-beside"),
+        pytest.param({"usage": {"usage": 2, "unit": "credit"}}, [Metering(2.0, "credit")], id="F115-unit-inside"),
+        pytest.param({"usage": {"inputTokens": 3, "outputTokens": 4}}, [TokenUsage(3, 4)], id="F115-tokens"),
+        pytest.param({"usage": {"input_tokens": 3, "output_tokens": 4}}, [TokenUsage(3, 4)], id="F115-tokens-snake"),
+        pytest.param({"usage": {"unit": "credit"}}, [], id="F115-unit-only"),
+        pytest.param({"usage": {"unit": "credit", "usage": 10**400}}, [], id="F115-no-number"),
+        pytest.param({"contextUsagePercentage": 2}, [ContextUsage(2.0)], id="F116"),
+        pytest.param({"stopReason": "END_TURN"}, [Stop(StopReason.END)], id="stop-reason"),
+        pytest.param({"who": "knows"}, [], id="unknown"),
+    ],
+)
+def test_scanned_objects(item: dict[str, Any], expected: list[Any]) -> None:
+    """Without frames, keys tell what an object is; a number or a record with a unit is a price, counts are tokens."""
+    assert run(ScannedEventDecoder(), [item]) == expected
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("content name input stop toolUseId followupPrompt usage contextUsagePercentage unit".split()),
+        st.none()
+        | st.integers()
+        | st.text()
+        | st.dictionaries(st.sampled_from(["unit", "usage", "amount"]), st.integers()),
+    )
+)
+def test_any_object_is_survived(item: dict[str, Any]) -> None:
+    """R25: an object with known keys and any values gives deltas."""
+    assert all(type(delta) is not Notice for delta in run(ScannedEventDecoder(), [item]))
+
+
+@pytest.mark.parametrize("content_type", [FRAMES, "Application/VND.amazon.eventstream; x=y", *UNKNOWN])
+@pytest.mark.parametrize("split", [lambda data: [data], byte_by_byte], ids=["whole", "bytes"])
+def test_frames_are_read_under_every_media_type(content_type: str, split: Any) -> None:
+    """Frames are recognised whatever the media type says, however they are cut."""
+    deltas = decode(content_type, split(kiro_text(["grüß ", "dich"])))
+    assert deltas[:3] == [TextDelta("grüß "), TextDelta("dich"), Stop(StopReason.END)]
+
+
+@pytest.mark.parametrize("content_type", UNKNOWN)
+@given(cuts=st.lists(st.integers(0, 200), max_size=6))
+def test_embedded_objects_are_read_where_the_type_is_unknown(content_type: str, cuts: list[int]) -> None:
+    """What does not begin like a frame is searched for objects, however it is cut."""
+    data = 'noise{"content":"grüß"}\n\x00{"contentX":1}{"contextUsagePercentage":2}'.encode()
+    assert decode(content_type, cut(data, cuts)) == [TextDelta("grüß"), ContextUsage(2.0)]
+
+
+def test_short_bodies() -> None:
+    """A body shorter than a frame's beginning is searched as well; an empty one says nothing."""
+    assert decode("", []) == decode("", [b""]) == decode("", [b"hello"]) == []
+    assert decode("", [b'{"stop":true}']) == [ToolCallFragment("", stop=True)]
+
+
+def test_declared_frames_must_be_frames() -> None:
+    """R13: where frames are declared, a damaged beginning is an error and never searched for text."""
+    data = bytearray(kiro_text(["a"]))
+    data[9] ^= 1
+    with pytest.raises(UpstreamProtocolError) as caught:
+        decode(FRAMES, [bytes(data)])
+    assert caught.value.code == "frame.checksum"
+    assert decode("", [bytes(data)])[0] == TextDelta("a")
+
+
+def test_checksums_can_be_ignored() -> None:
+    """The setting reaches the frame decoder, declared or recognised."""
+    data = bytearray(kiro_stream(("assistantResponseEvent", {"content": "a"})))
+    data[-1] ^= 1
+    for content_type in (FRAMES, ""):
+        assert decode(content_type, [bytes(data)], checksums="off") == [TextDelta("a")]
+        with pytest.raises(UpstreamProtocolError):
+            decode(content_type, [bytes(data)])
+
+
+@pytest.mark.parametrize("content_type", ["text/html", "text/html; charset=utf-8", "image/png", "text/event-stream"])
+def test_foreign_media_types_are_refused(content_type: str) -> None:
+    """R23: a page is no answer."""
+    with pytest.raises(UpstreamProtocolError) as caught:
+        KiroUpstream().decoder(content_type)
+    assert caught.value.code == "upstream.content_type"
+
+
+def test_error_report_with_status_200() -> None:
+    """R23: an error report is one even under the status of a success."""
+    body = json.dumps({"message": "slow down", "reason": "USER_REQUEST_RATE_EXCEEDED"}).encode()
+    with pytest.raises(UpstreamThrottled, match="slow down"):
+        decode("application/json", byte_by_byte(body))
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"message": "hello"}', b"[" * 100_000, b'{"content": "an answer"}'])
+def test_json_with_status_200(body: bytes) -> None:
+    """R23: a JSON document is never an answer of this service, and never a success."""
+    with pytest.raises(UpstreamProtocolError) as caught:
+        decode("application/json", [body])
+    assert caught.value.code == "upstream.content_type"
+
+
+@given(st.lists(st.binary(max_size=40), max_size=5), st.sampled_from([FRAMES, *UNKNOWN, "application/json"]))
+def test_any_bytes_give_deltas_or_our_errors(chunks: list[bytes], content_type: str) -> None:
+    """R25: arbitrary bytes under every media type, whole or apart: the same deltas or an error of ours."""
+    outcomes = []
+    for parts in (chunks, [b"".join(chunks)]):
+        try:
+            outcomes.append(decode(content_type, parts))
+        except KiroAsgiError as error:
+            outcomes.append([repr(error)])
+    assert outcomes[0] == outcomes[1]

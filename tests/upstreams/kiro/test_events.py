@@ -1,0 +1,471 @@
+"""Event frames to deltas."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiro_asgi.errors import KiroAsgiError, UpstreamFault, UpstreamOverloaded, UpstreamThrottled
+from kiro_asgi.model.events import (
+    CodeReferences,
+    ContextUsage,
+    ConversationId,
+    FollowupPrompt,
+    Metering,
+    ModelName,
+    Notice,
+    RedactedThinking,
+    SignatureDelta,
+    Stop,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    TokenUsage,
+    ToolCallFragment,
+)
+from kiro_asgi.upstreams.kiro.events import MAX_NOTICES, EventDecoder
+from kiro_asgi.upstreams.kiro.payloads import READERS, STOP_REASONS
+from kiro_asgi.wire.eventstream import Frame, FrameDecoder, encode_frame
+from tests.helpers import byte_by_byte, kiro_event, kiro_exception, kiro_stream, run
+
+
+def frame(event_type: str, payload: Any) -> Frame:
+    return Frame({":message-type": "event", ":event-type": event_type}, json.dumps(payload).encode())
+
+
+def read(*events: tuple[str, Any]) -> list[Any]:
+    return run(EventDecoder(), [frame(*event) for event in events])
+
+
+def ending(kind: str, name: str, payload: bytes = b"", **headers: str) -> Frame:
+    return Frame(
+        {":message-type": kind, f":{kind}-{'type' if kind == 'exception' else 'code'}": name, **headers}, payload
+    )
+
+
+ID = "tooluse_AAAAAAAAAAAAAAAAAAAAAA"
+
+
+@pytest.mark.parametrize(
+    ("event_type", "payload", "expected"),
+    [
+        pytest.param("assistantResponseEvent", {"content": "Hi"}, [TextDelta("Hi")], id="F123-text"),
+        pytest.param("assistantResponseEvent", {"content": ""}, [TextDelta("")], id="F123-empty-is-an-event"),
+        pytest.param("assistantResponseEvent", {}, [], id="F123-missing"),
+        pytest.param("assistantResponseEvent", {"content": None}, [], id="F123-null"),
+        pytest.param("assistantResponseEvent", {"content": 'a\n"\\ü€😀'}, [TextDelta('a\n"\\ü€😀')], id="F100-escapes"),
+        pytest.param(
+            "assistantResponseEvent",
+            {"content": "a", "modelId": "m"},
+            [ModelName("m"), TextDelta("a")],
+            id="model",
+        ),
+        pytest.param(
+            "toolUseEvent",
+            {"name": "f", "toolUseId": ID, "input": "{", "stop": True},
+            [ToolCallFragment(ID, "f", "{", True)],
+            id="F124-all-four",
+        ),
+        pytest.param(
+            "toolUseEvent", {"name": "f", "toolUseId": ID}, [ToolCallFragment(ID, "f")], id="F125-F126-defaults"
+        ),
+        pytest.param(
+            "toolUseEvent", {"toolUseId": ID, "input": "x"}, [ToolCallFragment(ID, "", "x")], id="F127-fragment"
+        ),
+        pytest.param(
+            "toolUseEvent", {"toolUseId": ID, "stop": True}, [ToolCallFragment(ID, stop=True)], id="F128-stop"
+        ),
+        pytest.param(
+            "toolUseEvent",
+            {"name": "f", "toolUseId": ID, "input": {"a": [1]}},
+            [ToolCallFragment(ID, "f", '{"a":[1]}')],
+            id="object-input",
+        ),
+        pytest.param(
+            "toolUseEvent", {"name": "f", "toolUseId": ID, "input": {}}, [ToolCallFragment(ID, "f")], id="no-input"
+        ),
+        pytest.param("toolUseEvent", {"name": 1, "stop": "yes"}, [], id="says-nothing"),
+        pytest.param("meteringEvent", {"usage": 0.5, "unit": "credit"}, [Metering(0.5, "credit")], id="F129"),
+        pytest.param("meteringEvent", {"unit": "credit"}, [], id="F129-absent"),
+        pytest.param("reasoningContentEvent", {"text": "hm"}, [ThinkingDelta("hm")], id="F130-text"),
+        pytest.param("reasoningContentEvent", {"reasoningText": "hm"}, [ThinkingDelta("hm")], id="F130-reasoningText"),
+        pytest.param(
+            "reasoningContentEvent",
+            {"reasoningText": {"text": "hm", "signature": "s"}},
+            [ThinkingDelta("hm"), SignatureDelta("s")],
+            id="F130-nested",
+        ),
+        pytest.param("reasoningContentEvent", {"text": ""}, [], id="F130-empty"),
+        pytest.param("reasoningContentEvent", {"signature": "s"}, [SignatureDelta("s")], id="signature"),
+        pytest.param(
+            "reasoningContentEvent",
+            {"text": "a", "signature": "s"},
+            [ThinkingDelta("a"), SignatureDelta("s")],
+            id="both",
+        ),
+        pytest.param("reasoningContentEvent", {"redactedContent": "QQ=="}, [RedactedThinking("QQ==")], id="redacted"),
+        pytest.param(
+            "followupPromptEvent", {"followupPrompt": {"content": "?"}}, [FollowupPrompt({"content": "?"})], id="F131"
+        ),
+        pytest.param("followupPromptEvent", {"followupPrompt": "?"}, [FollowupPrompt("?")], id="F131-text"),
+        pytest.param(
+            "codeReferenceEvent",
+            {"references": [None, {"licenseName": "MIT"}, {}, 3]},
+            [CodeReferences(({"licenseName": "MIT"},))],
+            id="F132",
+        ),
+        pytest.param("codeReferenceEvent", {"references": [None]}, [], id="F132-nothing-left"),
+        pytest.param("messageMetadataEvent", {"conversationId": "c"}, [ConversationId("c")], id="F133"),
+        pytest.param("messageMetadataEvent", {"utteranceId": "u"}, [], id="F133-absent"),
+        pytest.param("initial-response", {"conversationId": "c"}, [ConversationId("c")], id="initial-response"),
+        pytest.param("contextUsageEvent", {"contextUsagePercentage": 1.5}, [ContextUsage(1.5)], id="F134"),
+        pytest.param("contextUsageEvent", {"contextUsagePercentage": "1"}, [], id="F134-wrong-type"),
+        pytest.param(
+            "contextUsageEvent",
+            {"contextUsagePercentage": 104},
+            [ContextUsage(100.0), Stop(StopReason.CONTEXT_FULL)],
+            id="F134-full",
+        ),
+        pytest.param(
+            "metadataEvent",
+            {"tokenUsage": {"uncachedInputTokens": 31, "outputTokens": 8, "cacheReadInputTokens": 0}},
+            [TokenUsage(31, 8, 0, None)],
+            id="F135",
+        ),
+        pytest.param("tokenUsageEvent", {"outputTokens": 8}, [TokenUsage(output_tokens=8)], id="F135-top-level"),
+        pytest.param(
+            "metadataEvent",
+            {"stopReason": "END_TURN", "tokenUsage": {"contextUsagePercentage": 3}},
+            [ContextUsage(3.0), Stop(StopReason.END)],
+            id="F135-percentage-inside",
+        ),
+        pytest.param("metadataEvent", {"tokenUsage": {"outputTokens": -1}}, [], id="F135-negative"),
+    ],
+)
+def test_every_event_type_has_its_deltas(event_type: str, payload: Any, expected: list[Any]) -> None:
+    """An event says what its payload holds; a field of the wrong type counts as absent."""
+    assert read((event_type, payload)) == expected
+
+
+@pytest.mark.parametrize(
+    "event_type",
+    [
+        "citationEvent",
+        "codeEvent",
+        "documentCitationEvent",
+        "dryRunSucceedEvent",
+        "intentsEvent",
+        "interactionComponentsEvent",
+        "supplementaryWebLinksEvent",
+        "toolResultEvent",
+    ],
+)
+def test_known_events_without_use_are_silent(event_type: str) -> None:
+    """An event that is known and of no use says nothing, not even a notice."""
+    assert read((event_type, {"content": "secret", "text": "x"})) == []
+
+
+def test_unknown_event_is_noticed_once_a_type() -> None:
+    """F136, R30: an unknown event type leads to one notice, and never to output."""
+    events = [("fooEvent", {"content": "x"})] * 3 + [("barEvent", {})]
+    assert read(*events) == [Notice("event.unknown", "fooEvent"), Notice("event.unknown", "barEvent")]
+
+
+def test_notices_are_bounded() -> None:
+    """R47: a stream of ever new event types costs a bounded number of notices, and keeps nothing beyond them."""
+    decoder = EventDecoder()
+    assert len(run(decoder, [frame(f"type{number}", {}) for number in range(1000)])) == MAX_NOTICES
+    assert len(decoder._unknown) == MAX_NOTICES
+
+
+@pytest.mark.parametrize("word", [*STOP_REASONS, "end_turn", "Tool_Use"])
+def test_stop_reasons(word: str) -> None:
+    """The service's words for stopping are compared without case."""
+    assert read(("metadataEvent", {"stopReason": word})) == [Stop(STOP_REASONS[word.upper()])]
+
+
+@pytest.mark.parametrize("word", ["", "WHATEVER", None, 7])
+def test_unknown_stop_reason_says_nothing(word: Any) -> None:
+    """A stop reason that we do not know is left to be inferred."""
+    assert read(("metadataEvent", {"stopReason": word})) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("END_TURN", StopReason.END),
+        ("TOOL_USE", StopReason.TOOL_CALL),
+        ("MAX_TOKENS", StopReason.LENGTH),
+        ("STOP_SEQUENCE", StopReason.STOP_SEQUENCE),
+        ("CONTENT_FILTERED", StopReason.CONTENT_FILTER),
+        ("GUARDRAIL_INTERVENED", StopReason.CONTENT_FILTER),
+        ("MAX_TOKENS_REACHED", StopReason.LENGTH),
+        ("TIMEOUT", StopReason.LENGTH),
+    ],
+)
+def test_stop_reason_table(word: str, reason: StopReason) -> None:
+    """Each word of the live service, and those of older contracts, has its meaning (F383, F385)."""
+    assert STOP_REASONS[word] is reason
+
+
+def test_full_window_does_not_override_a_reason() -> None:
+    """The last reason wins; so a full window is only a reason where none was given before."""
+    full = ("contextUsageEvent", {"contextUsagePercentage": 100})
+    said = ("metadataEvent", {"stopReason": "END_TURN"})
+    assert read(said, full)[-1] == ContextUsage(100.0)
+    assert read(full, said)[-1] == Stop(StopReason.END)
+
+
+def test_model_is_named_when_it_changes() -> None:
+    """The model's name is repeated in every event and reported once, until it changes."""
+    events = [
+        ("assistantResponseEvent", {"content": text, "modelId": model})
+        for text, model in zip("abcd", "xxyx", strict=True)
+    ]
+    assert [delta.value for delta in read(*events) if type(delta) is ModelName] == ["x", "y", "x"]
+
+
+@given(st.lists(st.tuples(st.text(max_size=8), st.sampled_from([None, "", "m", "n", "mä"])), max_size=8))
+def test_the_short_cut_changes_nothing(pieces: list[tuple[str, str | None]]) -> None:
+    """Plain text is read without the JSON parser, with the same result: spaces in the JSON lead past the short cut."""
+    payloads = [{"content": text} if model is None else {"content": text, "modelId": model} for text, model in pieces]
+    headers = {":event-type": "assistantResponseEvent"}
+    compact = [Frame(headers, json.dumps(each, separators=(",", ":")).encode()) for each in payloads]
+    spaced = [Frame(headers, json.dumps(each).encode()) for each in payloads]
+    assert run(EventDecoder(), compact) == run(EventDecoder(), spaced)
+
+
+def test_wrapped_payload_is_unwrapped() -> None:
+    """A payload that stands in a wrapper named for its event means the same."""
+    assert read(("assistantResponseEvent", {"assistantResponseEvent": {"content": "a"}})) == [TextDelta("a")]
+
+
+def test_missing_message_type_is_an_event() -> None:
+    """A frame that does not say what it is, is an event; one without payload has an empty one."""
+    frames = [
+        Frame({":event-type": "assistantResponseEvent"}, b'{"content":"a"}'),
+        Frame({":event-type": "metadataEvent"}, b""),
+    ]
+    assert run(EventDecoder(), frames) == [TextDelta("a")]
+
+
+@pytest.mark.parametrize("payload", [b"{", b"\xff", b'{"content":"\xff"}', b"[1]", b"null", b'"a"', b"[" * 100_000])
+def test_bad_payload_is_passed_over(payload: bytes) -> None:
+    """F105, R19, R20: what is no JSON object costs one notice; the events around it are delivered."""
+    headers = {":event-type": "assistantResponseEvent"}
+    good = Frame(headers, b'{"content":"a"}')
+    first, notice, last = run(EventDecoder(), [good, Frame(headers, payload), good])
+    assert first == last == TextDelta("a")
+    assert notice.code == "event.undecodable"
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "error", "code"),
+    [
+        pytest.param(
+            "ThrottlingException",
+            {"message": "slow", "reason": "USER_REQUEST_RATE_EXCEEDED"},
+            UpstreamThrottled,
+            "USER_REQUEST_RATE_EXCEEDED",
+            id="reason",
+        ),
+        pytest.param("ThrottlingError", {"message": "slow"}, UpstreamThrottled, "throttled", id="error-suffix"),
+        pytest.param("error", {"message": "oops", "reason": None}, UpstreamFault, "internal", id="modelled-error"),
+        pytest.param(
+            "InternalServerException",
+            {"message": "x", "reason": "MODEL_TEMPORARILY_UNAVAILABLE"},
+            UpstreamOverloaded,
+            "MODEL_TEMPORARILY_UNAVAILABLE",
+            id="overloaded",
+        ),
+        pytest.param("NewException", {"message": "x"}, UpstreamFault, "internal", id="unknown"),
+    ],
+)
+def test_exception_frames_raise(name: str, payload: Any, error: type[KiroAsgiError], code: str) -> None:
+    """F107: an exception frame becomes the error that its status would mean; what came before is delivered."""
+    frames = [
+        frame("assistantResponseEvent", {"content": "Partial"}),
+        ending("exception", name, json.dumps(payload).encode()),
+    ]
+    deltas = EventDecoder().feed(frames)
+    assert next(deltas) == TextDelta("Partial")
+    with pytest.raises(error) as caught:
+        next(deltas)
+    assert (type(caught.value), caught.value.code, caught.value.message) == (error, code, payload["message"])
+
+
+def test_error_frame_raises() -> None:
+    """F107: an error frame has its code and message in headers, and no payload."""
+    with pytest.raises(UpstreamFault, match=r"^broken$") as caught:
+        run(EventDecoder(), [ending("error", "InternalFailure", **{":error-message": "broken"})])
+    assert caught.value.code == "internal"
+
+
+@pytest.mark.parametrize("payload", [b"", b"{", b"[]", b'{"message": 3, "reason": []}'])
+def test_exception_frame_with_any_payload_raises(payload: bytes) -> None:
+    """An exception is one whatever its payload; its name is what is left to tell."""
+    with pytest.raises(UpstreamThrottled, match="ThrottlingException"):
+        run(EventDecoder(), [ending("exception", "ThrottlingException", payload)])
+
+
+def test_output_limit_is_a_stop_and_nothing_follows() -> None:
+    """`ContentLengthExceededException` keeps the text and ends the answer; what comes after it does not count."""
+    frames = [
+        frame("assistantResponseEvent", {"content": "a"}),
+        ending("exception", "ContentLengthExceededException", b'{"message":"too long"}'),
+        frame("metadataEvent", {"stopReason": "END_TURN"}),
+        ending("exception", "ThrottlingException", b"{}"),
+    ]
+    assert run(EventDecoder(), frames) == [TextDelta("a"), Stop(StopReason.LENGTH)]
+
+
+def test_invalid_state_raises() -> None:
+    """An event that reports an invalid state is a failure."""
+    with pytest.raises(UpstreamFault, match="lost") as caught:
+        read(("invalidStateEvent", {"reason": "INVALID_TASK_ASSIST_PLAN", "message": "lost"}))
+    assert caught.value.code == "INVALID_TASK_ASSIST_PLAN"
+
+
+FIELDS = st.sampled_from(
+    "content modelId toolUseId name input stop text reasoningText signature redactedContent tokenUsage stopReason usage unit "
+    "contextUsagePercentage references followupPrompt conversationId message reason uncachedInputTokens outputTokens".split()
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS | st.text(max_size=3), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.sampled_from(sorted(READERS)) | st.text(max_size=5), st.dictionaries(FIELDS, JSON, max_size=5) | JSON)
+def test_any_payload_gives_deltas_or_our_errors(event_type: str, payload: Any) -> None:
+    """R25: arbitrary JSON under any event type yields deltas, or an error of ours, and every delta is of the declared type."""
+    try:
+        deltas = read((event_type, payload))
+    except KiroAsgiError:
+        return
+    for delta in deltas:
+        for name, kind in type(delta).__annotations__.items():
+            value = getattr(delta, name)
+            assert {"str": str, "bool": bool, "float": float}.get(kind, object) in type(value).__mro__
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([":message-type", ":event-type", ":exception-type", ":error-code"]),
+        st.integers() | st.binary() | st.booleans() | st.sampled_from(["exception", "error", "event", "toolUseEvent"]),
+    ),
+    st.binary(max_size=20),
+)
+def test_any_headers_give_deltas_or_our_errors(headers: dict[str, Any], payload: bytes) -> None:
+    """R25: headers of any type are survived."""
+    try:
+        deltas = run(EventDecoder(), [Frame(headers, payload)])
+    except KiroAsgiError as error:
+        assert headers[":message-type"] in ("exception", "error"), error
+    else:
+        assert all(type(delta) in (Notice, ToolCallFragment) for delta in deltas)
+
+
+EXCHANGES = [
+    pytest.param(
+        [
+            ("messageMetadataEvent", {"conversationId": "5f0c6a52", "utteranceId": "u-1"}),
+            ("assistantResponseEvent", {"content": "2, 3", "modelId": "claude-sonnet-4.5"}),
+            ("assistantResponseEvent", {"content": " and 5.", "modelId": "claude-sonnet-4.5"}),
+            (
+                "metadataEvent",
+                {
+                    "stopReason": "END_TURN",
+                    "tokenUsage": {
+                        "uncachedInputTokens": 31,
+                        "cacheReadInputTokens": 0,
+                        "cacheWriteInputTokens": 0,
+                        "outputTokens": 8,
+                        "totalTokens": 39,
+                    },
+                },
+            ),
+            ("contextUsageEvent", {"contextUsagePercentage": 0.0195}),
+            ("meteringEvent", {"usage": 0.0123, "unit": "credit", "unitPlural": "credits"}),
+        ],
+        [
+            ConversationId("5f0c6a52"),
+            ModelName("claude-sonnet-4.5"),
+            TextDelta("2, 3"),
+            TextDelta(" and 5."),
+            TokenUsage(31, 8, 0, 0),
+            Stop(StopReason.END),
+            ContextUsage(0.0195),
+            Metering(0.0123, "credit"),
+        ],
+        id="text",
+    ),
+    pytest.param(
+        [
+            ("assistantResponseEvent", {"content": "Let me check."}),
+            ("assistantResponseEvent", {"content": ""}),
+            ("toolUseEvent", {"name": "get_weather", "toolUseId": ID}),
+            ("toolUseEvent", {"input": '{"ci', "name": "get_weather", "toolUseId": ID}),
+            ("toolUseEvent", {"input": 'ty": "Oslo"}', "name": "get_weather", "toolUseId": ID}),
+            ("toolUseEvent", {"name": "get_weather", "stop": True, "toolUseId": ID}),
+            ("metadataEvent", {"stopReason": "TOOL_USE"}),
+        ],
+        [
+            TextDelta("Let me check."),
+            TextDelta(""),
+            ToolCallFragment(ID, "get_weather"),
+            ToolCallFragment(ID, "get_weather", '{"ci'),
+            ToolCallFragment(ID, "get_weather", 'ty": "Oslo"}'),
+            ToolCallFragment(ID, "get_weather", stop=True),
+            Stop(StopReason.TOOL_CALL),
+        ],
+        id="tool-call",
+    ),
+    pytest.param(
+        [
+            ("reasoningContentEvent", {"text": "The sum "}),
+            ("reasoningContentEvent", {"text": "is even."}),
+            ("reasoningContentEvent", {"signature": "c2lnLWZvci1kZW1v"}),
+            ("assistantResponseEvent", {"content": "Even.", "modelId": "claude-opus-4.8"}),
+        ],
+        [
+            ThinkingDelta("The sum "),
+            ThinkingDelta("is even."),
+            SignatureDelta("c2lnLWZvci1kZW1v"),
+            ModelName("claude-opus-4.8"),
+            TextDelta("Even."),
+        ],
+        id="thinking",
+    ),
+]
+
+
+@pytest.mark.parametrize(("events", "expected"), EXCHANGES)
+def test_exchanges(events: list[tuple[str, Any]], expected: list[Any]) -> None:
+    """R16: ordinary answers give the same deltas whole and byte by byte."""
+    data = kiro_stream(*events)
+    for chunks in ([data], byte_by_byte(data)):
+        assert run(EventDecoder(), run(FrameDecoder(), chunks)) == expected
+
+
+def test_exception_in_the_middle_of_bytes() -> None:
+    """F107: from bytes to the error, with the text before it delivered first."""
+    data = kiro_event("assistantResponseEvent", {"content": "Partial ans"}) + kiro_exception(
+        "ThrottlingException", "Too many requests, please wait before trying again.", "USER_REQUEST_RATE_EXCEEDED"
+    )
+    deltas = EventDecoder().feed(FrameDecoder().feed([data]))
+    assert next(deltas) == TextDelta("Partial ans")
+    with pytest.raises(UpstreamThrottled, match="please wait"):
+        next(deltas)
+
+
+def test_encoded_error_frame_round_trip() -> None:
+    """An error frame survives the wire."""
+    data = encode_frame({":message-type": "error", ":error-code": "InternalFailure", ":error-message": "boom"})
+    with pytest.raises(UpstreamFault, match="boom"):
+        run(EventDecoder(), run(FrameDecoder(), [data]))

@@ -1,0 +1,172 @@
+"""Model names and the service's list of models."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiro_asgi.errors import ConfigError, UpstreamProtocolError
+from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
+from kiro_asgi.upstreams.kiro import KiroUpstream, credential
+from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean, find, normalise, parse_models
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("claude-sonnet-4-5-20250929", "claude-sonnet-4.5"),
+        ("claude-sonnet-4-5", "claude-sonnet-4.5"),
+        ("claude-sonnet-4.5", "claude-sonnet-4.5"),
+        ("Claude-Sonnet-4.5 ", "claude-sonnet-4.5"),
+        ("kiro/claude-sonnet-4-5", "claude-sonnet-4.5"),
+        ("kr/kiro/claude-opus-4-6[1m]", "claude-opus-4.6"),
+        ("claude-sonnet-4-20250514", "claude-sonnet-4"),
+        ("claude-sonnet-4-0", "claude-sonnet-4"),
+        ("claude-sonnet-4.0", "claude-sonnet-4"),
+        ("claude-opus-4-7-thinking", "claude-opus-4.7"),
+        ("claude-opus-4-7-high", "claude-opus-4.7"),
+        ("claude-haiku-4-5-latest", "claude-haiku-4.5"),
+        ("claude-4.5-sonnet", "claude-sonnet-4.5"),
+        ("claude-4-sonnet", "claude-sonnet-4"),
+        ("claude-4-5-sonnet-20250929", "claude-sonnet-4.5"),
+        ("claude-3-7-sonnet-20250219", "claude-3.7-sonnet"),
+        ("CLAUDE_3_7_SONNET_20250219_V1_0", "claude-3.7-sonnet"),
+        ("CLAUDE_SONNET_4_5_20250929_V1_0", "claude-sonnet-4.5"),
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4.5"),
+        ("claude-sonnet-4-5@20250929", "claude-sonnet-4.5"),
+        ("gpt-5.6-sol-xhigh", "gpt-5.6-sol"),
+        ("auto", "auto"),
+        ("qwen-max", "qwen-max"),
+        ("MOONSHOT_KIMI_K2_THINKING", "MOONSHOT_KIMI_K2_THINKING"),
+        ("some-model-2", "some-model-2"),
+        ("", ""),
+    ],
+)
+def test_normalise(name: str, expected: str) -> None:
+    """Every usual spelling means one id; a date is no minor version; an unknown name passes."""
+    assert normalise(name) == expected
+
+
+PIECES = st.sampled_from(
+    "kiro/ kr/ anthropic. us. claude gpt-5.6 - -4 -5 . .5 -sonnet -opus -3-7 [1m] -thinking -latest -20250929 -high -max _V1_0 -v1:0 CLAUDE_ @20250929 -0".split()
+)
+
+
+@given(st.lists(PIECES | st.text(max_size=4), max_size=8).map("".join))
+def test_normalise_is_idempotent(name: str) -> None:
+    """What was normalised stays as it is."""
+    assert normalise(normalise(name)) == normalise(name)
+
+
+def test_normalise_is_quick_on_long_names() -> None:
+    """R24: a name of a megabyte is not looked at."""
+    assert normalise("kiro/" * 200_000) == "kiro/" * 200_000
+
+
+@pytest.mark.parametrize("card", FALLBACK, ids=lambda card: card.id)
+def test_ids_are_normal(card: ModelCard) -> None:
+    """The ids of the table are their own normal form, so that every spelling finds them."""
+    assert find(card.id, FALLBACK) is card
+    assert find(f"kiro/{card.id.upper()}", FALLBACK) is card
+
+
+def test_find_prefers_the_very_id() -> None:
+    """Two ids may have one normal form; the one that was asked for wins, and the wire gets the service's spelling."""
+    cards = (ModelCard("claude-sonnet-4.0"), ModelCard("CLAUDE_SONNET_4_20250514_V1_0"))
+    assert find("CLAUDE_SONNET_4_20250514_V1_0", cards) is cards[1]
+    assert find("claude-sonnet-4-20250514", cards) is cards[0]
+    assert find("claude-opus-4", cards) is None
+
+
+def test_did_you_mean() -> None:
+    """A mistyped name leads to the nearest ids."""
+    assert did_you_mean("claude-sonet-4-5", FALLBACK)[0] == "claude-sonnet-4.5"
+    assert did_you_mean("zzz", FALLBACK) == ()
+
+
+def listing(*models: Any) -> bytes:
+    return json.dumps({"models": models, "nextToken": None}).encode()
+
+
+def test_parse_models() -> None:
+    """Windows, efforts and the schema come from the service; what it does not say, from what is known."""
+    schema = {
+        "type": "object",
+        "properties": {"output_config": {"properties": {"effort": {"enum": ["low", "high", 3]}}}},
+    }
+    body = listing(
+        {
+            "modelId": "claude-new",
+            "modelName": "New",
+            "tokenLimits": {"maxInputTokens": 5, "maxOutputTokens": 4},
+            "supportedInputTypes": ["TEXT"],
+            "additionalModelRequestFieldsSchema": schema,
+        },
+        {"modelId": "claude-opus-4.7"},
+    )
+    new, known = parse_models(body)
+    assert new == ModelCard("claude-new", "New", 5, 4, False, ("low", "high"), schema)
+    assert (known.name, known.context_window, known.efforts) == ("Claude Opus 4.7", 1_000_000, ())
+
+
+def test_parse_models_is_tolerant() -> None:
+    """Entries that cannot be used are passed over, the first of equal ids stands, wrong types count as absent."""
+    body = listing(
+        None,
+        {},
+        {"modelId": ""},
+        {"modelId": 1},
+        {"modelId": "m", "tokenLimits": [], "modelName": 3},
+        {"modelId": "m", "modelName": "second"},
+    )
+    assert parse_models(body) == (ModelCard("m"),)
+    assert parse_models(b"{}") == parse_models(b'{"models": {}}') == ()
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"null"])
+def test_parse_models_refuses_what_is_no_list(body: bytes) -> None:
+    """What is no JSON object is no list of models."""
+    with pytest.raises(UpstreamProtocolError) as caught:
+        parse_models(body)
+    assert caught.value.code == "upstream.models"
+
+
+ARN = "arn:aws:codewhisperer:eu-central-1:123456789012:profile/A+B"
+
+
+def test_models_request() -> None:
+    """A GET with the profile escaped, to the profile's region; an API key names no profile."""
+    request = KiroUpstream().models_request(credential(access_token="t", profile_arn=ARN), page="p/2")
+    assert (request.method, request.url) == (
+        "GET",
+        "https://q.eu-central-1.amazonaws.com/ListAvailableModels?origin=AI_EDITOR&maxResults=50"
+        "&profileArn=arn%3Aaws%3Acodewhisperer%3Aeu-central-1%3A123456789012%3Aprofile%2FA%2BB&nextToken=p%2F2",
+    )
+    keyed = KiroUpstream(endpoint="http://127.0.0.1:9/").models_request(Credential(CredentialKind.API_KEY, "k", ARN))
+    assert keyed.url == "http://127.0.0.1:9/ListAvailableModels?origin=AI_EDITOR&maxResults=50"
+    assert (b"tokentype", b"API_KEY") in keyed.headers
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"api_key": " k ", "access_token": "t", "profile_arn": ARN}, Credential(CredentialKind.API_KEY, "k")),
+        ({"access_token": "t", "profile_arn": ARN}, Credential(CredentialKind.ACCESS_TOKEN, "t", ARN)),
+        ({"access_token": "t", "external_idp": True}, Credential(CredentialKind.EXTERNAL_IDP, "t")),
+    ],
+)
+def test_credential(arguments: dict[str, Any], expected: Credential) -> None:
+    """The official key comes first and has no profile."""
+    assert credential(**arguments) == expected
+
+
+@pytest.mark.parametrize("arguments", [{}, {"api_key": "a\r\nx: y"}, {"access_token": "ä"}, {"api_key": "  "}])
+def test_unusable_credential(arguments: dict[str, str]) -> None:
+    """R27, R28: no credential, or one that would split a header, is refused at the start, without quoting it."""
+    with pytest.raises(ConfigError) as caught:
+        credential(**arguments)
+    assert all(value.strip() not in str(caught.value) for value in arguments.values() if value.strip())

@@ -1,0 +1,780 @@
+"""A prompt in the service's words."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiro_asgi.errors import ConfigError, RequestError
+from kiro_asgi.model.prompt import (
+    Document,
+    Image,
+    Prompt,
+    Role,
+    Sampling,
+    Text,
+    Thinking,
+    ThinkingMode,
+    ThinkingPart,
+    Tool,
+    ToolCallPart,
+    ToolChoice,
+    ToolChoiceMode,
+    ToolResult,
+    Turn,
+)
+from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
+from kiro_asgi.upstreams.kiro import KiroUpstream
+from kiro_asgi.upstreams.kiro.models import FALLBACK, find
+
+ARN = "arn:aws:codewhisperer:us-east-1:123456789012:profile/EXAMPLE"
+TOKEN = Credential(CredentialKind.ACCESS_TOKEN, "secret-token", ARN)
+KEY = Credential(CredentialKind.API_KEY, "ksk_secret", ARN)
+PLAIN = ModelCard("claude-sonnet-4")
+NATIVE = find("claude-opus-4.8", FALLBACK) or PLAIN
+GPT = find("gpt-5.6-sol", FALLBACK) or PLAIN
+PNG = "iVBORw0KGgoAAAANSUhEUg=="
+
+
+def user(*parts: Any) -> Turn:
+    return Turn(Role.USER, tuple(Text(part) if isinstance(part, str) else part for part in parts))
+
+
+def assistant(*parts: Any) -> Turn:
+    return Turn(Role.ASSISTANT, tuple(Text(part) if isinstance(part, str) else part for part in parts))
+
+
+def ask(*turns: Turn, **fields: Any) -> Prompt:
+    return Prompt("m", turns, **fields)
+
+
+def call(call_id: str = "c1", name: str = "f", **arguments: Any) -> ToolCallPart:
+    return ToolCallPart(call_id, name, arguments)
+
+
+def result(call_id: str = "c1", *parts: Any, is_error: bool = False) -> ToolResult:
+    return ToolResult(call_id, tuple(Text(part) if isinstance(part, str) else part for part in parts), is_error)
+
+
+def rendered(prompt: Prompt, model: ModelCard = PLAIN, credential: Credential = TOKEN, **settings: Any) -> Rendered:
+    numbers = count()
+    return KiroUpstream(**{"new_id": lambda: f"id-{next(numbers)}", **settings}).render(prompt, model, credential)
+
+
+def body(*args: Any, **kwargs: Any) -> Any:
+    return json.loads(rendered(*args, **kwargs).request.body)
+
+
+def state(*args: Any, **kwargs: Any) -> Any:
+    return body(*args, **kwargs)["conversationState"]
+
+
+def current(*args: Any, **kwargs: Any) -> Any:
+    return state(*args, **kwargs)["currentMessage"]["userInputMessage"]
+
+
+def system(*args: Any, **kwargs: Any) -> str:
+    return str(state(*args, **kwargs)["history"][0]["userInputMessage"]["content"])
+
+
+TOOL = Tool("f", "Does f.", {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]})
+
+
+def test_plain_question() -> None:
+    """F342, F343, F344: the whole body of a question with a system text, and what it was adapted by."""
+    found = rendered(ask(user("Name three primes."), system=("You answer", "tersely.")))
+    said = {"modelId": "claude-sonnet-4", "origin": "AI_EDITOR"}
+    assert json.loads(found.request.body) == {
+        "conversationState": {
+            "chatTriggerType": "MANUAL",
+            "agentTaskType": "vibe",
+            "conversationId": "id-0",
+            "history": [
+                {"userInputMessage": {"content": "You answer\n\ntersely.", **said}},
+                {"assistantResponseMessage": {"content": "I will follow these instructions."}},
+            ],
+            "currentMessage": {"userInputMessage": {"content": "Name three primes.", **said}},
+        },
+        "profileArn": ARN,
+    }
+    assert (found.tool_names, found.thinking_tags, found.notes) == ({}, False, ("system.exchange",))
+
+
+def test_nothing_is_adapted_without_need() -> None:
+    """An ordinary question needs no adaptation and has no history."""
+    found = rendered(ask(user("Hi")))
+    assert found.notes == ()
+    assert "history" not in json.loads(found.request.body)["conversationState"]
+
+
+def test_tool_round() -> None:
+    """A call and its result go over as structures; tools are defined in the current message only."""
+    prompt = ask(
+        user("Weather?"), assistant("Let me check.", call(x="Oslo")), user(result("c1", "4 C, rain")), tools=(TOOL,)
+    )
+    found = state(prompt)
+    assert found["history"][1] == {
+        "assistantResponseMessage": {
+            "content": "Let me check.",
+            "toolUses": [{"toolUseId": "c1", "name": "f", "input": {"x": "Oslo"}}],
+        }
+    }
+    assert found["currentMessage"]["userInputMessage"] == {
+        "content": "",
+        "modelId": "claude-sonnet-4",
+        "origin": "AI_EDITOR",
+        "userInputMessageContext": {
+            "toolResults": [{"toolUseId": "c1", "status": "success", "content": [{"text": "4 C, rain"}]}],
+            "tools": [
+                {
+                    "toolSpecification": {
+                        "name": "f",
+                        "description": "Does f.",
+                        "inputSchema": {
+                            "json": {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}
+                        },
+                    }
+                }
+            ],
+        },
+    }
+
+
+def turns_of(prompt: Prompt) -> list[tuple[str, str]]:
+    found = state(prompt)
+    messages = [*found.get("history", ()), found["currentMessage"]]
+    return [(next(iter(each))[:4], next(iter(each.values()))["content"]) for each in messages]
+
+
+@pytest.mark.parametrize(
+    ("turns", "expected", "note"),
+    [
+        pytest.param([user("a", "b")], [("user", "a\nb")], "", id="F365-parts"),
+        pytest.param([user("a"), user("b")], [("user", "a\n\nb")], "turns.merged", id="merged"),
+        pytest.param(
+            [user("a"), assistant("b"), assistant("c"), user("d")],
+            [("user", "a"), ("assi", "b\n\nc"), ("user", "d")],
+            "turns.merged",
+            id="merged-assistant",
+        ),
+        pytest.param(
+            [assistant("a"), user("b")],
+            [("user", "Continue."), ("assi", "a"), ("user", "b")],
+            "turns.user_first",
+            id="assistant-first",
+        ),
+        pytest.param(
+            [user("a"), assistant("b")],
+            [("user", "a"), ("assi", "b"), ("user", "Continue.")],
+            "turns.prefill",
+            id="prefill",
+        ),
+        pytest.param([], [("user", "Continue.")], "turns.empty", id="F367-empty"),
+        pytest.param(
+            [user(" "), assistant(""), user("c")],
+            [("user", "Continue."), ("assi", "OK."), ("user", "c")],
+            "content.filled",
+            id="empty-texts",
+        ),
+        pytest.param(
+            [user(Image("image/png", PNG))],
+            [("user", "Please look at what is attached.")],
+            "content.filled",
+            id="image-only",
+        ),
+        pytest.param(
+            [user("a"), assistant(call()), user(result("c1", "r"), "b")],
+            [("user", "a"), ("assi", ""), ("user", "b")],
+            "tools.stubbed",
+            id="calls-need-no-text",
+        ),
+        pytest.param(
+            [user(result("c9", "r", "s"), "b")],
+            [("user", "Result of an earlier tool call:\nr\ns\n\nb")],
+            "results.orphan_to_text",
+            id="orphan-result",
+        ),
+        pytest.param(
+            [user("a"), assistant("b"), user(result("c9", "r", is_error=True))],
+            [("user", "a"), ("assi", "b"), ("user", "Error of an earlier tool call:\nr")],
+            "results.orphan_to_text",
+            id="orphan-error",
+        ),
+    ],
+)
+def test_turns(turns: list[Turn], expected: list[tuple[str, str]], note: str) -> None:
+    """The user and the assistant take turns, the user first and last, and every message says something."""
+    assert turns_of(ask(*turns)) == expected
+    assert not note or note in rendered(ask(*turns)).notes
+
+
+def results_of(*turns: Turn) -> list[tuple[str, str, str]]:
+    context = current(ask(*turns)).get("userInputMessageContext", {})
+    return [(each["toolUseId"], each["status"], each["content"][0]["text"]) for each in context.get("toolResults", ())]
+
+
+CANCELLED = "The tool call was cancelled; there is no result."
+
+
+@pytest.mark.parametrize(
+    ("results", "expected", "note"),
+    [
+        pytest.param(
+            [result("a", "1"), result("b", "2")], [("a", "success", "1"), ("b", "success", "2")], "", id="both"
+        ),
+        pytest.param(
+            [result("b", "2"), result("a", "1")], [("a", "success", "1"), ("b", "success", "2")], "", id="order"
+        ),
+        pytest.param(
+            [result("b", "2", is_error=True)],
+            [("a", "error", CANCELLED), ("b", "error", "2")],
+            "calls.unanswered",
+            id="unanswered",
+        ),
+        pytest.param(["go on"], [("a", "error", CANCELLED), ("b", "error", CANCELLED)], "calls.unanswered", id="none"),
+        pytest.param(
+            [result("a", "1"), result("a", "other"), result("b", "2")],
+            [("a", "success", "1"), ("b", "success", "2")],
+            "results.duplicate_dropped",
+            id="first-wins",
+        ),
+        pytest.param(
+            [result("a"), result("b", "")],
+            [("a", "success", "The tool gave no output."), ("b", "success", "The tool gave no output.")],
+            "",
+            id="no-output",
+        ),
+    ],
+)
+def test_every_call_is_answered_once(results: list[Any], expected: list[Any], note: str) -> None:
+    """Each call has one result, the first; one without gets an error that says so."""
+    turns = (user("x"), assistant(call("a"), call("b")), user(*results))
+    assert results_of(*turns) == expected
+    assert not note or note in rendered(ask(*turns)).notes
+
+
+def test_ids_are_changed_alike_on_both_sides() -> None:
+    """A call id outside the service's alphabet is replaced, for the call and its result, the same in every request."""
+    turns = (user("x"), assistant(call("functions.f:0")), user(result("functions.f:0", "r")))
+    found = state(ask(*turns))
+    call_id = found["history"][1]["assistantResponseMessage"]["toolUses"][0]["toolUseId"]
+    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", call_id)
+    assert results_of(*turns) == [(call_id, "success", "r")]
+    assert "calls.id_changed" in rendered(ask(*turns)).notes
+
+
+def test_attachments_of_results_are_lifted() -> None:
+    """An image in a tool result moves to the message, and a sentence stands in its place."""
+    turns = (user("x"), assistant(call()), user(result("c1", "before", Image("image/png", PNG))))
+    found = current(ask(*turns))
+    assert found["images"] == [{"format": "png", "source": {"bytes": PNG}}]
+    assert found["userInputMessageContext"]["toolResults"][0]["content"] == [
+        {"text": "before"},
+        {"text": "The image is attached to this message."},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("media_type", "data", "expected"),
+    [
+        ("image/jpg", "AAAA", "jpeg"),
+        ("image/jpeg", "/9j/4AAQ", "jpeg"),
+        ("IMAGE/WEBP; q=1", "UklGRg==", "webp"),
+        ("image/gif", "R0lGODlh", "gif"),
+        ("image/jpeg", PNG, "png"),
+        ("", PNG, "png"),
+    ],
+)
+def test_image_formats(media_type: str, data: str, expected: str) -> None:
+    """The format is what the bytes say, else what the client says; ``jpg`` is ``jpeg``."""
+    assert current(ask(user("x", Image(media_type, data))))["images"] == [
+        {"format": expected, "source": {"bytes": data}}
+    ]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(Image(url="http://169.254.169.254/"), id="image-url"),
+        pytest.param(Image("image/tiff", "SUkqAA=="), id="image-format"),
+        pytest.param(Document("application/pdf", url="http://127.0.0.1/"), id="document-url"),
+        pytest.param(Document("application/zip", "UEsDBA=="), id="document-format"),
+        pytest.param(ToolResult("c", (Image(url="https://example.com/x.png"),)), id="url-in-result"),
+    ],
+)
+def test_what_cannot_be_given_is_refused(part: Any) -> None:
+    """R40: nothing that a client names is fetched; what the service cannot read is refused."""
+    with pytest.raises(RequestError) as caught:
+        rendered(ask(user(part)))
+    assert (caught.value.code, caught.value.param) == ("unsupported_value", "messages")
+
+
+def test_documents() -> None:
+    """Documents go beside the text under names that never repeat; plain text goes into it."""
+    pdf = Document("application/pdf", "JVBERi0=", title="My/paper.pdf")
+    found = current(ask(user("Read", pdf, pdf, Document("text/plain", text="Some text.", title="Notes"))))
+    assert [(each["name"], each["format"]) for each in found["documents"]] == [
+        ("My paper pdf 1", "pdf"),
+        ("My paper pdf 2", "pdf"),
+    ]
+    assert found["content"] == "Read\nNotes\n\nSome text."
+
+
+# Tools.
+
+
+def specs(prompt: Prompt, **settings: Any) -> dict[str, Any]:
+    found = current(prompt, **settings).get("userInputMessageContext", {}).get("tools", ())
+    return {each["toolSpecification"]["name"]: each["toolSpecification"] for each in found}
+
+
+def test_tools_of_history_are_always_defined() -> None:
+    """A tool that was called and is no longer offered gets a stub; without it the service refuses the request."""
+    turns = (user("x"), assistant(call(name="gone")), user(result("c1", "r")))
+    found = specs(ask(*turns, tools=(TOOL,)))
+    assert list(found) == ["f", "gone"]
+    assert found["gone"]["inputSchema"] == {"json": {"type": "object", "properties": {}}}
+
+
+@pytest.mark.parametrize("name", ["x" * 65, "mcp.server/tool", "1st", "", "läuft", "_private"])
+def test_names_are_replaced_and_remembered(name: str) -> None:
+    """A name that the service refuses is replaced, the same in every request, and the client's can be found again."""
+    prompt = ask(user("x"), assistant(call(name=name)), user(result("c1", "r")), tools=(Tool(name),))
+    found = rendered(prompt)
+    (wire,) = specs(prompt)
+    assert re.fullmatch(r"[a-zA-Z][a-zA-Z0-9_-]{0,63}", wire)
+    assert found.tool_names == {wire: name}
+    assert state(prompt)["history"][1]["assistantResponseMessage"]["toolUses"][0]["name"] == wire
+    assert rendered(prompt).tool_names == found.tool_names
+
+
+def test_names_never_collide() -> None:
+    """Names that differ in case only, or in what is replaced only, stay apart."""
+    names = ["Read", "read", "a.b", "a/b", "x" * 70 + "1", "x" * 70 + "2"]
+    prompt = ask(user("x"), tools=tuple(Tool(name) for name in names))
+    wires = list(specs(prompt))
+    assert len({wire.lower() for wire in wires}) == len(names)
+    assert [rendered(prompt).tool_names.get(wire, wire) for wire in wires] == names
+
+
+def test_first_of_equal_tools_counts() -> None:
+    """A name is defined once."""
+    assert specs(ask(user("x"), tools=(Tool("f", "one"), Tool("f", "two"))))["f"]["description"] == "one"
+
+
+def test_descriptions() -> None:
+    """F350, F351, F352, F372, F373: a long description is cut, and stands in full in the system text."""
+    tools = (Tool("long", " " + "ä" * 12 + " "), Tool("short", "fits"), Tool("none"))
+    prompt = ask(user("x"), tools=tools, system=("Be brief.",))
+    found = specs(prompt, description_limit=10)
+    assert {name: spec["description"] for name, spec in found.items()} == {
+        "long": "ä" * 10,
+        "short": "fits",
+        "none": "Tool: none",
+    }
+    assert system(prompt, description_limit=10) == (
+        "Be brief.\n\nTool reference manifest (hash → tool)\n- long [5f7e88b7eafc2a7f, 12 chars]: " + "ä" * 12
+    )
+    assert system(prompt) == "Be brief."
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        (ToolChoice(ToolChoiceMode.NAMED, "f"), "You must call the tool f in this answer."),
+        (ToolChoice(ToolChoiceMode.REQUIRED), "You must call at least one of the tools in this answer."),
+        (ToolChoice(ToolChoiceMode.NONE), "You must not call any tool in this answer."),
+        (ToolChoice(parallel=False), "Call no more than one tool in this answer."),
+    ],
+)
+def test_tool_choice_becomes_a_sentence(choice: ToolChoice, words: str) -> None:
+    """F360: what the service has no field for is said in the system text."""
+    assert system(ask(user("x"), tools=(TOOL,), tool_choice=choice)) == words
+    assert "history" not in state(ask(user("x"), tool_choice=choice))
+
+
+def test_no_tools_without_choice() -> None:
+    """With the choice "none" only tools that history needs are defined."""
+    none = ToolChoice(ToolChoiceMode.NONE)
+    tools = (TOOL, Tool("g"))
+    assert specs(ask(user("x"), tools=tools, tool_choice=none)) == {}
+    turns = (user("x"), assistant(call()), user(result("c1", "r")))
+    assert specs(ask(*turns, tools=tools, tool_choice=none))["f"]["description"] == "Does f."
+
+
+def test_structured_output_becomes_an_instruction() -> None:
+    """A schema for the answer is handed over in words; an empty one means any object."""
+    assert 'JSON Schema: {"type":"object"}' in system(ask(user("x"), schema={"type": "object"}))
+    assert "Schema" not in system(ask(user("x"), schema={}))
+
+
+SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "additionalProperties": False,
+    "required": [],
+    "properties": {
+        "format": {"type": "string", "format": "uri", "minLength": 1, "default": None, "enum": ["a", None]},
+        "pattern": {"type": "array", "items": {"type": "integer", "minimum": 3}, "uniqueItems": True},
+        "additionalProperties": {"$ref": "#/$defs/format"},
+        "any": True,
+        "either": {"anyOf": [{"type": "string", "pattern": "x"}, None, {"type": "null"}]},
+        "deep": {
+            "type": "object",
+            "properties": {"maximum": {"type": "number", "maximum": 1}},
+            "required": ["maximum", 3],
+        },
+    },
+    "$defs": {"format": {"type": "string", "format": "date", "const": {"format": 1}}},
+    "oneOf": [{"properties": {"extra": {"type": "string"}, "any": {"type": "null"}}}, {"required": ["x"]}],
+}
+
+
+def test_schema_is_cleaned() -> None:
+    """Unsafe keywords go at every level, names and values of the client's never do, the root is an object (F404, F406)."""
+    before = copy.deepcopy(SCHEMA)
+    assert specs(ask(user("x"), tools=(Tool("f", "d", SCHEMA),)))["f"]["inputSchema"]["json"] == {
+        "type": "object",
+        "properties": {
+            "extra": {"type": "string"},
+            "any": {},
+            "format": {"type": "string", "enum": ["a", None]},
+            "pattern": {"type": "array", "items": {"type": "integer"}},
+            "additionalProperties": {"$ref": "#/$defs/format"},
+            "either": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "deep": {"type": "object", "properties": {"maximum": {"type": "number"}}, "required": ["maximum"]},
+        },
+        "$defs": {"format": {"type": "string", "const": {"format": 1}}},
+    }
+    assert before == SCHEMA
+
+
+@pytest.mark.parametrize(
+    "schema", [{}, {"type": "string"}, {"properties": None, "required": None}, {"anyOf": None}, {"allOf": [True, 3]}]
+)
+def test_root_of_a_schema_is_an_object(schema: dict[str, Any]) -> None:
+    """Whatever the client sent, the root is an object with properties."""
+    found = specs(ask(user("x"), tools=(Tool("f", "d", schema),)))["f"]["inputSchema"]["json"]
+    assert found == {"type": "object", "properties": {}}
+
+
+# Thinking.
+
+ON = Thinking(ThinkingMode.ENABLED, 12_000)
+SCHEMA_FOR_EFFORT_ONLY = {"properties": {"output_config": {}}}
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking", "expected"),
+    [
+        pytest.param(
+            NATIVE,
+            ON,
+            {"output_config": {"effort": "medium"}, "thinking": {"type": "adaptive", "display": "summarized"}},
+            id="claude",
+        ),
+        pytest.param(GPT, ON, {"reasoning": {"effort": "medium"}}, id="gpt"),
+        pytest.param(GPT, Thinking(effort="minimal"), {"reasoning": {"effort": "low"}}, id="gpt-nearest"),
+        pytest.param(GPT, Thinking(ThinkingMode.DISABLED), {"reasoning": {"effort": "none"}}, id="gpt-off"),
+        pytest.param(NATIVE, Thinking(effort="xhigh"), {"output_config": {"effort": "xhigh"}}, id="effort-only"),
+        pytest.param(
+            NATIVE,
+            Thinking(ThinkingMode.ADAPTIVE),
+            {"thinking": {"type": "adaptive", "display": "summarized"}},
+            id="adaptive",
+        ),
+        pytest.param(
+            evolve(NATIVE, efforts=("low", "medium", "high", "max")),
+            Thinking(effort="xhigh"),
+            {"output_config": {"effort": "high"}},
+            id="weaker-of-two",
+        ),
+        pytest.param(NATIVE, Thinking(ThinkingMode.DISABLED), {}, id="claude-off-uncertain"),
+        pytest.param(NATIVE, Thinking(), {}, id="default"),
+        pytest.param(
+            evolve(NATIVE, options_schema=SCHEMA_FOR_EFFORT_ONLY),
+            ON,
+            {"output_config": {"effort": "medium"}},
+            id="schema-decides",
+        ),
+        pytest.param(
+            evolve(NATIVE, options_schema={"properties": {"thinking": {}}}),
+            Thinking(ThinkingMode.DISABLED),
+            {"thinking": {"type": "disabled"}},
+            id="claude-off",
+        ),
+        pytest.param(evolve(NATIVE, options_schema={"properties": {}}), ON, {}, id="schema-without-fields"),
+        pytest.param(PLAIN, ON, {}, id="none"),
+    ],
+)
+def test_native_thinking(model: ModelCard, thinking: Thinking, expected: dict[str, Any]) -> None:
+    """Request fields are those of the model's family, and never one that its schema does not list."""
+    assert body(ask(user("x"), thinking=thinking), model).get("additionalModelRequestFields", {}) == expected
+
+
+@pytest.mark.parametrize(
+    ("budget", "effort"),
+    [(1, "low"), (10_000, "low"), (10_001, "medium"), (20_000, "medium"), (28_000, "high"), (28_001, "max")],
+)
+def test_budget_to_effort(budget: int, effort: str) -> None:
+    """A budget in tokens stands for a level."""
+    found = body(ask(user("x"), thinking=Thinking(ThinkingMode.ENABLED, budget)), NATIVE)
+    assert found["additionalModelRequestFields"]["output_config"] == {"effort": effort}
+
+
+def test_max_tokens_where_the_schema_has_it() -> None:
+    """``max_tokens`` is passed on where the model takes it, within the service's bounds, and nowhere else."""
+    model = evolve(PLAIN, options_schema={"properties": {"max_tokens": {}}})
+    for asked, sent in ((1, 1024), (5_000, 5_000), (10**9, 64_000)):
+        assert body(ask(user("x"), sampling=Sampling(asked)), model)["additionalModelRequestFields"] == {
+            "max_tokens": sent
+        }
+    assert "additionalModelRequestFields" not in body(ask(user("x"), sampling=Sampling(5_000)))
+
+
+@pytest.mark.parametrize(
+    ("thinking", "budget"),
+    [
+        (ON, 12_000),
+        (Thinking(ThinkingMode.ENABLED, 5), 1_024),
+        (Thinking(ThinkingMode.ENABLED, 10**6), 24_576),
+        (Thinking(ThinkingMode.ADAPTIVE, effort="low"), 4_000),
+        (Thinking(ThinkingMode.ADAPTIVE), 10_000),
+    ],
+)
+def test_thinking_in_tags(thinking: Thinking, budget: int) -> None:
+    """Without native thinking the current message, and no other, asks for tags, naming the budget."""
+    prompt = ask(user("a"), assistant("b"), user("c"), thinking=thinking, system=("s",))
+    found = rendered(prompt)
+    content = current(prompt)["content"]
+    assert found.thinking_tags
+    assert "<thinking>" in content and f" {budget} tokens" in content and content.endswith("\n\nc")
+    assert "<thinking>" not in json.dumps(state(prompt)["history"])
+
+
+def test_no_tags_where_they_are_not_wanted() -> None:
+    """Tags are asked for only if thinking was asked for, the setting allows it, and the model has nothing better."""
+    asked = ask(user("x"), thinking=ON)
+    assert not rendered(ask(user("x"))).thinking_tags
+    assert not rendered(asked, NATIVE).thinking_tags
+    assert not rendered(asked, fake_reasoning=False).thinking_tags
+    assert current(asked, fake_reasoning=False)["content"] == "x"
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected", "note"),
+    [
+        pytest.param(
+            [ThinkingPart("t", "sig")], {"reasoningText": {"text": "t", "signature": "sig"}}, "", id="F187-signed"
+        ),
+        pytest.param([ThinkingPart("t")], None, "thinking.unsigned_dropped", id="unsigned"),
+        pytest.param([ThinkingPart(redacted="QQ==")], {"redactedContent": "QQ=="}, "", id="redacted"),
+        pytest.param(
+            [ThinkingPart("t", "sig"), ThinkingPart("u", "gis")],
+            {"reasoningText": {"text": "t", "signature": "sig"}},
+            "thinking.second_dropped",
+            id="two",
+        ),
+    ],
+)
+def test_thinking_is_replayed_when_signed(parts: list[Any], expected: Any, note: str) -> None:
+    """Earlier thinking goes back only under its seal; unsealed, the service refuses it."""
+    prompt = ask(user("a"), assistant(*parts, "b"), user("c"))
+    message = state(prompt)["history"][1]["assistantResponseMessage"]
+    assert (message["content"], message.get("reasoningContent")) == ("b", expected)
+    assert not note or note in rendered(prompt).notes
+    assert "reasoningContent" not in str(state(prompt, replay_thinking=False))
+
+
+# The request around the body.
+
+
+def headers_of(found: Rendered) -> dict[str, str]:
+    headers = {name.decode(): value.decode() for name, value in found.request.headers}
+    assert len(headers) == len(found.request.headers)
+    return headers
+
+
+def test_rest_request() -> None:
+    """The REST door: a path and plain JSON."""
+    found = rendered(ask(user("x")), user_agent="kiro-asgi/1.2")
+    assert (found.request.method, found.request.url) == (
+        "POST",
+        "https://q.us-east-1.amazonaws.com/generateAssistantResponse",
+    )
+    assert headers_of(found) == {
+        "content-type": "application/json",
+        "accept": "application/vnd.amazon.eventstream",
+        "x-amzn-codewhisperer-optout": "true",
+        "x-amzn-kiro-agent-mode": "vibe",
+        "amz-sdk-invocation-id": "id-1",
+        "authorization": "Bearer secret-token",
+        "accept-encoding": "identity",
+        "user-agent": "kiro-asgi/1.2",
+    }
+
+
+def test_rpc_request() -> None:
+    """The RPC door: no path, and the operation in a header; the same body."""
+    found = rendered(ask(user("x")), wire_style="rpc", endpoint="http://127.0.0.1:9999/")
+    headers = headers_of(found)
+    assert found.request.url == "http://127.0.0.1:9999/"
+    assert headers["content-type"] == "application/x-amz-json-1.0"
+    assert headers["x-amz-target"] == "AmazonCodeWhispererStreamingService.GenerateAssistantResponse"
+    assert found.request.body == rendered(ask(user("x"))).request.body
+
+
+@pytest.mark.parametrize(
+    ("credential", "token_type", "profile"),
+    [
+        pytest.param(KEY, "API_KEY", None, id="key"),
+        pytest.param(TOKEN, None, ARN, id="token"),
+        pytest.param(evolve(TOKEN, profile_arn=""), None, None, id="no-profile"),
+        pytest.param(evolve(TOKEN, kind=CredentialKind.EXTERNAL_IDP), "EXTERNAL_IDP", ARN, id="external"),
+    ],
+)
+def test_credentials(credential: Credential, token_type: str | None, profile: str | None) -> None:
+    """Keys and foreign tokens are announced; a profile is never sent with a key, and never empty."""
+    found = rendered(ask(user("x")), credential=credential)
+    headers = headers_of(found)
+    assert (headers["authorization"], headers.get("tokentype")) == (f"Bearer {credential.secret}", token_type)
+    assert body(ask(user("x")), credential=credential).get("profileArn") == profile
+    assert credential.secret not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("region", "arn", "host"),
+    [
+        ("eu-central-1", "", "q.eu-central-1"),
+        ("eu-central-1", ARN, "q.us-east-1"),
+        ("us-gov-west-1", "arn:aws:codewhisperer:x.evil.test/#:1:profile/X", "q.us-gov-west-1"),
+        ("us-east-1", "not an arn", "q.us-east-1"),
+    ],
+)
+def test_host_comes_from_the_region(region: str, arn: str, host: str) -> None:
+    """R40: calls go to the profile's region, else to the configured one, and never to a host that a value smuggles in."""
+    credential = evolve(TOKEN, profile_arn=arn)
+    assert KiroUpstream(region=region).base_url(credential) == f"https://{host}.amazonaws.com"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"region": "x.evil.test/#"},
+        {"region": ""},
+        {"region": "us-east-1\n"},
+        {"wire_style": "soap"},
+        {"user_agent": "a\r\nb: c"},
+        {"user_agent": ""},
+        {"agent_mode": "ä"},
+    ],
+)
+def test_settings_that_cannot_work(settings: dict[str, str]) -> None:
+    """R27, R40: a setting that would bend a host name or split a header is refused at once."""
+    with pytest.raises(ConfigError):
+        KiroUpstream(**settings)
+
+
+# Whatever the conversation is.
+
+IDS = st.sampled_from(["c1", "c2", "call.3", ""])
+NAMES = st.sampled_from(["f", "F", "g", "mcp.x", "y" * 70])
+TEXTS = st.sampled_from(["", " ", "hello", "a\x00b", "ü\ud800"]).map(Text)
+IMAGES = st.builds(Image, st.just("image/png"), st.just(PNG))
+DOCUMENTS = st.builds(Document, st.just("text/plain"), st.just("QQ=="), title=st.sampled_from(["", "a/b"]))
+ARGUMENTS = st.dictionaries(
+    st.sampled_from(["", "x"]), st.none() | st.integers() | st.lists(st.text(max_size=2)), max_size=2
+)
+PARTS = (
+    TEXTS
+    | IMAGES
+    | DOCUMENTS
+    | st.builds(ThinkingPart, st.text(max_size=2), st.sampled_from(["", "sig"]), st.sampled_from(["", "QQ=="]))
+    | st.builds(ToolCallPart, IDS, NAMES, ARGUMENTS)
+    | st.builds(ToolResult, IDS, st.lists(TEXTS | IMAGES, max_size=2).map(tuple), st.booleans())
+)
+PROMPTS = st.builds(
+    Prompt,
+    st.just("m"),
+    st.lists(st.builds(Turn, st.sampled_from(Role), st.lists(PARTS, max_size=4).map(tuple)), max_size=6).map(tuple),
+    st.lists(st.sampled_from(["", "system"]), max_size=2).map(tuple),
+    st.lists(st.builds(Tool, NAMES, st.sampled_from(["", "d" * 30]), st.sampled_from([{}, SCHEMA])), max_size=3).map(
+        tuple
+    ),
+    st.builds(ToolChoice, st.sampled_from(ToolChoiceMode), NAMES, st.booleans()),
+    st.builds(Thinking, st.sampled_from(ThinkingMode)),
+)
+
+
+def hollow(value: Any) -> Iterator[Any]:
+    """Nulls and empty lists, but for what is the client's own: arguments and schemas."""
+    if value is None or value == []:
+        yield value
+    parts = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        if key not in ("input", "inputSchema"):
+            yield from hollow(part)
+
+
+@given(PROMPTS, st.sampled_from([PLAIN, NATIVE, GPT]))
+def test_any_conversation_is_well_formed(prompt: Prompt, model: ModelCard) -> None:
+    """Whatever the client sent, the service gets a conversation that breaks none of its rules."""
+    document = body(prompt, model, description_limit=10)
+    found = document["conversationState"]
+    history = found.get("history", [])
+    messages = [*history, found["currentMessage"]]
+    sides = ["userInputMessage", "assistantResponseMessage"] * len(messages)
+    assert [next(iter(each)) for each in messages] == sides[: len(messages)]
+    assert len(messages) % 2 == 1
+    assert list(hollow(document)) == []
+    users = [each["userInputMessage"] for each in messages[::2]]
+    assistants = [each["assistantResponseMessage"] for each in messages[1::2]]
+    tools = users[-1].get("userInputMessageContext", {}).get("tools", [])
+    names = [each["toolSpecification"]["name"] for each in tools]
+    assert len({name.lower() for name in names}) == len(names)
+    assert all(each["toolSpecification"]["description"] for each in tools)
+    assert not any("tools" in each.get("userInputMessageContext", {}) for each in users[:-1])
+    called: list[list[str]] = [[]]
+    for each in assistants:
+        uses = each.get("toolUses", [])
+        assert each["content"].strip() or uses
+        assert {use["name"] for use in uses} <= set(names)
+        assert all(type(use["input"]) is dict and "" not in use["input"] for use in uses)
+        called.append([use["toolUseId"] for use in uses])
+    for each, ids in zip(users, called, strict=True):
+        results = each.get("userInputMessageContext", {}).get("toolResults", [])
+        assert [one["toolUseId"] for one in results] == ids
+        assert len(set(ids)) == len(ids)
+        assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", one) for one in ids)
+        assert all(part["text"] for one in results for part in one["content"])
+        assert each["content"].strip() or results
+        assert each["modelId"] == model.id and each["origin"] == "AI_EDITOR"
+
+
+@given(PROMPTS)
+def test_no_text_of_a_conversation_is_lost(prompt: Prompt) -> None:
+    """What was said in a turn is said in the request: repairs move text and never remove it."""
+    marked = evolve(
+        prompt,
+        turns=tuple(evolve(turn, parts=(*turn.parts, Text(f"<{number}>"))) for number, turn in enumerate(prompt.turns)),
+    )
+    sent = "".join(text for _, text in turns_of(marked))
+    assert re.findall(r"<([0-9]+)>", sent) == [str(number) for number in range(len(prompt.turns))]
+
+
+@given(PROMPTS)
+def test_rendering_changes_nothing(prompt: Prompt) -> None:
+    """F406: the prompt is the same before and after, and the same prompt gives the same request."""
+    before = copy.deepcopy(prompt)
+    first = rendered(prompt)
+    assert prompt == before
+    assert rendered(prompt).request.body == first.request.body
