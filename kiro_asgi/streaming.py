@@ -20,7 +20,7 @@ from kiro_asgi.model.events import Delta
 from kiro_asgi.model.message import MessageBuilder
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.stages.base import Pipeline
-from kiro_asgi.stages.thinking import ThinkingParser, ThinkingParseResult, ThinkingSplitter
+from kiro_asgi.stages.thinking import ThinkingParser, ThinkingParseResult
 from kiro_asgi.stages.tool_calls import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
 from kiro_asgi.stages.truncation import TruncationDiagnosis, diagnose_json_truncation
 from kiro_asgi.upstreams.kiro import KiroUpstream
@@ -165,9 +165,7 @@ async def collect_anthropic_response(
 
 
 def _answer(input_tokens: int, thinking: str, scan: str, tool_emission: str) -> Answer:
-    plan = Plan(
-        thinking=ThinkingSplitter(mode=thinking, scan=scan), tool_emission=tool_emission, input_tokens=input_tokens
-    )
+    plan = Plan(thinking=thinking, thinking_scan=scan, tool_emission=tool_emission, input_tokens=input_tokens)
     return build_pipeline(KiroUpstream().decoder(""), plan)
 
 

@@ -113,6 +113,7 @@ async def get(path, *headers):
         message = await client.receive_output(10)
         body += message.get("body", b"")
         if not message.get("more_body"):
+            await client.wait(10)
             return start["status"], body.decode()
 
 async def main():

@@ -171,8 +171,9 @@ class App:
 
     async def _model(self, call: Call, route: Route) -> None:
         catalogue = self._service.catalogue
+        cards = await catalogue.cards()  # first, since what is listed hides what is built in
         card = await catalogue.find(route.argument)
-        if card not in await catalogue.cards():
+        if card not in cards:
             raise catalogue.unknown(route.argument)
         await call.respond(200, render_model(card), [JSON])
 

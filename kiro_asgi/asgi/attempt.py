@@ -30,15 +30,15 @@ class Attempt:
     _settings: Settings
     _output: Output
     _clock: Callable[[], float]
+    _opened: bool = False
+    """Whether the client has been shown the start of the message before the stages existed."""
+
     answer: Answer | None = field(init=False, default=None)
     """The stages; ``None`` until the upstream says 200."""
 
     first_event_timeout: float = field(init=False)
     _started: float = field(init=False)
     _last_event: float = field(init=False)
-    _opened: bool = field(init=False, default=False)
-    """Whether the client has been shown the start of the message before the stages existed."""
-
     _status: int = field(init=False, default=0)
     _headers: Headers = field(init=False, default=())
     _chunks: list[bytes] = field(init=False, factory=list)

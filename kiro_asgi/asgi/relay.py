@@ -7,10 +7,11 @@ gone.  One keeps the client patient while the upstream thinks.  When the first e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from enum import Enum
 from itertools import count
 from logging import getLogger
+from typing import Final
 
 import anyio
 from attrs import define, field
@@ -21,7 +22,7 @@ from kiro_asgi.asgi.http import Disconnected
 from kiro_asgi.asgi.output import Output
 from kiro_asgi.asgi.typing import Receive
 from kiro_asgi.config import Settings
-from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError, UpstreamUnreachable
 from kiro_asgi.model.events import MessageEnd
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.net.transport import Transport
@@ -29,6 +30,9 @@ from kiro_asgi.net.transport import Transport
 __all__ = ["Outcome", "Relay"]
 
 _log = getLogger("kiro_asgi")
+
+_CONNECTION_TROUBLE: Final = (UpstreamUnreachable, UpstreamProtocolError)
+"""After these, idle connections are not trusted either."""
 
 
 class Outcome(Enum):
@@ -75,24 +79,30 @@ class Relay:
             KiroAsgiError: There is no answer, and nothing has been sent.
         """
         failure: Exception | None = None
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._watch, group.cancel_scope)
-            if self._exchange.inquiry.stream:
-                group.start_soon(self._keep_alive)
+
+        async def guarded(work: Callable[[], Awaitable[None]]) -> None:
+            nonlocal failure
             try:
-                await self._answer()
+                await work()
             except Disconnected:
-                pass
+                group.cancel_scope.cancel()
             except Exception as error:  # noqa: BLE001 - raised below: leaving the group it would be wrapped
                 failure = error
+                group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(guarded, self._watch)
+            if self._exchange.inquiry.stream:
+                group.start_soon(guarded, self._keep_alive)
+            await guarded(self._answer)
             group.cancel_scope.cancel()
         if failure is not None:
             raise failure
 
-    async def _watch(self, scope: anyio.CancelScope) -> None:
+    async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        scope.cancel()
+        raise Disconnected
 
     async def _keep_alive(self) -> None:
         """Show signs of life: the head after a while even without an event, then heartbeats."""
@@ -119,7 +129,10 @@ class Relay:
                     _log.warning("answer broken off: %r", error, extra={"request_id": self._exchange.request_id})
                     await self._output.fail(error)
                     return
-                await anyio.sleep(self._delay(error))
+                delay = self._delay(error)
+                if isinstance(error, _CONNECTION_TROUBLE):
+                    await self._transport.reset()
+                await anyio.sleep(delay)
             else:
                 self.outcome = Outcome.COMPLETE
                 return
@@ -140,7 +153,8 @@ class Relay:
 
     async def _try(self) -> None:
         self._output.restart()
-        attempt = self._attempt = Attempt(self._exchange, self._settings, self._output, self._clock)
+        opened = self._output.committed
+        attempt = self._attempt = Attempt(self._exchange, self._settings, self._output, self._clock, opened)
         timeout = attempt.first_event_timeout
         await self._transport.fetch(self._exchange.rendered.request, attempt, head_timeout=timeout)
         await attempt.finish()

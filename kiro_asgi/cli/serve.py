@@ -103,9 +103,8 @@ def _announcement(settings: Settings, base: str) -> Iterator[str]:
     yield f"Anthropic base_url: {base}"
     yield f"Client keys:        {_key_situation(settings.client)}"
     if settings.kiro.api_key == SIMULATOR_KEY:
-        words = [f"sim:{name}" for name, marker in simulator.MARKERS.items() if marker.kind == "answer"]
         yield f"Service:            simulated at {settings.kiro.endpoint}"
-        yield f"Marker words:       {' '.join(words)} … in a question change its answer; see docs/reference/markers.rst"
+        yield "Marker words:       sim:tool, sim:thinking, sim:slow … in a question; see docs/reference/markers.rst"
     else:
         yield f"Service:            {settings.kiro.endpoint or f'Kiro in {settings.kiro.region}'}"
 

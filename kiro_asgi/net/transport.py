@@ -113,6 +113,26 @@ class _Backend:
         await self._inner.sleep(seconds)
 
 
+class _Body:
+    """A request's body, in one piece.
+
+    The library's own is an async generator, and one that a cancellation leaves suspended is reported on trio.
+    """
+
+    __slots__ = ("_rest",)
+
+    def __init__(self, body: bytes) -> None:
+        self._rest = [body]
+
+    def __aiter__(self) -> _Body:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._rest:
+            return self._rest.pop()
+        raise StopAsyncIteration
+
+
 _Place = tuple[bytes, bytes, int]
 """Scheme, host, port."""
 
@@ -232,7 +252,7 @@ class Transport:
             request.method,
             url,
             headers=headers,
-            content=request.body,
+            content=_Body(request.body),
             extensions={"timeout": {"connect": limit, "write": limit, "read": head_timeout}},
         )
         return wire

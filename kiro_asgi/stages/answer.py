@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from kiro_asgi.model.events import Event, MessageEnd
+from kiro_asgi.model.events import Delta, Event, MessageEnd
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.stages.blocks import BlockFramer
 from kiro_asgi.stages.ending import EndOfStream
@@ -15,7 +15,7 @@ from kiro_asgi.stages.limits import Limits
 from kiro_asgi.stages.pulse import Pulse
 from kiro_asgi.stages.repeats import RepeatFilter
 from kiro_asgi.stages.single_call import SingleCall
-from kiro_asgi.stages.thinking import ThinkingSplitter
+from kiro_asgi.stages.thinking import TAGS, ThinkingSplitter
 from kiro_asgi.stages.tool_calls import ToolCallAssembler
 from kiro_asgi.stages.tool_names import ToolNames
 from kiro_asgi.stages.usage import UsageMeter
@@ -27,8 +27,13 @@ __all__ = ["Answer", "Plan", "build_pipeline"]
 class Plan:
     """What the stages of one answer are to do."""
 
-    thinking: ThinkingSplitter | None = None
-    """Sorts thinking out of the text; ``None`` leaves everything as the upstream sent it."""
+    thinking: str = ""
+    """What becomes of thinking, see `ThinkingSplitter`; empty leaves everything as the upstream sent it."""
+
+    thinking_tags: tuple[str, ...] = TAGS
+    """Names of the tags that hold thinking in the text; none where only the upstream's own kind is meant."""
+
+    thinking_scan: str = "start"
 
     stop: tuple[str, ...] = ()
     """Texts that end the answer where the upstream cannot be told of them."""
@@ -60,6 +65,9 @@ class Answer:
     """One try at an answer: upstream bytes in, events out."""
 
     _pipeline: Pipeline[bytes, Event]
+    _neutral: Pipeline[Delta, Event]
+    """The pipeline without the upstream's own stages."""
+
     _pulse: Pulse
     _limits: Limits | None
     _framer: BlockFramer
@@ -69,8 +77,9 @@ class Answer:
         return self._pipeline.feed(chunks)
 
     def flush(self) -> Iterator[Event]:
-        """The events that the end of the bytes leads to."""
-        return self._pipeline.flush()
+        """The events that the end of the bytes leads to; the upstream's, or one of our own making in the middle of a
+        frame, where a limit was met."""
+        yield from (self._neutral if self.enough else self._pipeline).flush()
 
     def begin(self) -> Iterator[Event]:
         """The start of the message, before there is anything in it."""
@@ -104,10 +113,9 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
     limits = Limits(stop=plan.stop, max_tokens=plan.max_tokens) if limited else None
     framer = BlockFramer(input_tokens=plan.input_tokens, lead_in=plan.lead_in)
     stages: tuple[Stage[Any, Any] | None, ...] = (
-        *decoder,
         pulse,
         RepeatFilter() if plan.drop_repeated_text else None,
-        plan.thinking,
+        _splitter(plan) if plan.thinking else None,
         limits,
         ToolCallAssembler(
             emission=plan.tool_emission, drop_equal=plan.drop_equal_tool_calls, max_bytes=plan.tool_input_bytes
@@ -118,4 +126,9 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         UsageMeter(input_tokens=plan.input_tokens, context_window=plan.context_window),
         framer,
     )
-    return Answer(Pipeline(*(stage for stage in stages if stage is not None)), pulse, limits, framer)
+    neutral = [stage for stage in stages if stage is not None]
+    return Answer(Pipeline(*decoder, *neutral), Pipeline(*neutral), pulse, limits, framer)
+
+
+def _splitter(plan: Plan) -> ThinkingSplitter:
+    return ThinkingSplitter(mode=plan.thinking, tags=plan.thinking_tags, scan=plan.thinking_scan)

@@ -36,6 +36,8 @@ from kiro_asgi.model.events import (
 
 __all__ = ["BlockFramer"]
 
+_Remembered = Stop | Usage | Notice | CodeReferences | ModelName | ConversationId
+
 _KEPT: Final = 1_000
 """Most notices, references and cut calls that are remembered, each; the first ones are."""
 
@@ -170,7 +172,7 @@ class BlockFramer:
     def _input(self, _: ToolInputDelta) -> Iterator[Event]:
         raise AssertionError("arguments came while no tool call was open")
 
-    def _remember(self, delta: Delta) -> Iterator[Event]:
+    def _remember(self, delta: _Remembered) -> Iterator[Event]:
         match delta:
             case Stop():
                 self._stop = delta
@@ -182,8 +184,8 @@ class BlockFramer:
                 _keep(self._references, *references)
             case ModelName(value):
                 self.model_name = value
-            case ConversationId(value):
-                self.conversation_id = value
+            case _:
+                self.conversation_id = delta.value
         return iter(())
 
 

@@ -21,7 +21,6 @@ from kiro_asgi.model.prompt import (
     ThinkingPart,
     Tool,
     ToolCallPart,
-    ToolResult,
 )
 from kiro_asgi.wire.json import dumps
 
@@ -103,8 +102,8 @@ def _weigh_part(part: Part, estimator: Estimator) -> float:
             return estimator.weigh(part.title) + (estimator.weigh(part.text) if part.text else DOCUMENT_TOKENS)
         case ToolCallPart(_, name, arguments):
             return estimator.weigh(name) + estimator.weigh(dumps(dict(arguments)).decode())
-        case ToolResult(_, parts):
-            return _weigh_parts(parts, estimator)
+        case _:
+            return _weigh_parts(part.parts, estimator)
 
 
 def _weigh_tool(tool: Tool, estimator: Estimator) -> float:

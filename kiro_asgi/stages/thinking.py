@@ -90,10 +90,6 @@ class ThinkingSplitter:
                 if self._wrapped:
                     yield from self._unwrap()
                 yield from (item,) if parser.done else parser.pieces(item.text)
-                if self._keeps_thinking and parser.done:
-                    self._idle = True
-                    yield from items
-                    return
             elif type(item) is ThinkingDelta:
                 yield from self._think(item)
             elif type(item) in _BARRIERS:
@@ -101,6 +97,10 @@ class ThinkingSplitter:
                 yield from self._other(item)
             else:
                 yield item
+            if self._keeps_thinking and parser.done:
+                self._idle = True
+                yield from items
+                return
 
     def _think(self, delta: ThinkingDelta) -> Iterator[Delta]:
         if not self._native:

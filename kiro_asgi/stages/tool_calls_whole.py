@@ -124,19 +124,15 @@ class AtEnd:
         """The best call of every id."""
         sent = _Sent(self.drop_equal)
         for verdict in self._best.values():
-            if verdict is not None:
-                yield from sent.deliver(verdict)
+            assert verdict is not None, "a call was opened and never judged"
+            yield from sent.deliver(verdict)
 
 
 def _merit(verdict: Verdict | None) -> int:
     """How complete a call is: cut calls below all others, then by the length of the arguments."""
-    match verdict:
-        case None:
-            return -1
-        case ToolCallCut():
-            return 0
-        case CompleteCall():
-            return len(verdict.input)
+    if verdict is None:
+        return -1
+    return len(verdict.input) if isinstance(verdict, CompleteCall) else 0
 
 
 @define

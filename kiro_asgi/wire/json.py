@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import accumulate
 from json.encoder import encode_basestring
 from math import isfinite
-from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.errors import KiroAsgiError
@@ -116,16 +114,21 @@ def _check_size(data: bytes | str, max_bytes: int) -> None:
 
 
 def _check_depth(text: str, max_depth: int) -> None:
-    """Count properly, outside strings: there were enough brackets to be worth it.
+    """Measure the depth, outside strings: there were enough brackets to be worth it.
 
-    Without escapes every second part between quotes is outside.  That is wrong behind a backslash outside of strings,
-    but the decoder does not get past one.
+    Taking away every innermost pair takes away one level.  Without escapes every second part between quotes is
+    outside; that is wrong behind a backslash outside of strings, but the decoder does not get past one.
     """
     if "\\" in text:
         text = text.replace("\\\\", "").replace('\\"', "")
     outside = "".join(text.split('"')[::2])
-    brackets = outside.encode().translate(None, _NOT_BRACKETS)
-    if max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > max_depth:
+    brackets = outside.encode().translate(_SQUARE, _NOT_BRACKETS)
+    for _ in range(max_depth):
+        shallower = brackets.replace(b"[]", b"")
+        if len(shallower) == len(brackets):
+            break
+        brackets = shallower
+    if b"[]" in brackets or brackets.count(b"[") > max_depth:
         raise _too_deep(max_depth)
 
 
@@ -151,8 +154,8 @@ def _refuse(word: str) -> Any:
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
-_STEP: Final = MappingProxyType({ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1})
-_NOT_BRACKETS: Final = bytes(set(range(256)) - set(_STEP))
+_SQUARE: Final = bytes.maketrans(b"{}", b"[]")
+_NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 

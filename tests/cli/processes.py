@@ -87,7 +87,9 @@ def _read_lines(process: subprocess.Popen[str], count: int) -> list[str]:
             found.put(stream.readline().rstrip("\n"))
 
     threading.Thread(target=read, daemon=True).start()
-    return [found.get(timeout=20) for _ in range(count)]
+    lines = [found.get(timeout=20) for _ in range(count)]
+    assert all(lines), process.communicate()[1]
+    return lines
 
 
 def sse_names(lines: Sequence[str]) -> list[str]:

@@ -8,36 +8,41 @@ from pathlib import Path
 import pytest
 
 from kiro_asgi import __version__
-from kiro_asgi.cli import COMMANDS
+from kiro_asgi.cli import COMMANDS, main
 from tests.cli.processes import command
 
 
-def test_version(tmp_path: Path) -> None:
+def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, str, str]:
+    """Exit status and both outputs of a command line that is answered at once."""
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    return caught.value.code, *capsys.readouterr()
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     """``--version`` is the package's."""
-    done = command("--version", cwd=tmp_path)
-
-    assert (done.returncode, done.stdout) == (0, f"kiro-asgi {__version__}\n")
+    assert outcome(capsys, "--version") == (0, f"kiro-asgi {__version__}\n", "")
 
 
-def test_help_names_every_command(tmp_path: Path) -> None:
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     """A user finds the commands, each with a sentence."""
-    done = command("--help", cwd=tmp_path)
+    status, out, errors = outcome(capsys, "--help")
 
-    assert done.returncode == 0
-    assert all(re.search(rf"^ +{name} +\w", done.stdout, re.MULTILINE) for name in COMMANDS)
+    assert (status, errors) == (0, "")
+    assert all(re.search(rf"^ +{name} +\w", out, re.MULTILINE) for name in COMMANDS)
 
 
 @pytest.mark.parametrize("arguments", [(), ("dance",), ("serve", "--port", "x"), ("serve", "--loop", "gevent")])
-def test_a_wrong_command_line_ends_with_2(arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_wrong_command_line_ends_with_2(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     """As every program does, so that scripts can tell it from bad settings."""
-    done = command(*arguments, cwd=tmp_path)
+    status, out, errors = outcome(capsys, *arguments)
 
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "usage: kiro-asgi" in done.stderr
+    assert (status, out) == (2, "")
+    assert "usage: kiro-asgi" in errors
 
 
 def test_serving_is_not_imported_before_it_is_needed(tmp_path: Path) -> None:
-    """The server is an extra: importing the command must not need it."""
+    """The server is an extra: the other commands must not need it."""
     (tmp_path / "hypercorn.py").write_text("raise ModuleNotFoundError('gone', name='hypercorn')\n")
     done = command("check", "--help", cwd=tmp_path)
 

@@ -183,8 +183,8 @@ def test_the_words_for_a_missing_field_are_the_dialects() -> None:
 
 
 def test_messages_are_bounded() -> None:
-    """Neither many problems nor long values make a long message."""
-    assert refusal({"names": [1] * 1000}).message.count(";") == 5
+    """Neither many problems nor long values make a long message, and the search for problems ends early."""
+    assert refusal({"names": [1] * 1000}).message.endswith("names[4]: expected a string, got an integer; and 1 more")
     assert len(refusal({"word": "x" * 1000}).message) < 100
     assert len(refusal({"counts": {"k" * 1000: "x"}}).message) < 200
 

@@ -84,10 +84,13 @@ def test_refuses_a_wrong_mode() -> None:
         ThinkingSplitter(mode="hide")
 
 
-def test_steps_aside_once_the_answer_has_begun() -> None:
+@pytest.mark.parametrize(
+    "first", [A("a"), A("<think>t</think>"), FRAGMENT, T("t")], ids=["text", "section", "call", "native"]
+)
+def test_steps_aside_once_the_answer_has_begun(first: Delta) -> None:
     """F162: then it hands its input on as it is, without a look at any item."""
     stage = ThinkingSplitter()
-    list(stage.feed([A("a")]))
+    list(stage.feed([first]))
     items: Iterator[Delta] = iter([A("b")])
 
     assert stage.feed(items) is items

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kiro_asgi.model.events import TruncationInfo
 from kiro_asgi.stages.truncation import TruncationDiagnosis, diagnose_json_truncation, truncation_info
+from tests.stages.timing import assert_linear
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -75,16 +76,5 @@ def test_records_what_is_known_of_a_cut_call(raw: str, reason: str, expected: st
 
 @pytest.mark.parametrize("unit", ['{"', "\\", '\\"', '"', "{", "a"])
 def test_diagnosis_takes_linear_time(unit: str) -> None:
-    """R24: twice the text, about twice the time."""
-
-    def seconds(size: int) -> float:
-        raw = '{"' + unit * size
-        return min(_timed(raw) for _ in range(3))
-
-    assert seconds(200_000) < 2.6 * seconds(100_000) + 0.005
-
-
-def _timed(raw: str) -> float:
-    begun = time.process_time()
-    diagnose_json_truncation(raw)
-    return time.process_time() - begun
+    """R24: more text takes proportionally longer."""
+    assert_linear(lambda size: partial(diagnose_json_truncation, '{"' + unit * size), 50_000)

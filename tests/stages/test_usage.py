@@ -50,6 +50,7 @@ def usage(*deltas: Delta, window: int | None = 1000, cumulative: bool = False) -
         pytest.param([WORDS, Metering(0.5)], (7, GUESS, 10, GUESS), id="F413-estimate-before-metering"),
         pytest.param([Metering(0.0011)], (7, GUESS, 2, CREDITS), id="F412"),
         pytest.param([Metering(0.001), Metering(0.001)], (7, GUESS, 2, CREDITS), id="F416-credits-add-up"),
+        pytest.param([Metering(0.1), Metering(0.2)], (7, GUESS, 300, CREDITS), id="F412-sums-do-not-round-up"),
         pytest.param([TokenUsage(1, 2), TokenUsage(3, 4), TokenUsage(5)], (9, UP, 6, UP), id="F416-increments-add-up"),
     ],
 )

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import Any, Final
 
-from kiro_asgi.dialects.anthropic.errors import error_body
+from kiro_asgi.dialects.anthropic.errors import stream_error_body
 from kiro_asgi.dialects.anthropic.response import render_stop, render_usage
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.errors import KiroAsgiError
@@ -128,7 +128,7 @@ class AnthropicEncoder:
         """Close the open block and report the error; no ``message_stop`` may follow."""
         stop = b"" if self._kind is None else _STOP % self._index
         self._kind, self._ended = None, True
-        return stop + b"event: error\ndata: " + error_body(error) + b"\n\n"
+        return stop + b"event: error\ndata: " + stream_error_body(error) + b"\n\n"
 
     def _structure(self, item: Event) -> Iterator[bytes]:
         match item:

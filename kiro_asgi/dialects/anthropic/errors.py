@@ -29,10 +29,11 @@ from kiro_asgi.errors import (
     UpstreamRejected,
     UpstreamThrottled,
     UpstreamTimeout,
+    UpstreamUnreachable,
 )
 from kiro_asgi.wire.json import quote_bytes
 
-__all__ = ["error_body", "error_reply"]
+__all__ = ["error_reply", "stream_error_body"]
 
 _TYPES: Final[Mapping[type, bytes]] = MappingProxyType(
     {
@@ -54,6 +55,9 @@ _TYPES: Final[Mapping[type, bytes]] = MappingProxyType(
 )
 """Class to error type; a class that is not here has that of its nearest base."""
 
+_STREAMED_TYPES: Final[Mapping[type, bytes]] = MappingProxyType({**_TYPES, UpstreamUnreachable: b"overloaded_error"})
+"""The same in a stream, where no status tells a broken connection, after which the request may work, from a fault."""
+
 _TRANSIENT: Final = frozenset({408, 409, 429})
 """Statuses below 500 after which the same request may work."""
 
@@ -63,17 +67,19 @@ _LONGEST_WAIT: Final = 120
 
 def error_reply(error: KiroAsgiError, request_id: str) -> ErrorReply:
     """The HTTP answer to an error before the first byte."""
-    return ErrorReply(error.status, error_body(error, request_id), tuple(_headers(error)))
-
-
-def error_body(error: KiroAsgiError, request_id: str = "") -> bytes:
-    """The error object; clients compare parts of its text, so the order of the keys is fixed."""
     tail = b',"request_id":' + quote_bytes(request_id) if request_id else b""
-    return b'{"type":"error","error":{"type":"%b","message":%b}%b}' % (_type(error), quote_bytes(_message(error)), tail)
+    return ErrorReply(error.status, _body(error, _TYPES, tail), tuple(_headers(error)))
 
 
-def _type(error: KiroAsgiError) -> bytes:
-    return next(_TYPES[cls] for cls in type(error).__mro__ if cls in _TYPES)
+def stream_error_body(error: KiroAsgiError) -> bytes:
+    """The error object that ends a broken stream."""
+    return _body(error, _STREAMED_TYPES, b"")
+
+
+def _body(error: KiroAsgiError, types: Mapping[type, bytes], tail: bytes) -> bytes:
+    """The error object; clients compare parts of its text, so the order of the keys is fixed."""
+    kind = next(types[cls] for cls in type(error).__mro__ if cls in types)
+    return b'{"type":"error","error":{"type":"%b","message":%b}%b}' % (kind, quote_bytes(_message(error)), tail)
 
 
 def _message(error: KiroAsgiError) -> str:

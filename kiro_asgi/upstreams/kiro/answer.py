@@ -1,8 +1,9 @@
 """From the media type of an answer to the stages that read it.
 
 The service answers in the event-stream encoding, and where it says so, nothing else is accepted: a broken frame is
-an error.  Where the media type says nothing (test doubles and proxies), the first twelve bytes decide: a frame
-begins with two lengths and their checksum, which no text does by accident.
+an error.  Where the media type says nothing (test doubles and proxies), the first twelve bytes decide: a frame begins
+with two lengths below 2**24, so with bytes that no text holds.  A damaged frame is therefore still read as a frame, and
+refused, rather than searched for text.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
-from zlib import crc32
 
 from attrs import define, field
 
@@ -21,7 +21,7 @@ from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.upstreams.kiro.events import EventDecoder
 from kiro_asgi.upstreams.kiro.faults import clean, fault, is_report
 from kiro_asgi.upstreams.kiro.scan import SCANNED_PREFIXES, ScannedEventDecoder
-from kiro_asgi.wire.eventstream import MAX_FRAME, FrameDecoder
+from kiro_asgi.wire.eventstream import FrameDecoder
 from kiro_asgi.wire.objects import ObjectScanner
 
 __all__ = ["RefusalDecoder", "SniffingDecoder", "stages"]
@@ -62,14 +62,13 @@ class SniffingDecoder:
         yield from self._inner.flush()
 
     def _choose(self) -> Stage[bytes, Delta]:
-        if _is_prelude(self._head[:PRELUDE]):
-            return Pipeline(FrameDecoder(checksums=self.checksums), EventDecoder())
-        return Pipeline(ObjectScanner(prefixes=SCANNED_PREFIXES), ScannedEventDecoder())
+        if _is_text(self._head[:PRELUDE]):
+            return Pipeline(ObjectScanner(prefixes=SCANNED_PREFIXES), ScannedEventDecoder())
+        return Pipeline(FrameDecoder(checksums=self.checksums), EventDecoder())
 
 
-def _is_prelude(head: bytearray) -> bool:
-    total, headers, checksum = (int.from_bytes(head[at : at + 4], "big") for at in (0, 4, 8))
-    return len(head) == PRELUDE and headers + 16 <= total <= MAX_FRAME and crc32(head[:8]) == checksum
+def _is_text(head: bytearray) -> bool:
+    return not any(byte < 0x20 and byte not in b"\t\n\r" for byte in head)
 
 
 @define

@@ -85,7 +85,9 @@ def unwrap(payload: Payload, event_type: str) -> Payload:
 def _text(payload: Payload, seen: Seen) -> Iterable[Delta]:
     text = payload.get("content")
     deltas: tuple[Delta, ...] = (TextDelta(text),) if type(text) is str else ()
-    return (*_model(payload, seen), *deltas) if "modelId" in payload else deltas
+    if payload.get("modelId", seen.model) == seen.model:
+        return deltas
+    return (*_model(payload, seen), *deltas)
 
 
 def _model(payload: Payload, seen: Seen) -> tuple[ModelName, ...]:

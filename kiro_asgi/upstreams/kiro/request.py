@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.model.prompt import Prompt, Role, ToolCallPart
+from kiro_asgi.errors import RequestError
+from kiro_asgi.model.prompt import Image, Prompt, Role, ToolCallPart, ToolResult
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro import thinking, tools
 from kiro_asgi.upstreams.kiro.drafts import Draft, Notes, draft
@@ -62,6 +63,7 @@ def document(prompt: Prompt, model: ModelCard, wording: Wording, *, conversation
     Raises:
         RequestError: The prompt holds something that the service cannot be asked.
     """
+    _require_images(prompt, model)
     names, notes = ToolNames(), Notes()
     specifications, manifest = _tools(prompt, names, notes, wording.description_limit)
     drafts = repair(draft(prompt, names, notes, replay_thinking=wording.replay_thinking), notes)
@@ -80,6 +82,13 @@ def document(prompt: Prompt, model: ModelCard, wording: Wording, *, conversation
         "additionalModelRequestFields": thinking.options(prompt, model),
     }
     return Document(_present(body), names, tagged, tuple(notes))
+
+
+def _require_images(prompt: Prompt, model: ModelCard) -> None:
+    parts = [part for turn in prompt.turns for part in turn.parts]
+    nested = [each for part in parts if isinstance(part, ToolResult) for each in part.parts]
+    if not model.images and any(isinstance(part, Image) for part in (*parts, *nested)):
+        raise RequestError(f"not supported: {model.id} takes no images", code="unsupported_value", param="messages")
 
 
 def _tools(prompt: Prompt, names: ToolNames, notes: Notes, limit: int) -> tuple[list[dict[str, Any]], str]:

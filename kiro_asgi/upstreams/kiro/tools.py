@@ -13,6 +13,9 @@ from kiro_asgi.wire.json import dumps
 
 __all__ = ["directives", "manifest", "offered", "specification", "stubs"]
 
+MAX_DESCRIPTION: Final = 10_200
+"""Bytes of a description; the service's own limit is 10,240 or slightly less."""
+
 MANIFEST_HEADING: Final = "Tool reference manifest (hash → tool)"
 
 
@@ -35,7 +38,7 @@ def stubs(tools: Iterable[Tool], used: Iterable[str]) -> tuple[Tool, ...]:
 def specification(tool: Tool, names: ToolNames, limit: int) -> dict[str, Any]:
     """One entry of ``tools``; a description is never empty, and never longer than *limit* characters."""
     name = names.wire(tool.name)
-    description = tool.description.strip()[:limit] or f"Tool: {name}"
+    description = _cut(tool.description.strip(), limit) or f"Tool: {name}"
     return {
         "toolSpecification": {
             "name": name,
@@ -47,9 +50,16 @@ def specification(tool: Tool, names: ToolNames, limit: int) -> dict[str, Any]:
 
 def manifest(tools: Iterable[Tool], names: ToolNames, limit: int) -> str:
     """The full text of every description that had to be cut; empty if none had to."""
-    cut = ((tool, tool.description.strip()) for tool in tools)
-    lines = [_manifest_line(names.wire(tool.name), text) for tool, text in cut if len(text) > limit]
+    texts = ((tool, tool.description.strip()) for tool in tools)
+    lines = [_manifest_line(names.wire(tool.name), text) for tool, text in texts if text != _cut(text, limit)]
     return "\n".join((MANIFEST_HEADING, *lines)) if lines else ""
+
+
+def _cut(text: str, limit: int) -> str:
+    """At most *limit* characters, and no more bytes than the service takes."""
+    text = text[:limit]
+    encoded = text.encode("utf-8", "replace")
+    return text if len(encoded) <= MAX_DESCRIPTION else encoded[:MAX_DESCRIPTION].decode("utf-8", "ignore")
 
 
 def _manifest_line(name: str, text: str) -> str:

@@ -331,8 +331,30 @@ def test_invalid_state_raises() -> None:
 
 
 FIELDS = st.sampled_from(
-    "content modelId toolUseId name input stop text reasoningText signature redactedContent tokenUsage stopReason usage unit "
-    "contextUsagePercentage references followupPrompt conversationId message reason uncachedInputTokens outputTokens".split()
+    [
+        "content",
+        "modelId",
+        "toolUseId",
+        "name",
+        "input",
+        "stop",
+        "text",
+        "reasoningText",
+        "signature",
+        "redactedContent",
+        "tokenUsage",
+        "stopReason",
+        "usage",
+        "unit",
+        "contextUsagePercentage",
+        "references",
+        "followupPrompt",
+        "conversationId",
+        "message",
+        "reason",
+        "uncachedInputTokens",
+        "outputTokens",
+    ]
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
@@ -343,7 +365,7 @@ JSON = st.recursive(
 
 @given(st.sampled_from(sorted(READERS)) | st.text(max_size=5), st.dictionaries(FIELDS, JSON, max_size=5) | JSON)
 def test_any_payload_gives_deltas_or_our_errors(event_type: str, payload: Any) -> None:
-    """R25: arbitrary JSON under any event type yields deltas, or an error of ours, and every delta is of the declared type."""
+    """R25: arbitrary JSON under any event type yields deltas whose fields have their types, or an error of ours."""
     try:
         deltas = read((event_type, payload))
     except KiroAsgiError:

@@ -130,7 +130,7 @@ def test_reasons_beat_everything(reason: str) -> None:
 
 
 def test_what_must_never_be_retried() -> None:
-    """A suspended account and one limited for suspicious activity are told in the service's words, and not tried again."""
+    """A suspended account and one limited for suspicious activity are told in the service's words, never retried."""
     for message in (SUSPENDED, SUSPICIOUS):
         found = refusal(429, message, retry_after="1")
         assert message in found.message

@@ -52,7 +52,33 @@ def test_normalise(name: str, expected: str) -> None:
 
 
 PIECES = st.sampled_from(
-    "kiro/ kr/ anthropic. us. claude gpt-5.6 - -4 -5 . .5 -sonnet -opus -3-7 [1m] -thinking -latest -20250929 -high -max _V1_0 -v1:0 CLAUDE_ @20250929 -0".split()
+    [
+        "kiro/",
+        "kr/",
+        "anthropic.",
+        "us.",
+        "claude",
+        "gpt-5.6",
+        "-",
+        "-4",
+        "-5",
+        ".",
+        ".5",
+        "-sonnet",
+        "-opus",
+        "-3-7",
+        "[1m]",
+        "-thinking",
+        "-latest",
+        "-20250929",
+        "-high",
+        "-max",
+        "_V1_0",
+        "-v1:0",
+        "CLAUDE_",
+        "@20250929",
+        "-0",
+    ]
 )
 
 

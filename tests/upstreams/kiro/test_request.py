@@ -382,7 +382,7 @@ def test_descriptions() -> None:
         "none": "Tool: none",
     }
     assert system(prompt, description_limit=10) == (
-        "Be brief.\n\nTool reference manifest (hash → tool)\n- long [5f7e88b7eafc2a7f, 12 chars]: " + "ä" * 12
+        "Be brief.\n\nTool reference manifest (hash → tool)\n- long [f018b5b19d5cd755, 12 chars]: " + "ä" * 12
     )
     assert system(prompt) == "Be brief."
 
@@ -440,7 +440,7 @@ SCHEMA = {
 
 
 def test_schema_is_cleaned() -> None:
-    """Unsafe keywords go at every level, names and values of the client's never do, the root is an object (F404, F406)."""
+    """Unsafe keywords go at every level, the client's names and values never do, the root is an object (F404, F406)."""
     before = copy.deepcopy(SCHEMA)
     assert specs(ask(user("x"), tools=(Tool("f", "d", SCHEMA),)))["f"]["inputSchema"]["json"] == {
         "type": "object",
@@ -661,7 +661,7 @@ def test_credentials(credential: Credential, token_type: str | None, profile: st
     ],
 )
 def test_host_comes_from_the_region(region: str, arn: str, host: str) -> None:
-    """R40: calls go to the profile's region, else to the configured one, and never to a host that a value smuggles in."""
+    """R40: calls go to the profile's region, else to the configured one, never to a host that a value smuggles in."""
     credential = evolve(TOKEN, profile_arn=arn)
     assert KiroUpstream(region=region).base_url(credential) == f"https://{host}.amazonaws.com"
 
@@ -778,3 +778,11 @@ def test_rendering_changes_nothing(prompt: Prompt) -> None:
     first = rendered(prompt)
     assert prompt == before
     assert rendered(prompt).request.body == first.request.body
+
+
+def test_descriptions_are_limited_in_bytes() -> None:
+    """F372, F373: the service counts bytes, too; a character is never cut in two."""
+    text = "€" * 5_000
+    prompt = ask(user("x"), tools=(Tool("f", text),))
+    assert specs(prompt)["f"]["description"] == "€" * 3_400
+    assert system(prompt).endswith(text)

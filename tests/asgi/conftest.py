@@ -1,0 +1,64 @@
+"""A simulated service in the tests' own event loop, and gateways in front of it; one loop a module and backend."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from kiro_asgi import App, Settings, create_app, simulator
+from kiro_asgi.simulator.control import Simulator
+
+Gateway = Callable[..., App]
+"""An app for slices of settings, ``gateway(retry={"base": 1})``; the same app for the same ones, unless *fresh*."""
+
+
+@pytest.fixture(scope="module", params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+async def service(anyio_backend: str) -> AsyncIterator[Simulator]:
+    async with simulator.serve() as running:
+        yield running
+
+
+@pytest.fixture
+def sim(service: Simulator) -> Simulator:
+    """The service, with nothing asked yet."""
+    service.forget()
+    return service
+
+
+def settings_for(url: str, slices: dict[str, Any]) -> Settings:
+    """Settings that let the key ``k`` in, retry without delay, and ask the service at *url*."""
+    defaults = {"client": {"api_keys": ["k"]}, "retry": {"base": 0.0, "jitter": 0.0}}
+    kiro = {"endpoint": url, "api_key": "ksk_test"}
+    asked = {name: value for name, value in slices.items() if name not in ("kiro", "retry")}
+    return Settings.from_mapping(
+        {
+            **defaults,
+            **asked,
+            "kiro": {**kiro, **slices.get("kiro", {})},
+            "retry": {**defaults["retry"], **slices.get("retry", {})},
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+async def gateway(service: Simulator) -> AsyncIterator[Gateway]:
+    apps: dict[Settings, App] = {}
+    fresh_apps: list[App] = []
+
+    def make(*, fresh: bool = False, **slices: Any) -> App:
+        settings = settings_for(service.url, slices)
+        if fresh:
+            fresh_apps.append(create_app(settings))
+            return fresh_apps[-1]
+        return apps.setdefault(settings, create_app(settings))
+
+    yield make
+    for app in (*apps.values(), *fresh_apps):
+        await app.aclose()

@@ -1,0 +1,444 @@
+"""From an exchange to its end: tries, time limits, and endings after the commit."""
+
+from __future__ import annotations
+
+import json
+import logging
+from itertools import pairwise
+
+import anyio
+import pytest
+
+from kiro_asgi import simulator
+from kiro_asgi.simulator import CloseEarly, Head, Pause, Reset, Stall, answer, refusal, text
+from tests.asgi.answers import DIALECTS, cut_of, error_of, partial_text, text_of
+from tests.asgi.driver import ask
+
+pytestmark = pytest.mark.anyio
+
+EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
+EACH_MODE = pytest.mark.parametrize("stream", [True, False], ids=["stream", "collect"])
+GOOD = answer(*text("good"))
+
+
+# Before the commit: tries.
+
+
+@EACH_DIALECT
+@EACH_MODE
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        pytest.param((Reset(),), id="F061-reset"),
+        pytest.param((CloseEarly(),), id="F061-hang-up"),
+        pytest.param((Head(), Reset()), id="F061-reset-after-head"),
+        pytest.param((Head(),), id="F034-empty"),
+        pytest.param(refusal(500, "Something failed."), id="F068-500"),
+        pytest.param(refusal(429, "Slow down."), id="F068-429"),
+        pytest.param((Head(), simulator.ExceptionFrame("InternalServerException", "no")), id="exception-first"),
+        pytest.param((Head(), simulator.CorruptChecksum(*text("x"))), id="R13-checksum"),
+    ],
+)
+async def test_what_failed_before_the_commit_is_tried_again(dialect, stream, trouble, gateway, sim):
+    """F061/F080: the client sees one answer and no trace of the failed tries; all that the service saw is equal."""
+    sim.enqueue(trouble, trouble, GOOD)
+    exchange = await ask(dialect, "hi", stream=stream).run(gateway())
+
+    assert text_of(dialect, exchange) == "good"
+    assert exchange.starts == 1
+    assert len(sim.requests) == 3
+    assert len({request.body for request in sim.requests}) == 1
+
+
+@EACH_DIALECT
+@EACH_MODE
+@pytest.mark.parametrize("attempts", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [pytest.param((Reset(),), 502, id="reset"), pytest.param(refusal(429, "Slow down."), 429, id="429")],
+)
+async def test_the_number_of_tries_is_bounded(dialect, stream, attempts, script, status, gateway, sim):
+    """F062/F065: as many tries as configured, then the failure as an HTTP status."""
+    sim.enqueue(*[script] * attempts)
+    exchange = await ask(dialect, "hi", stream=stream).run(gateway(retry={"attempts": attempts}))
+
+    assert len(sim.requests) == attempts
+    assert exchange.status == status
+    words = error_of(dialect, exchange)["message"]
+    assert words.startswith("Stream connection failed" if status == 502 else "Slow down.")
+
+
+FINAL = [
+    pytest.param("bad-request", 400, "Improperly formed", id="F072-400"),
+    pytest.param("too-long", 400, "prompt is too long", id="too-long"),
+    pytest.param("bad-model", 404, "Invalid model ID", id="bad-model"),
+    pytest.param("403", 403, "not authorized", id="R36-403-with-a-fixed-key"),
+    pytest.param("suspended", 403, "suspended", id="suspended"),
+    pytest.param("suspicious", 403, "suspicious activity", id="suspicious"),
+    pytest.param("quota", 429, "limit", id="quota"),
+    pytest.param("redirect", 502, "HTTP 302", id="R23-redirect"),
+]
+
+
+@EACH_DIALECT
+@EACH_MODE
+@pytest.mark.parametrize(("marker", "status", "words"), FINAL)
+async def test_what_another_try_does_not_help_is_told_at_once(dialect, stream, marker, status, words, gateway, sim):
+    """F034/F072/F076: one call; the status and the service's words reach the client, which is told not to retry."""
+    exchange = await ask(dialect, f"sim:{marker}", stream=stream).run(gateway())
+
+    assert len(sim.requests) == 1
+    assert exchange.status == status
+    message = error_of(dialect, exchange)["message"]
+    assert words in message and "(HTTP " in message
+    assert status >= 500 or exchange.headers["x-should-retry"] == "false"
+
+
+@EACH_DIALECT
+async def test_back_off_grows(dialect, gateway, sim):
+    """F064/F068: the delays between tries are base, twice, four times the base."""
+    base = 0.04
+    app = gateway(retry={"base": base, "attempts": 4})
+    await ask(dialect, "sim:429", stream=True).run(app)
+
+    times = [request.received_at for request in sim.requests]
+    delays = [later - earlier for earlier, later in pairwise(times)]
+    assert len(delays) == 3
+    assert all(base * 2**n <= delay < base * 2**n + 0.15 for n, delay in enumerate(delays)), delays
+
+
+@EACH_DIALECT
+async def test_retry_after_wins_where_it_is_longer(dialect, gateway, sim):
+    """F068: a service that asks for more time gets it."""
+    sim.enqueue(refusal(429, "Slow down.", retry_after="0.2"), GOOD)
+    exchange = await ask(dialect, "hi", stream=True).run(gateway())
+
+    first, second = (request.received_at for request in sim.requests)
+    assert text_of(dialect, exchange) == "good"
+    assert 0.2 <= second - first < 0.5
+
+
+@EACH_DIALECT
+@EACH_MODE
+async def test_a_retry_after_beyond_the_cap_is_the_clients_affair(dialect, stream, gateway, sim):
+    """R41: who is asked to wait for long passes the request on instead of holding it."""
+    app = gateway(retry={"cap": 5.0})
+    exchange = await ask(dialect, "sim:429-retry-after=77", stream=stream).run(app)
+
+    assert (exchange.status, len(sim.requests)) == (429, 1)
+    assert exchange.headers["retry-after"] == "77"
+
+
+async def test_a_broken_connection_discredits_the_idle_ones(gateway, sim):
+    """F063: before a try after connection trouble, the connections that are kept are closed."""
+    app = gateway(fresh=True)
+    async with anyio.create_task_group() as clients:
+        for _ in range(3):
+            clients.start_soon(ask("openai", "sim:late=0.1", stream=False).run, app)
+    before, used = sim.connections_open, {request.connection for request in sim.requests}
+    sim.forget()
+    sim.enqueue((Reset(),), GOOD)
+    exchange = await ask("openai", "hi", stream=False).run(app)
+
+    first, second = (request.connection for request in sim.requests)
+    assert text_of("openai", exchange) == "good"
+    assert len(used) == 3 and first in used and second not in used
+    with anyio.fail_after(2):
+        while sim.connections_open != before - 2:
+            await anyio.sleep(0.005)
+
+
+async def test_a_refusal_does_not_cost_the_connection(gateway, sim):
+    """A service that answers, if only to refuse, has a working connection."""
+    sim.enqueue(refusal(500, "Something failed."), refusal(429, "Slow down."), GOOD)
+    await ask("openai", "hi", stream=False).run(gateway(fresh=True))
+
+    assert len({request.connection for request in sim.requests}) == 1
+
+
+async def test_a_client_that_leaves_between_two_tries_ends_them(gateway, sim):
+    """R02: nobody is asked on behalf of nobody."""
+    exchange = ask("anthropic", "sim:429", stream=True)
+    async with anyio.create_task_group() as clients:
+        clients.start_soon(exchange.run, gateway(retry={"base": 0.3}))
+        with anyio.fail_after(2):
+            while not (sim.requests and sim.requests[0].complete):
+                await anyio.sleep(0.005)
+        exchange.leave.set()
+
+    await anyio.sleep(0.4)
+    assert exchange.messages == []
+    assert len(sim.requests) == 1
+
+
+async def test_each_failed_try_is_logged(gateway, sim, caplog):
+    """F079: what the client never hears of is written down, with the request's id."""
+    sim.enqueue((Reset(),), GOOD)
+    with caplog.at_level(logging.WARNING):
+        exchange = await ask("openai", "hi", stream=False).run(gateway())
+
+    (record,) = caplog.records
+    assert "try 1 failed" in record.getMessage() and "UpstreamUnreachable" in record.getMessage()
+    assert record.request_id == exchange.headers["request-id"]
+
+
+# After the commit: no second start.
+
+
+BROKEN = [
+    pytest.param((Reset(),), {"overloaded_error"}, id="reset"),
+    pytest.param((CloseEarly(),), {"overloaded_error", "api_error"}, id="fin"),
+    pytest.param((simulator.TornFrame(*text("never")),), {"api_error"}, id="torn"),
+    pytest.param((simulator.CorruptChecksum(*text("never")), *text("never")), {"api_error"}, id="checksum"),
+    pytest.param((simulator.ExceptionFrame("ThrottlingException", "Slow down."),), {"rate_limit_error"}, id="429"),
+    pytest.param((simulator.ExceptionFrame("InternalServerException", "Sorry."),), {"api_error"}, id="500"),
+    pytest.param((Stall(),), {"timeout_error"}, id="silence"),
+]
+
+
+@EACH_DIALECT
+@pytest.mark.parametrize(("ending", "types"), BROKEN)
+async def test_a_failure_after_the_commit_is_told_in_the_stream(dialect, ending, types, gateway, sim, caplog):
+    """F025/F078/F080/F082/F083/F084/F085/F086/F087: what came stays, one error ends it, nobody asks again."""
+    sim.enqueue((Head(), *text("one ", "two "), *ending))
+    app = gateway(stream={"idle_timeout": 0.2})
+    with caplog.at_level(logging.WARNING):
+        exchange = await ask(dialect, "hi", stream=True).run(app)
+
+    error = cut_of(dialect, exchange)
+    assert error["type"] in types
+    assert error["message"]
+    assert partial_text(dialect, exchange.content) == "one two "
+    assert (exchange.starts, exchange.complete, len(sim.requests)) == (1, True, 1)
+    assert b"message_stop" not in exchange.content and b'finish_reason":"' not in exchange.content
+    (record,) = caplog.records
+    assert "answer broken off" in record.getMessage() and record.request_id == exchange.headers["request-id"]
+
+
+@EACH_DIALECT
+async def test_a_collected_answer_may_break_late(dialect, gateway, sim):
+    """F080: as nothing was sent, half an answer can be thrown away and asked for again."""
+    sim.enqueue((Head(), *text("one ", "two "), Reset()), GOOD)
+    exchange = await ask(dialect, "hi", stream=False).run(gateway())
+
+    assert text_of(dialect, exchange) == "good"
+    assert len(sim.requests) == 2
+
+
+# Time limits.
+
+
+@EACH_DIALECT
+@EACH_MODE
+@pytest.mark.parametrize("marker", ["stall", "stall-headers"])
+async def test_silence_before_the_first_event_is_a_504(dialect, stream, marker, gateway, sim):
+    """F059/F034/R05: within the limit and not much later, without another try; the service is hung up on."""
+    app = gateway(kiro={"first_token_timeout": 0.2})
+    began = anyio.current_time()
+    exchange = await ask(dialect, f"sim:{marker}", stream=stream).run(app)
+    took = anyio.current_time() - began
+
+    assert exchange.status == 504
+    assert error_of(dialect, exchange)["message"]
+    assert 0.2 <= took < 0.4
+    (request,) = sim.requests
+    await _closed(request)
+
+
+async def _closed(request):
+    with anyio.fail_after(1):
+        while request.peer_closed_at is None:
+            await anyio.sleep(0.005)
+
+
+async def test_the_first_event_counts_not_the_first_byte(gateway, sim):
+    """F059: bytes that make no event, one at a time, do not reset the limit."""
+    frame = simulator.RawBytes(b"\0")
+    sim.enqueue((Head(), *[part for _ in range(8) for part in (frame, Pause(0.05))]))
+    exchange = await ask("openai", "hi", stream=True).run(gateway(kiro={"first_token_timeout": 0.2}))
+
+    assert exchange.status == 504
+
+
+async def test_who_asks_for_thinking_waits_longer(gateway, sim):
+    """F059: silent deliberation is normal there."""
+    app = gateway(kiro={"first_token_timeout": 0.1, "thinking_first_token_timeout": 5.0})
+    plain, thoughtful = {}, {"thinking": {"type": "enabled", "budget_tokens": 1024}}
+    statuses = []
+    for more in (plain, thoughtful):
+        sim.enqueue((Pause(0.3), *GOOD))
+        statuses.append((await ask("anthropic", "hi", stream=True, **more).run(app)).status)
+
+    assert statuses == [504, 200]
+
+
+@EACH_DIALECT
+async def test_the_first_token_limit_ends_with_the_first_event(dialect, gateway, sim):
+    """F060: a gap later on is another matter."""
+    sim.enqueue(answer(*text("one "), Pause(0.4), *text("two")))
+    exchange = await ask(dialect, "hi", stream=True).run(gateway(kiro={"first_token_timeout": 0.2}))
+
+    assert text_of(dialect, exchange) == "one two"
+
+
+@EACH_DIALECT
+async def test_silence_in_the_middle_ends_the_answer(dialect, gateway, sim):
+    """R06: at the idle limit, with an in-band error; the service is hung up on."""
+    app = gateway(stream={"idle_timeout": 0.2})
+    began = anyio.current_time()
+    exchange = await ask(dialect, "sim:stall-mid", stream=True).run(app)
+    took = anyio.current_time() - began
+
+    assert cut_of(dialect, exchange)["type"] == "timeout_error"
+    assert 0.2 <= took < 0.45
+    await _closed(sim.requests[0])
+
+
+async def test_no_idle_limit(gateway, sim):
+    """R06: 0 switches it off."""
+    sim.enqueue(answer(*text("one "), Pause(0.3), *text("two")))
+    exchange = await ask("openai", "hi", stream=True).run(gateway(stream={"idle_timeout": 0.0}))
+
+    assert text_of("openai", exchange) == "one two"
+
+
+@EACH_DIALECT
+async def test_a_slow_client_is_not_taken_for_a_silent_service(dialect, gateway, sim):
+    """R06: the idle limit does not run while a send waits."""
+    sim.enqueue(answer(*text("one "), Pause(0.05), *text("two "), Pause(0.05), *text("three")))
+    exchange = ask(dialect, "hi", stream=True)
+
+    async def slow(message):
+        await anyio.sleep(0.25)
+
+    exchange.on_send = slow
+    await exchange.run(gateway(stream={"idle_timeout": 0.2}))
+
+    assert text_of(dialect, exchange) == "one two three"
+
+
+@EACH_DIALECT
+async def test_one_call_has_a_limit_of_its_own(dialect, gateway, sim):
+    """F056: however lively the answer is."""
+    app = gateway(limits={"request_timeout": 0.3})
+    began = anyio.current_time()
+    exchange = await ask(dialect, "sim:count=1000 sim:slow=0.02", stream=True).run(app)
+
+    assert cut_of(dialect, exchange)["type"] == "timeout_error"
+    assert 0.3 <= anyio.current_time() - began < 0.5
+
+
+# Early commit.
+
+
+@EACH_DIALECT
+@pytest.mark.parametrize("marker", ["late=0.35", "late=0.35 sim:initial"])
+async def test_the_head_goes_out_while_the_service_thinks(dialect, marker, gateway, sim):
+    """F059: after `early_commit_after` the client has a head, a start and a sign of life; the answer follows."""
+    seen = []
+
+    async def note(message):
+        seen.append((message["type"], anyio.current_time() - began, message.get("body", b"")))
+
+    exchange = ask(dialect, f"sim:{marker}", stream=True)
+    exchange.on_send = note
+    began = anyio.current_time()
+    await exchange.run(gateway(stream={"early_commit_after": 0.1}))
+
+    kinds = [kind for kind, _, _ in seen]
+    assert kinds[:3] == ["http.response.start", "http.response.body", "http.response.body"]
+    assert seen[1][1] < 0.25 < seen[2][1]
+    assert b"ping" in seen[1][2] and partial_text(dialect, seen[1][2]) == ""
+    assert text_of(dialect, exchange) == "This is a simulated answer,"
+
+
+@EACH_DIALECT
+@pytest.mark.parametrize("marker", ["stall", "stall-headers", "late=600"])
+async def test_after_an_early_commit_a_failure_is_told_in_the_stream(dialect, marker, gateway, sim):
+    """F082: the status is gone, so the error comes after the head; there is no second try."""
+    app = gateway(stream={"early_commit_after": 0.05}, kiro={"first_token_timeout": 0.2})
+    exchange = await ask(dialect, f"sim:{marker}", stream=True).run(app)
+
+    assert cut_of(dialect, exchange)["type"] == "timeout_error"
+    assert (exchange.starts, exchange.complete, len(sim.requests)) == (1, True, 1)
+
+
+@EACH_DIALECT
+async def test_an_early_commit_between_two_tries(dialect, gateway, sim):
+    """F080: a message that was opened while a try was being waited for is not opened again by the try."""
+    sim.enqueue((Reset(),), GOOD)
+    app = gateway(stream={"early_commit_after": 0.1}, retry={"base": 0.25})
+    exchange = await ask(dialect, "hi", stream=True).run(app)
+
+    assert text_of(dialect, exchange) == "good"
+    assert exchange.starts == 1
+
+
+@EACH_DIALECT
+async def test_no_early_commit(dialect, gateway, sim):
+    """0 keeps the status open until there is an event."""
+    app = gateway(stream={"early_commit_after": 0.0}, kiro={"first_token_timeout": 0.3})
+    exchange = await ask(dialect, "sim:stall", stream=True).run(app)
+
+    assert exchange.status == 504
+
+
+async def test_a_collected_answer_is_never_committed_early(gateway, sim):
+    """F034: there is nobody to keep patient, so the status stays true."""
+    app = gateway(stream={"early_commit_after": 0.02, "heartbeat": 0.02}, kiro={"first_token_timeout": 0.2})
+    exchange = await ask("openai", "sim:stall", stream=False).run(app)
+
+    assert exchange.status == 504
+
+
+# The client leaves; sizes.
+
+
+@EACH_DIALECT
+@EACH_MODE
+@pytest.mark.parametrize("marker", ["stall", "stall-mid", "flood=64"])
+async def test_a_client_that_leaves_takes_the_service_along(dialect, stream, marker, gateway, sim):
+    """F022/F023/R01/R02: the connection is closed at once, whatever the service is doing, and the slot is free."""
+    app = gateway(fresh=True, limits={"connections": 1})
+    exchange = ask(dialect, f"sim:{marker}", stream=stream)
+    async with anyio.create_task_group() as clients:
+        clients.start_soon(exchange.run, app)
+        with anyio.fail_after(2):
+            while not sim.requests:
+                await anyio.sleep(0.005)
+        await anyio.sleep(0.05)
+        left = anyio.current_time()
+        exchange.leave.set()
+
+    assert anyio.current_time() - left < 0.5
+    await _closed(sim.requests[0])
+    sim.enqueue(GOOD)
+    assert text_of(dialect, await ask(dialect, "hi", stream=stream).run(app)) == "good"
+
+
+async def test_a_long_answer_has_no_size_limit(gateway, sim):
+    """F057/F058: 64 MiB pass, and none of it is kept."""
+    size = 0
+    exchange = ask("anthropic", "sim:flood=64", stream=True)
+
+    async def count(message):
+        nonlocal size
+        size += len(message.get("body", b""))
+        message["body"] = b""
+
+    exchange.on_send = count
+    await exchange.run(gateway())
+
+    assert exchange.complete and exchange.status == 200
+    assert size > 64 << 20
+
+
+async def test_what_the_client_asked_for_is_all_the_service_is_asked(gateway, sim):
+    """F054/R28: neither our keys nor the client's headers travel on."""
+    exchange = ask("openai", "sim:text", stream=False)
+    exchange.scope["headers"] += [(b"cookie", b"canary"), (b"x-forwarded-for", b"canary"), (b"user-agent", b"canary")]
+    await exchange.run(gateway())
+
+    (request,) = sim.requests
+    assert "canary" not in json.dumps(request.headers)
+    assert request.headers["user-agent"].startswith("kiro-asgi/")

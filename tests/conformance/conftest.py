@@ -1,0 +1,92 @@
+"""Two gateways for the whole session, and the official clients of both families pointed at them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import anthropic
+import openai
+import pytest
+
+from tests.conformance.gateways import IMPATIENT, KEY, Gateway, simulated, watched
+
+NO_NODE = "KIRO_ASGI_NO_NODE"
+
+FOREIGN = ("OPENAI_", "ANTHROPIC_")
+"""Settings of the clients that a developer's own shell may hold."""
+
+deselected = pytest.StashKey[int]()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without Node.js, and only if the environment says so, its tests are left out; the summary tells."""
+    if os.environ.get(NO_NODE) != "1":
+        return
+    left_out = [item for item in items if item.get_closest_marker("js")]
+    config.stash[deselected] = len(left_out)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Nobody shall take what did not run for passed."""
+    if count := terminalreporter.config.stash.get(deselected, 0):
+        terminalreporter.write_line(f"NOTE: {count} tests of the JavaScript SDKs did not run, as {NO_NODE}=1")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _clean_environment() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in tuple(os.environ):
+            if name.startswith(FOREIGN) or name.lower().endswith("_proxy"):
+                patch.delenv(name)
+        yield
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """What ``kiro-asgi serve --simulate`` gives."""
+    with simulated(tmp_path_factory.mktemp("gateway")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway with short timeouts and a service that tells what it was asked."""
+    with watched(tmp_path_factory.mktemp("impatient"), **IMPATIENT) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def chat(gateway: Gateway) -> Iterator[openai.OpenAI]:
+    """The OpenAI client, strict: every body and every chunk is validated."""
+    with openai_client(gateway) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def messages(gateway: Gateway) -> Iterator[anthropic.Anthropic]:
+    """The Anthropic client, strict: every body and every event is validated."""
+    with anthropic_client(gateway) as client:
+        yield client
+
+
+def openai_client(gateway: Gateway, *, key: str = KEY, max_retries: int = 0) -> openai.OpenAI:
+    return openai.OpenAI(
+        base_url=gateway.openai_base,
+        api_key=key,
+        max_retries=max_retries,
+        timeout=20,
+        _strict_response_validation=True,
+    )
+
+
+def anthropic_client(gateway: Gateway, *, key: str = KEY, max_retries: int = 0) -> anthropic.Anthropic:
+    return anthropic.Anthropic(
+        base_url=gateway.base,
+        api_key=key,
+        max_retries=max_retries,
+        timeout=20,
+        _strict_response_validation=True,
+    )

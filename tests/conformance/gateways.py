@@ -1,0 +1,79 @@
+"""Gateways as users run them: processes of their own, told everything through the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from attrs import frozen
+
+from kiro_asgi import simulator
+from tests.cli.processes import Serving, serving
+
+__all__ = ["KEY", "Gateway", "simulated", "watched"]
+
+KEY = "conformance-key"
+
+TRANSIENT_RETRIES = {"KIRO_ASGI__RETRY__BASE": "0.01"}
+
+IMPATIENT = {
+    "KIRO_ASGI__RETRY__ATTEMPTS": "1",
+    "KIRO_ASGI__KIRO__FIRST_TOKEN_TIMEOUT": "1.0",
+    "KIRO_ASGI__STREAM__IDLE_TIMEOUT": "1.0",
+    "KIRO_ASGI__STREAM__EARLY_COMMIT_AFTER": "0.3",
+    "KIRO_ASGI__STREAM__HEARTBEAT": "0.2",
+    "KIRO_ASGI__LIMITS__BODY_BYTES": "100000",
+}
+"""One try at the service for one request, so that what the service sees are the clients' own tries."""
+
+
+@frozen
+class Gateway:
+    """A running gateway."""
+
+    base: str
+    """Base URL for Anthropic clients; without ``/v1``."""
+
+    service: simulator.Simulator | None = None
+    """The service behind it, where it is not the gateway's own."""
+
+    @property
+    def openai_base(self) -> str:
+        return self.base + "/v1"
+
+    @property
+    def attempts(self) -> int:
+        """How often the service was asked for an answer."""
+        assert self.service is not None
+        return sum(request.operation == "GenerateAssistantResponse" for request in self.service.requests)
+
+
+@contextmanager
+def simulated(folder: Path) -> Iterator[Gateway]:
+    """``kiro-asgi serve --simulate`` with a key."""
+    arguments = ("--simulate", "--log-level", "error")
+    with serving(*arguments, cwd=folder, lines=5, KIRO_ASGI__CLIENT__API_KEYS=KEY, **TRANSIENT_RETRIES) as server:
+        yield Gateway(server.base)
+        _stop(server)
+
+
+@contextmanager
+def watched(folder: Path, **settings: str) -> Iterator[Gateway]:
+    """``kiro-asgi serve`` in front of a simulator of this process, which remembers what it was asked."""
+    with simulator.running() as service:
+        known = {
+            "KIRO_ASGI__CLIENT__API_KEYS": KEY,
+            "KIRO_ASGI__KIRO__ENDPOINT": service.url,
+            "KIRO_ASGI__KIRO__API_KEY": "ksk_simulated",
+            **settings,
+        }
+        with serving("--log-level", "error", cwd=folder, lines=4, **known) as server:
+            yield Gateway(server.base, service)
+            _stop(server)
+
+
+def _stop(server: Serving) -> None:
+    """Whatever clients did to it, it ends cleanly and has not complained."""
+    errors = server.stop()
+    assert (server.process.returncode, errors) == (0, "")
