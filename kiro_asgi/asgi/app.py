@@ -26,6 +26,8 @@ from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.models import render_model, render_models
 from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.errors import KiroAsgiError, RouteNotFound
+from kiro_asgi.model.events import StopReason, Usage
+from kiro_asgi.model.message import Message, unfold
 from kiro_asgi.stages.estimate import count_prompt
 
 __all__ = ["App", "create_app"]
@@ -142,9 +144,13 @@ class App:
         inquiry = dialect.parse(await call.body(self._settings.limits))
         call.model = inquiry.prompt.model
         exchange = await self._service.exchange(dialect, inquiry, call.request_id, call.principal)
+        output = self._output(call, exchange)
+        if inquiry.prompt.sampling.max_tokens == 0:
+            await _warm_up(output, exchange)
+            return
         relay = Relay(
             exchange,
-            self._output(call, exchange),
+            output,
             call.receive,
             self._service.transport,
             self._settings,
@@ -179,6 +185,12 @@ class App:
 
     async def _health(self, call: Call, route: Route) -> None:
         await call.respond(200, b'{"status":"ok"}', [JSON])
+
+
+async def _warm_up(output: Output, exchange: Exchange) -> None:
+    """Answer a request for no tokens at all, which fills caches elsewhere; there is nothing to ask the upstream for."""
+    output.put(unfold(Message(stop_reason=StopReason.LENGTH, usage=Usage(input_tokens=exchange.input_tokens))))
+    await output.finish()
 
 
 async def _no_lifespan(scope: Scope, receive: Receive, send: Send) -> None:

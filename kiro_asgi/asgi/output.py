@@ -34,8 +34,11 @@ class Output(Protocol):
     committed: bool
     """Whether the client has been sent anything."""
 
+    closing: bool
+    """Whether the last message is on its way, or sent: then there is nothing left to break off."""
+
     last_sent: float
-    """When that was last; before the commit, when the output was made."""
+    """When something was last sent; before the commit, when the output was made."""
 
     def restart(self) -> None:
         """Forget what was put: the answer is tried again."""
@@ -75,6 +78,7 @@ class Streamed:
     _headers: Headers
     _clock: Callable[[], float]
     committed: bool = field(init=False, default=False)
+    closing: bool = field(init=False, default=False)
     last_sent: float = field(init=False)
     _pending: list[bytes] = field(init=False, factory=list)
     _lock: anyio.Lock = field(init=False, factory=lambda: anyio.Lock(fast_acquire=True))
@@ -129,6 +133,7 @@ class Streamed:
                 self.committed = True
                 headers = [*_STREAM_HEADERS, *self._headers]
                 await self._send({"type": "http.response.start", "status": 200, "headers": headers, "trailers": False})
+            self.closing = not more
             await self._send({"type": "http.response.body", "body": data, "more_body": more})
             self.last_sent = self._clock()
 
@@ -141,6 +146,7 @@ class Collected:
     _render: Callable[[Message], bytes]
     _headers: Headers
     committed: bool = field(init=False, default=False)
+    closing: bool = field(init=False, default=False)
     last_sent: float = field(init=False, default=0.0)
     _builder: MessageBuilder = field(init=False, factory=MessageBuilder)
 
@@ -169,7 +175,7 @@ class Collected:
         """Send the message."""
         message = self._builder.message
         assert message is not None, "the stages ended without a MessageEnd"
-        self.committed = True
+        self.committed = self.closing = True
         await respond(self._send, 200, self._render(message), [JSON, *self._headers])
 
     async def fail(self, error: KiroAsgiError) -> None:

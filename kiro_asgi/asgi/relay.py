@@ -100,19 +100,24 @@ class Relay:
             raise failure
 
     async def _watch(self) -> None:
+        """Break off when the client leaves; but not within the last send, where some servers announce it too."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        raise Disconnected
+        if not self._output.closing:
+            raise Disconnected
 
     async def _keep_alive(self) -> None:
-        """Show signs of life: the head after a while even without an event, then heartbeats."""
-        early, interval = self._settings.stream.early_commit_after, self._settings.stream.heartbeat
-        if early:
-            await anyio.sleep(early)
-            await self._commit_early()
-        while interval:
-            await anyio.sleep(max(0.0, self._output.last_sent + interval - self._clock()))
-            if self._clock() - self._output.last_sent >= interval:
+        """Show signs of life: the head after a while even without an event, and heartbeats whenever it is silent."""
+        stream = self._settings.stream
+        commit_at = self._started + stream.early_commit_after if stream.early_commit_after else None
+        while commit_at is not None or stream.heartbeat:
+            beat_at = self._output.last_sent + stream.heartbeat if stream.heartbeat else None
+            due = min(moment for moment in (commit_at, beat_at) if moment is not None)
+            await anyio.sleep(max(0.0, due - self._clock()))
+            if due == commit_at:
+                commit_at = None
+                await self._commit_early()
+            elif self._clock() - self._output.last_sent >= stream.heartbeat:
                 await self._output.beat()
 
     async def _commit_early(self) -> None:

@@ -79,6 +79,7 @@ class Service:
 def _transport(settings: Settings) -> Transport:
     limits = settings.limits
     return Transport(
+        library=settings.http_library,
         connections=limits.connections,
         queue=limits.queue,
         keep_alive=limits.keep_alive,

@@ -76,4 +76,4 @@ def test_jitter_spreads_the_delay():
     policy = RetryPolicy(jitter=0.5)
     error = UpstreamFault("down")
 
-    assert [policy.delay(error, 1, lambda: draw) for draw in (0.0, 0.5, 1.0)] == [1.0, 1.25, 1.5]
+    assert [policy.delay(error, 1, lambda draw=draw: draw) for draw in (0.0, 0.5, 1.0)] == [1.0, 1.25, 1.5]

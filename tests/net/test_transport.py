@@ -1,0 +1,218 @@
+"""Connections and the loop over them, against a real socket, with both HTTP libraries on both event loops."""
+
+from __future__ import annotations
+
+import socket
+
+import anyio
+import pytest
+
+from kiro_asgi.errors import TooBusy, UpstreamProtocolError, UpstreamTimeout, UpstreamUnreachable
+from kiro_asgi.net.transport import Transport
+from kiro_asgi.simulator import (
+    CloseEarly,
+    Event,
+    Head,
+    Layout,
+    Pause,
+    RawBytes,
+    Reset,
+    Stall,
+)
+from tests.net.readers import Noting, request_to
+
+pytestmark = pytest.mark.anyio
+
+
+def say(text: str) -> Event:
+    return Event("assistantResponseEvent", {"content": text})
+
+
+async def quiet(upstream, opened=None):
+    """Wait until the upstream has seen its connections close."""
+    with anyio.fail_after(3):
+        while upstream.connections_open:  # noqa: ASYNC110 - the simulator's record is plain numbers
+            await anyio.sleep(0.01)
+
+
+async def test_an_answer_arrives_whole(transport, upstream):
+    """Status, headers and body come through, and the connection is used again (F053, F057)."""
+    for number in range(3):
+        upstream.enqueue((Head(headers=(("x-number", str(number)),)), say("a"), say("b")))
+        reader = Noting()
+        await transport.fetch(request_to(upstream.url), reader, head_timeout=5)
+
+        assert reader.status == 200
+        assert (b"x-number", str(number).encode()) in [(name.lower(), value) for name, value in reader.headers]
+        assert reader.body.count(b'"content"') == 2
+    assert upstream.connections_opened == 1
+
+
+async def test_the_reader_acts_once_a_read(transport, upstream):
+    """However many chunks one network read brings, there is one turn before the next read."""
+
+    async def dawdle(reader: Noting) -> None:
+        await anyio.sleep(0.1)
+
+    upstream.enqueue(tuple(say(str(number)) for number in range(200)))
+    reader = Noting(on_turn=dawdle)
+
+    await transport.fetch(request_to(upstream.url), reader, head_timeout=5)
+
+    assert len(reader.chunks) == 200
+    assert len(reader.turns) <= 3
+
+
+async def test_nothing_is_read_while_the_reader_is_busy(library):
+    """A reader that does not return from its turn stops the upstream: nothing is queued in between (F021, R07)."""
+    from kiro_asgi import simulator
+
+    blob = bytes(1024 * 1024)
+    go_on = anyio.Event()
+    transport = Transport(library=library)
+
+    async def wait(reader: Noting) -> None:
+        if reader.chunks:
+            await go_on.wait()
+
+    async with simulator.serve(strict=False, send_buffer=16384) as upstream:
+        upstream.enqueue((Head(layout=Layout(chunk=16384)), *[RawBytes(blob)] * 30))
+        reader = Noting(on_turn=wait)
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: transport.fetch(request_to(upstream.url), reader, head_timeout=5))
+            await anyio.sleep(0.5)
+            first = upstream.requests[-1].bytes_accepted
+            await anyio.sleep(0.5)
+            second = upstream.requests[-1].bytes_accepted
+            held = len(reader.body)
+            go_on.set()
+        await transport.aclose()
+
+    assert first == second < 16 * len(blob)
+    assert held <= 128 * 1024
+    assert len(reader.body) == 30 * len(blob)
+
+
+async def test_enough_closes_the_connection(transport, upstream):
+    """A reader that has seen enough ends the call, and the upstream notices at once (F022)."""
+    upstream.enqueue((say("a"), Pause(0.05), say("b"), Stall()))
+    reader = Noting(enough_after=1)
+
+    await transport.fetch(request_to(upstream.url), reader, head_timeout=5)
+
+    await quiet(upstream)
+    assert len(reader.chunks) == 1
+
+
+class Broken(Exception):
+    """Something that a reader's own work raises."""
+
+
+async def test_what_a_turn_raises_comes_out_and_closes(transport, upstream):
+    """A failure of the reader's own is not taken for one of the network's."""
+
+    async def fail(reader: Noting) -> None:
+        if reader.chunks:
+            raise Broken
+
+    upstream.enqueue((say("a"), Stall()))
+    with pytest.raises(Broken):
+        await transport.fetch(request_to(upstream.url), Noting(on_turn=fail), head_timeout=5)
+
+    await quiet(upstream)
+
+
+@pytest.mark.parametrize(
+    ("script", "patience", "error"),
+    [
+        pytest.param((Stall(),), 5.0, UpstreamTimeout, id="no-head"),
+        pytest.param((Head(), Stall()), 0.2, UpstreamTimeout, id="no-body"),
+        pytest.param((say("a"), Stall()), 0.2, UpstreamTimeout, id="no-more-body"),
+        pytest.param((Reset(),), 5.0, UpstreamUnreachable, id="reset-before-the-head"),
+        pytest.param((Head(), Reset()), 5.0, UpstreamUnreachable, id="reset-after-the-head"),
+        pytest.param((say("a"), Pause(0.05), Reset()), 5.0, UpstreamUnreachable, id="reset-within"),
+        pytest.param((say("a"), CloseEarly()), 5.0, UpstreamProtocolError, id="end-without-an-end"),
+    ],
+)
+async def test_every_failure_has_its_error(transport, upstream, script, patience, error):
+    """Foreign exceptions come out as ours, and nothing stays open (R03, R04, R05)."""
+    upstream.enqueue(script)
+
+    with pytest.raises(error):
+        await transport.fetch(request_to(upstream.url), Noting(patience=patience), head_timeout=0.2)
+
+    await quiet(upstream)
+
+
+async def test_nobody_listens(transport):
+    """A refused connection is an unreachable upstream, with the phrase that operators search for (F065)."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    with pytest.raises(UpstreamUnreachable, match="Stream connection failed") as caught:
+        await transport.fetch(request_to(f"http://127.0.0.1:{port}"), Noting(), head_timeout=1)
+
+    assert caught.value.__cause__ is not None
+
+
+async def test_cancelled_calls_leave_no_slot_behind(transport, upstream):
+    """After many calls that were cancelled anywhere, every slot is free and the next calls work (R10).
+
+    This is what the library's own pool does not survive: https://github.com/encode/httpcore/issues/1093
+    """
+    upstream.answer_with(lambda request: (say("a"), Pause(0.01), say("b"), Pause(0.01), say("c")))
+    for number in range(120):
+        with anyio.move_on_after(number % 30 / 1000):
+            await transport.fetch(request_to(upstream.url), Noting(), head_timeout=5)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            for _ in range(4):
+                group.start_soon(lambda: transport.fetch(request_to(upstream.url), Noting(), head_timeout=5))
+    assert upstream.connections_open <= 4
+
+
+async def test_an_aborted_answer_never_leaks_into_the_next(transport, upstream):
+    """A connection whose answer was not read to its end is not used again (R12)."""
+    for number in range(50):
+        upstream.enqueue((say("old"), Pause(0.01), *[say("old")] * 50), (say(f"new-{number}"),))
+        await transport.fetch(request_to(upstream.url), Noting(enough_after=1), head_timeout=5)
+        reader = Noting()
+        await transport.fetch(request_to(upstream.url), reader, head_timeout=5)
+
+        assert b"old" not in reader.body
+        assert f"new-{number}".encode() in reader.body
+
+
+async def test_requests_beyond_the_queue_are_refused_at_once(transport, upstream):
+    """Slots and queue are bounded; what does not fit is refused without waiting (R44)."""
+    upstream.answer_with(lambda request: (say("a"), Stall()))
+    refused = []
+
+    async def call() -> None:
+        try:
+            await transport.fetch(request_to(upstream.url), Noting(), head_timeout=5)
+        except TooBusy as error:
+            refused.append(error)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(4 + 2 + 3):
+            group.start_soon(call)
+        await anyio.sleep(0.2)
+        assert len(refused) == 3
+        assert all(error.status == 503 and error.retry_after for error in refused)
+        group.cancel_scope.cancel()
+
+
+async def test_a_connection_that_the_upstream_closed_is_not_used(transport, upstream):
+    """An idle connection that has been closed from the other side is replaced, not tried."""
+    upstream.enqueue((Head(headers=(("connection", "close"),)), say("a")), (say("b"),))
+    await transport.fetch(request_to(upstream.url), Noting(), head_timeout=5)
+    await quiet(upstream)
+
+    reader = Noting()
+    await transport.fetch(request_to(upstream.url), reader, head_timeout=5)
+
+    assert upstream.connections_opened == 2
+    assert b'"b"' in reader.body
