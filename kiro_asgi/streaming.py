@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from kiro_asgi.dialects.anthropic import AnthropicMessages
@@ -64,9 +65,10 @@ async def parse_kiro_stream(chunks: AsyncIterable[bytes]) -> AsyncIterator[Delta
         UpstreamError: A broken stream, or a failure that the service reports in band.
     """
     stages: Pipeline[bytes, Delta] = Pipeline(*KiroUpstream().decoder(""))
-    async for chunk in chunks:
-        for delta in stages.feed([chunk]):
-            yield delta
+    async with _closing(chunks) as source:
+        async for chunk in source:
+            for delta in stages.feed([chunk]):
+                yield delta
     for delta in stages.flush():
         yield delta
 
@@ -74,14 +76,15 @@ async def parse_kiro_stream(chunks: AsyncIterable[bytes]) -> AsyncIterator[Delta
 async def parse_sse_stream(chunks: AsyncIterable[bytes]) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events, as the WHATWG standard reads them."""
     decoder = SseDecoder()
-    async for chunk in chunks:
-        for event in decoder.feed([chunk]):
-            yield event
+    async with _closing(chunks) as source:
+        async for chunk in source:
+            for event in decoder.feed([chunk]):
+                yield event
     for event in decoder.flush():
         yield event
 
 
-async def stream_kiro_to_openai(
+def stream_kiro_to_openai(
     chunks: AsyncIterable[bytes],
     *,
     model: str,
@@ -90,7 +93,7 @@ async def stream_kiro_to_openai(
     thinking: str = "as_reasoning_content",
     thinking_scan: str = "start",
     tool_emission: str = "complete",
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """A Kiro answer as OpenAI Chat Completions chunks.
 
     Args:
@@ -102,7 +105,7 @@ async def stream_kiro_to_openai(
         thinking_scan: Where a thinking tag counts: ``start`` or ``anywhere``.
         tool_emission: When a tool call is sent: ``complete``, ``end`` or ``incremental``.
 
-    Yields:
+    Returns:
         Whole server-sent events, one or more at a time.
 
     Raises:
@@ -112,11 +115,10 @@ async def stream_kiro_to_openai(
     dialect = OpenAIChat()
     answer = _answer(input_tokens, thinking, thinking_scan, tool_emission)
     encoder = dialect.encoder(_heading("chatcmpl-", model, ChatOptions(include_usage=include_usage)))
-    async for data in _encoded(chunks, answer, encoder):
-        yield data
+    return _encoded(chunks, answer, encoder)
 
 
-async def stream_kiro_to_anthropic(
+def stream_kiro_to_anthropic(
     chunks: AsyncIterable[bytes],
     *,
     model: str,
@@ -124,12 +126,11 @@ async def stream_kiro_to_anthropic(
     thinking: str = "as_reasoning_content",
     thinking_scan: str = "start",
     tool_emission: str = "complete",
-) -> AsyncIterator[bytes]:
-    """A Kiro answer as Anthropic Messages events; arguments, yields and errors as `stream_kiro_to_openai`."""
+) -> AsyncGenerator[bytes, None]:
+    """A Kiro answer as Anthropic Messages events; arguments, result and errors as `stream_kiro_to_openai`."""
     answer = _answer(input_tokens, thinking, thinking_scan, tool_emission)
     encoder = AnthropicMessages().encoder(_heading("msg_", model, None))
-    async for data in _encoded(chunks, answer, encoder):
-        yield data
+    return _encoded(chunks, answer, encoder)
 
 
 async def collect_openai_response(
@@ -173,13 +174,14 @@ def _heading(prefix: str, model: str, options: Any) -> Heading:
     return Heading(prefix + secrets.token_hex(12), model, int(time.time()), options)
 
 
-async def _encoded(chunks: AsyncIterable[bytes], answer: Answer, encoder: Encoder) -> AsyncIterator[bytes]:
+async def _encoded(chunks: AsyncIterable[bytes], answer: Answer, encoder: Encoder) -> AsyncGenerator[bytes, None]:
     begun = False
     try:
-        async for chunk in chunks:
-            for data in encoder.feed(answer.feed([chunk])):
-                begun = True
-                yield data
+        async with _closing(chunks) as source:
+            async for chunk in source:
+                for data in encoder.feed(answer.feed([chunk])):
+                    begun = True
+                    yield data
         for data in encoder.feed(answer.flush()):
             begun = True
             yield data
@@ -195,9 +197,21 @@ async def _collected(
     chunks: AsyncIterable[bytes], answer: Answer, dialect: Dialect, heading: Heading
 ) -> dict[str, Any]:
     builder = MessageBuilder()
-    async for chunk in chunks:
-        builder.feed(answer.feed([chunk]))
+    async with _closing(chunks) as source:
+        async for chunk in source:
+            builder.feed(answer.feed([chunk]))
     builder.feed(answer.flush())
     assert builder.message is not None, "the stages ended without a MessageEnd"
     collected: dict[str, Any] = json.loads(dialect.render(builder.message, heading))
     return collected
+
+
+@asynccontextmanager
+async def _closing(chunks: AsyncIterable[bytes]) -> AsyncIterator[AsyncIterator[bytes]]:
+    """Close the source, if it can be closed, when we stop before its end: on trio nobody else would."""
+    source = aiter(chunks)
+    try:
+        yield source
+    finally:
+        if isinstance(source, AsyncGenerator):
+            await source.aclose()

@@ -90,7 +90,7 @@ async def test_heartbeats_fill_a_silence(dialect, gateway, sim):
     exchange = await ask(dialect, "hi", stream=True).run(gateway(stream={"heartbeat": 0.1}))
 
     assert text_of(dialect, exchange) == "one two"
-    assert exchange.bodies.count(PINGS[dialect]) == exchange.content.count(PINGS[dialect]) in (2, 3)
+    assert exchange.bodies.count(PINGS[dialect]) == exchange.content.count(PINGS[dialect]) in (2, 3, 4)
 
 
 @EACH_DIALECT
@@ -135,7 +135,7 @@ async def test_heartbeats_go_on_after_an_early_commit(dialect, gateway, sim):
     exchange = await ask(dialect, "hi", stream=True).run(app)
 
     assert text_of(dialect, exchange) == "late"
-    assert exchange.content.count(PINGS[dialect]) in (2, 3)
+    assert exchange.content.count(PINGS[dialect]) in (2, 3, 4)
 
 
 @EACH_DIALECT

@@ -9,7 +9,8 @@ import anthropic
 import openai
 import pytest
 
-from tests.conformance.gateways import IMPATIENT, KEY, Gateway, simulated, watched
+from tests.conformance.clients import Clients, connected
+from tests.conformance.gateways import IMPATIENT, Gateway, simulated, watched
 
 NO_NODE = "KIRO_ASGI_NO_NODE"
 
@@ -59,34 +60,19 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 
 @pytest.fixture(scope="session")
-def chat(gateway: Gateway) -> Iterator[openai.OpenAI]:
-    """The OpenAI client, strict: every body and every chunk is validated."""
-    with openai_client(gateway) as client:
-        yield client
+def clients(_clean_environment: None) -> Iterator[Clients]:
+    """Makes the official clients."""
+    with connected() as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
-def messages(gateway: Gateway) -> Iterator[anthropic.Anthropic]:
-    """The Anthropic client, strict: every body and every event is validated."""
-    with anthropic_client(gateway) as client:
-        yield client
+def chat(clients: Clients, gateway: Gateway) -> openai.OpenAI:
+    """The OpenAI client."""
+    return clients.openai(gateway)
 
 
-def openai_client(gateway: Gateway, *, key: str = KEY, max_retries: int = 0) -> openai.OpenAI:
-    return openai.OpenAI(
-        base_url=gateway.openai_base,
-        api_key=key,
-        max_retries=max_retries,
-        timeout=20,
-        _strict_response_validation=True,
-    )
-
-
-def anthropic_client(gateway: Gateway, *, key: str = KEY, max_retries: int = 0) -> anthropic.Anthropic:
-    return anthropic.Anthropic(
-        base_url=gateway.base,
-        api_key=key,
-        max_retries=max_retries,
-        timeout=20,
-        _strict_response_validation=True,
-    )
+@pytest.fixture(scope="session")
+def messages(clients: Clients, gateway: Gateway) -> anthropic.Anthropic:
+    """The Anthropic client."""
+    return clients.anthropic(gateway)

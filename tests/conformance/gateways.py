@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,8 +19,8 @@ TRANSIENT_RETRIES = {"KIRO_ASGI__RETRY__BASE": "0.01"}
 
 IMPATIENT = {
     "KIRO_ASGI__RETRY__ATTEMPTS": "1",
-    "KIRO_ASGI__KIRO__FIRST_TOKEN_TIMEOUT": "1.0",
-    "KIRO_ASGI__STREAM__IDLE_TIMEOUT": "1.0",
+    "KIRO_ASGI__KIRO__FIRST_TOKEN_TIMEOUT": "0.8",
+    "KIRO_ASGI__STREAM__IDLE_TIMEOUT": "0.6",
     "KIRO_ASGI__STREAM__EARLY_COMMIT_AFTER": "0.3",
     "KIRO_ASGI__STREAM__HEARTBEAT": "0.2",
     "KIRO_ASGI__LIMITS__BODY_BYTES": "100000",
@@ -42,11 +42,16 @@ class Gateway:
     def openai_base(self) -> str:
         return self.base + "/v1"
 
-    @property
-    def attempts(self) -> int:
-        """How often the service was asked for an answer."""
+    def asked(self, content: str) -> list[simulator.RecordedRequest]:
+        """The requests with *content* that the service got."""
         assert self.service is not None
-        return sum(request.operation == "GenerateAssistantResponse" for request in self.service.requests)
+        return [request for request in self.service.requests if content.encode() in request.body]
+
+    def observed(self, condition: Callable[[simulator.Simulator], object]) -> bool:
+        """Whether *condition* comes true of the service in time."""
+        assert self.service is not None
+        service = self.service
+        return service.wait_until(lambda: condition(service))
 
 
 @contextmanager

@@ -13,7 +13,8 @@ import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from tests.conformance.asking import MODEL, NATIVE, PNG, SENTENCE, TEXT_ONLY, THOUGHT, City, user
-from tests.conformance.conftest import KEY, Gateway
+from tests.conformance.clients import SETTINGS
+from tests.conformance.gateways import KEY, Gateway
 
 Params = dict[str, Any]
 
@@ -285,7 +286,7 @@ def _says_something(delta: Any) -> bool:
 async def test_1_3_asynchronous_client(gateway: Gateway) -> None:
     """The asynchronous client gets the same, on both event loops."""
     async with openai.AsyncOpenAI(
-        base_url=gateway.openai_base, api_key=KEY, max_retries=0, timeout=20, _strict_response_validation=True
+        base_url=gateway.openai_base, api_key=KEY, max_retries=0, **SETTINGS
     ) as client:
         whole = await client.chat.completions.create(model=MODEL, messages=user("sim:text"))
         async with await client.chat.completions.create(

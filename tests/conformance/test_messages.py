@@ -12,7 +12,8 @@ import pytest
 from anthropic.types import Message
 
 from tests.conformance.asking import MODEL, NATIVE, SENTENCE, City, user
-from tests.conformance.conftest import KEY, Gateway
+from tests.conformance.clients import SETTINGS, Clients
+from tests.conformance.gateways import KEY, Gateway
 
 Params = dict[str, Any]
 
@@ -35,9 +36,9 @@ def comparable(message: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_48_nonstream_strict(messages: anthropic.Anthropic, version: str) -> None:
+def test_48_nonstream_strict(clients: Clients, gateway: Gateway, version: str) -> None:
     """F004: one body that the strict client accepts under both versions of the API."""
-    client = messages.with_options(default_headers={"anthropic-version": version})
+    client = clients.anthropic(gateway, version=version)
     answer = ask(client, "sim:text")
     (block,) = answer.content
 
@@ -52,9 +53,9 @@ def test_48_nonstream_strict(messages: anthropic.Anthropic, version: str) -> Non
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_49_stream_strict(messages: anthropic.Anthropic, version: str) -> None:
+def test_49_stream_strict(clients: Clients, gateway: Gateway, version: str) -> None:
     """F002: every event validates; the message starts and stops, and so does its one block, in between."""
-    client = messages.with_options(default_headers={"anthropic-version": version})
+    client = clients.anthropic(gateway, version=version)
     with client.messages.create(model=MODEL, max_tokens=99, messages=user("sim:text"), stream=True) as stream:
         events = list(stream)
     kinds = [event.type for event in events]
@@ -219,7 +220,7 @@ async def test_49_50_asynchronous_client(gateway: Gateway) -> None:
     """The asynchronous client gets the same, on both event loops."""
     asked: Params = {"model": MODEL, "max_tokens": 99, "messages": user("sim:text")}
     async with anthropic.AsyncAnthropic(
-        base_url=gateway.base, api_key=KEY, max_retries=0, timeout=20, _strict_response_validation=True
+        base_url=gateway.base, api_key=KEY, max_retries=0, **SETTINGS
     ) as client:
         whole = await client.messages.create(**asked)
         async with client.messages.stream(**asked) as stream:

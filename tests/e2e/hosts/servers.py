@@ -1,0 +1,60 @@
+"""ASGI servers as their users start them: a process on a listening socket of ours."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from attrs import frozen
+
+from tests.cli.processes import clean_environment
+
+SERVERS = {
+    "hypercorn": ("hypercorn", "--graceful-timeout", "5", "--bind", "fd://{fd}"),
+    "hypercorn-trio": ("hypercorn", "--graceful-timeout", "5", "-k", "trio", "--bind", "fd://{fd}"),
+    "uvicorn": ("uvicorn", "--log-level", "warning", "--fd", "{fd}"),
+}
+"""Name to module and arguments."""
+
+
+@frozen
+class Served:
+    """A running server."""
+
+    process: subprocess.Popen[str]
+    url: str
+
+    def stop(self) -> tuple[int, str, str]:
+        """End it as a supervisor does; its exit status and what it wrote."""
+        self.process.send_signal(signal.SIGTERM)
+        out, errors = self.process.communicate(timeout=15)
+        return self.process.returncode, out, errors
+
+
+@contextmanager
+def served(server: str, app: str, endpoint: str, *options: str) -> Iterator[Served]:
+    """Run *app* of this package, with a gateway in front of the service at *endpoint*."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        fd = listener.fileno()
+        module, *arguments = (part.format(fd=fd) for part in SERVERS[server])
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments, *options, f"tests.e2e.hosts.{app}"],
+            pass_fds=[fd],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=clean_environment(
+                KIRO_ASGI__CLIENT__API_KEYS="k", KIRO_ASGI__KIRO__ENDPOINT=endpoint, KIRO_API_KEY="ksk_test"
+            ),
+        )
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    try:
+        yield Served(process, url)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
