@@ -1,0 +1,103 @@
+"""The list of models and token counts, through the official Python clients.
+
+Numbers are those of the project's list of conformance assertions.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from kiro_asgi.simulator import MODELS
+from tests.conformance.asking import MESSAGES_TOOLS, MODEL, PNG, user
+from tests.conformance.gateways import KEY, Gateway
+from tests.conformance.raw import exchange, request_bytes
+
+IDS = [model.id for model in MODELS]
+
+
+def test_65_lists(chat: openai.OpenAI, messages: anthropic.Anthropic) -> None:
+    """One body that both strict clients accept, and of which neither wants a second page."""
+    one, other, beta = chat.models.list(), messages.models.list(limit=1000), messages.beta.models.list()
+
+    assert [model.id for model in one] == [model.id for model in other] == [model.id for model in beta] == IDS
+    assert (other.has_more, other.first_id, other.last_id) == (False, IDS[0], IDS[-1])
+
+
+@pytest.mark.parametrize("name", [MODEL, "gpt-5.6-sol"])
+def test_65_retrieve(chat: openai.OpenAI, messages: anthropic.Anthropic, name: str) -> None:
+    """One model by its id."""
+    assert chat.models.retrieve(name).id == messages.models.retrieve(name).id == name
+
+
+@pytest.mark.parametrize("name", ["no-such-model", "vendor/no-such-model", "a/b/c"])
+def test_65_unknown(chat: openai.OpenAI, messages: anthropic.Anthropic, name: str) -> None:
+    """404 in the words of each family, slashes or not; for Messages it names the model."""
+    with pytest.raises(openai.NotFoundError) as one:
+        chat.models.retrieve(name)
+    with pytest.raises(anthropic.NotFoundError, match=f"model: {name}") as other:
+        messages.models.retrieve(name)
+
+    assert (one.value.code, other.value.type) == ("model_not_found", "not_found_error")
+
+
+def test_65_slashes_as_they_are(gateway: Gateway) -> None:
+    """A client that does not escape slashes gets the same answer."""
+    answer = exchange(gateway, request_bytes("GET", "/v1/models/a/b", {"authorization": f"Bearer {KEY}"}))
+
+    assert answer.status == 404
+    assert json.loads(answer.body)["error"]["code"] == "model_not_found"
+
+
+PROMPTS: list[Any] = [
+    pytest.param({"messages": user("sim:text sim:no-trailers")}, id="text"),
+    pytest.param({"messages": user("sim:text sim:no-trailers 日本語 Ελληνικά 👩‍👩‍👧")}, id="unicode"),
+    pytest.param({"messages": user("sim:text sim:no-trailers"), "system": "Be brief. " * 40}, id="system"),
+    pytest.param({"messages": user("sim:text sim:no-trailers"), "tools": MESSAGES_TOOLS}, id="tools"),
+    pytest.param(
+        {
+            "messages": user(
+                [
+                    {"type": "text", "text": "sim:text sim:no-trailers"},
+                    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
+                ]
+            )
+        },
+        id="image",
+    ),
+    pytest.param(
+        {
+            "messages": [
+                *user("Hello"),
+                {"role": "assistant", "content": "Hi. " * 50},
+                *user("sim:text sim:no-trailers"),
+            ]
+        },
+        id="history",
+    ),
+]
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_63_count_tokens(messages: anthropic.Anthropic, prompt: dict[str, Any]) -> None:
+    """Where the service counts nothing, the count is exactly what the answer's usage says; the beta's too."""
+    count = messages.messages.count_tokens(model=MODEL, **prompt).input_tokens
+    beta = messages.beta.messages.count_tokens(model=MODEL, betas=["token-counting-2024-11-01"], **prompt)
+    usage = messages.messages.create(model=MODEL, max_tokens=99, **prompt).usage
+
+    assert count == beta.input_tokens
+    assert count == usage.input_tokens + (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
+    assert count > 0
+
+
+def test_63_close_to_what_the_service_counts(messages: anthropic.Anthropic) -> None:
+    """Where it does count, our guess is of its size."""
+    prompt = "The quick brown fox jumps over the lazy dog. " * 200
+    count = messages.messages.count_tokens(model=MODEL, messages=user(prompt)).input_tokens
+    usage = messages.messages.create(model=MODEL, max_tokens=9999, messages=user(prompt)).usage
+
+    assert 0.7 < count / usage.input_tokens < 1.5
