@@ -175,8 +175,9 @@ class Collected:
         """Send the message."""
         message = self._builder.message
         assert message is not None, "the stages ended without a MessageEnd"
+        body = self._render(message)
         self.committed = self.closing = True
-        await respond(self._send, 200, self._render(message), [JSON, *self._headers])
+        await respond(self._send, 200, body, [JSON, *self._headers])
 
     async def fail(self, error: KiroAsgiError) -> None:
         """Never called: a collected answer is committed only when it is complete."""

@@ -20,7 +20,7 @@ def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
         thinking_scan=kiro.thinking_scan,
         stop=prompt.sampling.stop,
         max_tokens=prompt.sampling.max_tokens,
-        tool_emission=settings.stream.tool_emission,
+        tool_emission=_tool_emission(exchange, settings),
         drop_equal_tool_calls=kiro.drop_equal_tool_calls,
         drop_repeated_text=kiro.drop_repeated_content,
         tool_input_bytes=settings.limits.tool_input_bytes,
@@ -29,6 +29,12 @@ def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
         input_tokens=exchange.input_tokens,
         context_window=exchange.model.context_window,
     )
+
+
+def _tool_emission(exchange: Exchange, settings: Settings) -> str:
+    """What goes out in one piece has no use for pieces of calls, and none for half a call."""
+    emission = settings.stream.tool_emission
+    return emission if exchange.inquiry.stream or emission != "incremental" else "complete"
 
 
 def _thinking(exchange: Exchange, settings: Settings) -> str:

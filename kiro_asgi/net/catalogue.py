@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 
 import anyio
+from anyio.lowlevel import RunVar
 from attrs import define, field
 
 from kiro_asgi.errors import KiroAsgiError, UnknownModel
@@ -74,7 +75,8 @@ class Catalogue:
     """By id and by its one spelling; what is listed hides what is built in."""
 
     _stale_at: float = field(init=False, default=float("-inf"))
-    _lock: anyio.Lock = field(init=False, factory=anyio.Lock)
+    _locks: RunVar[anyio.Lock] = field(init=False, factory=lambda: RunVar("kiro_asgi.net.catalogue"))
+    """One for each event loop: a lock belongs to the first that uses it."""
 
     def __attrs_post_init__(self) -> None:
         self._learn(())
@@ -117,13 +119,20 @@ class Catalogue:
     async def _refresh(self) -> None:
         if self._clock() < self._stale_at:
             return
-        async with self._lock:
+        async with self._lock():
             if self._clock() < self._stale_at:
                 return
             listed = await self._ask()
             self._stale_at = self._clock() + (self._ttl if listed else _DOUBT)
             if listed:
                 self._learn(listed)
+
+    def _lock(self) -> anyio.Lock:
+        lock = self._locks.get(None)
+        if lock is None:
+            lock = anyio.Lock()
+            self._locks.set(lock)
+        return lock
 
     async def _ask(self) -> tuple[ModelCard, ...]:
         reader = _WholeBody()

@@ -219,7 +219,8 @@ class Transport:
         """Close the idle connections of this event loop."""
         lane = self._lane()
         stale = [connection for idle in lane.idle.values() for _, connection in idle]
-        lane.idle.clear()
+        for idle in lane.idle.values():
+            idle.clear()  # the deques stay: requests that are under way put their connections back into them
         for connection in stale:
             await connection.aclose()
 

@@ -12,7 +12,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import Attribute, define, field, frozen
+from attrs import Attribute, define, field, frozen, setters
 
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.model.events import TextDelta, ThinkingDelta
@@ -90,7 +90,7 @@ def _check_tags(_: Any, __: Any, tags: tuple[str, ...]) -> None:
             raise ConfigError(f"a thinking tag is a word without brackets, not {tag!r}")
 
 
-@define(kw_only=True)
+@define(kw_only=True, on_setattr=setters.NO_OP)
 class ThinkingParser:
     """Split text into thinking and answer, however it is cut.
 

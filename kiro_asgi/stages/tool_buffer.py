@@ -76,7 +76,7 @@ class OpenCall:
         except JsonError:
             return self.cut()
         if isinstance(value, dict):
-            return CompleteCall(self.call_id, self.name, text, value)
+            return CompleteCall(self.call_id, self.name, _strict(text, value), value)
         if not stopped:
             return self.cut("no arguments object")
         value = {"input": value}
@@ -85,6 +85,12 @@ class OpenCall:
     def cut(self, reason: str = "") -> ToolCallCut:
         """Give the call up; without a *reason*, its text is asked for one."""
         return ToolCallCut(truncation_info(self.call_id, self.name, self.text, reason=reason))
+
+
+def _strict(text: str, value: dict[str, Any]) -> str:
+    """Arguments that any parser takes: ours forgives half a surrogate pair and a byte order mark."""
+    forgiven = "\\ud" in text or "\\uD" in text or "\ufeff" in text
+    return dumps(value).decode() if forgiven else text
 
 
 Call = TypeVar("Call", bound=OpenCall)

@@ -45,7 +45,7 @@ _unpack_prelude: Final[Callable[[bytes], tuple[int, int, int]]] = Struct(">III")
 _unpack_word: Final[Callable[[bytes, int], tuple[int]]] = Struct(">I").unpack_from
 
 
-@define
+@define(on_setattr=setters.NO_OP)
 class FrameDecoder:
     """Cut a byte stream into `Frame` objects.
 
@@ -60,10 +60,8 @@ class FrameDecoder:
             from `flush` ``frame.truncated``.
     """
 
-    checksums: str = field(
-        default="strict", kw_only=True, validator=validators.in_(("strict", "warn", "off")), on_setattr=setters.frozen
-    )
-    max_frame: int = field(default=MAX_FRAME, kw_only=True, on_setattr=setters.frozen)
+    checksums: str = field(default="strict", kw_only=True, validator=validators.in_(("strict", "warn", "off")))
+    max_frame: int = field(default=MAX_FRAME, kw_only=True)
 
     mismatches: int = field(init=False, default=0)
     """Frames that ``warn`` let through although a checksum was wrong."""
@@ -81,8 +79,8 @@ class FrameDecoder:
         return self.checksums != "off"
 
     def feed(self, items: Iterable[bytes], /) -> Iterator[Frame]:
-        """Every frame that *items* complete."""
-        for chunk in items:
+        """Every frame that *items* complete; the chunks of a list are here already, so they are read as one."""
+        for chunk in (b"".join(items),) if type(items) is list else items:
             if self._buffer:
                 self._buffer += chunk
                 if len(self._buffer) < self._needed:
@@ -123,7 +121,8 @@ class FrameDecoder:
                 yield Frame(headers, data[payload_at:payload_end])
         finally:
             self._needed = needed
-            self._buffer = bytearray(data[at:])
+            if self._buffer or at < size:
+                self._buffer = bytearray(data[at:])
 
     def _read_prelude(self, prelude: bytes) -> Prelude:
         total, headers_size, expected = _unpack_prelude(prelude)
