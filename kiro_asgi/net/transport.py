@@ -35,6 +35,8 @@ from kiro_asgi.errors import (
 )
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpcore
 
     from kiro_asgi.upstreams.base import UpstreamRequest
@@ -187,6 +189,7 @@ class Transport:
         self._connect_timeout = connect_timeout
         self._proxy = proxy
         self._faults = _faults(self._library)
+        self._tls: ssl.SSLContext = self._library.default_ssl_context()  # reads files: not while a loop waits
         self._lanes: RunVar[_Lane] = RunVar(f"kiro_asgi.net.transport.{id(self)}")
 
     async def fetch(self, request: UpstreamRequest, reader: Reader, *, head_timeout: float | None) -> None:
@@ -237,7 +240,7 @@ class Transport:
     def _factory(self) -> httpcore.AsyncConnectionPool:
         library: Any = self._library
         pool: httpcore.AsyncConnectionPool = library.AsyncConnectionPool(
-            ssl_context=library.default_ssl_context(),
+            ssl_context=self._tls,
             proxy=library.Proxy(self._proxy) if self._proxy else None,
             keepalive_expiry=self._keep_alive,
             network_backend=_Backend(library.AnyIOBackend()),
@@ -329,6 +332,7 @@ def _faults(library: Any) -> dict[type[Exception], _Fault]:
         library.ConnectTimeout: _unreachable,
         library.TimeoutException: _silent,
         library.NetworkError: _unreachable,
+        library.RemoteProtocolError: _unreachable,
         library.ProtocolError: _not_http,
         library.ProxyError: _unreachable,
         library.UnsupportedProtocol: _not_http,

@@ -30,9 +30,7 @@ NATIVE: Final = "claude-sonnet-4.5"
 TEXT_ONLY: Final = "glm-5"
 """Without images."""
 
-PNG: Final = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
+PNG: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 """One pixel, in base64."""
 
 _SCHEMAS: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (

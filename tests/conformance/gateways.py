@@ -81,4 +81,4 @@ def watched(folder: Path, **settings: str) -> Iterator[Gateway]:
 def _stop(server: Serving) -> None:
     """Whatever clients did to it, it ends cleanly and has not complained."""
     errors = server.stop()
-    assert (server.process.returncode, errors) == (0, "")
+    assert (server.process.returncode, errors) == (0, ""), f"{server.process.returncode}: {errors}"

@@ -285,13 +285,9 @@ def _says_something(delta: Any) -> bool:
 @pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")  # the client leaves its own open, trio says
 async def test_1_3_asynchronous_client(gateway: Gateway) -> None:
     """The asynchronous client gets the same, on both event loops."""
-    async with openai.AsyncOpenAI(
-        base_url=gateway.openai_base, api_key=KEY, max_retries=0, **SETTINGS
-    ) as client:
+    async with openai.AsyncOpenAI(base_url=gateway.openai_base, api_key=KEY, max_retries=0, **SETTINGS) as client:
         whole = await client.chat.completions.create(model=MODEL, messages=user("sim:text"))
-        async with await client.chat.completions.create(
-            model=MODEL, messages=user("sim:text"), stream=True
-        ) as stream:
+        async with await client.chat.completions.create(model=MODEL, messages=user("sim:text"), stream=True) as stream:
             received = [chunk async for chunk in stream]
 
     assert whole.choices[0].message.content == text(received) == SENTENCE

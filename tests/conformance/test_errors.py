@@ -96,9 +96,7 @@ def test_61_routes_of_chat(chat: openai.OpenAI, status: int, method: str, path: 
         (405, "GET", "/v1/messages", "invalid_request_error"),
     ],
 )
-def test_61_routes_of_messages(
-    messages: anthropic.Anthropic, status: int, method: str, path: str, kind: str
-) -> None:
+def test_61_routes_of_messages(messages: anthropic.Anthropic, status: int, method: str, path: str, kind: str) -> None:
     """Unknown paths and methods are told in the envelope of the family."""
     with pytest.raises(anthropic.APIStatusError) as caught:
         getattr(messages, method.lower())(path, cast_to=object)
@@ -154,9 +152,7 @@ BROKEN = pytest.mark.parametrize(
 def test_24_broken_off(clients: Clients, impatient: Gateway, marker: str, kind: str) -> None:
     """F025, R31: what was said before arrives; then the client raises, with words, and nothing looks like an end."""
     received = []
-    asked = clients.openai(impatient).chat.completions.create(
-        model=MODEL, messages=user(f"sim:{marker}"), stream=True
-    )
+    asked = clients.openai(impatient).chat.completions.create(model=MODEL, messages=user(f"sim:{marker}"), stream=True)
     with asked as stream, pytest.raises(openai.APIError) as caught:
         received.extend(stream)
     choices = [choice for chunk in received for choice in chunk.choices]

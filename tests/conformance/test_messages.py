@@ -219,9 +219,7 @@ def test_60_auth(messages: anthropic.Anthropic, headers: Any) -> None:
 async def test_49_50_asynchronous_client(gateway: Gateway) -> None:
     """The asynchronous client gets the same, on both event loops."""
     asked: Params = {"model": MODEL, "max_tokens": 99, "messages": user("sim:text")}
-    async with anthropic.AsyncAnthropic(
-        base_url=gateway.base, api_key=KEY, max_retries=0, **SETTINGS
-    ) as client:
+    async with anthropic.AsyncAnthropic(base_url=gateway.base, api_key=KEY, max_retries=0, **SETTINGS) as client:
         whole = await client.messages.create(**asked)
         async with client.messages.stream(**asked) as stream:
             text = "".join([piece async for piece in stream.text_stream])

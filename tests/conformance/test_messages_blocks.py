@@ -32,7 +32,9 @@ def test_51_tools(messages: anthropic.Anthropic) -> None:
         model=MODEL, max_tokens=99, messages=user("sim:tool"), tools=MESSAGES_TOOLS, stream=True
     ) as stream:
         events: list[Any] = list(stream)
-    (opened,) = [each for each in events if each.type == "content_block_start" and each.content_block.type == "tool_use"]
+    (opened,) = [
+        each for each in events if each.type == "content_block_start" and each.content_block.type == "tool_use"
+    ]
     pieces = [
         each.delta.partial_json
         for each in events
@@ -65,9 +67,7 @@ def test_52_blocks_follow_one_another(messages: anthropic.Anthropic) -> None:
     ) as stream:
         edges = [(each.type, each.index) for each in stream if each.type.endswith(("block_start", "block_stop"))]  # type: ignore[union-attr]
 
-    assert edges == [
-        (kind, index) for index in range(3) for kind in ("content_block_start", "content_block_stop")
-    ]
+    assert edges == [(kind, index) for index in range(3) for kind in ("content_block_start", "content_block_stop")]
 
 
 @BOTH
@@ -112,7 +112,9 @@ _IMAGE: Params = {"type": "image", "source": {"type": "base64", "media_type": "i
     ("result", "quoted"),
     [
         pytest.param({"content": "sunny"}, "sunny", id="text"),
-        pytest.param({"content": [{"type": "text", "text": "sun"}, {"type": "text", "text": "ny"}]}, "sun", id="blocks"),
+        pytest.param(
+            {"content": [{"type": "text", "text": "sun"}, {"type": "text", "text": "ny"}]}, "sun", id="blocks"
+        ),
         pytest.param({"content": "no such city", "is_error": True}, "failed: no such city", id="error"),
         pytest.param({"content": [{"type": "text", "text": "a map"}, _IMAGE]}, "a map", id="image"),
         pytest.param({}, "The tool says:", id="nothing"),

@@ -6,13 +6,15 @@ the project's list of conformance assertions.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
 from tests.conformance.asking import MODEL, user
 from tests.conformance.clients import Clients
-from tests.conformance.gateways import Gateway
+from tests.conformance.gateways import Gateway, watched
 
 APIS = pytest.mark.parametrize("api", ["openai", "anthropic"])
 
@@ -55,3 +57,19 @@ def test_66_what_is_final_is_not(clients: Clients, impatient: Gateway, api: str,
 
     assert caught.value.response.headers["x-should-retry"] == "false"  # type: ignore[attr-defined]
     assert len(impatient.asked(content)) == 1
+
+
+def test_66_tries_leave_other_requests_their_connection(clients: Clients, tmp_path: Path) -> None:
+    """A connection that was in use while another failed, and idle ones were given up, is kept for the next request."""
+    with watched(tmp_path, KIRO_ASGI__RETRY__BASE="0.01") as gateway:
+        asked: Any = {"model": MODEL, "messages": user("sim:count=9 sim:slow=0.1"), "stream": True}
+        with clients.openai(gateway).chat.completions.create(**asked) as stream:
+            next(stream)
+            with pytest.raises(openai.InternalServerError):
+                ask(clients, gateway, "openai", "sim:reset-first", retries=0)
+            assert list(stream)
+        assert gateway.observed(lambda service: service.connections_open == 1)
+        ask(clients, gateway, "openai", "sim:text", retries=0)
+        first, *_, last = [each.connection for each in gateway.asked("sim:")]
+
+    assert last == first

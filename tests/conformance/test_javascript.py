@@ -1,0 +1,256 @@
+"""The official JavaScript SDKs: scripts ask and report, and here is what they should have seen.
+
+Numbers are those of the project's list of conformance assertions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import asdict
+
+from kiro_asgi.simulator import MODELS
+from kiro_asgi.simulator.answers import UNICODE
+from tests.conformance.asking import CHAT_TOOLS, MESSAGES_TOOLS, MODEL, SENTENCE, THOUGHT
+from tests.conformance.gateways import KEY, Gateway
+from tests.conformance.node import Seen, install, run
+from tests.conformance.troubles import TROUBLES, Trouble
+
+pytestmark = pytest.mark.js
+
+BROKEN = ("reset", "exception", "torn", "stall-mid")
+RETRIED = {api: f"sim:once-429-retry-after=1 in JavaScript for {api}" for api in ("chat", "messages")}
+FINAL = {api: f"sim:quota in JavaScript for {api}" for api in ("chat", "messages")}
+
+Reports = dict[str, Seen]
+
+
+@pytest.fixture(scope="session")
+def packages() -> Path:
+    return install()
+
+
+@pytest.fixture(scope="session")
+def given(gateway: Gateway, impatient: Gateway) -> dict[str, Any]:
+    return {
+        "gateway": gateway.base,
+        "impatient": impatient.base,
+        "key": KEY,
+        "model": MODEL,
+        "chatTools": CHAT_TOOLS,
+        "messagesTools": MESSAGES_TOOLS,
+        "troubles": [asdict(trouble) for trouble in TROUBLES],
+        "broken": BROKEN,
+        "retried": RETRIED,
+        "final": FINAL,
+    }
+
+
+@pytest.fixture(scope="session")
+def both(packages: Path, given: dict[str, Any]) -> Iterator[Callable[[str], Reports]]:
+    """Runs the scripts side by side, as they mostly wait."""
+    with ThreadPoolExecutor() as threads:
+        running = {name: threads.submit(run, f"{name}.mjs", packages, given) for name in ("chat", "messages")}
+        yield lambda name: running[name].result()
+
+
+@pytest.fixture(scope="session")
+def chat_js(both: Callable[[str], Reports]) -> Reports:
+    return both("chat")
+
+
+@pytest.fixture(scope="session")
+def messages_js(both: Callable[[str], Reports]) -> Reports:
+    return both("messages")
+
+
+def value(reports: Reports, name: str) -> Any:
+    seen = reports[name]
+    assert seen.thrown is None, seen.thrown
+    return seen.value
+
+
+def test_2_create(chat_js: Reports) -> None:
+    """An object, not a text; with a request id."""
+    answer = value(chat_js, "create")
+
+    assert answer["choices"][0]["message"]["content"] == SENTENCE
+    assert answer["choices"][0]["finish_reason"] == "stop"
+    assert all(isinstance(answer["usage"][name], int) for name in ("prompt_tokens", "completion_tokens"))
+    assert value(chat_js, "request-id").startswith("req_")
+
+
+def test_3_7_stream(chat_js: Reports) -> None:
+    """Raw iteration gets the text, and its loop, which waits for the end of the body, ends at once."""
+    assert value(chat_js, "stream") == SENTENCE
+    assert chat_js["stream"].seconds < 1
+
+
+@pytest.mark.parametrize("content", ["sim:text", "sim:unicode", "sim:count=300", "sim:length", "sim:text sim:bytes"])
+def test_5_helper(chat_js: Reports, content: str) -> None:
+    """`.stream()` folds to the answer that is not streamed, and knows the usage."""
+    seen = value(chat_js, f"helper {content}")
+    streamed, whole = (seen[way]["choices"][0] for way in ("streamed", "whole"))
+
+    assert streamed["message"]["content"] == whole["message"]["content"]
+    assert streamed["message"]["content"] == UNICODE or "unicode" not in content
+    assert streamed["finish_reason"] == whole["finish_reason"]
+    assert seen["usage"]["prompt_tokens"] > 0
+    assert seen["usage"]["total_tokens"] > seen["usage"]["completion_tokens"] > 0
+
+
+@pytest.mark.parametrize(
+    ("content", "calls"),
+    [
+        pytest.param("sim:interleaved=1", [("get_weather", {"city": "Oslo"})], id="10"),
+        pytest.param("sim:parallel", [("get_weather", {"city": "Oslo"}), ("now", {})], id="11"),
+        pytest.param("sim:tool=now", [("now", {})], id="12"),
+    ],
+)
+def test_10_11_12_tools(chat_js: Reports, content: str, calls: list[Any]) -> None:
+    """Calls keep apart, with ids that are not doubled."""
+    (choice,) = value(chat_js, f"tools {content}")["choices"]
+    made = choice["message"]["tool_calls"]
+
+    assert [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in made] == calls
+    assert {call["type"] for call in made} == {"function"}
+    assert len({call["id"] for call in made}) == len(calls)
+    assert all(call["id"].count("tooluse_") == 1 for call in made)
+    assert choice["finish_reason"] == "tool_calls"
+    assert (choice["message"]["content"] is None) == ("interleaved" in content)
+
+
+def test_15_zod(chat_js: Reports) -> None:
+    """The schema helper gets an object that fits."""
+    seen = value(chat_js, "parse")
+
+    assert set(seen["whole"]) == {"name", "population", "sights"}
+    assert seen["streamed"] == seen["whole"]
+
+
+@pytest.mark.parametrize("marker", BROKEN)
+def test_24_broken_off(chat_js: Reports, marker: str) -> None:
+    """Raw and in the helper: an error with words."""
+    raw, folded = chat_js[f"broken {marker}"].thrown, chat_js[f"broken helper {marker}"].thrown
+
+    assert raw is not None
+    assert (raw["name"], raw["code"], bool(raw["message"])) == ("APIError", "stream_error", True)
+    assert folded is not None
+
+
+@pytest.mark.parametrize("way", ["create", "old version"])
+def test_48_create(messages_js: Reports, way: str) -> None:
+    """A message under both versions of the API."""
+    answer = value(messages_js, way)
+
+    assert answer["content"] == [{"type": "text", "text": SENTENCE}]
+    assert (answer["stop_reason"], answer["stop_sequence"]) == ("end_turn", None)
+    assert value(messages_js, "request-id").startswith("req_")
+
+
+def test_49_stream(messages_js: Reports) -> None:
+    """Raw iteration gets every event."""
+    kinds = value(messages_js, "stream")
+
+    assert (kinds[0], kinds[-2:]) == ("message_start", ["message_delta", "message_stop"])
+    assert messages_js["stream"].seconds < 1
+
+
+@pytest.mark.parametrize(
+    ("content", "kinds"),
+    [
+        pytest.param("sim:text", ["text"], id="text"),
+        pytest.param("sim:unicode", ["text"], id="unicode"),
+        pytest.param("sim:parallel", ["text", "tool_use", "tool_use"], id="tools"),
+        pytest.param("sim:tool=now", ["text", "tool_use"], id="no-arguments"),
+        pytest.param("sim:thinking", ["thinking", "text"], id="thinking"),
+        pytest.param("sim:redacted", ["redacted_thinking", "text"], id="sealed"),
+        pytest.param("sim:text sim:bytes", ["text"], id="stop-sequence"),
+    ],
+)
+def test_50_helpers(messages_js: Reports, content: str, kinds: list[str]) -> None:
+    """Both `.stream()` helpers fold to what is answered without a stream; counts are not zeroed."""
+    seen = value(messages_js, f"helper {content}")
+    whole = seen["whole"]
+
+    assert [block["type"] for block in whole["content"]] == kinds
+    assert whole["content"][0].get("thinking", THOUGHT) == THOUGHT
+    for way in ("streamed", "beta"):
+        assert seen[way]["content"] == whole["content"]
+        assert seen[way]["stop_reason"] == whole["stop_reason"]
+        assert seen[way]["stop_sequence"] == whole["stop_sequence"]
+        assert seen[way]["usage"]["input_tokens"] == whole["usage"]["input_tokens"] > 0
+        assert seen[way]["usage"]["output_tokens"] > 0
+
+
+def test_58_zod(messages_js: Reports) -> None:
+    """The schema helper gets an object that fits."""
+    assert set(value(messages_js, "parse")) == {"name", "population", "sights"}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda each: each.name)
+def test_61_chat(chat_js: Reports, trouble: Trouble) -> None:
+    """Class, status, type, code and request id of every refusal."""
+    thrown = chat_js[f"trouble {trouble.name}"].thrown
+    name, kind, code = trouble.chat
+
+    assert thrown is not None
+    assert thrown["name"] == ("APIError" if name == "APIStatusError" else name)
+    assert (thrown["status"], thrown["type"], thrown["code"]) == (trouble.status, kind, code)
+    assert thrown["requestID"].startswith("req_")
+
+
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda each: each.name)
+def test_61_messages(messages_js: Reports, trouble: Trouble) -> None:
+    """Class, status, type and request id of every refusal."""
+    thrown = messages_js[f"trouble {trouble.name}"].thrown
+    name, kind = trouble.messages
+
+    assert thrown is not None
+    assert (thrown["name"], thrown["type"]) == (name, kind)
+    assert thrown["status"] == trouble.status_of_messages
+    assert thrown["requestID"].startswith("req_")
+
+
+KINDS = {"reset": "overloaded_error", "exception": "api_error", "torn": "api_error", "stall-mid": "timeout_error"}
+
+
+@pytest.mark.parametrize("marker", BROKEN)
+def test_62_broken_off(messages_js: Reports, marker: str) -> None:
+    """F087: raw and in the helper, an error of the right type."""
+    raw, folded = messages_js[f"broken {marker}"].thrown, messages_js[f"broken helper {marker}"].thrown
+
+    assert raw is not None
+    assert (raw["name"], raw["type"]) == ("APIError", KINDS[marker])
+    assert folded is not None
+    assert folded["type"] == KINDS[marker]
+
+
+def test_63_count(messages_js: Reports) -> None:
+    """Plain and beta count alike."""
+    counts = value(messages_js, "count")
+
+    assert counts["plain"] == counts["beta"] > 0
+
+
+def test_65_models(chat_js: Reports, messages_js: Reports) -> None:
+    """Both page through the one list and come to its end."""
+    assert value(chat_js, "models") == value(messages_js, "models") == [model.id for model in MODELS]
+
+
+@pytest.mark.parametrize("api", ["chat", "messages"])
+def test_66_retries(request: pytest.FixtureRequest, impatient: Gateway, api: str) -> None:
+    """A wait that was asked for is waited; what is final is tried once."""
+    reports: Reports = request.getfixturevalue(f"{api}_js")
+    passing, final = reports["retry passing"], reports["retry final"]
+    first, second = impatient.asked(RETRIED[api])
+
+    assert passing.thrown is None
+    assert 0.95 < second.received_at - first.received_at < 2
+    assert final.thrown is not None
+    assert (final.thrown["status"], len(impatient.asked(FINAL[api]))) == (429, 1)
