@@ -15,6 +15,7 @@ __all__ = [
     "ContextTooLong",
     "KiroAsgiError",
     "MethodNotAllowed",
+    "NotTheUpstream",
     "RequestError",
     "RouteNotFound",
     "TooBusy",
@@ -153,6 +154,12 @@ class UpstreamProtocolError(UpstreamError):
     """What the upstream sent is not what its protocol says: torn frame, bad checksum, foreign content type."""
 
     retry_safe = True
+
+
+class NotTheUpstream(UpstreamProtocolError):
+    """Something else answers at the upstream's address: a redirect, a web page, a media type that is not its own."""
+
+    retry_safe = False
 
 
 class UpstreamUnreachable(UpstreamError):

@@ -10,7 +10,7 @@ from attrs import define, field
 
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.output import Output
-from kiro_asgi.asgi.pipeline import plan_answer
+from kiro_asgi.asgi.plan import plan_answer
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import UpstreamTimeout
 from kiro_asgi.model.events import Event, MessageStart, Usage

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import accumulate
 from json.encoder import encode_basestring
 from math import isfinite
 from typing import Any, Final
@@ -116,19 +117,22 @@ def _check_size(data: bytes | str, max_bytes: int) -> None:
 def _check_depth(text: str, max_depth: int) -> None:
     """Measure the depth, outside strings: there were enough brackets to be worth it.
 
-    Taking away every innermost pair takes away one level.  Without escapes every second part between quotes is
+    Taking away every innermost pair takes away one level, and nearly everything of an ordinary document in a few rounds.
+    What is left is counted.  Without escapes every second part between quotes is
     outside; that is wrong behind a backslash outside of strings, but the decoder does not get past one.
     """
     if "\\" in text:
         text = text.replace("\\\\", "").replace('\\"', "")
     outside = "".join(text.split('"')[::2])
     brackets = outside.encode().translate(_SQUARE, _NOT_BRACKETS)
-    for _ in range(max_depth):
+    left = max_depth
+    for _ in range(min(_ROUNDS, max_depth)):
         shallower = brackets.replace(b"[]", b"")
         if len(shallower) == len(brackets):
             break
         brackets = shallower
-    if b"[]" in brackets or brackets.count(b"[") > max_depth:
+        left -= 1
+    if any(map(left.__lt__, accumulate(map(_STEP, brackets)))):
         raise _too_deep(max_depth)
 
 

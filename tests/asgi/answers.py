@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
+
+import anyio.to_thread
 
 import tests.dialects.anthropic.grammar as anthropic_grammar
 import tests.dialects.openai_chat.grammar as openai_grammar
+from kiro_asgi.simulator.control import Simulator
 from tests.asgi.driver import Exchange
 
 DIALECTS = ("anthropic", "openai")
@@ -58,3 +62,8 @@ def partial_text(dialect: str, content: bytes) -> str:
     if dialect == "anthropic":
         return "".join(event["delta"].get("text", "") for event in data if event["type"] == "content_block_delta")
     return "".join(choice["delta"].get("content") or "" for chunk in data for choice in chunk.get("choices", ()))
+
+
+async def comes_true(sim: Simulator, condition: Callable[[], object], seconds: float = 2.0) -> bool:
+    """Whether *condition* holds soon."""
+    return await anyio.to_thread.run_sync(sim.wait_until, condition, seconds)

@@ -57,7 +57,9 @@ async def gateway(service: Simulator) -> AsyncIterator[Gateway]:
         if fresh:
             fresh_apps.append(create_app(settings))
             return fresh_apps[-1]
-        return apps.setdefault(settings, create_app(settings))
+        if settings not in apps:
+            apps[settings] = create_app(settings)
+        return apps[settings]
 
     yield make
     for app in (*apps.values(), *fresh_apps):

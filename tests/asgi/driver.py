@@ -1,6 +1,6 @@
 """Calls an ASGI application in the test's own event loop, and keeps what it sends.
 
-asgiref's communicator runs on asyncio only; this one runs wherever the test runs, and lets a test play the client that is
+asgiref's communicator runs on asyncio only; this one runs wherever the test runs, and plays the client that is
 slow, leaves, or breaks.
 """
 

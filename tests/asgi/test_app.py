@@ -279,7 +279,10 @@ async def test_an_unknown_model_is_404_with_a_hint(dialect, stream, gateway, sim
     error = error_of(dialect, exchange)
     assert "claude-sonet-4.5" in error["message"]
     assert "did you mean claude-sonnet-4.5" in error["message"]
-    assert (error.get("code"), error["type"]) in [("model_not_found", "invalid_request_error"), (None, "not_found_error")]
+    assert (error.get("code"), error["type"]) in [
+        ("model_not_found", "invalid_request_error"),
+        (None, "not_found_error"),
+    ]
     assert {request.operation for request in sim.requests} == {"ListAvailableModels"}
 
 
@@ -290,6 +293,19 @@ async def test_an_unknown_model_is_not_invented(path, gateway):
 
     assert exchange.status == 404
     assert exchange.json()["error"]["code"] == "model_not_found"
+
+
+async def test_a_model_that_the_service_does_not_list_has_no_page():
+    """What is known without asking counts only where the service lists nothing."""
+    pages = []
+    async with simulator.serve(models=simulator.MODELS[:1]) as sim:
+        settings = {"client": {"api_keys": ["k"]}, "kiro": {"endpoint": sim.url, "api_key": "ksk_test"}}
+        app = create_app(Settings.from_mapping(settings))
+        for name in ("auto", "claude-sonnet-4.5"):
+            pages.append((await get(f"/v1/models/{name}").run(app)).status)
+        await app.aclose()
+
+    assert pages == [200, 404]
 
 
 @EACH_DIALECT
@@ -400,7 +416,9 @@ def access_lines(caplog) -> list[str]:
         pytest.param(
             lambda: ask("openai", "sim:text", stream=True), "POST /v1/chat/completions 200 complete", id="stream"
         ),
-        pytest.param(lambda: ask("anthropic", "sim:text", stream=False), "POST /v1/messages 200 complete", id="collect"),
+        pytest.param(
+            lambda: ask("anthropic", "sim:text", stream=False), "POST /v1/messages 200 complete", id="collect"
+        ),
         pytest.param(lambda: ask("anthropic", "sim:reset", stream=True), "POST /v1/messages 200 failed", id="F079-cut"),
         pytest.param(lambda: ask("anthropic", "sim:html", stream=True), "POST /v1/messages 502", id="502"),
     ],

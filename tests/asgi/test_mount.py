@@ -40,7 +40,7 @@ class Recorder:
 )
 @pytest.mark.parametrize("kind", ["http", "websocket"])
 async def test_the_prefix_decides(path, root, gateway_root, kind):
-    """The gateway gets what is below the prefix, with a longer ``root_path``; the host gets the rest (C02, C03, R38)."""
+    """What is below the prefix is the gateway's, with a longer ``root_path``; the rest is the host's (C02, C03)."""
     host, gateway = Recorder(), Recorder()
     scope = {**http_scope("GET", path, root_path=root), "type": kind}
 

@@ -7,7 +7,7 @@ import pytest
 
 from kiro_asgi import simulator
 from kiro_asgi.simulator import Head, Layout, Pause, Stall, answer, text
-from tests.asgi.answers import DIALECTS, PINGS, cut_of, partial_text, text_of
+from tests.asgi.answers import DIALECTS, PINGS, comes_true, cut_of, partial_text, text_of
 from tests.asgi.driver import Exchange, ask
 
 pytestmark = pytest.mark.anyio
@@ -37,9 +37,7 @@ async def test_a_delta_is_there_before_the_next_one_is_sent(dialect, gateway, si
     exchange = ask(dialect, "hi", stream=True)
     async with anyio.create_task_group() as clients:
         clients.start_soon(exchange.run, gateway())
-        with anyio.fail_after(1):
-            while "first words" not in partial_text(dialect, exchange.content):
-                await anyio.sleep(0.002)
+        assert await comes_true(sim, lambda: "first words" in partial_text(dialect, exchange.content))
         exchange.leave.set()
 
     assert not exchange.complete

@@ -52,7 +52,7 @@ def test_a_model_name_may_hold_slashes(name):
     ],
 )
 def test_no_other_path_is_a_route(path):
-    """Paths are compared literally: no slash, case or dot is forgiven, and ``/llmx`` is not below ``/llm`` (C14, R38)."""
+    """Paths are compared literally: slash, case and dot count, and ``/llmx`` is not below ``/llm`` (C14, R38)."""
     with pytest.raises(RouteNotFound):
         find_route(http_scope("POST", path, root_path="/llm"))
 

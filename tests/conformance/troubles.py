@@ -130,7 +130,7 @@ TROUBLES: Final = (
     _fault("html", "upstream.content_type"),
     _fault("redirect", "upstream.redirect"),
     _fault("reset-first", "connection_failed"),
-    _fault("hang-up", "connection_broken"),
+    _fault("hang-up", "connection_failed"),
     _fault("empty", "stream.empty"),
     *(
         _service(

@@ -116,7 +116,7 @@ class KiroUpstream:
         """Fresh stages, bytes to `Delta`, for an answer of this media type.
 
         Raises:
-            UpstreamProtocolError: Code ``upstream.content_type``: no answer comes in this media type.
+            NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
         """
         return stages(content_type, self.checksums)
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.errors import NotTheUpstream
 from kiro_asgi.model.events import Delta
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.upstreams.kiro.events import EventDecoder
@@ -96,8 +96,8 @@ class RefusalDecoder:
         yield
 
 
-def _foreign(what: str) -> UpstreamProtocolError:
-    return UpstreamProtocolError(f"the service answered with {what}", code="upstream.content_type")
+def _foreign(what: str) -> NotTheUpstream:
+    return NotTheUpstream(f"the service answered with {what}", code="upstream.content_type")
 
 
 KINDS: Final = MappingProxyType(
@@ -123,7 +123,7 @@ def stages(content_type: str, checksums: str = "strict") -> tuple[Stage[Any, Any
     """Fresh stages, bytes to `Delta`.
 
     Raises:
-        UpstreamProtocolError: Code ``upstream.content_type``: no answer comes in this media type.
+        NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
     """
     match KINDS.get(content_type.partition(";")[0].strip().lower()):
         case "frames":

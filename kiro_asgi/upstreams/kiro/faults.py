@@ -23,6 +23,7 @@ from typing import Any, Final
 from kiro_asgi.errors import (
     ContextTooLong,
     KiroAsgiError,
+    NotTheUpstream,
     UnknownModel,
     UpstreamDenied,
     UpstreamFault,
@@ -148,7 +149,7 @@ STATUSES: Final[Mapping[int, tuple[Class, str]]] = MappingProxyType(
 
 CLASSES: Final[Mapping[int, tuple[Class, str]]] = MappingProxyType(
     {
-        3: (UpstreamProtocolError, "upstream.redirect"),
+        3: (NotTheUpstream, "upstream.redirect"),
         4: (UpstreamRejected, "rejected"),
         5: (UpstreamFault, "internal"),
     }

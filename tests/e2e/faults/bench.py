@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import anyio
-import anyio.lowlevel
-from attrs import field, frozen
+from attrs import frozen
 
 from kiro_asgi import App, Settings, create_app
 from kiro_asgi.simulator import RawBytes, Simulator
@@ -36,7 +35,6 @@ class Gateway:
 
     app: App
     simulator: Simulator
-    open_before: frozenset[str] = field(factory=lambda: open_files())
 
     async def run(self, exchange: Exchange, within: float = WATCHDOG) -> Exchange:
         """Run *exchange* to its end; a hang is a failure."""
@@ -74,7 +72,7 @@ def open_files() -> frozenset[str]:
 async def until(condition: Callable[[], object], seconds: float = 2.0) -> bool:
     """Wait until *condition* holds; whether it does."""
     with anyio.move_on_after(seconds):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - of what is watched nothing can set an event
             await anyio.sleep(0.002)
     return bool(condition())
 

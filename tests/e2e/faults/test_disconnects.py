@@ -33,17 +33,18 @@ async def leave_after(door, exchange, seconds):
 
 @ROUTE
 @STREAM
-@pytest.mark.parametrize("marker", ["stall", "stall-headers", "stall-mid"])
-async def test_a_client_that_leaves_stops_the_upstream(gateway, route, stream, marker):
+async def test_a_client_that_leaves_stops_the_upstream(gateway, route, stream):
     """R01/R02: before the head, before the first token, or later; streaming or not: closed within a second."""
     door = gateway()
     async with no_leak(door, idle=0):
-        exchange = ask(route, f"sim:{marker}", stream=stream)
-        delay = await leave_after(door, exchange, 0.1)
+        for marker in ("stall", "stall-headers", "stall-mid"):
+            door.simulator.forget()
+            exchange = ask(route, f"sim:{marker}", stream=stream)
+            delay = await leave_after(door, exchange, 0.05)
 
-        assert delay <= 1.0
-        assert exchange.starts == (stream and marker == "stall-mid"), "something was sent to a client that left"
-        assert len(door.simulator.requests) == 1, "asked again for a client that left"
+            assert delay <= 1.0
+            assert exchange.starts == (stream and marker == "stall-mid"), "something was sent to a client that left"
+            assert len(door.simulator.requests) == 1, "asked again for a client that left"
     await door.works(route)
 
 

@@ -9,6 +9,7 @@ import re
 import pytest
 
 from kiro_asgi.simulator import (
+    CloseEarly,
     Event,
     Head,
     Layout,
@@ -34,7 +35,7 @@ STREAM = pytest.mark.parametrize("stream", [True, False], ids=["stream", "collec
 
 DEEP = 100_000
 NEST = b"[" * DEEP + b"]" * DEEP
-POEM = "Zażółć gęślą jaźń – 日本語のテキスト – 👩‍👩‍👧‍👦 – Ελληνικά – 🇳🇴 – עברית – \u2028\u2029\x7f\ufeff. " * 100
+POEM = "Zażółć gęślą jaźń – 日本語のテキスト – 👩‍👩‍👧‍👦 – Ελληνικά – 🇳🇴 – עברית – \u2028\u2029\x7f\ufeff. " * 30
 
 
 def fragments(raw: str) -> tuple[Step, ...]:
@@ -53,6 +54,7 @@ ODD: dict[str, tuple[Step, ...]] = {
     ),
     "surrogate-thinking": (raw_event("reasoningContentEvent", rb'{"text":"\udc00","signature":"\ud800"}'),),
     "surrogate-tool": fragments('{"city": "\\ud83d"}'),
+    "bom-tool": fragments('\ufeff{"city": "x"}'),
     "surrogate-tool-name": (raw_event("toolUseEvent", rb'{"name":"\ud800","toolUseId":"\ud801","input":"{}"}'),),
     "nan": (raw_event("assistantResponseEvent", b'{"content":NaN}'), raw_event("meteringEvent", b'{"usage":NaN}')),
     "nan-tool": fragments('{"city": NaN, "b": -Infinity}'),
@@ -85,6 +87,12 @@ ODD: dict[str, tuple[Step, ...]] = {
     ),
 }
 
+REPAIRED = {"surrogate-tool", "surrogate-tool-name", "bom-tool"}
+"""Calls that are given all the same."""
+
+UNREADABLE = "deep-tool-object"
+"""An event of which nothing can be read, not even that it was about a call; it is passed over."""
+
 
 @ROUTE
 @STREAM
@@ -94,7 +102,7 @@ async def test_odd_payloads_do_not_spoil_an_answer(gateway, route, stream):
     async with no_leak(door):
         for name, steps in ODD.items():
             door.simulator.enqueue(answer(*text("before"), *steps, *text("after")))
-            exchange = await door.ask(route, "x", stream=stream)
+            exchange = await door.ask(route, "x", stream=stream, max_tokens=10**9)
 
             said = whole(route, exchange, stream=stream).text
             assert said.startswith("before") and said.endswith("after"), name
@@ -103,15 +111,17 @@ async def test_odd_payloads_do_not_spoil_an_answer(gateway, route, stream):
 
 @ROUTE
 @STREAM
-@pytest.mark.parametrize("name", [name for name in ODD if "tool" in name])
-async def test_arguments_that_are_no_strict_json_are_a_cut_call_or_made_strict(gateway, route, stream, name):
+async def test_arguments_that_are_no_strict_json_are_a_cut_call_or_made_strict(gateway, route, stream):
     """R19/R21: a client never gets arguments that its parser refuses; a call that cannot be given is a cut answer."""
-    door = gateway(stream={"tool_emission": "complete"})
-    door.simulator.enqueue(answer(*ODD[name], trailers=Trailers("TOOL_USE")))
-    exchange = await door.ask(route, "x", stream=stream)
+    door = gateway()
+    for name in (name for name in ODD if "tool" in name):
+        door.simulator.enqueue(answer(*ODD[name], trailers=Trailers("TOOL_USE")))
+        exchange = await door.ask(route, "x", stream=stream, max_tokens=10**9)
 
-    given = whole(route, exchange, stream=stream)  # parses the arguments, too
-    assert given.stop in (("tool_use", "tool_calls") if given.calls else ("max_tokens", "length", "end_turn", "stop"))
+        given = whole(route, exchange, stream=stream)  # reads the arguments strictly, too
+        assert bool(given.calls) == (name in REPAIRED), name
+        cut = ("end_turn", "stop") if name == UNREADABLE else ("max_tokens", "length")
+        assert given.stop in (("tool_use", "tool_calls") if given.calls else cut), name
 
 
 @ROUTE
@@ -119,7 +129,7 @@ async def test_arguments_that_are_no_strict_json_are_a_cut_call_or_made_strict(g
 async def test_text_survives_every_cut(gateway, route, stream):
     """R20: characters of several bytes, cut anywhere by frames of the transport, arrive as they were."""
     door = gateway()
-    for size in (1, 2, 3, 7, 64, 1021):
+    for size in (1, 2, 7, 64):
         script = answer(*text(POEM, *POEM[:200]), head=Head(layout=Layout(chunk=size * 13, write=size * 29)))
         door.simulator.enqueue(script)
         exchange = await door.ask(route, "x", stream=stream, max_tokens=100_000)
@@ -220,7 +230,7 @@ FOREIGN = {
     "gzip-bomb": (Head(headers=(("content-encoding", "gzip"),)), RawBytes(ZEROS)),
     "gzip-bomb-untyped": plain_answer(200, ZEROS, "text/plain", (("content-encoding", "gzip"),)),
     "frames-as-html": plain_answer(200, FRAMES, "text/html"),
-    "short-body": (Head(length=10_000), RawBytes(FRAMES)),
+    "short-body": (Head(length=10_000), RawBytes(FRAMES), CloseEarly()),
 }
 
 
@@ -247,20 +257,21 @@ async def test_a_foreign_answer_is_an_error(gateway, route, stream):
 
 @ROUTE
 @STREAM
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_redirects_are_not_followed(gateway, route, stream, status):
+async def test_redirects_are_not_followed(gateway, route, stream):
     """R23/R40: nobody else is asked, and nobody else sees the credential."""
     door = gateway(retry={"attempts": 1})
     async with serve() as other:
         location = (("location", f"{other.url}/generateAssistantResponse"),)
-        door.simulator.enqueue(plain_answer(status, b"", "text/plain", location))
-        exchange = await door.ask(route, "x", stream=stream)
+        for status in (301, 302, 303, 307, 308):
+            door.simulator.forget()
+            door.simulator.enqueue(plain_answer(status, b"", "text/plain", location))
+            exchange = await door.ask(route, "x", stream=stream)
 
-        assert 400 <= exchange.status < 600
-        assert refused(route, exchange, exchange.status)
-        assert other.connections_opened == 0
-        assert len(door.simulator.requests) == 1
-        assert "location" not in exchange.headers
+            assert 400 <= exchange.status < 600
+            assert refused(route, exchange, exchange.status)
+            assert other.connections_opened == 0
+            assert len(door.simulator.requests) == 1
+            assert "location" not in exchange.headers
 
 
 async def test_the_strict_parser_is_strict():

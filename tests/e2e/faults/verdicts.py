@@ -69,6 +69,8 @@ def whole(route: str, exchange: Exchange, *, stream: bool) -> Answer:
     assert exchange.status == 200, exchange.content[:500]
     _check_json(route, exchange.content, stream=stream)
     if route == "anthropic":
+        if stream:
+            _check_arguments(anthropic.parse_sse(exchange.content))
         return _anthropic(anthropic.check(exchange.content, min_blocks=0) if stream else exchange.json())
     if not stream:
         openai.COMPLETION.validate_json(exchange.content, strict=True)
@@ -120,6 +122,15 @@ def _check_json(route: str, content: bytes, *, stream: bool) -> None:
         for data in openai.payloads(content):
             if data != "[DONE]":
                 strict(data)
+
+
+def _check_arguments(events: list[dict[str, Any]]) -> None:
+    pieces: dict[int, str] = {}
+    for event in events:
+        if event["type"] == "content_block_delta" and event["delta"]["type"] == "input_json_delta":
+            pieces[event["index"]] = pieces.get(event["index"], "") + event["delta"]["partial_json"]
+    for arguments in pieces.values():
+        strict(arguments)
 
 
 def _anthropic(message: dict[str, Any]) -> Answer:

@@ -1,13 +1,14 @@
-"""ASGI servers as their users start them: a process on a listening socket of ours."""
+"""ASGI servers as their users start them: a process, with workers of its own, on a listening socket of ours."""
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from attrs import frozen
 
@@ -44,6 +45,7 @@ def served(server: str, app: str, endpoint: str, *options: str) -> Iterator[Serv
         process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments, *options, f"tests.e2e.hosts.{app}"],
             pass_fds=[fd],
+            start_new_session=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -55,6 +57,6 @@ def served(server: str, app: str, endpoint: str, *options: str) -> Iterator[Serv
     try:
         yield Served(process, url)
     finally:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # the workers too, which would outlive their parent
+        process.communicate()

@@ -74,10 +74,8 @@ def test_the_hosts_hooks_have_run(site):
 def test_a_stream_is_seen_as_it_comes(site, sim):
     """F020/F028: through mount, host and server, the first words arrive before the service says the next."""
     sim.enqueue(answer(*text("first "), Pause(1.0), *text("last")))
-    with openai.OpenAI(base_url=f"{site.url}/llm/v1", api_key="k", max_retries=0) as client:
-        chunks = client.chat.completions.create(
-            model=MODEL, messages=[{"role": "user", "content": "hi"}], stream=True
-        )
+    with openai.OpenAI(base_url=f"{site.url}/llm/v1", api_key="k", max_retries=0, timeout=10) as client:
+        chunks = client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "hi"}], stream=True)
         first = next(chunk for chunk in chunks if chunk.choices[0].delta.content)
         complete = sim.requests[-1].complete
         rest = [*chunks]
@@ -89,16 +87,18 @@ def test_a_stream_is_seen_as_it_comes(site, sim):
 
 def test_the_libraries_understand_refusals(site):
     """F031/F032: no key, and no such model, become the libraries' own exceptions."""
-    with openai.OpenAI(base_url=f"{site.url}/llm/v1", api_key="wrong", max_retries=0) as client:
+    with openai.OpenAI(base_url=f"{site.url}/llm/v1", api_key="wrong", max_retries=0, timeout=10) as client:
         with pytest.raises(openai.AuthenticationError) as refused:
             client.models.list()
         with pytest.raises(openai.NotFoundError) as unknown:
             client.with_options(api_key="k").chat.completions.create(
                 model="nope", messages=[{"role": "user", "content": "hi"}]
             )
-    with anthropic.Anthropic(base_url=f"{site.url}/llm", api_key="wrong", max_retries=0) as other:
-        with pytest.raises(anthropic.AuthenticationError) as turned_away:
-            other.messages.create(model=MODEL, max_tokens=5, messages=[{"role": "user", "content": "hi"}])
+    with (
+        anthropic.Anthropic(base_url=f"{site.url}/llm", api_key="wrong", max_retries=0, timeout=10) as other,
+        pytest.raises(anthropic.AuthenticationError) as turned_away,
+    ):
+        other.messages.create(model=MODEL, max_tokens=5, messages=[{"role": "user", "content": "hi"}])
 
     assert refused.value.code == "invalid_api_key" and refused.value.request_id.startswith("req_")
     assert unknown.value.status_code == 404
@@ -108,8 +108,8 @@ def test_the_libraries_understand_refusals(site):
 def test_the_libraries_list_models_and_count(site):
     """Both read the one list; Anthropic's counts."""
     with (
-        openai.OpenAI(base_url=f"{site.url}/llm/v1", api_key="k", max_retries=0) as one,
-        anthropic.Anthropic(base_url=f"{site.url}/llm", api_key="k", max_retries=0) as other,
+        openai.OpenAI(base_url=f"{site.url}/llm/v1", api_key="k", max_retries=0, timeout=10) as one,
+        anthropic.Anthropic(base_url=f"{site.url}/llm", api_key="k", max_retries=0, timeout=10) as other,
     ):
         assert MODEL in [model.id for model in one.models.list()]
         assert MODEL in [model.id for model in other.models.list()]

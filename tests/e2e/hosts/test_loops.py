@@ -12,6 +12,7 @@ import pytest
 
 from kiro_asgi import App, Settings, create_app, simulator
 from kiro_asgi.asgi.lifespan import Lifespan
+from tests.asgi.answers import comes_true
 from tests.asgi.driver import Exchange, ask, get
 
 FRAMEWORKS = ("starlette", "django", "quart", "flask", "fastapi", "hypercorn", "uvicorn", "pydantic", "trio")
@@ -148,9 +149,7 @@ async def test_shutdown_lets_go_of_the_service(inner, anyio_backend):
         app = App(settings(service.url), inner=host if inner else None)
         server = Server(lambda: ask("openai", "sim:text", stream=False).run(app))
         await app({"type": "lifespan"}, server.receive, server.send)
-        with anyio.fail_after(2):
-            while service.connections_open:
-                await anyio.sleep(0.005)
+        assert await comes_true(service, lambda: service.connections_open == 0)
 
     assert server.answers == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
     assert service.connections_opened == 1

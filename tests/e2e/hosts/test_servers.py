@@ -44,7 +44,7 @@ def test_a_prefix_that_the_proxy_strips(library, prefixed, sim):
 
 
 def test_a_prefix_that_the_proxy_leaves(prefixed, sim):
-    """C02: hypercorn hands the path over as it came; uvicorn puts the prefix before it, so there it must be stripped."""
+    """C02: hypercorn hands the path over as it came; uvicorn adds the prefix, so there a proxy must strip it."""
     server, running = prefixed
     statuses = [
         httpx2.get(running.url + path, headers={"x-api-key": "k"}, trust_env=False).status_code

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kiro_asgi.errors import (
     ContextTooLong,
     KiroAsgiError,
+    NotTheUpstream,
     UnknownModel,
     UpstreamDenied,
     UpstreamError,
@@ -88,7 +89,7 @@ def refusal(
         (503, "x", None, UpstreamFault, "unavailable"),
         (504, "x", None, UpstreamTimeout, "timeout"),
         (404, "x", None, UpstreamRejected, "not_found"),
-        (307, "x", None, UpstreamProtocolError, "upstream.redirect"),
+        (307, "x", None, NotTheUpstream, "upstream.redirect"),
         (204, None, None, UpstreamProtocolError, "upstream.status"),
     ],
 )
