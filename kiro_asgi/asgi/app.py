@@ -28,7 +28,7 @@ from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.errors import KiroAsgiError, RouteNotFound
 from kiro_asgi.model.events import StopReason, Usage
 from kiro_asgi.model.message import Message, unfold
-from kiro_asgi.stages.estimate import count_prompt
+from kiro_asgi.stages.estimate import Estimator, TokenEstimator, count_prompt
 
 __all__ = ["App", "create_app"]
 
@@ -49,6 +49,7 @@ class App:
         wall_clock: Seconds since the epoch, for ``created``.
         token: Makes 24 characters for ids.
         draw: Makes numbers from 0 to 1, for jitter.
+        estimator: Counts tokens where the service does not say.
 
     Raises:
         ConfigError: The settings leave nobody who may ask, or no credential to ask with.
@@ -63,6 +64,7 @@ class App:
         wall_clock: Callable[[], float] = time.time,
         token: Callable[[], str] = _token,
         draw: Callable[[], float] = random.random,
+        estimator: Estimator = TokenEstimator(),  # noqa: B008 - a frozen value
     ) -> None:
         self._settings = settings
         self._inner = inner
@@ -70,7 +72,7 @@ class App:
         self._token = token
         self._draw = draw
         self._auth = Authenticator(settings.client)
-        self._service = Service.create(settings, wall_clock, token)
+        self._service = Service.create(settings, wall_clock, token, estimator)
         self._anthropic = AnthropicMessages(emit_code_references=settings.emit_code_references)
         self._openai_chat = OpenAIChat()
         self._operations: Mapping[Operation, Callable[[Call, Route], Awaitable[None]]] = MappingProxyType(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from kiro_asgi.dialects.base import Dialect, Heading, Inquiry
+from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import ModelCard, Rendered, Upstream
 
 __all__ = ["Exchange"]
@@ -22,5 +23,6 @@ class Exchange:
     upstream: Upstream
     model: ModelCard
     rendered: Rendered
+    estimator: Estimator
     input_tokens: int
     """The prompt's size, estimated."""

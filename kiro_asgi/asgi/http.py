@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 import anyio
+from asgiref.typing import HTTPResponseBodyEvent, HTTPResponseStartEvent
 
-from kiro_asgi.asgi.typing import Receive, Scope, Send
+from kiro_asgi.asgi.typing import Message, Receive, Scope, Send
 from kiro_asgi.errors import BodyTimeout, BodyTooLarge, RequestError, UnsupportedEncoding
 
-__all__ = ["JSON", "Disconnected", "Headers", "header_values", "identity_headers", "read_body", "respond"]
+__all__ = [
+    "JSON",
+    "Disconnected",
+    "Headers",
+    "header_values",
+    "identity_headers",
+    "read_body",
+    "respond",
+    "response_body",
+    "response_start",
+]
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -86,6 +98,22 @@ def _too_large(max_bytes: int) -> BodyTooLarge:
 
 async def respond(send: Send, status: int, body: bytes, headers: Headers) -> None:
     """Send one whole response."""
-    length = (b"content-length", b"%d" % len(body))
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, length], "trailers": False})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    await send(response_start(status, [*headers, (b"content-length", b"%d" % len(body))]))
+    await send(response_body(body))
+
+
+def response_start(status: int, headers: Headers) -> Message:
+    """The message that begins a response."""
+    message: HTTPResponseStartEvent = {
+        "type": "http.response.start",
+        "status": status,
+        "headers": headers,
+        "trailers": False,
+    }
+    return cast(Message, message)
+
+
+def response_body(data: bytes, *, more: bool = False) -> Message:
+    """A message with some of a response's body."""
+    message: HTTPResponseBodyEvent = {"type": "http.response.body", "body": data, "more_body": more}
+    return cast(Message, message)

@@ -12,7 +12,7 @@ from typing import Protocol
 import anyio
 from attrs import define, field
 
-from kiro_asgi.asgi.http import JSON, Headers, respond
+from kiro_asgi.asgi.http import JSON, Headers, respond, response_body, response_start
 from kiro_asgi.asgi.typing import Send
 from kiro_asgi.dialects.base import Encoder
 from kiro_asgi.errors import KiroAsgiError
@@ -131,10 +131,9 @@ class Streamed:
         async with self._lock:
             if not self.committed:
                 self.committed = True
-                headers = [*_STREAM_HEADERS, *self._headers]
-                await self._send({"type": "http.response.start", "status": 200, "headers": headers, "trailers": False})
+                await self._send(response_start(200, [*_STREAM_HEADERS, *self._headers]))
             self.closing = not more
-            await self._send({"type": "http.response.body", "body": data, "more_body": more})
+            await self._send(response_body(data, more=more))
             self.last_sent = self._clock()
 
 

@@ -25,9 +25,11 @@ def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
         drop_repeated_text=kiro.drop_repeated_content,
         tool_input_bytes=settings.limits.tool_input_bytes,
         tool_names=exchange.rendered.tool_names,
+        lead_in=settings.stream.lead_in,
         parallel_tool_calls=prompt.tool_choice.parallel,
         input_tokens=exchange.input_tokens,
         context_window=exchange.model.context_window,
+        estimator=exchange.estimator,
     )
 
 

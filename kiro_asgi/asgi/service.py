@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define, field
+from attrs import define
 
 from kiro_asgi._version import __version__
 from kiro_asgi.asgi.exchange import Exchange
@@ -13,7 +13,7 @@ from kiro_asgi.dialects.base import Dialect, Inquiry
 from kiro_asgi.net.catalogue import Catalogue, ModelSource
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.stages.estimate import TokenEstimator, count_prompt
+from kiro_asgi.stages.estimate import Estimator, count_prompt
 from kiro_asgi.upstreams.base import Credential
 from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.auth import credential
@@ -34,10 +34,16 @@ class Service:
     _credential: Credential
     _wall_clock: Callable[[], float]
     _token: Callable[[], str]
-    estimator: TokenEstimator = field(factory=TokenEstimator)
+    estimator: Estimator
 
     @classmethod
-    def create(cls, settings: Settings, wall_clock: Callable[[], float], token: Callable[[], str]) -> Service:
+    def create(
+        cls,
+        settings: Settings,
+        wall_clock: Callable[[], float],
+        token: Callable[[], str],
+        estimator: Estimator,
+    ) -> Service:
         """Build it from settings; opens nothing.
 
         Raises:
@@ -53,7 +59,7 @@ class Service:
             builtin=FALLBACK,
         )
         catalogue = Catalogue(transport, source, settings.kiro.models_ttl)
-        return cls(settings, transport, _policy(settings), upstream, catalogue, secret, wall_clock, token)
+        return cls(settings, transport, _policy(settings), upstream, catalogue, secret, wall_clock, token, estimator)
 
     async def exchange(self, dialect: Dialect, inquiry: Inquiry, request_id: str, principal: str) -> Exchange:
         """Settle all facts about a request.
@@ -72,6 +78,7 @@ class Service:
             upstream=self.upstream,
             model=model,
             rendered=self.upstream.render(prompt, model, self._credential),
+            estimator=self.estimator,
             input_tokens=count_prompt(prompt, self.estimator),
         )
 

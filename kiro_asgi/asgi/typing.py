@@ -1,7 +1,8 @@
-"""The ASGI 3 interface, as asgiref types it, under short names.
+"""The ASGI 3 interface under short names.
 
-Messages and scopes are plain dictionaries here: asgiref's ``TypedDict`` unions demand keys that the standard makes
-optional, and an application that is mounted in others must read what they really pass.
+What we send is checked against asgiref's types where it is made (`kiro_asgi.asgi.http`).  What we are given is read as
+plain dictionaries: the ``TypedDict`` unions demand keys that the standard makes optional, and an application that is
+mounted in others must read what they really pass.
 """
 
 from __future__ import annotations

@@ -114,6 +114,9 @@ class StreamSettings:
     tool_emission: str = "complete"
     """When a tool call is sent: ``complete`` (its JSON is), ``end`` (after everything else) or ``incremental``."""
 
+    lead_in: str = ""
+    """Text put before an answer that begins with a tool call; empty for none."""
+
 
 @frozen(kw_only=True)
 class LimitSettings:

@@ -11,6 +11,7 @@ from kiro_asgi.model.events import Delta, Event, MessageEnd
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.stages.blocks import BlockFramer
 from kiro_asgi.stages.ending import EndOfStream
+from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 from kiro_asgi.stages.limits import Limits
 from kiro_asgi.stages.pulse import Pulse
 from kiro_asgi.stages.repeats import RepeatFilter
@@ -58,6 +59,8 @@ class Plan:
     """The prompt's size, estimated."""
 
     context_window: int | None = None
+    estimator: Estimator = field(factory=TokenEstimator)
+    """Counts where the upstream does not."""
 
 
 @frozen
@@ -110,7 +113,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
     """
     pulse = Pulse()
     limited = plan.stop or plan.max_tokens is not None
-    limits = Limits(stop=plan.stop, max_tokens=plan.max_tokens) if limited else None
+    limits = Limits(stop=plan.stop, max_tokens=plan.max_tokens, estimator=plan.estimator) if limited else None
     framer = BlockFramer(input_tokens=plan.input_tokens, lead_in=plan.lead_in)
     stages: tuple[Stage[Any, Any] | None, ...] = (
         pulse,
@@ -123,7 +126,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         None if plan.parallel_tool_calls else SingleCall(),
         ToolNames(plan.tool_names) if plan.tool_names else None,
         EndOfStream(),
-        UsageMeter(input_tokens=plan.input_tokens, context_window=plan.context_window),
+        UsageMeter(input_tokens=plan.input_tokens, context_window=plan.context_window, estimator=plan.estimator),
         framer,
     )
     neutral = [stage for stage in stages if stage is not None]

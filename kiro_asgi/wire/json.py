@@ -117,9 +117,9 @@ def _check_size(data: bytes | str, max_bytes: int) -> None:
 def _check_depth(text: str, max_depth: int) -> None:
     """Measure the depth, outside strings: there were enough brackets to be worth it.
 
-    Taking away every innermost pair takes away one level, and nearly everything of an ordinary document in a few rounds.
-    What is left is counted.  Without escapes every second part between quotes is
-    outside; that is wrong behind a backslash outside of strings, but the decoder does not get past one.
+    Taking away every innermost pair takes away one level, and of an ordinary document everything within a few rounds;
+    what is left then is counted.  Without escapes every second part between quotes is outside; that is wrong behind a
+    backslash outside of strings, but the decoder does not get past one.
     """
     if "\\" in text:
         text = text.replace("\\\\", "").replace('\\"', "")
@@ -160,6 +160,11 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separato
 
 _SQUARE: Final = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_STEP: Final = (ord("[") + 1).__sub__
+"""Bracket to the step it takes: 1 down, 1 up."""
+
+_ROUNDS: Final = 12
+"""Levels taken away before counting: each round costs as much as the whole text where that is nested without end."""
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 

@@ -12,6 +12,7 @@ import pytest
 from kiro_asgi import App, ConfigError, Settings, create_app, simulator
 from kiro_asgi.asgi.routing import ROUTES
 from tests.asgi.answers import DIALECTS, error_of, text_of
+from tests.asgi.conftest import settings_for
 from tests.asgi.driver import PATHS, Exchange, ask, get, http_scope, post
 
 pytestmark = pytest.mark.anyio
@@ -496,3 +497,46 @@ async def test_a_wrong_key_is_not_repeated(gateway, logged):
 
     assert exchange.status == 401
     assert "canary" not in exchange.content.decode() + logged.text
+
+
+# What can be put in.
+
+
+class Letters:
+    """A tokenizer for which every letter is a token."""
+
+    def weigh(self, text: str, /) -> float:
+        return float(len(text))
+
+    def count(self, text: str, /) -> int:
+        return len(text)
+
+
+async def test_a_tokenizer_can_be_put_in(sim):
+    """F414: counts that the service does not give come from the tokenizer, before, while and after it answers."""
+    settings = settings_for(sim.url, {})
+    app = App(settings, estimator=Letters())
+    try:
+        sim.enqueue(simulator.answer(*simulator.text("four"), trailers=simulator.Trailers(input_tokens=None)))
+        whole = await ask("anthropic", "abcdefghij", stream=False).run(app)
+        sim.enqueue(simulator.answer(*simulator.text("four", "five")))
+        cut = await ask("anthropic", "hi", stream=False, max_tokens=6).run(app)
+    finally:
+        await app.aclose()
+
+    assert whole.json()["usage"]["output_tokens"] == 4
+    assert cut.json()["stop_reason"] == "max_tokens"
+    assert text_of("anthropic", cut) == "fourfi"
+
+
+@EACH_DIALECT
+@EACH_MODE
+async def test_a_lead_in_before_a_leading_tool_call(dialect, stream, sim, gateway):
+    """F217/F218: where a lead-in is set it precedes an answer that begins with a tool call, and no other."""
+    app = gateway(stream={"lead_in": "I will call a tool to help with this:"})
+    sim.enqueue(simulator.answer(*simulator.tool_call("f", {})), simulator.answer(*simulator.text("Hello.")))
+    leading = await ask(dialect, "hi", stream=stream).run(app)
+    other = await ask(dialect, "hi", stream=stream).run(app)
+
+    assert text_of(dialect, leading) == "I will call a tool to help with this:"
+    assert text_of(dialect, other) == "Hello."

@@ -1,0 +1,92 @@
+"""Events are values: they can be compared, hashed, and turned into plain data and back."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from attrs import fields, has
+from attrs.exceptions import FrozenInstanceError
+from cattrs import Converter
+
+from kiro_asgi.model import events
+from kiro_asgi.model.events import (
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    CodeReferences,
+    ContextUsage,
+    ConversationId,
+    FollowupPrompt,
+    MessageEnd,
+    MessageStart,
+    Metering,
+    ModelName,
+    Notice,
+    RedactedThinking,
+    SignatureDelta,
+    Stop,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    TokenUsage,
+    ToolCallCut,
+    ToolCallEnd,
+    ToolCallFragment,
+    ToolCallStart,
+    ToolInputDelta,
+    TruncationInfo,
+    Usage,
+)
+
+CUT = TruncationInfo("t1", "f", "unbalanced delimiters", 3, "00")
+
+SAMPLES = [
+    TextDelta("a"),
+    ThinkingDelta("a"),
+    SignatureDelta("s"),
+    RedactedThinking("ZGF0YQ=="),
+    ToolInputDelta("{}"),
+    ToolCallFragment("t1"),
+    ToolCallFragment("t1", "f", "{}", True),
+    ToolCallStart("t1", "f"),
+    ToolCallEnd("t1"),
+    ToolCallCut(CUT),
+    Stop(StopReason.END),
+    Stop(StopReason.STOP_SEQUENCE, "END"),
+    TokenUsage(),
+    TokenUsage(1, 0, None, 2, 3),
+    ContextUsage(1.5),
+    Metering(0.01, "credit"),
+    FollowupPrompt({"content": "more?"}),
+    CodeReferences(({"url": "x"},)),
+    ConversationId("c"),
+    ModelName("m"),
+    Notice("event.unknown", "x"),
+    Usage(1, 2, metering=Metering(1.0)),
+    MessageStart(),
+    BlockStart(0, BlockKind.TOOL_CALL, "t1", "f"),
+    BlockEnd(0),
+    MessageEnd(StopReason.LENGTH, truncations=(CUT,), notices=(Notice("a"),)),
+]
+
+
+def test_every_kind_of_event_has_a_sample():
+    """No event is forgotten below (F140, F141)."""
+    assert {*get_args(events.Delta), *get_args(events.Event)} == {type(sample) for sample in SAMPLES}
+
+
+@pytest.mark.parametrize("event", SAMPLES, ids=repr)
+def test_an_event_goes_through_plain_data_and_back(event):
+    """Every event can be stored as JSON-like data, absent fields included (F142, F144, F145)."""
+    converter = Converter()
+
+    assert converter.structure(converter.unstructure(event), type(event)) == event
+
+
+@pytest.mark.parametrize("event", SAMPLES, ids=repr)
+def test_an_event_cannot_be_changed(event):
+    """What one stage passes on no other can alter."""
+    assert has(type(event))
+    with pytest.raises(FrozenInstanceError):
+        setattr(event, fields(type(event))[0].name, None)
