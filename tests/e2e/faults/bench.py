@@ -10,7 +10,7 @@ from typing import Any, Final
 import anyio
 from attrs import frozen
 
-from kiro_asgi import App, Settings, create_app
+from kiro_asgi import App, Settings
 from kiro_asgi.simulator import RawBytes, Simulator
 from kiro_asgi.wire.eventstream import encode_frame
 from tests.asgi.driver import Exchange, ask
@@ -52,10 +52,11 @@ class Gateway:
         assert "1 2 3" in exchange.content.decode()
 
 
-def make_gateway(simulator: Simulator, settings: dict[str, dict[str, Any]]) -> Gateway:
-    slices = {name: {**DEFAULTS.get(name, {}), **settings.get(name, {})} for name in {*DEFAULTS, *settings}}
-    slices["kiro"].setdefault("endpoint", simulator.url)
-    return Gateway(create_app(Settings.from_mapping(slices)), simulator)
+def settings_for(simulator: Simulator, slices: dict[str, dict[str, Any]]) -> Settings:
+    """`DEFAULTS` with *slices* over them, for a gateway in front of *simulator*."""
+    merged = {name: {**DEFAULTS.get(name, {}), **slices.get(name, {})} for name in {*DEFAULTS, *slices}}
+    merged["kiro"].setdefault("endpoint", simulator.url)
+    return Settings.from_mapping(merged)
 
 
 def open_files() -> frozenset[str]:

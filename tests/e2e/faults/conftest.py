@@ -3,31 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kiro_asgi import App, Settings, create_app
 from kiro_asgi import simulator as simulators
-from tests.e2e.faults.bench import Gateway, make_gateway
+from kiro_asgi.cli.standalone import bind
+from tests.e2e.faults.bench import Gateway, settings_for
 from tests.e2e.faults.served import Served, start
 
 
+@pytest.fixture(scope="session")
+def port() -> int:
+    """Where every simulator of the session listens, one after the other, so that a gateway may outlive a test."""
+    with closing(bind("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def apps() -> dict[Settings, App]:
+    """One application for all tests with the same settings: each reads the system's certificates once."""
+    return {}
+
+
 @pytest.fixture
-async def simulator(anyio_backend: str) -> AsyncIterator[simulators.Simulator]:
+async def simulator(anyio_backend: str, port: int) -> AsyncIterator[simulators.Simulator]:
     """In the test's own event loop; small socket buffers, so that back-pressure shows early."""
-    async with simulators.serve(send_buffer=32 * 1024) as running:
+    async with simulators.serve(port, send_buffer=32 * 1024) as running:
         yield running
 
 
 @pytest.fixture
-async def gateway(simulator: simulators.Simulator) -> AsyncIterator[Callable[..., Gateway]]:
-    """Makes gateways in front of `simulator`; arguments are slices of settings."""
+async def gateway(simulator: simulators.Simulator, apps: dict[Settings, App]) -> AsyncIterator[Callable[..., Gateway]]:
+    """Finds gateways in front of `simulator`; arguments are slices of settings."""
     made: list[Gateway] = []
 
-    def make(**settings: dict[str, Any]) -> Gateway:
-        made.append(make_gateway(simulator, settings))
+    def make(**slices: dict[str, Any]) -> Gateway:
+        settings = settings_for(simulator, slices)
+        app = apps.get(settings) or apps.setdefault(settings, create_app(settings))
+        made.append(Gateway(app, simulator))
         return made[-1]
 
     yield make

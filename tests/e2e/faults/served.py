@@ -57,8 +57,12 @@ class Served:
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
     def files(self) -> int:
-        """Its open descriptors."""
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        """Its open descriptors, once their number has stayed the same for a moment."""
+        counts = [-1]
+        while len(counts) < 5 or len({*counts[-5:]}) > 1:
+            counts.append(len(os.listdir(f"/proc/{self.process.pid}/fd")))
+            time.sleep(0.03)
+        return counts[-1]
 
     def connect(self, receive_buffer: int = 0) -> socket.socket:
         sock = socket.socket()

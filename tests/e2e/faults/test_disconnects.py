@@ -49,6 +49,20 @@ async def test_a_client_that_leaves_stops_the_upstream(gateway, route, stream):
 
 
 @ROUTE
+@STREAM
+async def test_an_answer_that_is_long_enough_stops_the_upstream(gateway, route, stream):
+    """R01: a stop text that we look for ourselves ends the answer, and with it the upstream's work."""
+    door = gateway()
+    async with no_leak(door, idle=0):
+        stop = {"stop_sequences" if route == "anthropic" else "stop": ["4"]}
+        exchange = await door.ask(route, "sim:count=100 sim:slow=0.02", stream=stream, **stop)
+
+        assert whole(route, exchange, stream=stream).text == "1 2 3 "
+        assert await until(lambda: door.simulator.requests[0].peer_closed_at, 1.0)
+    await door.works(route)
+
+
+@ROUTE
 async def test_a_client_that_leaves_during_back_off_is_not_asked_for_again(gateway, route):
     """R02: between two tries nothing is open, and the next try is not made."""
     door = gateway(retry={"base": 0.3})

@@ -54,7 +54,7 @@ def test_a_client_that_leaves_in_the_middle(served, loop, rst):
 
     assert max(delays) <= 1.0, sorted(delays)[-5:]
     assert gateway.ask("openai", "sim:count=3", stream=True).status == 200
-    assert within(2, lambda: gateway.files() == files), (gateway.files(), files)
+    assert gateway.files() == files
     logged = gateway.errors().splitlines()[lines:]
     assert len([line for line in logged if " disconnected " in line]) == TIMES
     assert gateway.trouble() == []

@@ -41,7 +41,7 @@ def test_clients_that_do_not_read(served, loop):
     end every byte is there."""
     gateway: Served = served(loop)
     gateway.warm_up()
-    alone = p99(gaps_of_a_fast_client(gateway, 50))
+    alone = p99(gaps_of_a_fast_client(gateway, 30))
     gateway.forget_peak()
     gateway.simulator.forget()
     before = gateway.memory()
@@ -50,11 +50,11 @@ def test_clients_that_do_not_read(served, loop):
         gateway.request(ROUTES[number % 2], f"sim:flood={SIZE}", stream=True, receive_buffer=4096)
         for number in range(SLOW)
     ]
-    time.sleep(1.0)
+    time.sleep(0.7)
     floods = [request for request in gateway.simulator.requests if b"sim:flood" in request.body]
-    beside = p99(gaps_of_a_fast_client(gateway, 50))
+    beside = p99(gaps_of_a_fast_client(gateway, 30))
     accepted = [request.bytes_accepted for request in floods]
-    time.sleep(0.5)
+    time.sleep(0.3)
 
     assert len(floods) == SLOW
     assert accepted == [request.bytes_accepted for request in floods], "the upstream could go on sending"

@@ -81,5 +81,5 @@ async def plateau(door):
     before: list[int] = []
     while len(before) < SLOW or accepted(door) != before:
         before = accepted(door)
-        await anyio.sleep(0.3)
+        await anyio.sleep(0.2)
     return before
