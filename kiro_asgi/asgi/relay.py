@@ -7,6 +7,7 @@ gone.  One keeps the client patient while the upstream thinks.  When the first e
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from itertools import count
@@ -33,6 +34,10 @@ _log = getLogger("kiro_asgi")
 
 _CONNECTION_TROUBLE: Final = (UpstreamUnreachable, UpstreamProtocolError)
 """After these, idle connections are not trusted either."""
+
+
+_EXPECTED = "event.unknown"
+"""The service adds kinds of events without notice; that is no reason for one."""
 
 
 class Outcome(Enum):
@@ -140,6 +145,7 @@ class Relay:
                 await anyio.sleep(delay)
             else:
                 self.outcome = Outcome.COMPLETE
+                self._report()
                 return
 
     def _delay(self, error: KiroAsgiError) -> float:
@@ -155,6 +161,14 @@ class Relay:
             extra={"request_id": self._exchange.request_id},
         )
         return delay
+
+    def _report(self) -> None:
+        """Write down that something in the answer was passed over: codes only, since details may quote it."""
+        notices = self.end.notices if self.end is not None else ()
+        codes = Counter(notice.code for notice in notices if notice.code != _EXPECTED)
+        if codes:
+            told = ", ".join(f"{code} ({times})" for code, times in codes.items())
+            _log.warning("answer complete, but: %s", told, extra={"request_id": self._exchange.request_id})
 
     async def _try(self) -> None:
         self._output.restart()

@@ -86,7 +86,7 @@ class Server:
         config.root_path = self.root_path
         config.backlog = BACKLOG
         config.graceful_timeout = self.graceful_timeout + LINGER
-        config.keep_alive_timeout = 75
+        config.keep_alive_timeout = 20
         config.keep_alive_max_requests = 1_000_000
         config.accesslog = None  # the application writes its own line, and only if somebody listens
         config.loglevel = self.log_level.upper()

@@ -231,6 +231,22 @@ async def test_a_collected_answer_may_break_late(dialect, gateway, sim):
     assert len(sim.requests) == 2
 
 
+@pytest.mark.parametrize(
+    ("marker", "told"),
+    [
+        pytest.param("no-trailers", ["answer complete, but: stream.no_terminal_signal (1)"], id="no-terminal-signal"),
+        pytest.param("unknown-event", [], id="unknown-event"),
+        pytest.param("text", [], id="nothing-odd"),
+    ],
+)
+async def test_what_was_passed_over_is_written_down(marker, told, gateway, sim, caplog):
+    """R04/F136/F443: an answer that may not be whole is flagged in the log; a new kind of event is not."""
+    with caplog.at_level(logging.WARNING):
+        await ask("openai", f"sim:{marker}", stream=True).run(gateway())
+
+    assert [record.getMessage() for record in caplog.records] == told
+
+
 # Time limits.
 
 

@@ -36,6 +36,7 @@ TABLE = [
     (errors.UpstreamError, 502, "server_error", None, "api_error", openai.InternalServerError),
     (errors.UpstreamFault, 502, "server_error", None, "api_error", openai.InternalServerError),
     (errors.UpstreamProtocolError, 502, "server_error", None, "api_error", openai.InternalServerError),
+    (errors.NotTheUpstream, 502, "server_error", None, "api_error", openai.InternalServerError),
     (errors.UpstreamUnreachable, 502, "server_error", None, "overloaded_error", openai.InternalServerError),
     (errors.UpstreamTimeout, 504, "server_error", None, "timeout_error", openai.InternalServerError),
     (
@@ -74,6 +75,7 @@ TRANSIENT = {
     errors.UpstreamError,
     errors.UpstreamFault,
     errors.UpstreamProtocolError,
+    errors.NotTheUpstream,
     errors.UpstreamUnreachable,
     errors.UpstreamTimeout,
     errors.UpstreamThrottled,
