@@ -77,9 +77,12 @@ def accepted(door):
 
 
 async def plateau(door):
-    """The same, once it does not grow any more."""
+    """The same, once it has not grown for a while: the kernel's buffers take their time to fill."""
     before: list[int] = []
-    while len(before) < SLOW or accepted(door) != before:
-        before = accepted(door)
+    calm = 0
+    while len(before) < SLOW or calm < 4:
         await anyio.sleep(0.2)
+        now = accepted(door)
+        calm = calm + 1 if now == before else 0
+        before = now
     return before
