@@ -5,19 +5,18 @@ httpcore makes the connections; its pool is not used, because cancelled requests
 idle connections under a semaphore does the same work here.
 
 Reading is turned inside out.  httpcore hands out a body chunk by chunk, and cannot say whether the next chunk is
-already there.  But it reads from the network only when nothing is left, and the network is ours: `_Stream.read` first
-lets the reader act upon everything that the last read brought (`Reader.turn`).  So one network read becomes one pass
-through the stages and at most one send; nothing is queued; a client that does not read stops the reading from the
-upstream; and whatever `turn` raises leaves httpcore through a read, the one place where its generators close cleanly on
-every event loop.
+already there.  But it reads from the network only when nothing is left, and the network is ours: `TurnStream.read`
+first lets the reader act upon everything that the last read brought (`Reader.turn`).  So one network read becomes one
+pass through the stages and at most one send; nothing is queued; a client that does not read stops the reading from
+the upstream; and whatever `turn` raises leaves httpcore through a read, the one place where its generators close
+cleanly on every event loop.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from time import monotonic
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -26,13 +25,9 @@ import anyio
 from anyio.lowlevel import RunVar
 from attrs import define, field
 
-from kiro_asgi.errors import (
-    KiroAsgiError,
-    TooBusy,
-    UpstreamProtocolError,
-    UpstreamTimeout,
-    UpstreamUnreachable,
-)
+from kiro_asgi.errors import TooBusy
+from kiro_asgi.net.faults import translated, translations
+from kiro_asgi.net.streams import TurnBackend, TurnStream, WholeBody
 
 if TYPE_CHECKING:
     import ssl
@@ -41,7 +36,7 @@ if TYPE_CHECKING:
 
     from kiro_asgi.upstreams.base import UpstreamRequest
 
-__all__ = ["Enough", "Headers", "Reader", "Transport"]
+__all__ = ["Enough", "Headers", "Reader", "Transport", "authority"]
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -71,68 +66,6 @@ class Reader(Protocol):
             Enough: Nothing more is wanted.
         """
         ...
-
-
-class _Stream:
-    """A network stream that lets a reader have its turn before every read."""
-
-    __slots__ = ("_stream", "turn")
-
-    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
-        self._stream = stream
-        self.turn: Callable[[], Awaitable[float | None]] | None = None
-
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - the interface
-        if self.turn is not None:
-            timeout = await self.turn()
-        return await self._stream.read(max_bytes, timeout)
-
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the interface
-        await self._stream.write(buffer, timeout)
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    async def start_tls(self, *args: Any, **kwargs: Any) -> _Stream:
-        return _Stream(await self._stream.start_tls(*args, **kwargs))
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._stream.get_extra_info(info)
-
-
-class _Backend:
-    """The library's anyio backend, which serves both event loops, with our streams over its streams."""
-
-    __slots__ = ("_inner",)
-
-    def __init__(self, inner: httpcore.AsyncNetworkBackend) -> None:
-        self._inner = inner
-
-    async def connect_tcp(self, *args: Any, **kwargs: Any) -> _Stream:
-        return _Stream(await self._inner.connect_tcp(*args, **kwargs))
-
-    async def sleep(self, seconds: float) -> None:
-        await self._inner.sleep(seconds)
-
-
-class _Body:
-    """A request's body, in one piece.
-
-    The library's own is an async generator, and one that a cancellation leaves suspended is reported on trio.
-    """
-
-    __slots__ = ("_rest",)
-
-    def __init__(self, body: bytes) -> None:
-        self._rest = [body]
-
-    def __aiter__(self) -> _Body:
-        return self
-
-    async def __anext__(self) -> bytes:
-        if self._rest:
-            return self._rest.pop()
-        raise StopAsyncIteration
 
 
 _Place = tuple[bytes, bytes, int]
@@ -188,7 +121,7 @@ class Transport:
         self._keep_alive = keep_alive
         self._connect_timeout = connect_timeout
         self._proxy = proxy
-        self._faults = _faults(self._library)
+        self._faults = translations(self._library)
         self._tls: ssl.SSLContext = self._library.default_ssl_context()  # reads files: not while a loop waits
         self._lanes: RunVar[_Lane] = RunVar(f"kiro_asgi.net.transport.{id(self)}")
 
@@ -243,20 +176,19 @@ class Transport:
             ssl_context=self._tls,
             proxy=library.Proxy(self._proxy) if self._proxy else None,
             keepalive_expiry=self._keep_alive,
-            network_backend=_Backend(library.AnyIOBackend()),
+            network_backend=TurnBackend(library.AnyIOBackend()),
         )
         return pool
 
     def _wire(self, request: UpstreamRequest, head_timeout: float | None) -> httpcore.Request:
         url = self._library.URL(request.url)
-        host = url.host if url.port is None else b"%s:%d" % (url.host, url.port)
-        headers = [(b"Host", host), (b"Content-Length", b"%d" % len(request.body)), *request.headers]
+        headers = [(b"Host", authority(url)), (b"Content-Length", b"%d" % len(request.body)), *request.headers]
         limit = self._connect_timeout
         wire: httpcore.Request = self._library.Request(
             request.method,
             url,
             headers=headers,
-            content=_Body(request.body),
+            content=WholeBody(request.body),
             extensions={"timeout": {"connect": limit, "write": limit, "read": head_timeout}},
         )
         return wire
@@ -280,10 +212,10 @@ class Transport:
         return lane.factory.create_connection(origin), idle
 
     async def _exchange(self, connection: _Connection, wire: httpcore.Request, reader: Reader) -> None:
-        with _translated(self._faults):
+        with translated(self._faults):
             response = await connection.handle_async_request(wire)
             reader.begin(response.status, response.headers)
-            stream: _Stream = response.extensions["network_stream"]
+            stream: TurnStream = response.extensions["network_stream"]
             take, stream.turn = reader.take, reader.turn
             try:
                 async for chunk in response.stream:  # type: ignore[union-attr]
@@ -302,47 +234,12 @@ class Transport:
             return
         now = monotonic()
         idle.append((now + self._keep_alive, connection))
-        while idle[0][0] < now:
+        while idle and idle[0][0] < now:
             _, old = idle.popleft()
             await old.aclose()
 
 
-_Fault = Callable[[Exception], KiroAsgiError]
-
-
-def _unreachable(error: Exception) -> KiroAsgiError:
-    return UpstreamUnreachable(f"Stream connection failed: {_words(error)}", code="connection_failed")
-
-
-def _silent(error: Exception) -> KiroAsgiError:
-    return UpstreamTimeout("the upstream did not answer in time", code="timeout")
-
-
-def _not_http(error: Exception) -> KiroAsgiError:
-    return UpstreamProtocolError(f"Stream connection failed: {_words(error)}", code="connection_broken")
-
-
-def _words(error: Exception) -> str:
-    return str(error) or type(error).__name__
-
-
-def _faults(library: Any) -> dict[type[Exception], _Fault]:
-    """The library's exceptions, most special first, and what each means to us."""
-    return {
-        library.ConnectTimeout: _unreachable,
-        library.TimeoutException: _silent,
-        library.NetworkError: _unreachable,
-        library.RemoteProtocolError: _unreachable,
-        library.ProtocolError: _not_http,
-        library.ProxyError: _unreachable,
-        library.UnsupportedProtocol: _not_http,
-    }
-
-
-@contextmanager
-def _translated(faults: dict[type[Exception], _Fault]) -> Iterator[None]:
-    try:
-        yield
-    except tuple(faults) as error:
-        fault = next(make for kind, make in faults.items() if isinstance(error, kind))
-        raise fault(error) from error
+def authority(url: httpcore.URL) -> bytes:
+    """The value of the ``Host`` header: IPv6 in brackets, the port where it is named."""
+    host = b"[%s]" % url.host if b":" in url.host else url.host
+    return host if url.port is None else b"%s:%d" % (host, url.port)

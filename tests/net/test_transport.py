@@ -5,10 +5,11 @@ from __future__ import annotations
 import socket
 
 import anyio
+import httpcore
 import pytest
 
 from kiro_asgi.errors import TooBusy, UpstreamTimeout, UpstreamUnreachable
-from kiro_asgi.net.transport import Transport
+from kiro_asgi.net.transport import Transport, authority
 from kiro_asgi.simulator import (
     CloseEarly,
     Event,
@@ -216,3 +217,17 @@ async def test_a_connection_that_the_upstream_closed_is_not_used(transport, upst
 
     assert upstream.connections_opened == 2
     assert b'"b"' in reader.body
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        pytest.param("https://q.us-east-1.amazonaws.com/x", b"q.us-east-1.amazonaws.com", id="name"),
+        pytest.param("http://127.0.0.1:9999/x", b"127.0.0.1:9999", id="port"),
+        pytest.param("http://[::1]:9999/x", b"[::1]:9999", id="ipv6"),
+        pytest.param("http://[::1]/x", b"[::1]", id="ipv6-without-port"),
+    ],
+)
+def test_the_host_is_named_as_http_wants_it(url, expected):
+    """Source: RFC 9110 section 7.2, RFC 3986 section 3.2.2."""
+    assert authority(httpcore.URL(url)) == expected

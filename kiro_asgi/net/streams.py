@@ -1,0 +1,80 @@
+"""What we put in the place of the HTTP library's own streams."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import httpcore
+
+__all__ = ["TurnBackend", "TurnStream", "WholeBody"]
+
+
+class TurnStream:
+    """A network stream that lets a reader have its turn before every read."""
+
+    __slots__ = ("_stream", "turn")
+
+    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
+        self._stream = stream
+        self.turn: Callable[[], Awaitable[float | None]] | None = None
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - the interface
+        """The next bytes, after the reader's turn, which also says how long they may take."""
+        if self.turn is not None:
+            timeout = await self.turn()
+        return await self._stream.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the interface
+        """Send *buffer*."""
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._stream.aclose()
+
+    async def start_tls(self, *args: Any, **kwargs: Any) -> TurnStream:
+        """The same with TLS over it."""
+        return TurnStream(await self._stream.start_tls(*args, **kwargs))
+
+    def get_extra_info(self, info: str) -> Any:
+        """What the library's stream knows."""
+        return self._stream.get_extra_info(info)
+
+
+class TurnBackend:
+    """The library's anyio backend, which serves both event loops, with our streams over its streams."""
+
+    __slots__ = ("_inner",)
+
+    def __init__(self, inner: httpcore.AsyncNetworkBackend) -> None:
+        self._inner = inner
+
+    async def connect_tcp(self, *args: Any, **kwargs: Any) -> TurnStream:
+        """A new stream."""
+        return TurnStream(await self._inner.connect_tcp(*args, **kwargs))
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await self._inner.sleep(seconds)
+
+
+class WholeBody:
+    """A request's body, in one piece.
+
+    The library's own is an async generator, and one that a cancellation leaves suspended is reported on trio.
+    """
+
+    __slots__ = ("_rest",)
+
+    def __init__(self, body: bytes) -> None:
+        self._rest = [body]
+
+    def __aiter__(self) -> WholeBody:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._rest:
+            return self._rest.pop()
+        raise StopAsyncIteration
