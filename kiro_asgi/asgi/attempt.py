@@ -85,27 +85,25 @@ class Attempt:
         """
         if self.answer is None:
             raise self._exchange.upstream.fault(self._status, self._headers, b"".join(self._chunks))
-        await self._bring(chain(self.answer.feed(self._chunks), self.answer.flush()))
+        error = self._output.put(chain(self.answer.feed(self._chunks), self.answer.flush()))
+        if error is not None:
+            await self._output.push()
+            raise error
         await self._output.finish()
 
     async def _advance(self, answer: Answer) -> None:
+        """One pass through the stages.  What came before a failure is sent too: it must not matter how it was cut."""
         heard = answer.heard
         chunks = self._chunks.copy()
         self._chunks.clear()
-        await self._bring(answer.feed(chunks))
+        error = self._output.put(answer.feed(chunks))
+        await self._output.push()
+        if error is not None:
+            raise error
         if answer.heard != heard:
             self._last_event = self._clock()
         if answer.enough:
             raise Enough
-
-    async def _bring(self, events: Iterable[Event]) -> None:
-        """Bring events to the client; those before a failure too, so that it does not matter how the bytes were cut."""
-        error = self._output.put(events)
-        before = self._clock()
-        await self._output.push()
-        self._last_event += self._clock() - before
-        if error is not None:
-            raise error
 
     def _patience(self) -> float | None:
         """Seconds that the upstream may stay silent now; waiting for the client does not count."""
