@@ -34,6 +34,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         print(f"kiro-asgi: {error.message}", file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        # Whoever reads our output has seen enough; Python would complain once more when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -6,7 +6,8 @@ same events, so the two modes cannot drift.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from attrs import field, frozen
@@ -36,7 +37,9 @@ __all__ = [
     "ThinkingBlock",
     "ToolCallBlock",
     "fold",
+    "sentences",
     "unfold",
+    "whole",
 ]
 
 
@@ -156,10 +159,20 @@ def fold(events: Iterable[Event]) -> Message:
     return builder.message
 
 
-def _open(index: int, block: Block) -> Iterable[Event]:
+def whole(text: str) -> Iterable[str]:
+    """*text* in one piece."""
+    return (text,)
+
+
+def sentences(text: str) -> Iterable[str]:
+    """*text* cut behind the white space that follows a full stop, a question mark or an exclamation mark."""
+    return re.findall(r".*?[.!?。！？]+(?:\s+|$)|.+$", text, re.DOTALL) or (text,)
+
+
+def _open(index: int, block: Block, cut: Callable[[str], Iterable[str]]) -> Iterable[Event]:
     match block:
         case TextBlock(text):
-            return BlockStart(index, BlockKind.TEXT), TextDelta(text)
+            return BlockStart(index, BlockKind.TEXT), *map(TextDelta, cut(text))
         case ThinkingBlock(text, signature):
             seal = (SignatureDelta(signature),) if signature else ()
             return BlockStart(index, BlockKind.THINKING), ThinkingDelta(text), *seal
@@ -169,10 +182,10 @@ def _open(index: int, block: Block) -> Iterable[Event]:
             return BlockStart(index, BlockKind.TOOL_CALL, call_id, name), ToolInputDelta(json)
 
 
-def unfold(message: Message) -> Iterable[Event]:
-    """The shortest stream of events that folds to *message*: one delta a block."""
+def unfold(message: Message, cut: Callable[[str], Iterable[str]] = whole) -> Iterable[Event]:
+    """A stream of events that folds to *message*: one delta a block, but for text that *cut* makes several of."""
     yield MessageStart(Usage(input_tokens=message.usage.input_tokens))
     for index, block in enumerate(message.blocks):
-        yield from _open(index, block)
+        yield from _open(index, block, cut)
         yield BlockEnd(index)
     yield MessageEnd(message.stop_reason, message.stop_sequence, message.usage, message.truncations, message.references)

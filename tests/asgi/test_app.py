@@ -540,3 +540,18 @@ async def test_a_lead_in_before_a_leading_tool_call(dialect, stream, sim, gatewa
 
     assert text_of(dialect, leading) == "I will call a tool to help with this:"
     assert text_of(dialect, other) == "Hello."
+
+
+@EACH_DIALECT
+async def test_tags_are_text_where_thinking_in_tags_is_off(dialect, sim, gateway):
+    """F171: with the setting off the content is not inspected for tags at all, though thinking was asked for."""
+    app = gateway(kiro={"fake_reasoning_enabled": False})
+    asked = (
+        {"thinking": {"type": "enabled", "budget_tokens": 2000}}
+        if dialect == "anthropic"
+        else {"reasoning_effort": "high"}
+    )
+    sim.enqueue(simulator.answer(*simulator.text("<thinking>hm</thinking>yes")))
+    exchange = await ask(dialect, "hi", stream=False, model="claude-haiku-4.5", **asked).run(app)
+
+    assert text_of(dialect, exchange) == "<thinking>hm</thinking>yes"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from kiro_asgi import __version__
 from kiro_asgi.cli import COMMANDS, main
-from tests.cli.processes import command
+from tests.cli.processes import PREFIX, clean_environment, command
 
 
 def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, str, str]:
@@ -47,3 +48,20 @@ def test_serving_is_not_imported_before_it_is_needed(tmp_path: Path) -> None:
     done = command("check", "--help", cwd=tmp_path)
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
+    """Output into ``head`` ends without a traceback."""
+    process = subprocess.Popen(
+        [*PREFIX, "check"],
+        cwd=tmp_path,
+        env=clean_environment(KIRO_API_KEY="ksk_x"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        errors = process.stderr.read()
+
+    assert (process.returncode, errors) == (1, b"")

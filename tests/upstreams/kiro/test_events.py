@@ -491,3 +491,10 @@ def test_encoded_error_frame_round_trip() -> None:
     data = encode_frame({":message-type": "error", ":error-code": "InternalFailure", ":error-message": "boom"})
     with pytest.raises(UpstreamFault, match="boom"):
         run(EventDecoder(), run(FrameDecoder(), [data]))
+
+
+def test_a_frame_without_headers_is_an_event_of_unknown_type() -> None:
+    """F099: what is not said about a frame is taken to be an event, in JSON, of a type we do not know."""
+    frames = run(FrameDecoder(), [encode_frame({}, b'{"content":"a"}')])
+
+    assert run(EventDecoder(), frames) == [Notice("event.unknown", "")]
