@@ -97,7 +97,12 @@ def _transport(settings: Settings) -> Transport:
 def _policy(settings: Settings) -> RetryPolicy:
     retry = settings.retry
     return RetryPolicy(
-        attempts=retry.attempts, base=retry.base, factor=retry.factor, cap=retry.cap, jitter=retry.jitter
+        attempts=retry.attempts,
+        timeout_attempts=retry.timeout_attempts,
+        base=retry.base,
+        factor=retry.factor,
+        cap=retry.cap,
+        jitter=retry.jitter,
     )
 
 

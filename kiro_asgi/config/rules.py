@@ -45,6 +45,7 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
         "limits.request_timeout": (MOMENT, DAY),
         "limits.tool_input_bytes": (1, 2**40),
         "retry.attempts": (1, 100),
+        "retry.timeout_attempts": (1, 100),
         "retry.base": (0, DAY),
         "retry.factor": (1, 100),
         "retry.cap": (0, DAY),

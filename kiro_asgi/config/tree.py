@@ -154,6 +154,9 @@ class RetrySettings:
     attempts: int = 3
     """Tries in all."""
 
+    timeout_attempts: int = 1
+    """Tries in all where the service was merely silent: asking a slow model again does not make it faster."""
+
     base: float = 1.0
     """Seconds before the second try."""
 

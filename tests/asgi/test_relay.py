@@ -250,6 +250,15 @@ async def test_what_was_passed_over_is_written_down(marker, told, gateway, sim, 
 # Time limits.
 
 
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_silent_service_is_asked_as_often_as_set(times, gateway, sim):
+    """R05/F059: tries after silence are counted by a setting of their own."""
+    app = gateway(kiro={"first_token_timeout": 0.1}, retry={"attempts": 5, "timeout_attempts": times})
+    exchange = await ask("openai", "sim:stall", stream=True).run(app)
+
+    assert (exchange.status, len(sim.requests)) == (504, times)
+
+
 @EACH_DIALECT
 @EACH_MODE
 @pytest.mark.parametrize("marker", ["stall", "stall-headers"])
