@@ -49,7 +49,7 @@ async def test_what_one_read_brings_goes_out_in_one_send(dialect, gateway, sim):
     exchange = await ask(dialect, "sim:count=500 sim:whole", stream=True).run(gateway())
 
     assert text_of(dialect, exchange).endswith(" 499 500 ")
-    assert 2 <= len(exchange.messages) - 1 <= 12
+    assert 1 <= len(exchange.messages) - 1 <= 12
 
 
 @EACH_DIALECT
@@ -68,14 +68,14 @@ async def test_a_read_that_completes_no_event_sends_nothing(dialect, size, gatew
 @EACH_DIALECT
 async def test_each_paced_event_goes_out_alone(dialect, gateway, sim):
     """F020: with a pause after every event there is a send for each; the head travels with the first."""
-    exchange = ask(dialect, "sim:count=5 sim:slow=0.03", stream=True)
+    exchange = ask(dialect, "sim:count=5 sim:slow=0.1", stream=True)
     watch = Watch(exchange)
     await exchange.run(gateway())
 
     assert exchange.messages[0]["type"] == "http.response.start"
     texts = [partial_text(dialect, body) for body in exchange.bodies]
     assert [piece for piece in texts if piece] == ["1 ", "2 ", "3 ", "4 ", "5 "]
-    assert all(later - earlier > 0.015 for earlier, later in zip(watch.times[:4], watch.times[1:5], strict=True))
+    assert all(later - earlier > 0.03 for earlier, later in zip(watch.times[:4], watch.times[1:5], strict=True))
 
 
 # Signs of life.
@@ -94,7 +94,7 @@ async def test_heartbeats_fill_a_silence(dialect, gateway, sim):
 @EACH_DIALECT
 async def test_heartbeats_come_only_out_of_silence(dialect, gateway, sim):
     """F016: an answer that moves needs none."""
-    app = gateway(stream={"heartbeat": 0.15})
+    app = gateway(stream={"heartbeat": 0.3})
     exchange = await ask(dialect, "sim:count=20 sim:slow=0.02", stream=True).run(app)
 
     assert PINGS[dialect] not in exchange.content
