@@ -125,7 +125,7 @@ async def test_retry_after_wins_where_it_is_longer(dialect, gateway, sim):
 
     first, second = (request.received_at for request in sim.requests)
     assert text_of(dialect, exchange) == "good"
-    assert 0.2 <= second - first < 0.5
+    assert 0.2 <= second - first < 1
 
 
 @EACH_DIALECT
@@ -271,7 +271,7 @@ async def test_silence_before_the_first_event_is_a_504(dialect, stream, marker, 
 
     assert exchange.status == 504
     assert error_of(dialect, exchange)["message"]
-    assert 0.2 <= took < 0.4
+    assert 0.2 <= took < 1
     (request,) = sim.requests
     assert await comes_true(sim, lambda: request.peer_closed_at)
 
@@ -315,7 +315,7 @@ async def test_silence_in_the_middle_ends_the_answer(dialect, gateway, sim):
     took = anyio.current_time() - began
 
     assert cut_of(dialect, exchange)["type"] == "timeout_error"
-    assert 0.2 <= took < 0.45
+    assert 0.2 <= took < 1
     assert await comes_true(sim, lambda: sim.requests[0].peer_closed_at)
 
 
@@ -350,14 +350,14 @@ async def test_one_call_has_a_limit_of_its_own(dialect, gateway, sim):
     exchange = await ask(dialect, "sim:count=1000 sim:slow=0.02", stream=True).run(app)
 
     assert cut_of(dialect, exchange)["type"] == "timeout_error"
-    assert 0.3 <= anyio.current_time() - began < 0.5
+    assert 0.3 <= anyio.current_time() - began < 3
 
 
 # Early commit.
 
 
 @EACH_DIALECT
-@pytest.mark.parametrize("marker", ["late=0.35", "late=0.35 sim:initial"])
+@pytest.mark.parametrize("marker", ["late=0.9", "late=0.9 sim:initial"])
 async def test_the_head_goes_out_while_the_service_thinks(dialect, marker, gateway, sim):
     """F059: after `early_commit_after` the client has a head, a start and a sign of life; the answer follows."""
     seen = []
@@ -372,7 +372,7 @@ async def test_the_head_goes_out_while_the_service_thinks(dialect, marker, gatew
 
     kinds = [kind for kind, _, _ in seen]
     assert kinds[:3] == ["http.response.start", "http.response.body", "http.response.body"]
-    assert seen[1][1] < 0.25 < seen[2][1]
+    assert seen[1][1] < 0.7 < seen[2][1]
     assert b"ping" in seen[1][2] and partial_text(dialect, seen[1][2]) == ""
     assert text_of(dialect, exchange) == "This is a simulated answer,"
 
@@ -433,7 +433,7 @@ async def test_a_client_that_leaves_takes_the_service_along(dialect, stream, mar
         left = anyio.current_time()
         exchange.leave.set()
 
-    assert anyio.current_time() - left < 0.5
+    assert anyio.current_time() - left < 1
     assert await comes_true(sim, lambda: sim.requests[0].peer_closed_at)
     sim.enqueue(GOOD)
     assert text_of(dialect, await ask(dialect, "hi", stream=stream).run(app)) == "good"
