@@ -23,6 +23,10 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "kiro.fake_reasoning_handling": ("as_reasoning_content", "remove", "pass", "strip_tags"),
         "kiro.thinking_scan": ("start", "anywhere"),
         "kiro.checksums": ("strict", "warn", "off"),
+        "kiro.write_back": ("files", "stores", "nowhere"),
+        "kiro.tool_history": ("native", "text", "auto"),
+        "kiro.translation": ("native", "contract"),
+        "preset": ("native", "contract"),
         "http_library": ("httpcore", "httpcore2"),
         "stream.tool_emission": ("complete", "end", "incremental"),
     }
@@ -33,6 +37,11 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
         "kiro.first_token_timeout": (MOMENT, DAY),
         "kiro.thinking_first_token_timeout": (MOMENT, DAY),
         "kiro.models_ttl": (0, 30 * DAY),
+        "kiro.refresh_margin": (0, DAY),
+        "kiro.description_limit": (1, 10_000),
+        "kiro.max_images": (0, 1000),
+        "kiro.payload_bytes": (0, 2**40),
+        "kiro.server_tool_timeout": (MOMENT, DAY),
         "stream.heartbeat": (0, DAY),
         "stream.early_commit_after": (0, DAY),
         "stream.idle_timeout": (0, DAY),
@@ -50,6 +59,13 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
         "retry.factor": (1, 100),
         "retry.cap": (0, DAY),
         "retry.jitter": (0, 1),
+        "retry.rate_base": (0, DAY),
+        "retry.rate_cap": (0, DAY),
+        "retry.capacity_base": (0, DAY),
+        "retry.capacity_cap": (0, DAY),
+        "retry.suspicion": (0, 30 * DAY),
+        "recovery.ttl": (0, 30 * DAY),
+        "recovery.entries": (0, 2**20),
     }
 )
 """Lowest and highest value, both included."""
@@ -71,6 +87,9 @@ _KEY: Final[Shape] = (re.compile(r"[!-~]+").fullmatch, "printable ASCII without 
 _HEADER: Final[Shape] = (re.compile(r"[!-~]([ -~]*[!-~])?").fullmatch, "printable ASCII")
 _WORD: Final[Shape] = (re.compile(r"[A-Za-z][A-Za-z0-9_-]*").fullmatch, "a word of letters, digits, - and _")
 _REGION: Final[Shape] = (re.compile(r"[a-z]{2,3}(-[a-z]+)+-[0-9]+").fullmatch, "a region such as us-east-1")
+_ALIAS: Final[Shape] = (re.compile(r"[^=\s]+=[^=\s]+").fullmatch, "written as name=model")
+_RULE: Final[Shape] = (re.compile(r"[a-z]+(\.[a-z_]+)+").fullmatch, "names of rules, such as calls.unanswered")
+_COUNT: Final[Shape] = (re.compile(r"[0-9]{1,9}").fullmatch, "whole numbers")
 _URL: Final[Shape] = (_is_base_url, "an absolute http or https URL without user, query or fragment")
 
 SHAPES: Final[Mapping[str, Shape]] = MappingProxyType(
@@ -80,6 +99,11 @@ SHAPES: Final[Mapping[str, Shape]] = MappingProxyType(
         "kiro.access_token": _KEY,
         "kiro.profile_arn": _KEY,
         "kiro.endpoint": _URL,
+        "kiro.auth_endpoint": _URL,
+        "kiro.auth_region": _REGION,
+        "kiro.model_aliases": _ALIAS,
+        "kiro.rules_off": _RULE,
+        "kiro.effort_budgets": _COUNT,
         "kiro.region": _REGION,
         "kiro.origin": _WORD,
         "kiro.agent_mode": _WORD,

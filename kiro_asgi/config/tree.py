@@ -16,6 +16,7 @@ __all__ = [
     "ClientSettings",
     "KiroSettings",
     "LimitSettings",
+    "RecoverySettings",
     "RetrySettings",
     "Settings",
     "StreamSettings",
@@ -49,6 +50,33 @@ class KiroSettings:
     profile_arn: str = ""
     """Profile for access tokens.  Never sent with an API key."""
 
+    external_idp: bool = False
+    """The *access_token* was issued by a company's own identity provider."""
+
+    credentials_file: str = ""
+    """Token file of a signed-in client: JSON as ``kiro-asgi login`` writes it, or the command line's SQLite store."""
+
+    credentials_command: str = ""
+    """Program, with its arguments, that prints a token file's JSON.  It is run again when the token expires."""
+
+    fallback_credentials_files: tuple[str, ...] = ()
+    """More token files, tried in this order where the credential before them is refused or its quota is spent."""
+
+    write_back: str = "files"
+    """Where refreshed tokens are kept: ``files`` (JSON files), ``stores`` (SQLite stores too) or ``nowhere``."""
+
+    auth_endpoint: str = ""
+    """Base URL for token refresh.  Empty: the public host of the sign-in region."""
+
+    auth_region: str = ""
+    """Region of the sign-in.  Empty: the one that the token file names, else ``us-east-1``."""
+
+    refresh_margin: float = 300.0
+    """Seconds before its expiry at which a token is refreshed."""
+
+    discover_profile: bool = True
+    """Ask for the account's profile where an access token comes without one."""
+
     endpoint: str = ""
     """Base URL of the service; ``generateAssistantResponse`` is appended.  Empty: the public host of *region*."""
 
@@ -75,6 +103,62 @@ class KiroSettings:
 
     models_ttl: float = 3600.0
     """Seconds that a fetched model list is believed."""
+
+    model_aliases: tuple[str, ...] = ()
+    """Names of your own for models, each as ``name=model``."""
+
+    tool_history: str = "auto"
+    """How earlier tool calls are told: as structures (``native``), as ``text``, or ``auto``: as structures, and once more
+    as text where the service finds that improperly formed."""
+
+    replay_thinking: bool = True
+    """Hand signed thinking of earlier answers back."""
+
+    description_limit: int = 10_000
+    """Characters of a tool description; what is beyond moves to the system text."""
+
+    max_images: int = 20
+    """Images of one request; of more the newest are sent, and a sentence stands where each of the others was."""
+
+    payload_bytes: int = 600_000
+    """Largest request in bytes, images and documents not counted, for a context window of 200,000 tokens; in proportion
+    for other windows.  What is larger is refused as too long.  0: no limit."""
+
+    trim_history: bool = False
+    """Leave the oldest exchanges out where a request is larger than that, and say so to the model, instead."""
+
+    rules_off: tuple[str, ...] = ()
+    """Rules not to apply to requests, by their names."""
+
+    sanitize_text: bool = False
+    """Take terminal escape sequences and control characters out of all texts."""
+
+    strip_system_reminders: bool = False
+    """Take complete ``<system-reminder>`` blocks out of all texts."""
+
+    web_search: bool = True
+    """Run the service's own web search where a client offers its API's hosted one."""
+
+    server_tool_timeout: float = 60.0
+    """Seconds for one call of a tool that the gateway runs."""
+
+    translation: str = "native"
+    """How a prompt is put: ``native``, or as the ``contract`` of the first gateways has it."""
+
+    inline_tool_context: bool = False
+    """Of the contract's translator: tell tool calls and results in the turn that they belong to."""
+
+    send_sidecar_fields: bool = False
+    """Of the contract's translator: send the tool manifest and the tool choice as members of their own."""
+
+    legacy_stop_map: bool = False
+    """Of the contract's translator: a stop sequence ends an answer as ``end_turn``."""
+
+    plan_mode_key: str = "plan_mode"
+    """Of the contract's translator: the member of ``metadata`` that switches plan mode on."""
+
+    effort_budgets: tuple[str, ...] = ("50", "200")
+    """Of the contract's translator: the largest thinking budgets, in tokens, that mean low and medium effort."""
 
     fake_reasoning_enabled: bool = True
     """Ask for thinking in tags, and look for them, where a model has no native thinking."""
@@ -116,6 +200,12 @@ class StreamSettings:
 
     lead_in: str = ""
     """Text put before an answer that begins with a tool call; empty for none."""
+
+    synthetic: bool = False
+    """Wait for the whole answer, then send it as a stream."""
+
+    sentences: bool = False
+    """Send the text of such a stream sentence by sentence."""
 
 
 @frozen(kw_only=True)
@@ -169,6 +259,35 @@ class RetrySettings:
     jitter: float = 0.1
     """Share of a delay that is drawn at random."""
 
+    rate_base: float = 8.0
+    """Seconds before the second try where the account's rate was exceeded: sooner, it only counts as one more."""
+
+    rate_cap: float = 60.0
+    """Longest such delay, in seconds."""
+
+    capacity_base: float = 5.0
+    """Seconds before the second try where the model has no capacity."""
+
+    capacity_cap: float = 20.0
+    """Longest such delay, in seconds."""
+
+    suspicion: float = 1800.0
+    """Seconds that a credential rests after the service spoke of suspicious activity."""
+
+
+@frozen(kw_only=True)
+class RecoverySettings:
+    """What the next request is told about an answer that was cut short."""
+
+    enabled: bool = True
+    """Remember answers whose tool call was cut, and tell the model on the next request."""
+
+    ttl: float = 3600.0
+    """Seconds that such an answer is remembered."""
+
+    entries: int = 1000
+    """Answers remembered at once."""
+
 
 @frozen(kw_only=True)
 class Settings:
@@ -183,6 +302,10 @@ class Settings:
     stream: StreamSettings = field(factory=StreamSettings)
     limits: LimitSettings = field(factory=LimitSettings)
     retry: RetrySettings = field(factory=RetrySettings)
+    recovery: RecoverySettings = field(factory=RecoverySettings)
+
+    preset: str = "native"
+    """What is set where nothing else is said: ``native``, or ``contract``, which is what the first gateways promised."""
 
     http_library: str = "httpcore"
     """What makes connections to services: ``httpcore``, or ``httpcore2``, its maintained fork."""

@@ -53,6 +53,8 @@ class Image:
     """Base64, standard alphabet."""
 
     url: str = ""
+    place: str = field(default="", eq=False)
+    """Where in the client's request it stands, e.g. ``messages[3].content[1]``."""
 
 
 @frozen
@@ -70,6 +72,8 @@ class Document:
 
     url: str = ""
     title: str = ""
+    place: str = field(default="", eq=False)
+    """As for `Image`."""
 
 
 @frozen
@@ -109,16 +113,24 @@ class Turn:
 
     role: Role
     parts: tuple[Part, ...]
+    place: str = field(default="", eq=False)
+    """As for `Image`, e.g. ``messages[3]``."""
 
 
 @frozen
 class Tool:
-    """A tool the client can run."""
+    """A tool that the model may call."""
 
     name: str
     description: str = ""
     schema: Mapping[str, Any] = field(factory=dict)
     """JSON Schema of the arguments object, as the client sent it."""
+
+    hosted: str = ""
+    """Kind of a tool that the client expects to be run for it, e.g. ``web_search``; empty for the client's own."""
+
+    place: str = field(default="", eq=False)
+    """As for `Image`, e.g. ``tools[2]``."""
 
 
 class ToolChoiceMode(Enum):

@@ -12,8 +12,9 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Delta
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.base import Stage
+from kiro_asgi.stages.estimate import Estimator
 
-__all__ = ["Credential", "CredentialKind", "ModelCard", "Rendered", "Upstream", "UpstreamRequest"]
+__all__ = ["Credential", "CredentialKind", "ModelCard", "Note", "Rendered", "Upstream", "UpstreamRequest"]
 
 
 class CredentialKind(Enum):
@@ -33,6 +34,12 @@ class Credential:
     profile_arn: str = ""
     """AWS profile; empty where the kind has none."""
 
+    region: str = ""
+    """Where the service is asked with it, if the profile does not say; empty for the upstream's own."""
+
+    source: str = ""
+    """Where it comes from, in words for a log line: a setting's name, a file's path."""
+
 
 @frozen
 class UpstreamRequest:
@@ -47,6 +54,18 @@ class UpstreamRequest:
 
 
 @frozen
+class Note:
+    """One rule that had something to adapt."""
+
+    rule: str
+    """Its name, e.g. ``calls.unanswered``."""
+
+    times: int = 1
+    place: str = ""
+    """Where in the client's request it was first met, e.g. ``messages[3].content[0]``; empty where it is no place."""
+
+
+@frozen
 class Rendered:
     """A prompt in the upstream's own words."""
 
@@ -57,8 +76,11 @@ class Rendered:
     thinking_tags: bool = False
     """Whether the prompt asks for thinking in tags, so that the answer must be searched for them."""
 
-    notes: tuple[str, ...] = ()
-    """What was adapted, as short rule names."""
+    notes: tuple[Note, ...] = ()
+    """What was adapted, a note for every rule, in the order in which rules were met."""
+
+    document: Mapping[str, Any] = field(factory=dict, repr=False)
+    """The body as it was before it was written down."""
 
 
 @frozen
@@ -102,6 +124,19 @@ class Upstream(Protocol):
 
     def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
         """The error that an answer with a *status* other than 200 means; *body* may be cut at 64 KiB."""
+        ...
+
+    def healed(self, error: KiroAsgiError) -> Upstream | None:
+        """This upstream as it has to ask again after *error*; ``None`` where asking differently is no remedy, or was
+        tried already."""
+        ...
+
+    def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
+        """Tokens that the model will read for what was rendered."""
+        ...
+
+    def statistics(self, rendered: Rendered) -> Mapping[str, int]:
+        """Sizes and counts of what was rendered, for a log line: never a word of its text."""
         ...
 
 
