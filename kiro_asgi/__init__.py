@@ -5,15 +5,20 @@ from __future__ import annotations
 from kiro_asgi._version import __version__
 from kiro_asgi.asgi.app import App, create_app
 from kiro_asgi.asgi.mount import mount
+from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError, KiroAsgiError, RequestError, UpstreamError
+from kiro_asgi.model.server_tools import SearchHit, ToolOutput
 
 __all__ = [
     "App",
     "ConfigError",
     "KiroAsgiError",
     "RequestError",
+    "SearchHit",
+    "ServerTool",
     "Settings",
+    "ToolOutput",
     "UpstreamError",
     "__version__",
     "create_app",

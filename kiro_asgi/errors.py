@@ -28,9 +28,13 @@ __all__ = [
     "UpstreamOverloaded",
     "UpstreamProtocolError",
     "UpstreamQuotaSpent",
+    "UpstreamRateExceeded",
     "UpstreamRejected",
+    "UpstreamSuspended",
+    "UpstreamSuspicious",
     "UpstreamThrottled",
     "UpstreamTimeout",
+    "UpstreamTokenInvalid",
     "UpstreamUnreachable",
 ]
 
@@ -181,6 +185,10 @@ class UpstreamThrottled(UpstreamError):
     retry_safe = True
 
 
+class UpstreamRateExceeded(UpstreamThrottled):
+    """This account asked too often.  Asking again soon only counts as one time more."""
+
+
 class UpstreamOverloaded(UpstreamError):
     """The upstream has no capacity for this model right now."""
 
@@ -189,7 +197,10 @@ class UpstreamOverloaded(UpstreamError):
 
 
 class UpstreamQuotaSpent(UpstreamError):
-    """The account's quota is used up; waiting a little does not help."""
+    """The account's quota is used up; waiting a little does not help.
+
+    `retry_after` says when there is a new one, where the upstream could be asked.
+    """
 
     status = 429
 
@@ -198,6 +209,18 @@ class UpstreamDenied(UpstreamError):
     """The upstream refuses our credential, or what it asks for."""
 
     status = 403
+
+
+class UpstreamTokenInvalid(UpstreamDenied):
+    """The upstream does not take our token, or not any more."""
+
+
+class UpstreamSuspicious(UpstreamDenied):
+    """The upstream limits the account because of suspicious activity.  To go on asking makes it a suspension."""
+
+
+class UpstreamSuspended(UpstreamDenied):
+    """The upstream has locked the account; only its owner can change that, with the upstream."""
 
 
 class UpstreamRejected(UpstreamError):

@@ -9,27 +9,45 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
+from kiro_asgi.chunks import closing
+from kiro_asgi.contract import (
+    collect_kiro_response,
+    execute_kiro,
+    stream_kiro,
+    translate_kiro_request,
+    translate_kiro_response,
+)
 from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.anthropic import recovery as anthropic_recovery
 from kiro_asgi.dialects.base import Dialect, Encoder, Heading
 from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
+from kiro_asgi.dialects.openai_chat import recovery as openai_recovery
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Delta
 from kiro_asgi.model.message import MessageBuilder
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.stages.base import Pipeline
+from kiro_asgi.stages.cut_answers import CutAnswer, truncation_records
 from kiro_asgi.stages.thinking import ThinkingParser, ThinkingParseResult
 from kiro_asgi.stages.tool_calls import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
 from kiro_asgi.stages.truncation import TruncationDiagnosis, diagnose_json_truncation
 from kiro_asgi.upstreams.kiro import KiroUpstream
+from kiro_asgi.upstreams.kiro.contract.effort import reasoning_effort_from_budget
+from kiro_asgi.upstreams.kiro.contract.json import safe_parse_json
+from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
+from kiro_asgi.upstreams.kiro.contract.sanitize import sanitize_text
+from kiro_asgi.upstreams.kiro.contract.schema import clean_json_schema_properties
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, decode_buffer, decode_frame, encode_frame
 from kiro_asgi.wire.objects import ObjectScanner
 from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder, encode_sse
 
 __all__ = [
+    "ContractOptions",
+    "CutAnswer",
     "Frame",
     "FrameDecoder",
     "ObjectScanner",
@@ -40,7 +58,9 @@ __all__ = [
     "ToolCall",
     "ToolCallAccumulator",
     "TruncationDiagnosis",
+    "clean_json_schema_properties",
     "collect_anthropic_response",
+    "collect_kiro_response",
     "collect_openai_response",
     "decode_buffer",
     "decode_frame",
@@ -48,11 +68,23 @@ __all__ = [
     "diagnose_json_truncation",
     "encode_frame",
     "encode_sse",
+    "execute_kiro",
+    "inject_anthropic_truncation_recovery",
+    "inject_openai_truncation_recovery",
     "parse_kiro_stream",
     "parse_sse_stream",
+    "reasoning_effort_from_budget",
+    "safe_parse_json",
+    "sanitize_text",
+    "stream_kiro",
     "stream_kiro_to_anthropic",
     "stream_kiro_to_openai",
+    "translate_kiro_request",
+    "translate_kiro_response",
+    "truncation_records",
 ]
+
+_NO_RECORDS: Final[Mapping[str, CutAnswer]] = MappingProxyType({})
 
 
 async def parse_kiro_stream(chunks: AsyncIterable[bytes]) -> AsyncIterator[Delta]:
@@ -65,7 +97,7 @@ async def parse_kiro_stream(chunks: AsyncIterable[bytes]) -> AsyncIterator[Delta
         UpstreamError: A broken stream, or a failure that the service reports in band.
     """
     stages: Pipeline[bytes, Delta] = Pipeline(*KiroUpstream().decoder(""))
-    async with _closing(chunks) as source:
+    async with closing(chunks) as source:
         async for chunk in source:
             for delta in stages.feed([chunk]):
                 yield delta
@@ -76,7 +108,7 @@ async def parse_kiro_stream(chunks: AsyncIterable[bytes]) -> AsyncIterator[Delta
 async def parse_sse_stream(chunks: AsyncIterable[bytes]) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events, as the WHATWG standard reads them."""
     decoder = SseDecoder()
-    async with _closing(chunks) as source:
+    async with closing(chunks) as source:
         async for chunk in source:
             for event in decoder.feed([chunk]):
                 yield event
@@ -165,6 +197,36 @@ async def collect_anthropic_response(
     return await _collected(chunks, answer, AnthropicMessages(), _heading("msg_", model, None))
 
 
+def inject_openai_truncation_recovery(
+    body: Mapping[str, Any], records: Mapping[str, CutAnswer] = _NO_RECORDS
+) -> dict[str, Any]:
+    """Tell the model, in a Chat Completions request, which of its answers were cut short, and how to go on.
+
+    A notice goes in front of the content of the ``tool`` message for a call of which the client was shown a part, else
+    into a ``user`` message of its own behind the answer and the results of its tools.
+
+    Args:
+        body: The request, as decoded from JSON; not changed.
+        records: What `truncation_records` gave for earlier answers of the same client.  A record that matches none of
+            the latest answers exactly leads to nothing; one that does should be dropped when the request has been
+            answered.
+
+    Returns:
+        A request of its own, equal to *body* where nothing matches.
+    """
+    return openai_recovery.inject_truncation_recovery(body, records)
+
+
+def inject_anthropic_truncation_recovery(
+    body: Mapping[str, Any], records: Mapping[str, CutAnswer] = _NO_RECORDS
+) -> dict[str, Any]:
+    """The same for a Messages request: a notice is a block of text, in the ``tool_result`` or in the user's message.
+
+    Arguments and result as `inject_openai_truncation_recovery`.
+    """
+    return anthropic_recovery.inject_truncation_recovery(body, records)
+
+
 def _answer(input_tokens: int, thinking: str, scan: str, tool_emission: str) -> Answer:
     plan = Plan(thinking=thinking, thinking_scan=scan, tool_emission=tool_emission, input_tokens=input_tokens)
     return build_pipeline(KiroUpstream().decoder(""), plan)
@@ -177,7 +239,7 @@ def _heading(prefix: str, model: str, options: Any) -> Heading:
 async def _encoded(chunks: AsyncIterable[bytes], answer: Answer, encoder: Encoder) -> AsyncGenerator[bytes, None]:
     begun = False
     try:
-        async with _closing(chunks) as source:
+        async with closing(chunks) as source:
             async for chunk in source:
                 for data in encoder.feed(answer.feed([chunk])):
                     begun = True
@@ -197,21 +259,10 @@ async def _collected(
     chunks: AsyncIterable[bytes], answer: Answer, dialect: Dialect, heading: Heading
 ) -> dict[str, Any]:
     builder = MessageBuilder()
-    async with _closing(chunks) as source:
+    async with closing(chunks) as source:
         async for chunk in source:
             builder.feed(answer.feed([chunk]))
     builder.feed(answer.flush())
     assert builder.message is not None, "the stages ended without a MessageEnd"
     collected: dict[str, Any] = json.loads(dialect.render(builder.message, heading))
     return collected
-
-
-@asynccontextmanager
-async def _closing(chunks: AsyncIterable[bytes]) -> AsyncIterator[AsyncIterator[bytes]]:
-    """Close the source, if it can be closed, when we stop before its end: on trio nobody else would."""
-    source = aiter(chunks)
-    try:
-        yield source
-    finally:
-        if isinstance(source, AsyncGenerator):
-            await source.aclose()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable
 
@@ -12,6 +13,8 @@ from kiro_asgi.model.events import (
     Event,
     MessageEnd,
     MessageStart,
+    ServerCall,
+    ServerResult,
     SignatureDelta,
     TextDelta,
     ThinkingDelta,
@@ -23,6 +26,8 @@ PIECES: dict[BlockKind, type] = {
     BlockKind.THINKING: ThinkingDelta,
     BlockKind.TOOL_CALL: ToolInputDelta,
 }
+
+VALUES: dict[BlockKind, type] = {BlockKind.SERVER_CALL: ServerCall, BlockKind.SERVER_RESULT: ServerResult}
 
 
 def check_events(events: Iterable[Event]) -> MessageEnd:
@@ -41,6 +46,7 @@ def check_events(events: Iterable[Event]) -> MessageEnd:
         position = _check_block(stream, position, number, cut)
         number += 1
     assert number, "a message without a block"
+    _check_server_tools(stream)
     return end
 
 
@@ -50,6 +56,7 @@ def _check_block(stream: list[Event], position: int, number: int, cut: set[str])
     assert start.index == number
     assert bool(start.call_id or start.name) <= (start.kind is BlockKind.TOOL_CALL)
     assert bool(start.data) <= (start.kind is BlockKind.REDACTED_THINKING)
+    assert type(start.value) is VALUES.get(start.kind, type(None))
     position += 1
     pieces = []
     while type(stream[position]) is PIECES.get(start.kind):
@@ -61,3 +68,17 @@ def _check_block(stream: list[Event], position: int, number: int, cut: set[str])
         assert isinstance(json.loads("".join(piece.json for piece in pieces)), dict)
     assert stream[position] == BlockEnd(number), f"{stream[position]} in a block of {start.kind}"
     return position + 1
+
+
+def _check_server_tools(stream: list[Event]) -> None:
+    """A result stands behind its call, and a text that says the same behind the result."""
+    called: list[ServerCall] = []
+    for position, event in enumerate(stream):
+        if isinstance(event, BlockStart) and isinstance(event.value, ServerCall):
+            called.append(event.value)
+        elif isinstance(event, BlockStart) and isinstance(event.value, ServerResult):
+            assert event.value.call in called
+            opened, *pieces = stream[position + 2 :]
+            assert opened == BlockStart(event.index + 1, BlockKind.TEXT)
+            told = "".join(piece.text for piece in itertools.takewhile(lambda each: type(each) is TextDelta, pieces))
+            assert told == event.value.output.told

@@ -33,7 +33,12 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
         ("errors", "model", "wire", "stages", "upstreams", "dialects", "config", "state", "net", "_version"),
         {"anyio", "asgiref", "attrs", "cattrs"},
     ),
-    "streaming": (("errors", "model", "wire", "stages", "upstreams", "dialects"), {"attrs", "cattrs"}),
+    "chunks": ((), set()),
+    "contract": (("chunks", "errors", "model", "wire", "stages", "upstreams", "dialects"), {"attrs", "cattrs"}),
+    "streaming": (
+        ("chunks", "contract", "errors", "model", "wire", "stages", "upstreams", "dialects"),
+        {"attrs", "cattrs"},
+    ),
     "cli": (EVERYTHING, {"anyio", "attrs", "h11"}),
     "__init__": (EVERYTHING, set()),
     "__main__": (("cli",), set()),

@@ -17,7 +17,8 @@ from sphinx.util.docutils import SphinxDirective
 
 from kiro_asgi import errors, simulator
 from kiro_asgi.asgi.routing import ROUTES
-from kiro_asgi.config import describe
+from kiro_asgi.config import Settings, describe
+from kiro_asgi.config.presets import PRESETS
 from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, Encoder
 from kiro_asgi.dialects.openai_chat import OpenAIChat
@@ -28,13 +29,18 @@ from kiro_asgi.model.events import (
     Event,
     MessageEnd,
     MessageStart,
+    ServerCall,
+    ServerResult,
     SignatureDelta,
     StopReason,
     TextDelta,
     ThinkingDelta,
     ToolInputDelta,
 )
+from kiro_asgi.model.server_tools import SearchHit, ToolOutput
+from kiro_asgi.simulator import rulebook
 from kiro_asgi.upstreams.kiro.payloads import READERS, STOP_REASONS, Seen
+from kiro_asgi.upstreams.kiro.rules.table import RULES
 from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder
 
 Row = Sequence[str]
@@ -58,6 +64,13 @@ def settings() -> Iterator[Row]:
         yield f"``{row.path}`` ``{row.env}``", kind, default, row.doc
 
 
+def presets() -> Iterator[Row]:
+    yield "Setting", *(f"``{name}``" for name in PRESETS)
+    columns = [{row.path: row.value for row in describe(Settings.from_mapping({"preset": it}))} for it in PRESETS]
+    for path in dict.fromkeys(path for values in PRESETS.values() for path in values):
+        yield f"``{path}``", *(f"``{column[path]}``" if column[path] else "–" for column in columns)
+
+
 def routes() -> Iterator[Row]:
     yield "Path", "Method", "Operation"
     for path, (method, operation) in ROUTES.items():
@@ -76,6 +89,20 @@ def markers() -> Iterator[Row]:
                 plain(entry.parameter),
             )
     yield "``sim:once-FAULT``", "once", "any fault the first time, an answer the second", "as the fault"
+
+
+def rules() -> Iterator[Row]:
+    yield "Rule", "What it does", "Loss"
+    for rule in RULES:
+        yield f"``{rule.name}``", plain(rule.what), rule.loss.value
+
+
+def simulated_rules() -> Iterator[Row]:
+    yield "What must hold", "Status", "Reason, or message"
+    for rule in rulebook.RULES:
+        refusal = rule.refusal
+        reason = f"``{refusal.reason}``" if refusal.reason else plain(refusal.message)
+        yield first_line(rule.kept.__doc__), str(refusal.status), reason
 
 
 def error_tree() -> Iterator[Row]:
@@ -128,6 +155,9 @@ def stop_reasons() -> Iterator[Row]:
         yield f"``{word}``", f"``{reason.name}``"
 
 
+SEARCH = ServerCall("call_2", "web_search", "web_search", {"query": "fjords"})
+FOUND = ToolOutput((SearchHit("Fjords", "https://example.org/"),))
+
 STREAM: tuple[tuple[str, Event], ...] = (
     ("the message starts", MessageStart()),
     ("a thinking block starts", BlockStart(0, BlockKind.THINKING)),
@@ -140,6 +170,10 @@ STREAM: tuple[tuple[str, Event], ...] = (
     ("a tool call starts", BlockStart(2, BlockKind.TOOL_CALL, "call_1", "ls")),
     ("its arguments", ToolInputDelta("{}")),
     ("the block ends", BlockEnd(2)),
+    ("a tool is called that runs here", BlockStart(3, BlockKind.SERVER_CALL, value=SEARCH)),
+    ("the block ends", BlockEnd(3)),
+    ("what it gave", BlockStart(4, BlockKind.SERVER_RESULT, value=ServerResult(SEARCH, FOUND))),
+    ("the block ends", BlockEnd(4)),
     ("the message ends", MessageEnd(StopReason.TOOL_CALL)),
 )
 """One answer with one of everything, to be put through the encoders."""
@@ -177,11 +211,14 @@ def _name(frame: ServerSentEvent) -> str:
 
 TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "settings": (settings, "34 16 14 36"),
+    "presets": (presets, "40 20 40"),
     "routes": (routes, "50 15 35"),
     "markers": (markers, "20 10 48 22"),
     "events": (upstream_events, "24 50 26"),
     "client-events": (client_events, "24 40 36"),
     "stop-reasons": (stop_reasons, "60 40"),
+    "rules": (rules, "26 62 12"),
+    "simulated-rules": (simulated_rules, "62 8 30"),
     "errors": (error_tree, "34 10 12 44"),
 }
 """Name to rows, the first of them the heading, and the columns' widths."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from logging import INFO, getLogger
 
 from kiro_asgi.asgi.call import Call
+from kiro_asgi.stages.usage import provenance
 
 __all__ = ["log_access"]
 
@@ -14,20 +15,34 @@ _MAX_FIELD = 200
 
 
 def log_access(call: Call, seconds: float) -> None:
-    """Write down what was asked and what became of it; never a key, a prompt or an answer."""
+    """Write down what was asked, what became of it and what it took; never a key, a prompt or an answer."""
     if not _log.isEnabledFor(INFO):
         return
     _log.info(
-        "%s %s %s %s model=%s principal=%s %.0f ms %s",
+        "%s %s %s %s model=%s principal=%s error=%s %s %.0f ms %s",
         _plain(call.scope["method"]),
         _plain(call.scope["path"]),
         call.status or "-",
         call.outcome or "-",
         _plain(call.model) or "-",
         _plain(call.principal) or "-",
+        _error(call),
+        _usage(call),
         seconds * 1000,
         call.request_id,
     )
+
+
+def _error(call: Call) -> str:
+    if call.failure is None:
+        return "-"
+    return f"{type(call.failure).__name__}:{_plain(call.failure.code) or '-'}"
+
+
+def _usage(call: Call) -> str:
+    """Counts, and where each comes from."""
+    usage = call.usage
+    return "tokens=-" if usage is None else f"tokens={usage.input_tokens}+{usage.output_tokens} {provenance(usage)}"
 
 
 def _plain(text: str) -> str:

@@ -6,18 +6,20 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from kiro_asgi.asgi.access import log_access
 from kiro_asgi.asgi.auth import Authenticator
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import Exchange
-from kiro_asgi.asgi.http import JSON, Disconnected, header_values
+from kiro_asgi.asgi.http import JSON, Disconnected, Headers, header_values
 from kiro_asgi.asgi.lifespan import host_lifespan
-from kiro_asgi.asgi.output import Collected, Output, Streamed
+from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
 from kiro_asgi.asgi.relay import Relay
-from kiro_asgi.asgi.routing import Operation, Route, find_route, local_paths
+from kiro_asgi.asgi.reports import rules_header, wants_rules
+from kiro_asgi.asgi.routing import Operation, Route, find_route, is_ours, local_paths
+from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.asgi.service import Service
 from kiro_asgi.asgi.typing import ASGIApp, Receive, Scope, Send
 from kiro_asgi.config import Settings
@@ -25,10 +27,11 @@ from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.models import render_model, render_models
 from kiro_asgi.dialects.openai_chat import OpenAIChat
-from kiro_asgi.errors import KiroAsgiError, RouteNotFound
+from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import StopReason, Usage
-from kiro_asgi.model.message import Message, unfold
-from kiro_asgi.stages.estimate import Estimator, TokenEstimator, count_prompt
+from kiro_asgi.model.message import Message, sentences, unfold, whole
+from kiro_asgi.net.credentials import Clocks
+from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 
 __all__ = ["App", "create_app"]
 
@@ -50,6 +53,7 @@ class App:
         token: Makes 24 characters for ids.
         draw: Makes numbers from 0 to 1, for jitter.
         estimator: Counts tokens where the service does not say.
+        server_tools: Tools to run here instead of leaving them to the client; they go before those of the service.
 
     Raises:
         ConfigError: The settings leave nobody who may ask, or no credential to ask with.
@@ -65,6 +69,7 @@ class App:
         token: Callable[[], str] = _token,
         draw: Callable[[], float] = random.random,
         estimator: Estimator = TokenEstimator(),  # noqa: B008 - a frozen value
+        server_tools: Sequence[ServerTool] = (),
     ) -> None:
         self._settings = settings
         self._inner = inner
@@ -72,7 +77,7 @@ class App:
         self._token = token
         self._draw = draw
         self._auth = Authenticator(settings.client)
-        self._service = Service.create(settings, wall_clock, token, estimator)
+        self._service = Service.create(settings, Clocks(clock, wall_clock, draw), token, estimator, server_tools)
         self._anthropic = AnthropicMessages(emit_code_references=settings.emit_code_references)
         self._openai_chat = OpenAIChat()
         self._operations: Mapping[Operation, Callable[[Call, Route], Awaitable[None]]] = MappingProxyType(
@@ -104,9 +109,12 @@ class App:
 
     async def aclose(self) -> None:
         """Close the idle upstream connections of the running event loop."""
-        await self._service.transport.aclose()
+        await self._service.aclose()
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._inner is not None and not is_ours(scope):
+            await self._inner(scope, receive, send)
+            return
         started = self._clock()
         call = Call(scope, receive, send, f"req_{self._token()}")
         try:
@@ -116,16 +124,12 @@ class App:
             await self._operations[route.operation](call, route)
         except Disconnected:
             call.outcome = "disconnected"
-        except RouteNotFound as error:
-            if self._inner is not None:
-                await self._inner(scope, receive, send)
-                return
-            await self._refuse(call, error)
         except KiroAsgiError as error:
             await self._refuse(call, error)
         log_access(call, self._clock() - started)
 
     async def _refuse(self, call: Call, error: KiroAsgiError) -> None:
+        call.failure = error
         reply = self._family(call.scope).error(error, call.request_id)
         try:
             await call.respond(reply.status, reply.body, [JSON, *reply.headers])
@@ -146,44 +150,39 @@ class App:
         inquiry = dialect.parse(await call.body(self._settings.limits))
         call.model = inquiry.prompt.model
         exchange = await self._service.exchange(dialect, inquiry, call.request_id, call.principal)
-        output = self._output(call, exchange)
+        relay = Relay(exchange, call.receive, self._service, self._settings, self._clock, self._draw)
+        told = wants_rules(call.scope)
+        output = self._output(
+            call, exchange, lambda: (*call.headers, rules_header(relay.exchange.notes)) if told else call.headers
+        )
         if inquiry.prompt.sampling.max_tokens == 0:
             await _warm_up(output, exchange)
             return
-        relay = Relay(
-            exchange,
-            output,
-            call.receive,
-            self._service.transport,
-            self._settings,
-            self._service.policy,
-            self._clock,
-            self._draw,
-        )
-        await relay.run()
-        call.outcome = relay.outcome.value
+        await relay.run(output)
+        call.outcome, call.failure = relay.outcome.value, relay.failure
+        call.usage = relay.end.usage if relay.end is not None else None
 
-    def _output(self, call: Call, exchange: Exchange) -> Output:
+    def _output(self, call: Call, exchange: Exchange, headers: Callable[[], Headers]) -> Output:
         dialect, heading = exchange.dialect, exchange.heading
+        if exchange.inquiry.stream and self._settings.stream.synthetic:
+            cut = sentences if self._settings.stream.sentences else whole
+            return Synthetic(call.send, dialect.encoder(heading), headers, self._clock, cut)
         if exchange.inquiry.stream:
-            return Streamed(call.send, dialect.encoder(heading), call.headers, self._clock)
-        return Collected(call.send, lambda message: dialect.render(message, heading), call.headers)
+            return Streamed(call.send, dialect.encoder(heading), headers, self._clock)
+        return Collected(call.send, lambda message: dialect.render(message, heading), headers)
 
     async def _count_tokens(self, call: Call, route: Route) -> None:
         prompt = self._anthropic.parse_count(await call.body(self._settings.limits))
-        tokens = count_prompt(prompt, self._service.estimator)
+        tokens = await self._service.count(prompt)
         await call.respond(200, self._anthropic.render_count(tokens), [JSON])
 
     async def _models(self, call: Call, route: Route) -> None:
-        await call.respond(200, render_models(await self._service.catalogue.cards()), [JSON])
+        cards = await self._service.catalogue.cards()
+        await call.respond(200, render_models(cards, web_search=self._settings.kiro.web_search), [JSON])
 
     async def _model(self, call: Call, route: Route) -> None:
-        catalogue = self._service.catalogue
-        cards = await catalogue.cards()  # first, since what is listed hides what is built in
-        card = await catalogue.find(route.argument)
-        if card not in cards:
-            raise catalogue.unknown(route.argument)
-        await call.respond(200, render_model(card), [JSON])
+        card = await self._service.catalogue.card(route.argument)
+        await call.respond(200, render_model(card, web_search=self._settings.kiro.web_search), [JSON])
 
     async def _health(self, call: Call, route: Route) -> None:
         await call.respond(200, b'{"status":"ok"}', [JSON])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from itertools import chain
 
 from attrs import define, field
@@ -11,6 +11,7 @@ from attrs import define, field
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.output import Output
 from kiro_asgi.asgi.plan import plan_answer
+from kiro_asgi.asgi.refusals import log_refusal
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import UpstreamTimeout
 from kiro_asgi.model.events import Event, MessageStart, Usage
@@ -30,6 +31,9 @@ class Attempt:
     _settings: Settings
     _output: Output
     _clock: Callable[[], float]
+    _learn: Callable[[Answer], Awaitable[None]]
+    """Told of a whole answer before its end is sent: the client's next request may follow at once."""
+
     _opened: bool = False
     """Whether the client has been shown the start of the message before the stages existed."""
 
@@ -84,12 +88,28 @@ class Attempt:
             KiroAsgiError: What the upstream's refusal means, or what the end of its answer revealed.
         """
         if self.answer is None:
-            raise self._exchange.upstream.fault(self._status, self._headers, b"".join(self._chunks))
-        error = self._output.put(chain(self.answer.feed(self._chunks), self.answer.flush()))
+            refusal = self._exchange.upstream.fault(self._status, self._headers, b"".join(self._chunks))
+            log_refusal(self._exchange, self._status, self._headers, refusal)
+            raise refusal
+        await self._put(chain(self.answer.feed(self._chunks), self.answer.drain()))
+        await self._run_server_tools(self.answer)
+        await self._put(self.answer.flush())
+        await self._learn(self.answer)
+        await self._output.finish()
+
+    async def _run_server_tools(self, answer: Answer) -> None:
+        """Run what the model called and the client does not run; it is shown what was called while it waits."""
+        if calls := answer.pending:
+            await self._output.push()
+            results = await self._exchange.toolbox.run(calls, self._exchange.inquiry.prompt)
+            await self._put(answer.resolve(results))
+
+    async def _put(self, events: Iterable[Event]) -> None:
+        """Take *events*.  What came before a failure is sent first."""
+        error = self._output.put(events)
         if error is not None:
             await self._output.push()
             raise error
-        await self._output.finish()
 
     async def _advance(self, answer: Answer) -> None:
         """One pass through the stages.  What came before a failure is sent too: it must not matter how it was cut."""

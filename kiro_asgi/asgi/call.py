@@ -9,6 +9,8 @@ from attrs import define, field
 from kiro_asgi.asgi.http import Disconnected, Headers, identity_headers, read_body, respond
 from kiro_asgi.asgi.typing import Message, Receive, Scope, Send
 from kiro_asgi.config import LimitSettings
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.events import Usage
 
 __all__ = ["Call"]
 
@@ -30,6 +32,12 @@ class Call:
 
     outcome: str = ""
     """How a relayed answer ended."""
+
+    failure: KiroAsgiError | None = None
+    """What there was instead of an answer, or of its rest."""
+
+    usage: Usage | None = None
+    """What an answer took."""
 
     @property
     def headers(self) -> Headers:

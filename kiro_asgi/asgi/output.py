@@ -1,6 +1,6 @@
-"""Where an answer goes: out as it comes, or into one JSON body at the end.
+"""Where an answer goes: out as it comes, as a stream when it is complete, or into one JSON body at the end.
 
-Both take events and know whether anything has been sent (the commit), because that decides whether a failure may
+All take events and know whether anything has been sent (the commit), because that decides whether a failure may
 still be tried again or told as an HTTP status.
 """
 
@@ -17,9 +17,9 @@ from kiro_asgi.asgi.typing import Send
 from kiro_asgi.dialects.base import Encoder
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event
-from kiro_asgi.model.message import Message, MessageBuilder
+from kiro_asgi.model.message import Message, MessageBuilder, unfold, whole
 
-__all__ = ["Collected", "Output", "Streamed"]
+__all__ = ["Collected", "Output", "Streamed", "Synthetic"]
 
 _STREAM_HEADERS = (
     (b"content-type", b"text/event-stream"),
@@ -75,7 +75,7 @@ class Streamed:
 
     _send: Send
     _encoder: Encoder
-    _headers: Headers
+    _headers: Callable[[], Headers]
     _clock: Callable[[], float]
     committed: bool = field(init=False, default=False)
     closing: bool = field(init=False, default=False)
@@ -131,10 +131,42 @@ class Streamed:
         async with self._lock:
             if not self.committed:
                 self.committed = True
-                await self._send(response_start(200, [*_STREAM_HEADERS, *self._headers]))
+                await self._send(response_start(200, [*_STREAM_HEADERS, *self._headers()]))
             self.closing = not more
             await self._send(response_body(data, more=more))
             self.last_sent = self._clock()
+
+
+@define
+class Synthetic(Streamed):
+    """Waits for the whole answer, then sends it as a stream; so nothing is sent of an answer that fails."""
+
+    _cut: Callable[[str], Iterable[str]] = whole
+    """Cuts the text of a block into the pieces that are sent."""
+
+    _builder: MessageBuilder = field(init=False, factory=MessageBuilder)
+
+    def restart(self) -> None:
+        """Begin a new message."""
+        self._builder = MessageBuilder()
+
+    def put(self, events: Iterable[Event]) -> KiroAsgiError | None:
+        """Add to the message."""
+        try:
+            self._builder.feed(events)
+        except KiroAsgiError as error:
+            return error
+        return None
+
+    async def open(self, events: Iterable[Event]) -> None:
+        """Nothing: a status that has been sent could not tell of a failure any more."""
+
+    async def finish(self) -> None:
+        """Send the message."""
+        message = self._builder.message
+        assert message is not None, "the stages ended without a MessageEnd"
+        self._pending.extend(self._encoder.feed(unfold(message, self._cut)))
+        await super().finish()
 
 
 @define
@@ -143,7 +175,7 @@ class Collected:
 
     _send: Send
     _render: Callable[[Message], bytes]
-    _headers: Headers
+    _headers: Callable[[], Headers]
     committed: bool = field(init=False, default=False)
     closing: bool = field(init=False, default=False)
     last_sent: float = field(init=False, default=0.0)
@@ -176,7 +208,7 @@ class Collected:
         assert message is not None, "the stages ended without a MessageEnd"
         body = self._render(message)
         self.committed = self.closing = True
-        await respond(self._send, 200, body, [JSON, *self._headers])
+        await respond(self._send, 200, body, [JSON, *self._headers()])
 
     async def fail(self, error: KiroAsgiError) -> None:
         """Never called: a collected answer is committed only when it is complete."""

@@ -25,18 +25,21 @@ def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
         drop_repeated_text=kiro.drop_repeated_content,
         tool_input_bytes=settings.limits.tool_input_bytes,
         tool_names=exchange.rendered.tool_names,
+        server_tools=exchange.toolbox.kinds(prompt),
+        fingerprint=settings.recovery.enabled,
         lead_in=settings.stream.lead_in,
         parallel_tool_calls=prompt.tool_choice.parallel,
         input_tokens=exchange.input_tokens,
         context_window=exchange.model.context_window,
         estimator=exchange.estimator,
+        output_factor=exchange.output_factor,
     )
 
 
 def _tool_emission(exchange: Exchange, settings: Settings) -> str:
     """What goes out in one piece has no use for pieces of calls, and none for half a call."""
-    emission = settings.stream.tool_emission
-    return emission if exchange.inquiry.stream or emission != "incremental" else "complete"
+    emission, streamed = settings.stream.tool_emission, exchange.inquiry.stream and not settings.stream.synthetic
+    return emission if streamed or emission != "incremental" else "complete"
 
 
 def _thinking(exchange: Exchange, settings: Settings) -> str:

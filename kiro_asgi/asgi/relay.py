@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from enum import Enum
+from functools import partial
 from itertools import count
 from logging import getLogger
 from typing import Final
@@ -21,12 +22,14 @@ from kiro_asgi.asgi.attempt import Attempt
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.http import Disconnected
 from kiro_asgi.asgi.output import Output
+from kiro_asgi.asgi.refusals import log_body
+from kiro_asgi.asgi.service import Service
 from kiro_asgi.asgi.typing import Receive
+from kiro_asgi.asgi.wording import translated
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError, UpstreamUnreachable
 from kiro_asgi.model.events import MessageEnd
-from kiro_asgi.net.retry import RetryPolicy
-from kiro_asgi.net.transport import Transport
+from kiro_asgi.net.retry import Remedy, Step
 
 __all__ = ["Outcome", "Relay"]
 
@@ -54,18 +57,27 @@ class Outcome(Enum):
 class Relay:
     """Answers one exchange."""
 
-    _exchange: Exchange
-    _output: Output
+    exchange: Exchange
+    """The facts of the latest try."""
+
     _receive: Receive
-    _transport: Transport
+    _service: Service
     _settings: Settings
-    _policy: RetryPolicy
     _clock: Callable[[], float]
     _draw: Callable[[], float]
     outcome: Outcome = field(init=False, default=Outcome.DISCONNECTED)
     attempts: int = field(init=False, default=0)
     """Upstream calls made."""
 
+    failure: KiroAsgiError | None = field(init=False, default=None)
+    """What broke an answer off that had been committed."""
+
+    _again: int = field(init=False, default=0)
+    """Tries that changed nothing."""
+
+    _renewed: bool = field(init=False, default=False)
+
+    _output: Output = field(init=False)
     _attempt: Attempt | None = field(init=False, default=None)
     _started: float = field(init=False)
 
@@ -77,12 +89,13 @@ class Relay:
         """How the answer ended, where it came to an end."""
         return self._attempt.answer.end if self._attempt and self._attempt.answer else None
 
-    async def run(self) -> None:
-        """Answer, or find out that nobody listens any more.
+    async def run(self, output: Output) -> None:
+        """Answer into *output*, or find out that nobody listens any more.
 
         Raises:
             KiroAsgiError: There is no answer, and nothing has been sent.
         """
+        self._output = output
         failure: Exception | None = None
 
         async def guarded(work: Callable[[], Awaitable[None]]) -> None:
@@ -97,7 +110,7 @@ class Relay:
 
         async with anyio.create_task_group() as group:
             group.start_soon(guarded, self._watch)
-            if self._exchange.inquiry.stream:
+            if self.exchange.inquiry.stream:
                 group.start_soon(guarded, self._keep_alive)
             await guarded(self._answer)
             group.cancel_scope.cancel()
@@ -135,45 +148,79 @@ class Relay:
                 await self._try()
             except KiroAsgiError as error:
                 if self._output.committed:
-                    self.outcome = Outcome.FAILED
-                    _log.warning("answer broken off: %r", error, extra={"request_id": self._exchange.request_id})
-                    await self._output.fail(error)
+                    await self._break_off(error)
                     return
-                delay = self._delay(error)
-                if isinstance(error, _CONNECTION_TROUBLE):
-                    await self._transport.reset()
-                await anyio.sleep(delay)
+                await self._prepare_another(error)
             else:
                 self.outcome = Outcome.COMPLETE
                 self._report()
                 return
 
-    def _delay(self, error: KiroAsgiError) -> float:
-        """Seconds until the next try; *error* itself where there must be none."""
-        delay = self._policy.delay(error, self.attempts, self._draw)
-        if delay is None:
+    async def _break_off(self, error: KiroAsgiError) -> None:
+        self.outcome, self.failure = Outcome.FAILED, error
+        self._warn("answer broken off: %r", error)
+        await self._output.fail(translated(error, self._settings.stream.language))
+
+    async def _prepare_another(self, error: KiroAsgiError) -> None:
+        """Change what has to be different about the next try, and wait as long as the policy says.
+
+        Raises:
+            KiroAsgiError: *error*, where there must be no other try.
+        """
+        changed = self._service.healed(self.exchange, error)
+        if changed is not None:
+            self._warn("try %d failed, asking differently: %r", self.attempts, error)
+            self.exchange = changed
+            return
+        step = self._service.policy.decide(error, self._again + 1, self._draw, renewed=self._renewed)
+        if step is None:
             raise error
-        _log.warning(
-            "try %d failed, next in %.1f s: %r",
-            self.attempts,
-            delay,
-            error,
-            extra={"request_id": self._exchange.request_id},
-        )
-        return delay
+        if step.remedy is Remedy.AGAIN:
+            await self._wait(error, step.seconds)
+        else:
+            await self._use_another_credential(error, step)
+
+    async def _wait(self, error: KiroAsgiError, seconds: float) -> None:
+        self._again += 1
+        self._warn("try %d failed, next in %.1f s: %r", self.attempts, seconds, error)
+        if isinstance(error, _CONNECTION_TROUBLE):
+            await self._service.transport.reset()
+        await anyio.sleep(seconds)
+
+    async def _use_another_credential(self, error: KiroAsgiError, step: Step) -> None:
+        changed = None
+        if step.remedy is Remedy.RENEW:
+            self._renewed = True
+            try:
+                changed = await self._service.renewed(self.exchange)
+            except KiroAsgiError as why:
+                error = why
+        if changed is None:
+            changed = await self._service.elsewhere(self.exchange, error, step.seconds)
+        self._warn("try %d failed, next with %s: %r", self.attempts, changed.credential.source, error)
+        self.exchange = changed
+
+    def _warn(self, message: str, *arguments: object) -> None:
+        _log.warning(message, *arguments, extra={"request_id": self.exchange.request_id})
 
     def _report(self) -> None:
         """Write down that something in the answer was passed over: codes only, since details may quote it."""
-        notices = self.end.notices if self.end is not None else ()
-        codes = Counter(notice.code for notice in notices if notice.code != _EXPECTED)
+        if self.end is None:
+            return
+        codes = Counter(notice.code for notice in self.end.notices if notice.code != _EXPECTED)
+        codes.update("call.cut" for _ in self.end.truncations)
         if codes:
             told = ", ".join(f"{code} ({times})" for code, times in codes.items())
-            _log.warning("answer complete, but: %s", told, extra={"request_id": self._exchange.request_id})
+            self._warn("answer complete, but: %s", told)
 
     async def _try(self) -> None:
         self._output.restart()
         opened = self._output.committed
-        attempt = self._attempt = Attempt(self._exchange, self._settings, self._output, self._clock, opened)
+        learn = partial(self._service.finished, self.exchange)
+        attempt = Attempt(self.exchange, self._settings, self._output, self._clock, learn, opened)
+        self._attempt = attempt
         timeout = attempt.first_event_timeout
-        await self._transport.fetch(self._exchange.rendered.request, attempt, head_timeout=timeout)
+        if self._settings.kiro.log_bodies:
+            log_body(self.exchange)
+        await self._service.transport.fetch(self.exchange.rendered.request, attempt, head_timeout=timeout)
         await attempt.finish()

@@ -11,7 +11,7 @@ from attrs import frozen
 from kiro_asgi.asgi.typing import Scope
 from kiro_asgi.errors import MethodNotAllowed, RouteNotFound
 
-__all__ = ["ROUTES", "Operation", "Route", "find_route", "local_paths"]
+__all__ = ["ROUTES", "Operation", "Route", "find_route", "is_ours", "local_paths"]
 
 
 class Operation(Enum):
@@ -78,6 +78,11 @@ def find_route(scope: Scope) -> Route:
             raise MethodNotAllowed(f"{path} takes {method} only", allow=(method,), code="method_not_allowed")
         return route
     raise RouteNotFound("there is nothing at this path", code="route_not_found")
+
+
+def is_ours(scope: Scope) -> bool:
+    """Whether there is anything at the request's path, whatever the method."""
+    return any(_lookup(path)[1] is not None for path in local_paths(scope))
 
 
 def _lookup(path: str) -> tuple[str, Route | None]:

@@ -1,120 +1,202 @@
-"""The upstream side of one app: whom to ask, and how."""
+"""The upstream side of one app: whom to ask, how, and what is learnt from the answers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
-from attrs import define
+from attrs import define, evolve, field
 
-from kiro_asgi._version import __version__
 from kiro_asgi.asgi.exchange import Exchange
+from kiro_asgi.asgi.recovery import Recovery
+from kiro_asgi.asgi.server_tools import KiroWebSearch, ServerTool, Toolbox
+from kiro_asgi.asgi.wiring import kiro_upstream, kiro_vendor, new_transport, retry_policy
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import Dialect, Inquiry
+from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent
+from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.net.catalogue import Catalogue, ModelSource
+from kiro_asgi.net.credentials import Clocks, Credentials
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.stages.estimate import Estimator, count_prompt
-from kiro_asgi.upstreams.base import Credential
+from kiro_asgi.net.whole import fetch_whole
+from kiro_asgi.stages.answer import Answer
+from kiro_asgi.stages.calibration import Calibration
+from kiro_asgi.stages.estimate import Estimator
+from kiro_asgi.state.memory import MemoryStore
+from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.upstreams.kiro import KiroUpstream
-from kiro_asgi.upstreams.kiro.auth import credential
-from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean, normalise, parse_models
+from kiro_asgi.upstreams.kiro.aliases import read_aliases
+from kiro_asgi.upstreams.kiro.limits import parse_reset
+from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean, parse_models
+from kiro_asgi.upstreams.kiro.spelling import normalise, with_wishes
 
 __all__ = ["Service"]
 
 
-@define
+@define(kw_only=True)
 class Service:
     """Everything an app needs to ask its upstream."""
 
-    settings: Settings
     transport: Transport
     policy: RetryPolicy
     upstream: KiroUpstream
+    credentials: Credentials
     catalogue: Catalogue
-    _credential: Credential
-    _wall_clock: Callable[[], float]
-    _token: Callable[[], str]
+    toolbox: Toolbox
+    recovery: Recovery
     estimator: Estimator
+    calibration: Calibration = field(factory=Calibration)
+    _clocks: Clocks
+    _token: Callable[[], str]
 
     @classmethod
     def create(
         cls,
         settings: Settings,
-        wall_clock: Callable[[], float],
+        clocks: Clocks,
         token: Callable[[], str],
         estimator: Estimator,
+        server_tools: Sequence[ServerTool] = (),
     ) -> Service:
-        """Build it from settings; opens nothing.
+        """Build it from settings; opens no connection.
 
         Raises:
-            ConfigError: There is no credential.
+            ConfigError: There is no credential, or one that cannot be used.
         """
-        secret = credential(settings.kiro.api_key, settings.kiro.access_token, settings.kiro.profile_arn)
-        transport, upstream = _transport(settings), _upstream(settings)
-        source = ModelSource(
-            request=lambda: upstream.models_request(secret),
-            parse=parse_models,
-            normalise=normalise,
-            suggest=did_you_mean,
-            builtin=FALLBACK,
+        transport, upstream, kiro = new_transport(settings), kiro_upstream(settings), settings.kiro
+        credentials = Credentials.create(kiro, kiro_vendor(settings), transport, clocks)
+        search = KiroWebSearch(transport, upstream, credentials.get, kiro.server_tool_timeout)
+        return cls(
+            transport=transport,
+            policy=retry_policy(settings),
+            upstream=upstream,
+            credentials=credentials,
+            catalogue=_catalogue(settings, transport, upstream, credentials),
+            toolbox=Toolbox((*server_tools, *([search] if kiro.web_search else [])), kiro.server_tool_timeout),
+            recovery=_recovery(settings, clocks),
+            estimator=estimator,
+            clocks=clocks,
+            token=token,
         )
-        catalogue = Catalogue(transport, source, settings.kiro.models_ttl)
-        return cls(settings, transport, _policy(settings), upstream, catalogue, secret, wall_clock, token, estimator)
 
     async def exchange(self, dialect: Dialect, inquiry: Inquiry, request_id: str, principal: str) -> Exchange:
         """Settle all facts about a request.
 
         Raises:
             RequestError: The upstream cannot be asked this.
+            UpstreamError: There is no credential to ask with, or it rests.
         """
-        prompt = inquiry.prompt
-        model = await self.catalogue.find(prompt.model)
+        model = await self.catalogue.find(inquiry.prompt.model)
+        credential = await self.credentials.get()
+        recovered = await self.recovery.prepare(self._adapted(inquiry.prompt, model.id), principal)
+        rendered = self.upstream.render(recovered.prompt, model, credential)
+        weight = self.upstream.weigh(rendered, self.estimator)
         return Exchange(
             request_id=request_id,
             principal=principal,
             dialect=dialect,
-            inquiry=inquiry,
-            heading=dialect.heading(inquiry, self._token, int(self._wall_clock())),
+            inquiry=evolve(inquiry, prompt=recovered.prompt),
+            heading=dialect.heading(inquiry, self._token, int(self._clocks.wall())),
             upstream=self.upstream,
             model=model,
-            rendered=self.upstream.render(prompt, model, self._credential),
+            credential=credential,
+            rendered=rendered,
             estimator=self.estimator,
-            input_tokens=count_prompt(prompt, self.estimator),
+            weight=weight,
+            output_factor=self.calibration.output_factor(model.id),
+            input_tokens=self.calibration.tokens(model.id, weight),
+            toolbox=self.toolbox,
+            recovered=recovered,
         )
 
+    async def count(self, prompt: Prompt) -> int:
+        """Tokens of *prompt* as it would be sent.
 
-def _transport(settings: Settings) -> Transport:
-    limits = settings.limits
-    return Transport(
-        library=settings.http_library,
-        connections=limits.connections,
-        queue=limits.queue,
-        keep_alive=limits.keep_alive,
-        connect_timeout=limits.connect_timeout,
+        Raises:
+            KiroAsgiError: As for `exchange`.
+        """
+        model = await self.catalogue.find(prompt.model)
+        credential = await self.credentials.get()
+        rendered = self.upstream.render(self._adapted(prompt, model.id), model, credential)
+        return self.calibration.tokens(model.id, self.upstream.weigh(rendered, self.estimator))
+
+    def _adapted(self, prompt: Prompt, model: str) -> Prompt:
+        """*prompt* with the wishes that its model's name spells out, and honest about tools that are missing here."""
+        name = self.catalogue.meant(prompt.model)
+        return self.toolbox.offer(evolve(prompt, thinking=with_wishes(prompt.thinking, name, model)))
+
+    def healed(self, exchange: Exchange, error: KiroAsgiError) -> Exchange | None:
+        """The same request in other words, where *error* says that the words were the trouble."""
+        upstream = exchange.upstream.healed(error)
+        return None if upstream is None else _rendered(evolve(exchange, upstream=upstream))
+
+    async def renewed(self, exchange: Exchange) -> Exchange | None:
+        """The same request with a newer token; ``None`` where there is none to be had."""
+        credential = await self.credentials.renew(exchange.credential)
+        return None if credential is None else _rendered(evolve(exchange, credential=credential))
+
+    async def elsewhere(self, exchange: Exchange, error: KiroAsgiError, seconds: float) -> Exchange:
+        """The same request with another credential, while the one that was used rests.
+
+        Raises:
+            KiroAsgiError: *error*, where no other is left.
+        """
+        if isinstance(error, UpstreamQuotaSpent):
+            error = await self._with_reset(error, exchange)
+        self.credentials.cool(exchange.credential, error, seconds)
+        try:
+            credential = await self.credentials.get(besides=[exchange.credential])
+        except KiroAsgiError:
+            raise error from None
+        return _rendered(evolve(exchange, credential=credential))
+
+    async def _with_reset(self, error: UpstreamQuotaSpent, exchange: Exchange) -> UpstreamQuotaSpent:
+        """*error* with the time of the next quota, if the upstream can be asked for it."""
+        try:
+            answer = await fetch_whole(self.transport, self.upstream.limits_request(exchange.credential), patience=5.0)
+        except KiroAsgiError:
+            return error
+        reset = parse_reset(answer.body) if answer.status == 200 else None
+        if reset is None:
+            return error
+        moment = datetime.fromtimestamp(reset, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        seconds = max(reset - self._clocks.wall(), 0.0)
+        return type(error)(f"{error.message}; resets at {moment}", code=error.code, retry_after=seconds)
+
+    async def finished(self, exchange: Exchange, answer: Answer) -> None:
+        """Learn from an answer that has been given."""
+        assert answer.end is not None, "the answer has not ended"
+        self.calibration.observe(exchange.model.id, exchange.weight, answer.end.usage)
+        await self.recovery.remember(exchange.recovered, answer)
+
+    async def aclose(self) -> None:
+        """Let go of what the running event loop holds."""
+        await self.credentials.aclose()
+        await self.transport.aclose()
+
+
+def _rendered(exchange: Exchange) -> Exchange:
+    """*exchange* with its prompt put anew."""
+    prompt, model, credential = exchange.inquiry.prompt, exchange.model, exchange.credential
+    return evolve(exchange, rendered=exchange.upstream.render(prompt, model, credential))
+
+
+def _catalogue(settings: Settings, transport: Transport, upstream: KiroUpstream, credentials: Credentials) -> Catalogue:
+    async def ask(page: str) -> UpstreamRequest:
+        return upstream.models_request(await credentials.get(), page=page)
+
+    source = ModelSource(
+        request=ask,
+        parse=parse_models,
+        normalise=normalise,
+        suggest=did_you_mean,
+        builtin=FALLBACK,
+        aliases=read_aliases(settings.kiro.model_aliases),
     )
+    return Catalogue(transport, source, settings.kiro.models_ttl)
 
 
-def _policy(settings: Settings) -> RetryPolicy:
-    retry = settings.retry
-    return RetryPolicy(
-        attempts=retry.attempts,
-        timeout_attempts=retry.timeout_attempts,
-        base=retry.base,
-        factor=retry.factor,
-        cap=retry.cap,
-        jitter=retry.jitter,
-    )
-
-
-def _upstream(settings: Settings) -> KiroUpstream:
-    kiro = settings.kiro
-    return KiroUpstream(
-        endpoint=kiro.endpoint,
-        region=kiro.region,
-        wire_style=kiro.wire_style,
-        origin=kiro.origin,
-        agent_mode=kiro.agent_mode,
-        user_agent=kiro.user_agent or f"kiro-asgi/{__version__}",
-        checksums=kiro.checksums,
-        fake_reasoning=kiro.fake_reasoning_enabled,
-    )
+def _recovery(settings: Settings, clocks: Clocks) -> Recovery:
+    wanted = settings.recovery
+    return Recovery(MemoryStore(wanted.entries, clock=clocks.steady), wanted.ttl, wanted.enabled)

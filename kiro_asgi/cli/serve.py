@@ -71,13 +71,24 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
 def simulated(settings: Settings, url: str, host: str) -> Settings:
     """*settings* with the simulator at *url* as the service.
 
-    No real credential is sent there.  Clients need no key where none is configured and only this machine can connect.
+    No real credential is sent there, and the made-up one never rests: who asks for a spent quota goes on to try other
+    things.  Clients need no key where none is configured and only this machine can connect.
     """
-    kiro = evolve(settings.kiro, endpoint=url, api_key=SIMULATOR_KEY, access_token="", profile_arn="")
+    kiro = evolve(
+        settings.kiro,
+        endpoint=url,
+        auth_endpoint=url,
+        api_key=SIMULATOR_KEY,
+        access_token="",
+        profile_arn="",
+        credentials_file="",
+        credentials_command="",
+        fallback_credentials_files=(),
+    )
     client = settings.client
     if client == ClientSettings() and _is_loopback(host):
         client = ClientSettings(allow_anonymous=True)
-    return evolve(settings, kiro=kiro, client=client)
+    return evolve(settings, kiro=kiro, client=client, retry=evolve(settings.retry, rest=0, suspicion=0))
 
 
 async def _serve_simulated(server: Server, settings: Settings, host: str, port: int) -> None:

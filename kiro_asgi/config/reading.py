@@ -15,6 +15,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from kiro_asgi.config.leaves import ENV_PREFIX, Leaf, leaves, slices
+from kiro_asgi.config.presets import NATIVE, PRESETS
 from kiro_asgi.config.rules import complaint
 
 __all__ = [
@@ -67,7 +68,7 @@ class Reading:
 
 
 def read(root: type, given: Iterable[Given]) -> Reading:
-    """Check every value, and let later ones win."""
+    """Check every value, and let later ones win; what nobody gave has the value of the preset that was chosen."""
     known = leaves(root)
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -78,7 +79,9 @@ def read(root: type, given: Iterable[Given]) -> Reading:
         else:
             values[it.path] = it.value
             sources[it.path] = it.source
-    return Reading(values, sources, tuple(problems))
+    preset = values.get("preset", NATIVE)
+    below = PRESETS[preset]
+    return Reading({**below, **values}, {**dict.fromkeys(below, f"preset {preset}"), **sources}, tuple(problems))
 
 
 def read_environment(root: type, environ: Mapping[str, str]) -> Reading:

@@ -27,6 +27,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "kiro.tool_history": ("native", "text", "auto"),
         "kiro.translation": ("native", "contract"),
         "preset": ("native", "contract"),
+        "stream.language": ("en", "zh"),
         "http_library": ("httpcore", "httpcore2"),
         "stream.tool_emission": ("complete", "end", "incremental"),
     }
@@ -64,6 +65,7 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
         "retry.capacity_base": (0, DAY),
         "retry.capacity_cap": (0, DAY),
         "retry.suspicion": (0, 30 * DAY),
+        "retry.rest": (0, 30 * DAY),
         "recovery.ttl": (0, 30 * DAY),
         "recovery.entries": (0, 2**20),
     }

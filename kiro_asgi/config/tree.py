@@ -108,8 +108,8 @@ class KiroSettings:
     """Names of your own for models, each as ``name=model``."""
 
     tool_history: str = "auto"
-    """How earlier tool calls are told: as structures (``native``), as ``text``, or ``auto``: as structures, and once more
-    as text where the service finds that improperly formed."""
+    """How earlier tool calls are told: as structures (``native``), as ``text``, or ``auto``: as structures, and once
+    more as text where the service finds that improperly formed."""
 
     replay_thinking: bool = True
     """Hand signed thinking of earlier answers back."""
@@ -153,6 +153,9 @@ class KiroSettings:
 
     legacy_stop_map: bool = False
     """Of the contract's translator: a stop sequence ends an answer as ``end_turn``."""
+
+    log_bodies: bool = False
+    """Log what the service is sent, at level DEBUG: people's words, but no secrets and no images."""
 
     plan_mode_key: str = "plan_mode"
     """Of the contract's translator: the member of ``metadata`` that switches plan mode on."""
@@ -200,6 +203,9 @@ class StreamSettings:
 
     lead_in: str = ""
     """Text put before an answer that begins with a tool call; empty for none."""
+
+    language: str = "en"
+    """Language in which people are told that the network failed in the middle of an answer: ``en`` or ``zh``."""
 
     synthetic: bool = False
     """Wait for the whole answer, then send it as a stream."""
@@ -272,7 +278,11 @@ class RetrySettings:
     """Longest such delay, in seconds."""
 
     suspicion: float = 1800.0
-    """Seconds that a credential rests after the service spoke of suspicious activity."""
+    """Seconds that a credential rests, and the service is not asked with it, after the service spoke of suspicious
+    activity."""
+
+    rest: float = 3600.0
+    """Longest rest after any other fault of the account (its quota is spent, it is suspended), in seconds."""
 
 
 @frozen(kw_only=True)
@@ -305,7 +315,8 @@ class Settings:
     recovery: RecoverySettings = field(factory=RecoverySettings)
 
     preset: str = "native"
-    """What is set where nothing else is said: ``native``, or ``contract``, which is what the first gateways promised."""
+    """What is set where nothing else is said: ``native``, or ``contract``, which is what the first gateways promised.
+    It counts where settings are read, from a mapping, a file or the environment."""
 
     http_library: str = "httpcore"
     """What makes connections to services: ``httpcore``, or ``httpcore2``, its maintained fork."""

@@ -1,5 +1,8 @@
 """The list of models, in one shape that the clients of both API families take.
 
+A model has the members of both: the names differ, so neither is in the other's way.  The Messages API documents
+sizes and capabilities, Chat Completions does not; clients of that find them under names of our own.
+
 Sources: https://platform.openai.com/docs/api-reference/models; https://docs.anthropic.com/en/api/models-list
 """
 
@@ -20,6 +23,12 @@ CREATED_AT: Final = "2025-01-01T00:00:00Z"
 
 OWNER: Final = "kiro-asgi"
 
+LEVELS: Final = ("low", "medium", "high", "xhigh", "max")
+"""The effort levels that the Messages API knows."""
+
+NEVER: Final = ("batch", "citations", "code_execution", "context_management", "structured_outputs")
+"""Capabilities that no model has here, whatever it has elsewhere."""
+
 
 class Card(Protocol):
     """What is listed of a model."""
@@ -34,20 +43,46 @@ class Card(Protocol):
         """The name for people; may be empty."""
         ...
 
+    @property
+    def context_window(self) -> int:
+        """Tokens, prompt and answer together."""
+        ...
 
-def render_models(cards: Iterable[Card], *, owner: str = OWNER) -> bytes:
-    """The JSON body of ``GET /v1/models``: all of them on one page."""
-    data = [_object(card, owner) for card in cards]
+    @property
+    def max_output_tokens(self) -> int:
+        """Tokens of an answer."""
+        ...
+
+    @property
+    def images(self) -> bool:
+        """Whether it sees images."""
+        ...
+
+    @property
+    def efforts(self) -> tuple[str, ...]:
+        """Effort levels, weakest first; empty where it has none."""
+        ...
+
+
+def render_models(cards: Iterable[Card], *, owner: str = OWNER, web_search: bool = False) -> bytes:
+    """The JSON body of ``GET /v1/models``: all of them on one page.
+
+    Args:
+        cards: The models.
+        owner: Who is said to own them.
+        web_search: Whether the hosted web search of the client APIs is served.
+    """
+    data = [_object(card, owner, web_search) for card in cards]
     first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
     return dumps({"object": "list", "data": data, "has_more": False, "first_id": first, "last_id": last})
 
 
-def render_model(card: Card, *, owner: str = OWNER) -> bytes:
+def render_model(card: Card, *, owner: str = OWNER, web_search: bool = False) -> bytes:
     """The JSON body of ``GET /v1/models/{id}``."""
-    return dumps(_object(card, owner))
+    return dumps(_object(card, owner, web_search))
 
 
-def _object(card: Card, owner: str) -> dict[str, Any]:
+def _object(card: Card, owner: str, web_search: bool) -> dict[str, Any]:
     return {
         "id": card.id,
         "object": "model",
@@ -57,4 +92,33 @@ def _object(card: Card, owner: str) -> dict[str, Any]:
         "display_name": card.name or card.id,
         "created_at": CREATED_AT,
         "lifecycle": "active",
+        "max_input_tokens": card.context_window,
+        "max_tokens": card.max_output_tokens,
+        "capabilities": _capabilities(card, web_search),
+        "context_window": card.context_window,
+        "max_output_tokens": card.max_output_tokens,
+        "input_modalities": ["text", "image"] if card.images else ["text"],
+        "reasoning_efforts": list(card.efforts),
     }
+
+
+def _capabilities(card: Card, web_search: bool) -> dict[str, Any]:
+    """As the Messages API has them; a member that the model does not have is there too, and says so."""
+    thinks = bool(card.efforts)
+    kinds = {"adaptive": thinks, "enabled": thinks, "disabled": True, "between_tools": False}
+    return {
+        **{name: _supported(False) for name in NEVER},
+        "effort": {**_supported(thinks), **{level: _supported(level in card.efforts) for level in LEVELS}},
+        "image_input": _supported(card.images),
+        "pdf_input": _supported(card.images),
+        "server_tools": {
+            **_supported(web_search),
+            "code_execution": _supported(False),
+            "web_search": _supported(web_search),
+        },
+        "thinking": {**_supported(thinks), "types": {kind: _supported(able) for kind, able in kinds.items()}},
+    }
+
+
+def _supported(able: bool) -> dict[str, Any]:
+    return {"supported": able}

@@ -7,7 +7,9 @@ vendor-neutral stage, `kiro_asgi.stages.blocks.BlockFramer`, turns them into **e
     block  = BlockStart (TextDelta | ThinkingDelta | SignatureDelta | ToolInputDelta)* BlockEnd
 
     a TEXT block holds TextDelta only, a THINKING block ThinkingDelta* SignatureDelta?, a REDACTED_THINKING block
-    nothing (its data is in BlockStart), a TOOL_CALL block ToolInputDelta* whose texts join to one JSON object
+    nothing (its data is in BlockStart), a TOOL_CALL block ToolInputDelta* whose texts join to one JSON object,
+    a SERVER_CALL and a SERVER_RESULT block nothing (their value is in BlockStart); a result stands somewhere behind
+    its call, and behind a result stands a TEXT block that says the same
 
 Blocks never overlap and are numbered 0, 1, 2 … without gaps.  Every dialect's encoder is a table over this grammar, and
 `kiro_asgi.model.message.fold` turns the same events into a whole message.
@@ -19,6 +21,8 @@ from enum import Enum
 from typing import Any
 
 from attrs import field, frozen
+
+from kiro_asgi.model.server_tools import ServerCall, ServerResult
 
 __all__ = [
     "BlockEnd",
@@ -36,6 +40,8 @@ __all__ = [
     "ModelName",
     "Notice",
     "RedactedThinking",
+    "ServerCall",
+    "ServerResult",
     "SignatureDelta",
     "Stop",
     "StopReason",
@@ -60,6 +66,8 @@ class BlockKind(Enum):
     THINKING = "thinking"
     REDACTED_THINKING = "redacted_thinking"
     TOOL_CALL = "tool_call"
+    SERVER_CALL = "server_call"
+    SERVER_RESULT = "server_result"
 
 
 class StopReason(Enum):
@@ -168,7 +176,7 @@ class TruncationInfo:
     """Length of what did arrive, in UTF-8 bytes."""
 
     digest: str = ""
-    """SHA-256 of what did arrive, hexadecimal; the key under which the next request finds it."""
+    """SHA-256 of what did arrive, hexadecimal: equal for a call that was made, and cut, again as it was."""
 
 
 @frozen
@@ -272,6 +280,12 @@ class Usage:
     input_source: UsageSource = UsageSource.ESTIMATE
     output_source: UsageSource = UsageSource.ESTIMATE
     metering: Metering | None = None
+    cache_source: UsageSource | None = None
+    """``None``: nobody spoke of a cache."""
+
+    thinking_source: UsageSource = UsageSource.ESTIMATE
+    output_estimate: int = field(default=0, eq=False)
+    """Answer tokens by our own weights, uncalibrated, whatever *output_tokens* comes from; not compared."""
 
     @property
     def prompt_tokens(self) -> int:
@@ -289,6 +303,8 @@ Delta = (
     | ToolInputDelta
     | ToolCallEnd
     | ToolCallCut
+    | ServerCall
+    | ServerResult
     | Stop
     | TokenUsage
     | ContextUsage
@@ -330,6 +346,9 @@ class BlockStart:
 
     data: str = ""
     """Sealed thinking; empty unless *kind* is ``REDACTED_THINKING``."""
+
+    value: ServerCall | ServerResult | None = None
+    """The whole block, where *kind* is ``SERVER_CALL`` or ``SERVER_RESULT``."""
 
 
 @frozen

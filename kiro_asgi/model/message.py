@@ -27,6 +27,7 @@ from kiro_asgi.model.events import (
     TruncationInfo,
     Usage,
 )
+from kiro_asgi.model.server_tools import ServerCall, ServerResult
 
 __all__ = [
     "Block",
@@ -75,7 +76,7 @@ class ToolCallBlock:
     """The arguments: JSON text of one object."""
 
 
-Block = TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolCallBlock
+Block = TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolCallBlock | ServerCall | ServerResult
 
 
 @frozen
@@ -106,6 +107,9 @@ def _close(start: BlockStart, pieces: list[str], signature: str) -> Block:
             return RedactedThinkingBlock(start.data)
         case BlockKind.TOOL_CALL:
             return ToolCallBlock(start.call_id, start.name, content or "{}")
+        case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT:
+            assert start.value is not None, "a block of a server tool without its value"
+            return start.value
 
 
 class MessageBuilder:
@@ -180,6 +184,10 @@ def _open(index: int, block: Block, cut: Callable[[str], Iterable[str]]) -> Iter
             return (BlockStart(index, BlockKind.REDACTED_THINKING, data=data),)
         case ToolCallBlock(call_id, name, json):
             return BlockStart(index, BlockKind.TOOL_CALL, call_id, name), ToolInputDelta(json)
+        case ServerCall():
+            return (BlockStart(index, BlockKind.SERVER_CALL, value=block),)
+        case ServerResult():
+            return (BlockStart(index, BlockKind.SERVER_RESULT, value=block),)
 
 
 def unfold(message: Message, cut: Callable[[str], Iterable[str]] = whole) -> Iterable[Event]:

@@ -129,6 +129,9 @@ class Tool:
     hosted: str = ""
     """Kind of a tool that the client expects to be run for it, e.g. ``web_search``; empty for the client's own."""
 
+    options: Mapping[str, Any] = field(factory=dict)
+    """Of a hosted tool, as far as it was said: ``max_uses``, ``allowed_domains``, ``blocked_domains``."""
+
     place: str = field(default="", eq=False)
     """As for `Image`, e.g. ``tools[2]``."""
 

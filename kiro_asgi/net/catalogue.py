@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from time import monotonic
 
 import anyio
 from anyio.lowlevel import RunVar
-from attrs import define, field
+from attrs import define, evolve, field
 
 from kiro_asgi.errors import KiroAsgiError, UnknownModel
-from kiro_asgi.net.transport import Headers, Transport
-from kiro_asgi.upstreams.base import ModelCard, UpstreamRequest
+from kiro_asgi.net.transport import Transport
+from kiro_asgi.net.whole import fetch_whole
+from kiro_asgi.upstreams.base import ModelCard, ModelPage, UpstreamRequest
 
 __all__ = ["Catalogue", "ModelSource"]
 
-_LIST_TIMEOUT = 10.0
-_MAX_LIST_BYTES = 4 * 1024 * 1024
+_MAX_PAGES = 20
+_LIST_TIMEOUT = 15.0
+"""Seconds for all pages together: a client waits for them."""
+
 _DOUBT = 60.0
 """Seconds before a service that did not list its models is asked again."""
 
@@ -25,10 +28,10 @@ _DOUBT = 60.0
 class ModelSource:
     """What a catalogue must know about one upstream."""
 
-    request: Callable[[], UpstreamRequest]
-    """Asks for the list."""
+    request: Callable[[str], Awaitable[UpstreamRequest]]
+    """Asks for the page that `ModelPage.following` names; the empty text for the first."""
 
-    parse: Callable[[bytes], tuple[ModelCard, ...]]
+    parse: Callable[[bytes], ModelPage]
     normalise: Callable[[str], str]
     """One spelling for every known way to write a name."""
 
@@ -38,24 +41,8 @@ class ModelSource:
     builtin: tuple[ModelCard, ...]
     """Models known without asking."""
 
-
-class _WholeBody:
-    """A reader that wants all of a small answer."""
-
-    def __init__(self) -> None:
-        self.status = 0
-        self.body = bytearray()
-
-    def begin(self, status: int, headers: Headers) -> None:
-        self.status = status
-
-    def take(self, chunk: bytes, /) -> None:
-        self.body += chunk
-
-    async def turn(self) -> float:
-        if len(self.body) > _MAX_LIST_BYTES:
-            self.status = 0
-        return _LIST_TIMEOUT
+    aliases: Mapping[str, str] = field(factory=dict)
+    """The operator's own names to those of models; they count before any other."""
 
 
 @define
@@ -63,7 +50,7 @@ class Catalogue:
     """The models of one upstream.
 
     A name that is built in or listed is found without a call.  Any other name makes the service be asked; where it does
-    not answer, the name is passed on as it is, and the service decides.
+    not answer, the name is passed on as it is, and the service decides.  A list that cannot be renewed stays.
     """
 
     _transport: Transport
@@ -74,17 +61,35 @@ class Catalogue:
     _index: dict[str, ModelCard] = field(init=False)
     """By id and by its one spelling; what is listed hides what is built in."""
 
+    _aliases: dict[str, str] = field(init=False)
+    """By alias and by its one spelling."""
+
     _stale_at: float = field(init=False, default=float("-inf"))
     _locks: RunVar[anyio.Lock] = field(init=False, factory=lambda: RunVar("kiro_asgi.net.catalogue"))
     """One for each event loop: a lock belongs to the first that uses it."""
 
     def __attrs_post_init__(self) -> None:
+        aliases = self._source.aliases
+        self._aliases = {self._source.normalise(alias): model for alias, model in aliases.items()} | dict(aliases)
         self._learn(())
 
     async def cards(self) -> tuple[ModelCard, ...]:
-        """What the service lists, or what is built in where it lists nothing."""
+        """What the service lists, or what is built in where it lists nothing; then the aliases, each as a model."""
         await self._refresh()
-        return self._listed or self._source.builtin
+        return self._shown()
+
+    async def card(self, name: str) -> ModelCard:
+        """The one of `cards` that *name* means.
+
+        Raises:
+            UnknownModel: None of them.
+        """
+        shown = {card.id: card for card in await self.cards()}
+        if name not in shown:
+            name = (await self.find(name)).id
+        if name not in shown:
+            raise self.unknown(name)
+        return shown[name]
 
     async def find(self, name: str) -> ModelCard:
         """The model that *name* means.
@@ -92,21 +97,38 @@ class Catalogue:
         Raises:
             UnknownModel: The service lists its models, and this is not one of them.
         """
-        card = self._known(name)
+        meant = self.meant(name)
+        card = self._known(meant)
         if card is None:
             await self._refresh()
-            card = self._known(name)
+            card = self._known(meant)
         if card is not None:
             return card
         if not self._listed:
-            return ModelCard(id=self._source.normalise(name))
-        raise self.unknown(name)
+            return ModelCard(id=self._source.normalise(meant))
+        raise self.unknown(meant)
+
+    def meant(self, name: str) -> str:
+        """*name* itself, or what the alias stands for that it is; a model's very id is no alias spelled differently."""
+        exact = self._source.aliases.get(name)
+        if exact is not None or name in self._index:
+            return exact or name
+        return self._aliases.get(self._source.normalise(name), name)
 
     def unknown(self, name: str) -> UnknownModel:
         """The error for a name that means no model."""
-        near = self._source.suggest(name, self._listed or self._source.builtin)
+        near = self._source.suggest(name, self._shown())
         hint = f" (did you mean {' or '.join(near)}?)" if near else ""
         return UnknownModel(f"model: {name[:100]}{hint}", code="model_not_found", param="model")
+
+    def _shown(self) -> tuple[ModelCard, ...]:
+        """An alias hides the model that has its name; one that means no listed model is left out."""
+        models = {card.id: card for card in self._listed or self._source.builtin}
+        for alias, meant in self._source.aliases.items():
+            card = self._known(meant)
+            if card is not None or not self._listed:
+                models[alias] = evolve(card or ModelCard(meant), id=alias, name=alias)
+        return tuple(models.values())
 
     def _known(self, name: str) -> ModelCard | None:
         return self._index.get(name) or self._index.get(self._source.normalise(name))
@@ -135,9 +157,24 @@ class Catalogue:
         return lock
 
     async def _ask(self) -> tuple[ModelCard, ...]:
-        reader = _WholeBody()
+        """All pages; nothing where one is missing, since half a list would deny models that there are."""
         try:
-            await self._transport.fetch(self._source.request(), reader, head_timeout=_LIST_TIMEOUT)
-            return self._source.parse(bytes(reader.body)) if reader.status == 200 else ()
+            with anyio.move_on_after(_LIST_TIMEOUT):
+                return await self._pages()
         except KiroAsgiError:
-            return ()
+            pass
+        return ()
+
+    async def _pages(self) -> tuple[ModelCard, ...]:
+        cards: dict[str, ModelCard] = {}
+        asked: list[str] = []
+        page = ""  # behind the last page comes the first again, or any other that was asked for already
+        while page not in asked and len(asked) < _MAX_PAGES:
+            asked.append(page)
+            answer = await fetch_whole(self._transport, await self._source.request(page), patience=_LIST_TIMEOUT)
+            if answer.status != 200:
+                return ()
+            part = self._source.parse(answer.body)
+            cards |= {card.id: card for card in part.cards}
+            page = part.following
+        return tuple(cards.values())

@@ -1,14 +1,68 @@
-"""What may be tried again, and when: one policy for the whole gateway.  It decides and performs nothing."""
+"""What may be tried again, when, and with what changed: one policy for the whole gateway.
+
+It decides and performs nothing.
+
+===========================================  ====================================================================
+what the last try ended in                   what the next one does
+===========================================  ====================================================================
+a token that is not taken                    gets a new token, once; then another credential, if there is one
+a fault of the account: quota, suspension    uses another credential, while the account's own rests
+the account's rate                           waits for `rate_base`, doubled each time
+no capacity for the model                    waits for `capacity_base`, doubled each time
+any failure that proves nothing answered     waits for `base`, times `factor` each time
+everything else                              there is none
+===========================================  ====================================================================
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
+from typing import Final
 
 from attrs import frozen
 
-from kiro_asgi.errors import KiroAsgiError, UpstreamTimeout
+from kiro_asgi.errors import (
+    KiroAsgiError,
+    UpstreamOverloaded,
+    UpstreamQuotaSpent,
+    UpstreamRateExceeded,
+    UpstreamSuspended,
+    UpstreamSuspicious,
+    UpstreamTimeout,
+    UpstreamTokenInvalid,
+)
 
-__all__ = ["RetryPolicy"]
+__all__ = ["Remedy", "RetryPolicy", "Step"]
+
+
+class Remedy(Enum):
+    """What is different about the next try."""
+
+    AGAIN = "again"
+    """Nothing but the time."""
+
+    RENEW = "renew"
+    """The token."""
+
+    ELSEWHERE = "elsewhere"
+    """The credential; the one that was used rests."""
+
+
+@frozen
+class Step:
+    """How to go on."""
+
+    remedy: Remedy
+    seconds: float = 0.0
+    """To wait before the next try; where the credential is at fault, for which it rests if it cannot be mended."""
+
+
+_AT_FAULT: Final = (UpstreamQuotaSpent, UpstreamSuspended, UpstreamSuspicious, UpstreamTokenInvalid)
+"""Failures that are the credential's own."""
+
+_UNTAKEN: Final = 60.0
+"""Seconds that a credential rests whose token is not taken, and that has no other."""
 
 
 @frozen(kw_only=True)
@@ -27,18 +81,51 @@ class RetryPolicy:
     """Seconds that one delay never exceeds.  An upstream that asks for more is not asked again."""
 
     jitter: float = 0.1
+    rate_base: float = 8.0
+    rate_cap: float = 60.0
+    capacity_base: float = 5.0
+    capacity_cap: float = 20.0
+    suspicion: float = 1800.0
+    """Seconds that a credential rests after suspicious activity."""
 
-    def delay(self, error: KiroAsgiError, attempt: int, draw: Callable[[], float]) -> float | None:
-        """Seconds to wait before the next try, or ``None`` when there must be none.
+    rest: float = 3600.0
+    """Longest rest after another fault of the account.  It may have been mended before the upstream's own time."""
+
+    def decide(self, error: KiroAsgiError, attempt: int, draw: Callable[[], float], *, renewed: bool) -> Step | None:
+        """How to go on after *error*, or ``None`` where there is no way.
 
         Args:
             error: What the last try ended in.
             attempt: The number of tries so far, from 1.
             draw: A random number from 0 to 1.
+            renewed: Whether this request had its one new token already.
         """
+        if isinstance(error, UpstreamTokenInvalid) and not renewed:
+            return Step(Remedy.RENEW, self._rest(error))
+        if isinstance(error, _AT_FAULT):
+            return Step(Remedy.ELSEWHERE, self._rest(error))
+        delay = self._delay(error, attempt, draw)
+        return None if delay is None else Step(Remedy.AGAIN, delay)
+
+    def _rest(self, error: KiroAsgiError) -> float:
+        if isinstance(error, UpstreamSuspicious):
+            return self.suspicion
+        usual = _UNTAKEN if isinstance(error, UpstreamTokenInvalid) else self.rest
+        return min(usual, self.rest)
+
+    def _delay(self, error: KiroAsgiError, attempt: int, draw: Callable[[], float]) -> float | None:
         tries = self.timeout_attempts if isinstance(error, UpstreamTimeout) else self.attempts
+        base, factor, cap = self._schedule(error)
         asked = error.retry_after or 0.0
-        if not error.retry_safe or attempt >= tries or asked > self.cap:
+        if not error.retry_safe or attempt >= tries or asked > cap:
             return None
-        backoff = min(self.base * self.factor ** (attempt - 1), self.cap)
+        backoff = min(base * factor ** (attempt - 1), cap)
         return max(backoff * (1 + self.jitter * draw()), asked)
+
+    def _schedule(self, error: KiroAsgiError) -> tuple[float, float, float]:
+        """First delay, growth and longest delay, in seconds."""
+        if isinstance(error, UpstreamRateExceeded):
+            return self.rate_base, 2.0, self.rate_cap
+        if isinstance(error, UpstreamOverloaded):
+            return self.capacity_base, 2.0, self.capacity_cap
+        return self.base, self.factor, self.cap

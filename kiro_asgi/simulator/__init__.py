@@ -14,7 +14,7 @@ talk.  `Simulator.enqueue` and `Simulator.answer_with` override both; `Simulator
 
 from __future__ import annotations
 
-from kiro_asgi.simulator.accounts import PROFILE_ARN
+from kiro_asgi.simulator.auxiliary import PROFILE_ARN, usage_limits
 from kiro_asgi.simulator.builders import (
     Trailers,
     answer,
@@ -86,5 +86,6 @@ __all__ = [
     "thinking",
     "tool_call",
     "tool_calls_interleaved",
+    "usage_limits",
     "words",
 ]

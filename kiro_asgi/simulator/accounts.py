@@ -1,99 +1,125 @@
-"""The simulated sign-in services: refresh (social and OIDC), client registration, device authorization.
+"""The simulated sign-in services: who may sign in, with which tokens, and what comes with an account.
+
+==================================  =======================  ============================================
+``POST``                            Operation                What it does
+==================================  =======================  ============================================
+``/refreshToken``                   RefreshToken             refreshes a social token
+``/token``                          CreateToken              refreshes an OIDC token; polls a device code
+``/client/register``                RegisterClient           registers an OIDC client
+``/device_authorization``           StartDeviceAuthorization starts an OIDC device flow
+``/oauth/device/authorization``     StartSocialAuthorization starts a social device flow
+``/oauth/device/poll``              PollSocialAuthorization  polls its device code
+``/oauth2/v2.0/token``              CreateExternalToken      refreshes the token of a company's own provider
+==================================  =======================  ============================================
 
 Refresh tokens rotate: each works once.  A token that was never seen is taken for a good one, so tests make up their
-own.
+own.  `Accounts` has the switches; ``Simulator.calls`` counts each operation; ``Simulator.enqueue`` with the name of an
+operation answers it once with something else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from attrs import define, field
 
+from kiro_asgi.simulator.auxiliary import PROFILE_ARN, usage_limits
 from kiro_asgi.simulator.builders import json_answer
+from kiro_asgi.simulator.devices import DEVICE_GRANT, Devices, oauth_error
 from kiro_asgi.simulator.scripts import Pause, Script
 
-__all__ = ["PROFILE_ARN", "Accounts"]
+__all__ = ["Accounts"]
 
-PROFILE_ARN: Final = "arn:aws:codewhisperer:us-east-1:123456789012:profile/SIMULATED"
-DEVICE_GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
-MAX_SPENT: Final = 10_000
-"""Spent refresh tokens that are remembered; then the oldest work again."""
+Tokens = dict[str, Any]
+
+MAX_KNOWN: Final = 10_000
+"""Refresh tokens that are remembered; then the oldest work again."""
 
 
 @define
 class Accounts:
-    """Who may sign in, and with which tokens."""
+    """Who may sign in, and with which tokens.  Every public field may be changed at any time."""
 
     expires_in: int = 3600
     """Seconds an access token is said to last."""
 
     rotate: bool = True
-    """Whether a refresh token dies when it is used."""
+    """Whether a refresh token is replaced when it is used."""
+
+    overlap: bool = False
+    """Whether a replaced refresh token goes on working until the one that replaced it is used.  Otherwise it is dead at
+    once, and who crashes before the new one is written down has none."""
 
     delay: float = 0.0
     """Seconds a refresh takes, to see whether anybody refreshes twice."""
 
+    refresh_answer: Script | None = None
+    """What every refresh is answered with instead, after *delay*, as `refusal` or `json_answer` makes it."""
+
+    devices: Devices = field(factory=Devices)
+    """How device flows go."""
+
     revoked: set[str] = field(factory=set, repr=False)
     """Access tokens that are refused with 403 from now on."""
 
+    profiles: dict[str, tuple[str, ...]] = field(factory=lambda: {"": (PROFILE_ARN,)})
+    """Region to the ARNs of its profiles.  A request names a region by the first part of its path, as in
+    ``/eu-central-1/ListAvailableProfiles``; a region that is not here has the same as ``""``."""
+
+    profiles_denied: set[str] = field(factory=set)
+    """Regions whose profiles are refused with 403."""
+
+    usage: Mapping[str, Any] = field(factory=usage_limits)
+    """The answer to ``GetUsageLimits``; `kiro_asgi.simulator.usage_limits` makes others."""
+
     refreshes: int = field(init=False, default=0)
-    """Refreshes that succeeded."""
+    """Refreshes that succeeded, of any kind."""
 
     _issued: int = field(init=False, default=0)
     _spent: dict[str, None] = field(init=False, factory=dict, repr=False)
-    _polled: set[str] = field(init=False, factory=set)
+    _replaces: dict[str, str] = field(init=False, factory=dict, repr=False)
+    """New refresh token to the old one that dies when the new one is used."""
 
     def refresh_social(self, document: Mapping[str, Any]) -> Script:
         """``POST /refreshToken``."""
-        return self._after_delay(self._refresh(document, {"profileArn": PROFILE_ARN}, "Invalid refresh token provided"))
+        return self._refresh(document.get("refreshToken"), _social, "Invalid refresh token provided")
 
     def create_token(self, document: Mapping[str, Any]) -> Script:
-        """``POST /token``: a refresh, or a poll of a device authorization (pending the first time)."""
+        """``POST /token``: a refresh, or a poll of a device authorization."""
         if not document.get("clientId") or not document.get("clientSecret"):
-            return _oauth_error("invalid_client", "clientId and clientSecret are required")
+            return oauth_error("invalid_client", "clientId and clientSecret are required")
         match document.get("grantType"):
             case "refresh_token":
-                return self._after_delay(self._refresh(document, {"tokenType": "Bearer"}, "Invalid refresh token"))
+                return self._refresh(document.get("refreshToken"), _oidc, "Invalid refresh token")
             case str(grant) if grant == DEVICE_GRANT:
-                return self._poll(str(document.get("deviceCode", "")))
+                error = self.devices.poll(document.get("deviceCode"))
+                return oauth_error(error) if error else json_answer(200, _oidc(self._tokens()))
             case _:
-                return _oauth_error("unsupported_grant_type", "grantType must be refresh_token or a device code's")
+                return oauth_error("unsupported_grant_type", "grantType must be refresh_token or a device code's")
 
-    def _after_delay(self, script: Script) -> Script:
-        return (Pause(self.delay), *script) if self.delay else script
+    def poll_social(self, document: Mapping[str, Any]) -> Script:
+        """``POST /oauth/device/poll``; what is not over yet has status 200, and tokens come without a lifetime."""
+        match self.devices.poll(document.get("deviceCode")):
+            case "":
+                tokens = {**_social(self._tokens()), "identityProvider": "Google"}
+                del tokens["expiresIn"]
+                return json_answer(200, tokens)
+            case "authorization_pending" | "slow_down" as status:
+                return json_answer(200, {"status": status})
+            case error:
+                return oauth_error(error)
 
-    def _refresh(self, document: Mapping[str, Any], extra: Mapping[str, Any], refused: str) -> Script:
-        token = document.get("refreshToken")
-        if not isinstance(token, str) or not token or token in self._spent:
-            return _oauth_error("invalid_grant", refused)
-        if self.rotate:
-            self._spent[token] = None
-            if len(self._spent) > MAX_SPENT:
-                del self._spent[next(iter(self._spent))]
-        self.refreshes += 1
-        return json_answer(200, {**self._tokens(), **extra})
-
-    def _tokens(self) -> dict[str, Any]:
-        self._issued += 1
-        refresh = {"refreshToken": f"aorSimulated{self._issued:0>100}"} if self.rotate else {}
-        return {"accessToken": f"aoaSimulated{self._issued:0>100}", "expiresIn": self.expires_in, **refresh}
-
-    def _poll(self, code: str) -> Script:
-        if not code.startswith("simulated-device-"):
-            return _oauth_error("expired_token", "unknown device code")
-        if code not in self._polled:
-            self._polled.add(code)
-            return _oauth_error("authorization_pending", "the user has not finished")
-        self._polled.discard(code)
-        tokens = self._tokens()
-        return json_answer(200, {"refreshToken": f"aorSimulated{self._issued:0>100}", **tokens, "tokenType": "Bearer"})
+    def refresh_external(self, form: Mapping[str, str]) -> Script:
+        """``POST /oauth2/v2.0/token``: form-encoded, names in snake_case, no client secret."""
+        if form.get("grant_type") != "refresh_token" or not form.get("client_id"):
+            return oauth_error("invalid_request", "grant_type must be refresh_token, and there must be a client_id")
+        return self._refresh(form.get("refresh_token"), _external, "AADSTS70000: the refresh token is not valid")
 
     def register_client(self, document: Mapping[str, Any]) -> Script:
         """``POST /client/register``."""
         if not document.get("clientName"):
-            return _oauth_error("invalid_request", "clientName is required")
+            return oauth_error("invalid_request", "clientName is required")
         registration = {
             "clientId": "simulated-client",
             "clientSecret": "simulated-secret",
@@ -102,20 +128,49 @@ class Accounts:
         }
         return json_answer(200, registration)
 
-    def authorize_device(self, document: Mapping[str, Any]) -> Script:
-        """``POST /device_authorization``."""
+    def _refresh(self, token: object, shape: Callable[[Tokens], Tokens], refused: str) -> Script:
+        if self.refresh_answer is not None:
+            script = self.refresh_answer
+        elif isinstance(token, str) and token and token not in self._spent:
+            script = json_answer(200, shape(self._renewed(token)))
+        else:
+            script = oauth_error("invalid_grant", refused)
+        return (Pause(self.delay), *script) if self.delay else script
+
+    def _renewed(self, token: str) -> Tokens:
+        self.refreshes += 1
+        if token in self._replaces:
+            _remember(self._spent, self._replaces.pop(token), None)
+        tokens = self._tokens()
+        if not self.rotate:
+            del tokens["refreshToken"]
+        elif self.overlap:
+            _remember(self._replaces, tokens["refreshToken"], token)
+        else:
+            _remember(self._spent, token, None)
+        return tokens
+
+    def _tokens(self) -> Tokens:
         self._issued += 1
-        page = "http://127.0.0.1/device"
-        authorization = {
-            "deviceCode": f"simulated-device-{self._issued}",
-            "userCode": "SIMU-LATE",
-            "verificationUri": page,
-            "verificationUriComplete": f"{page}?user_code=SIMU-LATE",
-            "expiresIn": 600,
-            "interval": 1,
-        }
-        return json_answer(200, authorization)
+        access, refresh = (f"{kind}Simulated{self._issued:0>100}" for kind in ("aoa", "aor"))
+        return {"accessToken": access, "expiresIn": self.expires_in, "refreshToken": refresh}
 
 
-def _oauth_error(code: str, description: str) -> Script:
-    return json_answer(400, {"error": code, "error_description": description})
+def _social(tokens: Tokens) -> Tokens:
+    return {**tokens, "profileArn": PROFILE_ARN}
+
+
+def _oidc(tokens: Tokens) -> Tokens:
+    return {**tokens, "tokenType": "Bearer"}
+
+
+def _external(tokens: Tokens) -> Tokens:
+    names = {"expiresIn": "expires_in", "refreshToken": "refresh_token"}
+    rest = {name: tokens[key] for key, name in names.items() if key in tokens}
+    return {"access_token": f"eyJ{tokens['accessToken']}", "token_type": "Bearer", **rest}
+
+
+def _remember(table: dict[str, Any], key: str, value: Any) -> None:
+    table[key] = value
+    if len(table) > MAX_KNOWN:
+        del table[next(iter(table))]

@@ -8,6 +8,7 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from kiro_asgi.simulator.builders import (
+    SEALED,
     TRAILER_EVENTS,
     Trailers,
     initial_response,
@@ -74,9 +75,7 @@ def _tagged(conversation: Conversation, parameter: str) -> Script:
 
 
 def _redacted(conversation: Conversation, _: str) -> Script:
-    return compose(
-        conversation, Event("reasoningContentEvent", {"redactedContent": "c2VhbGVk"}), *text(*words(SENTENCE))
-    )
+    return compose(conversation, Event("reasoningContentEvent", {"redactedContent": SEALED}), *text(*words(SENTENCE)))
 
 
 def _tool_named(conversation: Conversation, name: str) -> ToolSpec:

@@ -6,40 +6,50 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kiro_asgi.simulator.accounts import PROFILE_ARN
 from kiro_asgi.simulator.conversation import as_map
 
-__all__ = ["PROFILES", "USAGE", "mcp"]
+__all__ = ["PROFILE_ARN", "mcp", "profiles", "usage_limits"]
 
-PROFILES: Final[Mapping[str, Any]] = {
-    "profiles": [{"arn": PROFILE_ARN, "profileName": "Simulated", "status": "ACTIVE", "profileType": "Q_DEVELOPER"}],
-    "nextToken": None,
-}
+PROFILE_ARN: Final = "arn:aws:codewhisperer:us-east-1:123456789012:profile/SIMULATED"
 
-USAGE: Final[Mapping[str, Any]] = {
-    "nextDateReset": 4_000_000_000.0,
-    "daysUntilReset": 30,
-    "limits": [],
-    "usageBreakdownList": [
-        {
-            "resourceType": "CREDIT",
-            "displayName": "Credit",
-            "displayNamePlural": "Credits",
-            "unit": "INVOCATIONS",
-            "currentUsage": 12,
-            "currentUsageWithPrecision": 12.5,
-            "usageLimit": 1000,
-            "usageLimitWithPrecision": 1000.0,
-            "currentOverages": 0,
-            "overageCap": 0,
-            "overageRate": 0.04,
-            "nextDateReset": 4_000_000_000.0,
-        }
-    ],
-    "subscriptionInfo": {"type": "Q_DEVELOPER_STANDALONE_PRO", "subscriptionTitle": "KIRO PRO"},
-    "overageConfiguration": {"overageStatus": "DISABLED"},
-    "userInfo": {"userId": "simulated", "email": "someone@example.org"},
-}
+
+def profiles(arns: tuple[str, ...]) -> dict[str, Any]:
+    """The answer to ``ListAvailableProfiles``."""
+    entries = [
+        {"arn": arn, "profileName": f"Simulated {number}", "status": "ACTIVE", "profileType": "Q_DEVELOPER"}
+        for number, arn in enumerate(arns, 1)
+    ]
+    return {"profiles": entries, "nextToken": None}
+
+
+def usage_limits(
+    *, used: float = 12.5, limit: float = 1000.0, resets_at: float = 4_000_000_000.0, plan: str = "KIRO PRO"
+) -> dict[str, Any]:
+    """The answer to ``GetUsageLimits``; *resets_at* in seconds since the epoch."""
+    counted = {
+        "resourceType": "CREDIT",
+        "displayName": "Credit",
+        "displayNamePlural": "Credits",
+        "unit": "INVOCATIONS",
+        "currentUsage": int(used),
+        "currentUsageWithPrecision": used,
+        "usageLimit": int(limit),
+        "usageLimitWithPrecision": limit,
+        "currentOverages": 0,
+        "overageCap": 0,
+        "overageRate": 0.04,
+        "nextDateReset": resets_at,
+    }
+    return {
+        "nextDateReset": resets_at,
+        "daysUntilReset": 30,
+        "limits": [],
+        "usageBreakdownList": [counted],
+        "subscriptionInfo": {"type": "Q_DEVELOPER_STANDALONE_PRO", "subscriptionTitle": plan},
+        "overageConfiguration": {"overageStatus": "DISABLED"},
+        "userInfo": {"userId": "simulated", "email": "someone@example.org"},
+    }
+
 
 WEB_SEARCH: Final[Mapping[str, Any]] = {
     "name": "web_search",

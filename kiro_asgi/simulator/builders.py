@@ -18,6 +18,7 @@ from attrs import frozen
 from kiro_asgi.simulator.scripts import Event, Head, Layout, RawBytes, Script, Step
 
 __all__ = [
+    "SEALED",
     "TRAILER_EVENTS",
     "Trailers",
     "answer",
@@ -51,6 +52,10 @@ ERROR_TYPES: Final[Mapping[int, str]] = {
     503: "ServiceUnavailableException",
 }
 """Status to the exception that the service names in ``x-amzn-errortype``."""
+
+
+SEALED: Final = "c2VhbGVk"
+"""The one piece of sealed thinking that the simulated service gives, and takes back."""
 
 
 @frozen

@@ -22,6 +22,8 @@ class Simulator(Journal):
 
         self.service = service
         self.accounts = service.accounts
+        self.calls = service.calls
+        """Operation to how often it was asked for, e.g. ``calls["RefreshToken"]``."""
 
     def enqueue(self, *scripts: Script, operation: str = CHAT) -> None:
         """Answer the next requests for *operation* with *scripts*, one each, whatever they ask."""

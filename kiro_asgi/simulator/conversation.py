@@ -9,12 +9,17 @@ from typing import Any, Final
 
 from attrs import define, frozen
 
-__all__ = ["Conversation", "ToolSpec", "as_list", "as_map"]
+__all__ = ["Conversation", "Message", "ToolSpec", "as_list", "as_map", "context_of", "results_of", "uses_of"]
+
+Message = Mapping[str, Any]
 
 THINKING_TAGS: Final = re.compile(r"<(thinking_mode|max_thinking_length|thinking_effort)>[^<]*</\1>|</?thinking>")
 THINKING_WANTED: Final = re.compile(
     r"<thinking_mode>\s*(enabled|adaptive)\s*</thinking_mode>|<thinking>", re.IGNORECASE
 )
+FREE: Final = frozenset(("input", "json", "additionalModelRequestFields"))
+"""Members whose value is anybody's JSON."""
+
 LONG: Final = 400
 """Characters after which only the last paragraph counts as what the user said."""
 
@@ -27,6 +32,21 @@ def as_map(value: Any) -> Mapping[str, Any]:
 def as_list(value: Any) -> Sequence[Any]:
     """*value* if it is a JSON array, else an empty one."""
     return value if isinstance(value, list) else ()
+
+
+def context_of(message: Message) -> Mapping[str, Any]:
+    """``userInputMessageContext`` of a user message."""
+    return as_map(message.get("userInputMessageContext"))
+
+
+def results_of(message: Message) -> list[Mapping[str, Any]]:
+    """Tool results of a user message."""
+    return [as_map(result) for result in as_list(context_of(message).get("toolResults"))]
+
+
+def uses_of(message: Message) -> list[Mapping[str, Any]]:
+    """Tool uses of an assistant message."""
+    return [as_map(use) for use in as_list(message.get("toolUses"))]
 
 
 @frozen
@@ -62,11 +82,11 @@ class Conversation:
         return as_map(as_map(self.state.get("currentMessage")).get("userInputMessage"))
 
     @cached_property
-    def history(self) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    def history(self) -> tuple[tuple[str, Message], ...]:
         """Earlier messages as (``user`` or ``assistant`` or ``""``, message)."""
         return tuple(self._history())
 
-    def _history(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def _history(self) -> Iterator[tuple[str, Message]]:
         for item in map(as_map, as_list(self.state.get("history"))):
             if "userInputMessage" in item:
                 yield "user", as_map(item["userInputMessage"])
@@ -74,6 +94,34 @@ class Conversation:
                 yield "assistant", as_map(item["assistantResponseMessage"])
             else:
                 yield "", {}
+
+    @cached_property
+    def messages(self) -> tuple[tuple[str, Message], ...]:
+        """The history and the current message, as `history` has them."""
+        return (*self.history, ("user", self.current))
+
+    @cached_property
+    def users(self) -> tuple[Message, ...]:
+        """The user's messages, the current one last."""
+        return tuple(message for side, message in self.messages if side == "user")
+
+    @cached_property
+    def assistants(self) -> tuple[Message, ...]:
+        """The assistant's messages."""
+        return tuple(message for side, message in self.messages if side == "assistant")
+
+    @cached_property
+    def members(self) -> tuple[tuple[str, Any], ...]:
+        """Every member of every object of the document, in no order, but for what is anybody's JSON; entries of lists
+        have no name."""
+        found: list[tuple[str, Any]] = []
+        rest: list[Any] = [self.document]
+        while rest:
+            value = rest.pop()
+            within = list(value.items()) if isinstance(value, Mapping) else [("", part) for part in value]
+            found += within
+            rest += [part for name, part in within if isinstance(part, dict | list) and name not in FREE]
+        return tuple(found)
 
     @cached_property
     def content(self) -> str:
@@ -102,7 +150,7 @@ class Conversation:
     @cached_property
     def context(self) -> Mapping[str, Any]:
         """``userInputMessageContext`` of the current message."""
-        return as_map(self.current.get("userInputMessageContext"))
+        return context_of(self.current)
 
     @cached_property
     def tools(self) -> tuple[ToolSpec, ...]:
@@ -123,7 +171,7 @@ class Conversation:
         """Tool results in the current message: id, text, whether it is an error."""
         return tuple(
             (str(result.get("toolUseId", "")), _result_text(result), result.get("status") == "error")
-            for result in map(as_map, as_list(self.context.get("toolResults")))
+            for result in results_of(self.current)
         )
 
     @cached_property

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import deque
+import re
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from email.utils import formatdate
+from time import time
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 from attrs import define, field
 
 from kiro_asgi.simulator.accounts import Accounts
-from kiro_asgi.simulator.auxiliary import PROFILES, USAGE, mcp
+from kiro_asgi.simulator.auxiliary import mcp, profiles
 from kiro_asgi.simulator.builders import json_answer, refusal
 from kiro_asgi.simulator.catalogue import MODELS, Model, listing
 from kiro_asgi.simulator.conversation import Conversation, as_map
 from kiro_asgi.simulator.faults import BAD_TOKEN
 from kiro_asgi.simulator.layouts import paced
 from kiro_asgi.simulator.record import RecordedRequest
-from kiro_asgi.simulator.rules import GENERAL, Asked, Refusal, bearer_present, check, token_type_fits
+from kiro_asgi.simulator.rulebook import RULES
+from kiro_asgi.simulator.rules import ACCESS, Asked, Refusal, check
 from kiro_asgi.simulator.scenarios import play
 from kiro_asgi.simulator.scripts import Script
-from kiro_asgi.simulator.tool_rules import TOOLS
 
 __all__ = ["CHAT", "Answerer", "Service"]
 
@@ -41,6 +45,9 @@ PATHS: Final[Mapping[str, tuple[str, str]]] = {
     "/token": ("POST", "CreateToken"),
     "/client/register": ("POST", "RegisterClient"),
     "/device_authorization": ("POST", "StartDeviceAuthorization"),
+    "/oauth/device/authorization": ("POST", "StartSocialAuthorization"),
+    "/oauth/device/poll": ("POST", "PollSocialAuthorization"),
+    "/oauth2/v2.0/token": ("POST", "CreateExternalToken"),
 }
 """Path to its method and operation."""
 
@@ -52,6 +59,11 @@ TARGETS: Final[Mapping[str, str]] = {
     "GetUsageLimits": "GetUsageLimits",
 }
 """Last part of ``X-Amz-Target`` to operation, for ``POST /``."""
+
+REGION: Final = re.compile(r"/([a-z]{2}(?:-[a-z]+)+-[0-9])(/.*)")
+
+SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+"""How the escape of a half of a surrogate pair begins."""
 
 MAX_FAILED_ONCE: Final = 10_000
 
@@ -70,6 +82,12 @@ class Service:
     """Whether requests are checked as the service checks them."""
 
     accounts: Accounts = field(factory=Accounts)
+    clock_ahead: float = 0.0
+    """Seconds that the service's clock is ahead of this machine's, as the answers beside the chat tell it."""
+
+    calls: Counter[str] = field(init=False, factory=Counter)
+    """Operation to how often it was asked for."""
+
     _queued: dict[str, deque[Script]] = field(init=False, factory=dict)
     _answerer: Answerer | None = field(init=False, default=None)
     _failed_once: dict[bytes, None] = field(init=False, factory=dict)
@@ -85,6 +103,7 @@ class Service:
     def script_for(self, request: RecordedRequest) -> Script:
         """The answer to *request*, whose ``operation`` is filled in."""
         method, request.operation = _operation(request)
+        self.calls[request.operation] += 1
         script = self._answerer(request) if self._answerer else None
         if script is not None:
             return script
@@ -103,14 +122,14 @@ class Service:
             return Refusal(403, BAD_TOKEN)
         if not self.strict:
             return None
-        return check(asked, GENERAL + TOOLS)
+        return check(asked, RULES)
 
     def chat(self, request: RecordedRequest, document: Mapping[str, Any] | None) -> Script:
         """``GenerateAssistantResponse``."""
         if document is None:
             return refusal(400, "Improperly formed request.", "REQUEST_BODY_INVALID_JSON")
-        conversation = Conversation(document, rpc=request.path == "/")
-        refused = self._refused(Asked(request.headers, conversation, self.models))
+        conversation = Conversation(document, rpc=_place(request.path)[1] == "/")
+        refused = self._refused(Asked(request.headers, conversation, self.models, len(request.body)))
         if refused is not None:
             return refusal(refused.status, refused.message, refused.reason)
         script = play(conversation, lambda marker: self._first_time(marker, conversation))
@@ -129,12 +148,12 @@ class Service:
     def _guarded(self, request: RecordedRequest, document: Any) -> Script:
         """Answer with *document* if there is a good bearer token."""
         asked = Asked(request.headers, Conversation({}), None)
-        refused = check(asked, (bearer_present, token_type_fits))
+        refused = check(asked, ACCESS)
         if refused is None and asked.token in self.accounts.revoked:
             refused = Refusal(403, BAD_TOKEN)
-        return (
-            json_answer(200, document) if refused is None else refusal(refused.status, refused.message, refused.reason)
-        )
+        if refused is not None:
+            return refusal(refused.status, refused.message, refused.reason)
+        return json_answer(200, document, (("date", formatdate(time() + self.clock_ahead, usegmt=True)),))
 
     def list_models(self, request: RecordedRequest, document: Mapping[str, Any] | None) -> Script:
         """``ListAvailableModels``."""
@@ -144,11 +163,15 @@ class Service:
 
     def list_profiles(self, request: RecordedRequest, document: Mapping[str, Any] | None) -> Script:
         """``ListAvailableProfiles``."""
-        return self._guarded(request, PROFILES)
+        region, _ = _place(request.path)
+        if region in self.accounts.profiles_denied:
+            return refusal(403, "User is not authorized to make this call.")
+        known = self.accounts.profiles
+        return self._guarded(request, profiles(known.get(region, known.get("", ()))))
 
     def usage(self, request: RecordedRequest, document: Mapping[str, Any] | None) -> Script:
         """``GetUsageLimits``."""
-        return self._guarded(request, USAGE)
+        return self._guarded(request, self.accounts.usage)
 
     def call_mcp(self, request: RecordedRequest, document: Mapping[str, Any] | None) -> Script:
         """``/mcp``."""
@@ -156,17 +179,37 @@ class Service:
 
 
 def _operation(request: RecordedRequest) -> tuple[str, str]:
-    if request.path == "/":
+    _, path = _place(request.path)
+    if path == "/":
         return "POST", TARGETS.get(request.headers.get("x-amz-target", "").rpartition(".")[2], "")
-    return PATHS.get(request.path, ("", ""))
+    return PATHS.get(path, ("", ""))
+
+
+def _place(path: str) -> tuple[str, str]:
+    """The region that a path begins with, if any, and the rest: one simulator stands for the hosts of all regions."""
+    match = REGION.match(path)
+    return (match[1], match[2]) if match else ("", path)
 
 
 def _document(request: RecordedRequest) -> Mapping[str, Any] | None:
+    """The body; ``None`` unless it is an object in UTF-8, without ``NaN`` and without halves of surrogate pairs."""
     try:
-        document = json.loads(request.body)
+        document = json.loads(request.body.decode(), parse_constant=_refuse_constant)
+        if SURROGATE.search(request.body):
+            json.dumps(document, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _form(request: RecordedRequest) -> dict[str, str]:
+    if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
+        return {}
+    return dict(parse_qsl(request.body.decode("latin-1")))
 
 
 OPERATIONS: Final[Mapping[str, Callable[[Service, RecordedRequest, Mapping[str, Any] | None], Script]]] = {
@@ -178,5 +221,8 @@ OPERATIONS: Final[Mapping[str, Callable[[Service, RecordedRequest, Mapping[str, 
     "RefreshToken": lambda service, _, document: service.accounts.refresh_social(document or {}),
     "CreateToken": lambda service, _, document: service.accounts.create_token(document or {}),
     "RegisterClient": lambda service, _, document: service.accounts.register_client(document or {}),
-    "StartDeviceAuthorization": lambda service, _, document: service.accounts.authorize_device(document or {}),
+    "StartDeviceAuthorization": lambda service, _, document: service.accounts.devices.authorize(document or {}),
+    "StartSocialAuthorization": lambda service, _, document: service.accounts.devices.authorize_social(document or {}),
+    "PollSocialAuthorization": lambda service, _, document: service.accounts.poll_social(document or {}),
+    "CreateExternalToken": lambda service, request, _: service.accounts.refresh_external(_form(request)),
 }

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
-from kiro_asgi.model.events import Delta, Event, MessageEnd
+from kiro_asgi.model.events import Delta, Event, MessageEnd, ServerCall, ServerResult
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.stages.blocks import BlockFramer
 from kiro_asgi.stages.ending import EndOfStream
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
+from kiro_asgi.stages.fingerprint import Fingerprint, Fingerprinter
 from kiro_asgi.stages.limits import Limits
 from kiro_asgi.stages.pulse import Pulse
 from kiro_asgi.stages.repeats import RepeatFilter
+from kiro_asgi.stages.server_tools import ServerTools
 from kiro_asgi.stages.single_call import SingleCall
 from kiro_asgi.stages.thinking import TAGS, ThinkingSplitter
 from kiro_asgi.stages.tool_calls import ToolCallAssembler
@@ -49,6 +51,9 @@ class Plan:
     tool_names: Mapping[str, str] = field(factory=dict)
     """Name on the wire to the client's name."""
 
+    server_tools: Mapping[str, str] = field(factory=dict)
+    """Tools that the client does not run, by the client's name, and their kinds."""
+
     parallel_tool_calls: bool = True
     """Whether the answer may hold several calls."""
 
@@ -62,27 +67,63 @@ class Plan:
     estimator: Estimator = field(factory=TokenEstimator)
     """Counts where the upstream does not."""
 
+    output_factor: float = 1.0
+    """What experience makes of the estimator's weights of an answer, see `kiro_asgi.stages.calibration`."""
 
-@frozen
+    fingerprint: bool = False
+    """Whether the answer may have to be known again, see `kiro_asgi.stages.recovery`."""
+
+
+@define
 class Answer:
-    """One try at an answer: upstream bytes in, events out."""
+    """One try at an answer: upstream bytes in, events out.
 
-    _pipeline: Pipeline[bytes, Event]
-    _neutral: Pipeline[Delta, Event]
-    """The pipeline without the upstream's own stages."""
+    Where the model may call tools that are run on the way, it ends in three steps: `drain`, then `resolve` for what is
+    `pending`, then `flush`.
+    """
 
+    _decoder: Pipeline[bytes, Delta]
+    """The upstream's own stages."""
+
+    _front: Pipeline[Delta, Delta]
+    """The neutral stages up to the one that finds calls of server tools."""
+
+    _back: Pipeline[Delta, Event]
     _pulse: Pulse
     _limits: Limits | None
+    _server_tools: ServerTools | None
     _framer: BlockFramer
+    _fingerprinter: Fingerprinter | None
+    _drained: bool = field(init=False, default=False)
 
     def feed(self, chunks: Iterable[bytes], /) -> Iterator[Event]:
         """The events that some more bytes lead to."""
-        return self._pipeline.feed(chunks)
+        return self._back.feed(self._front.feed(self._decoder.feed(chunks)))
+
+    def drain(self) -> Iterator[Event]:
+        """What the end of the bytes leads to before the message ends.
+
+        It is the upstream's end, or one of our own making in the middle of a frame, where a limit was met.
+        """
+        self._drained = True
+        rest = () if self.enough else self._decoder.flush()
+        yield from self._back.feed(self._front.feed(rest))
+        yield from self._back.feed(self._front.flush())
+
+    @property
+    def pending(self) -> tuple[ServerCall, ...]:
+        """Calls of server tools, all that there are once the answer is drained."""
+        return () if self._server_tools is None else tuple(self._server_tools.calls)
+
+    def resolve(self, results: Iterable[ServerResult]) -> Iterator[Event]:
+        """The events of what server tools gave."""
+        return self._back.feed(results)
 
     def flush(self) -> Iterator[Event]:
-        """The events that the end of the bytes leads to; the upstream's, or one of our own making in the middle of a
-        frame, where a limit was met."""
-        yield from (self._neutral if self.enough else self._pipeline).flush()
+        """The end of the message, after what is left before it."""
+        if not self._drained:
+            yield from self.drain()
+        yield from self._back.flush()
 
     def begin(self) -> Iterator[Event]:
         """The start of the message, before there is anything in it."""
@@ -103,6 +144,11 @@ class Answer:
         """How the answer ended, once it has."""
         return self._framer.end
 
+    @property
+    def fingerprint(self) -> Fingerprint | None:
+        """Of what the client was shown so far; ``None`` where the plan did not ask for one."""
+        return None if self._fingerprinter is None else self._fingerprinter.fingerprint
+
 
 def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
     """Fresh stages for one try.
@@ -115,7 +161,9 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
     limited = plan.stop or plan.max_tokens is not None
     limits = Limits(stop=plan.stop, max_tokens=plan.max_tokens, estimator=plan.estimator) if limited else None
     framer = BlockFramer(input_tokens=plan.input_tokens, lead_in=plan.lead_in)
-    stages: tuple[Stage[Any, Any] | None, ...] = (
+    fingerprinter = Fingerprinter() if plan.fingerprint else None
+    server_tools = ServerTools(plan.server_tools) if plan.server_tools else None
+    front: tuple[Stage[Delta, Delta] | None, ...] = (
         pulse,
         RepeatFilter() if plan.drop_repeated_text else None,
         _splitter(plan) if plan.thinking else None,
@@ -125,12 +173,23 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         ),
         None if plan.parallel_tool_calls else SingleCall(),
         ToolNames(plan.tool_names) if plan.tool_names else None,
-        EndOfStream(),
-        UsageMeter(input_tokens=plan.input_tokens, context_window=plan.context_window, estimator=plan.estimator),
-        framer,
+        server_tools,
     )
-    neutral = [stage for stage in stages if stage is not None]
-    return Answer(Pipeline(*decoder, *neutral), Pipeline(*neutral), pulse, limits, framer)
+    back: tuple[Stage[Any, Any], ...] = (
+        EndOfStream(),
+        UsageMeter(
+            input_tokens=plan.input_tokens,
+            context_window=plan.context_window,
+            estimator=plan.estimator,
+            output_factor=plan.output_factor,
+        ),
+        framer,
+        *([] if fingerprinter is None else [fingerprinter]),
+    )
+    neutral = [stage for stage in front if stage is not None]
+    return Answer(
+        Pipeline(*decoder), Pipeline(*neutral), Pipeline(*back), pulse, limits, server_tools, framer, fingerprinter
+    )
 
 
 def _splitter(plan: Plan) -> ThinkingSplitter:

@@ -21,6 +21,8 @@ from kiro_asgi.model.events import (
     ModelName,
     Notice,
     RedactedThinking,
+    ServerCall,
+    ServerResult,
     SignatureDelta,
     Stop,
     StopReason,
@@ -115,10 +117,17 @@ class BlockFramer:
             self.started = True
             yield MessageStart(Usage(input_tokens=self.input_tokens))
 
-    def _open_block(self, kind: BlockKind, call_id: str = "", name: str = "", data: str = "") -> Iterator[Event]:
+    def _open_block(
+        self,
+        kind: BlockKind,
+        call_id: str = "",
+        name: str = "",
+        data: str = "",
+        value: ServerCall | ServerResult | None = None,
+    ) -> Iterator[Event]:
         yield from self.begin()
         yield from self._close_block()
-        start = BlockStart(self._next, kind, call_id, name, data)
+        start = BlockStart(self._next, kind, call_id, name, data, value)
         self._next += 1
         self._open = kind
         self._accepts = _PIECE[kind]
@@ -169,6 +178,16 @@ class BlockFramer:
         if self._open is BlockKind.TOOL_CALL:
             yield from self._close_block()
 
+    def _server_call(self, delta: ServerCall) -> Iterator[Event]:
+        yield from self._open_block(BlockKind.SERVER_CALL, value=delta)
+        yield from self._close_block()
+
+    def _server_result(self, delta: ServerResult) -> Iterator[Event]:
+        """The result, and once more as text, since nobody comes after it who would put it into words."""
+        yield from self._open_block(BlockKind.SERVER_RESULT, value=delta)
+        yield from self._text(TextDelta(delta.output.told))
+        yield from self._close_block()
+
     def _input(self, _: ToolInputDelta) -> Iterator[Event]:
         raise AssertionError("arguments came while no tool call was open")
 
@@ -199,6 +218,8 @@ _PIECE: Final[Mapping[BlockKind, type | None]] = MappingProxyType(
         BlockKind.THINKING: ThinkingDelta,
         BlockKind.REDACTED_THINKING: None,
         BlockKind.TOOL_CALL: ToolInputDelta,
+        BlockKind.SERVER_CALL: None,
+        BlockKind.SERVER_RESULT: None,
     }
 )
 """What a block of a kind is made of."""
@@ -213,6 +234,8 @@ _TURNS: Final[Mapping[type, Callable[[BlockFramer, Any], Iterator[Event]]]] = Ma
         ToolInputDelta: BlockFramer._input,
         ToolCallEnd: BlockFramer._call_end,
         ToolCallCut: BlockFramer._call_cut,
+        ServerCall: BlockFramer._server_call,
+        ServerResult: BlockFramer._server_result,
         **dict.fromkeys((Stop, Usage, Notice, CodeReferences, ModelName, ConversationId), BlockFramer._remember),
     }
 )

@@ -16,6 +16,7 @@ from kiro_asgi.model.events import (
     ModelName,
     Notice,
     RedactedThinking,
+    ServerCall,
     SignatureDelta,
     Stop,
     StopReason,
@@ -53,6 +54,9 @@ _WHATEVER: Final[frozenset[type]] = frozenset()
 
 _THINKING: Final = frozenset({ThinkingDelta, RedactedThinking, SignatureDelta})
 _REPORTS: Final = frozenset({TokenUsage, ContextUsage, Metering})
+_WHOLE: Final = frozenset({ToolCallEnd, ServerCall})
+"""What comes only when all of it has arrived."""
+
 _LABELS: Final = frozenset({ConversationId, ModelName, Notice})
 """What may come without there being an answer."""
 
@@ -62,7 +66,7 @@ _TABLE: Final = (
     _Row(_ANY, frozenset({ToolCallEnd}), StopReason.TOOL_CALL),
     _Row(frozenset({StopReason.TOOL_CALL}), _WHATEVER, StopReason.END),
     _Row(frozenset({StopReason.END}), _WHATEVER, None),
-    _Row(_SILENT, frozenset({TextDelta}), StopReason.END),
+    _Row(_SILENT, frozenset({TextDelta, ServerCall}), StopReason.END),
     _Row(_SILENT, _THINKING, StopReason.LENGTH),
     _Row(_SILENT, _WHATEVER, StopReason.END),
 )
@@ -80,11 +84,13 @@ class EndOfStream:
     ``END TOOL_CALL`` or silence                               a tool call that was cut         ``LENGTH``
     ``END TOOL_CALL`` or silence                               a complete tool call             ``TOOL_CALL``
     ``END TOOL_CALL``                                          no tool call                     ``END``
-    silence                                                    text                             ``END``
-    silence                                                    thinking, no text                ``LENGTH``
+    silence                                                    text, or a server tool's call    ``END``
+    silence                                                    thinking, neither of those       ``LENGTH``
     silence                                                    nothing but reports              ``END``, an empty answer
     silence                                                    nothing at all                   an error
     =========================================================  ===============================  =======================
+
+    The call of a server tool is no tool call: it is answered before the message ends (F216).
 
     Text without any terminal signal, neither stop reason nor report on usage, adds a `Notice`: some accounts never
     receive a stop reason, so its absence alone is no failure.
@@ -115,7 +121,7 @@ class EndOfStream:
         seen = self._seen
         if self._stop is None and seen <= _LABELS:
             raise UpstreamProtocolError("the upstream's answer is empty", code="stream.empty")
-        if self._stop is None and TextDelta in seen and seen.isdisjoint(_REPORTS | {ToolCallEnd}):
+        if self._stop is None and TextDelta in seen and seen.isdisjoint(_REPORTS | _WHOLE):
             yield Notice(NO_TERMINAL_SIGNAL)
         yield self._verdict()
 

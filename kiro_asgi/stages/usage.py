@@ -12,6 +12,7 @@ from kiro_asgi.model.events import (
     ContextUsage,
     Delta,
     Metering,
+    ServerCall,
     TextDelta,
     ThinkingDelta,
     TokenUsage,
@@ -20,8 +21,9 @@ from kiro_asgi.model.events import (
     UsageSource,
 )
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
+from kiro_asgi.wire.json import dumps
 
-__all__ = ["UsageMeter", "metered_tokens"]
+__all__ = ["UsageMeter", "metered_tokens", "provenance"]
 
 _TOKENS_A_CREDIT: Final = 1_000
 
@@ -34,6 +36,21 @@ def metered_tokens(amount: float) -> int:
     return ceil(round(amount * _TOKENS_A_CREDIT, 6))
 
 
+def provenance(usage: Usage) -> str:
+    """Where the counts of *usage* come from, in words for a log line, e.g. ``input=context output=upstream``.
+
+    Thinking and cache are named where there is something to name, and the price in the upstream's own unit.
+    """
+    words = [f"input={usage.input_source.value}", f"output={usage.output_source.value}"]
+    if usage.thinking_tokens or usage.thinking_source is UsageSource.UPSTREAM:
+        words.append(f"thinking={usage.thinking_source.value}")
+    if usage.cache_source is not None:
+        words.append(f"cache={usage.cache_source.value}")
+    if usage.metering is not None:
+        words.append(f"credits={usage.metering.amount:.6g}")
+    return " ".join(words)
+
+
 @define(kw_only=True)
 class UsageMeter:
     """Absorb what the upstream says about usage, weigh the answer, and say one `Usage` at the end.
@@ -43,6 +60,8 @@ class UsageMeter:
     ============  ==================  ==========================================  =========================  ==========
     input         upstream's count    share of the context window, minus output   estimate of the prompt
     output        upstream's count    weight of text, thinking and tool input     credits, if nothing came   0
+    thinking      upstream's count    weight of thinking
+    cache         upstream's count    0
     ============  ==================  ==========================================  =========================  ==========
 
     A count of 0 is a count; only a missing one falls through.  A window share so small that the answer alone would fill
@@ -56,6 +75,8 @@ class UsageMeter:
     """Tokens that 100 % stands for; ``None`` when unknown, then percentages say nothing."""
 
     estimator: Estimator = field(factory=TokenEstimator)
+    output_factor: float = 1.0
+    """What experience makes of the estimator's weights, see `kiro_asgi.stages.calibration`."""
 
     cumulative: bool = False
     """Whether a later `TokenUsage` contains the earlier ones instead of adding to them."""
@@ -93,6 +114,9 @@ class UsageMeter:
             case Metering(amount, unit):
                 before = self._metering or Metering(0.0)
                 self._metering = Metering(before.amount + amount, unit or before.unit)
+            case ServerCall():
+                self._answer += self.estimator.weigh(dumps(dict(item.input)).decode())
+                return False
             case _:
                 return False
         return True
@@ -100,27 +124,36 @@ class UsageMeter:
     def _usage(self) -> Usage:
         said = self._said
         output, output_source = self._output()
-        cached = (said.cache_read_tokens or 0) + (said.cache_write_tokens or 0)
-        prompt, input_source = self._input(output + cached)
-        thought = ceil(self._thinking) if said.thinking_tokens is None else said.thinking_tokens
+        caches = (said.cache_read_tokens, said.cache_write_tokens)
+        read, written = (count or 0 for count in caches)
+        prompt, input_source = self._input(output + read + written)
+        thought, thinking_source = self._thought()
         return Usage(
             prompt,
             output,
-            said.cache_read_tokens or 0,
-            said.cache_write_tokens or 0,
+            read,
+            written,
             min(thought, output),
             input_source,
             output_source,
             self._metering,
+            None if caches == (None, None) else UsageSource.UPSTREAM,
+            thinking_source,
+            ceil(self._answer + self._thinking),
         )
 
     def _output(self) -> tuple[int, UsageSource]:
         if self._said.output_tokens is not None:
             return self._said.output_tokens, UsageSource.UPSTREAM
-        weight = ceil(self._answer + self._thinking)
+        weight = ceil((self._answer + self._thinking) * self.output_factor)
         if not weight and self._metering is not None:
             return metered_tokens(self._metering.amount), UsageSource.METERING
         return weight, UsageSource.ESTIMATE
+
+    def _thought(self) -> tuple[int, UsageSource]:
+        if self._said.thinking_tokens is not None:
+            return self._said.thinking_tokens, UsageSource.UPSTREAM
+        return ceil(self._thinking * self.output_factor), UsageSource.ESTIMATE
 
     def _input(self, rest: int) -> tuple[int, UsageSource]:
         if self._said.input_tokens is not None:

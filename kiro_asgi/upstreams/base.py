@@ -14,7 +14,18 @@ from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
 
-__all__ = ["Credential", "CredentialKind", "ModelCard", "Note", "Rendered", "Upstream", "UpstreamRequest"]
+__all__ = [
+    "Credential",
+    "CredentialKind",
+    "ModelCard",
+    "ModelPage",
+    "Note",
+    "Rendered",
+    "Token",
+    "TokenKind",
+    "Upstream",
+    "UpstreamRequest",
+]
 
 
 class CredentialKind(Enum):
@@ -39,6 +50,43 @@ class Credential:
 
     source: str = ""
     """Where it comes from, in words for a log line: a setting's name, a file's path."""
+
+
+class TokenKind(Enum):
+    """Who signed somebody in, and therefore who renews the token."""
+
+    SOCIAL = "social"
+    """The vendor itself, by an account elsewhere (Google, GitHub)."""
+
+    OIDC = "oidc"
+    """AWS: Builder ID or IAM Identity Center."""
+
+    EXTERNAL_IDP = "external_idp"
+    """A company's own identity provider."""
+
+
+@frozen
+class Token:
+    """What a sign-in leaves behind."""
+
+    access_token: str = field(repr=False)
+    refresh_token: str = field(default="", repr=False)
+    expires_at: float | None = None
+    """Seconds since the epoch; ``None`` where nobody said."""
+
+    kind: TokenKind = TokenKind.SOCIAL
+    region: str = ""
+    """Of the sign-in, not of the service; empty where nobody said."""
+
+    profile_arn: str = ""
+    client_id: str = field(default="", repr=False)
+    client_secret: str = field(default="", repr=False)
+    token_endpoint: str = ""
+    """Where the company's provider renews tokens."""
+
+    scopes: tuple[str, ...] = ()
+    place: tuple[str, str] | None = None
+    """Table and key in a store; ``None`` for a file of its own."""
 
 
 @frozen
@@ -99,6 +147,15 @@ class ModelCard:
 
     options_schema: Mapping[str, Any] = field(factory=dict)
     """JSON Schema of the upstream's free request fields for this model."""
+
+
+@frozen
+class ModelPage:
+    """A part of an upstream's list of models."""
+
+    cards: tuple[ModelCard, ...]
+    following: str = ""
+    """What to ask for the part behind it; empty where there is none."""
 
 
 class Upstream(Protocol):

@@ -32,9 +32,13 @@ def sim(service: Simulator) -> Simulator:
     return service
 
 
+AT_ONCE = dict.fromkeys(("base", "rate_base", "capacity_base", "jitter", "rest", "suspicion"), 0.0)
+"""No waiting between tries, and no rest for the only credential there is."""
+
+
 def settings_for(url: str, slices: dict[str, Any]) -> Settings:
     """Settings that let the key ``k`` in, retry without delay, and ask the service at *url*."""
-    defaults = {"client": {"api_keys": ["k"]}, "retry": {"base": 0.0, "jitter": 0.0}}
+    defaults = {"client": {"api_keys": ["k"]}, "retry": AT_ONCE}
     kiro = {"endpoint": url, "api_key": "ksk_test"}
     asked = {name: value for name, value in slices.items() if name not in ("kiro", "retry")}
     return Settings.from_mapping(

@@ -11,6 +11,7 @@ import pytest
 
 from kiro_asgi import App, ConfigError, Settings, create_app, simulator
 from kiro_asgi.asgi.routing import ROUTES
+from kiro_asgi.simulator import answer, text
 from tests.asgi.answers import DIALECTS, error_of, text_of
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import PATHS, Exchange, ask, get, http_scope, post
@@ -438,7 +439,24 @@ async def test_the_access_line_names_model_and_principal(gateway, logged):
     await ask("openai", "sim:text", stream=False).run(gateway())
 
     (line,) = access_lines(logged)
-    assert re.search(r" model=claude-sonnet-4\.5 principal=key:[0-9a-f]{8} \d+ ms req_", line)
+    assert re.search(r" model=claude-sonnet-4\.5 principal=key:[0-9a-f]{8} error=- tokens=", line)
+
+
+async def test_the_access_line_tells_what_the_answer_took_and_how_that_is_known(gateway, sim, logged):
+    """Decisions 1.14: every count is written down with its source, and the price in the service's own unit."""
+    await ask("openai", "sim:usage", stream=True).run(gateway())
+
+    (line,) = access_lines(logged)
+    assert re.search(r" tokens=\d+\+\d+ input=upstream output=upstream .*credits=0\.\d+ \d+ ms req_", line)
+
+
+async def test_the_access_line_tells_what_broke_the_answer_off(gateway, sim, logged):
+    """F079: a failure that the client was told of within the answer is known outside of it too."""
+    sim.enqueue(answer(*text("some"), simulator.ExceptionFrame("ThrottlingException", "slow down")))
+    await ask("openai", "hi", stream=True).run(gateway())
+
+    (line,) = access_lines(logged)
+    assert " 200 failed " in line and " error=UpstreamThrottled:throttled " in line
 
 
 async def test_a_line_stays_a_line(gateway, logged):

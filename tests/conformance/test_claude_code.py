@@ -136,13 +136,24 @@ def test_68_key_check(gateway: Gateway) -> None:
     assert json.loads(answer.body)["stop_reason"] == "max_tokens"
 
 
-def test_68_search_alone_is_refused(gateway: Gateway) -> None:
-    """A side question whose only tool runs on a server cannot be fulfilled, and is a clean 400."""
-    search = [{"type": "web_search_20250305", "name": "web_search"}]
-    answer = post(gateway, "/v1/messages?beta=true", request(user("Search."), tools=search), **HEADERS)
+def test_68_search_alone(gateway: Gateway) -> None:
+    """The side question by which the agent searches: its only tool runs on the server."""
+    search = [{"type": "web_search_20250305", "name": "web_search", "max_uses": 8}]
+    asked = request(user("sim:tool=web_search"), tools=search, stream=False)
+    answer = json.loads(post(gateway, "/v1/messages?beta=true", asked, **HEADERS).body)
+    found = [block for block in answer["content"] if block["type"] == "web_search_tool_result"]
+
+    assert [hit["url"] for hit in found[0]["content"]] == ["https://example.org/simulated"]
+    assert answer["stop_reason"] == "end_turn"
+
+
+def test_68_server_tools_that_we_do_not_have(gateway: Gateway) -> None:
+    """A question that only such a tool could answer is a clean 400."""
+    tools = [{"type": "advisor_20260301", "name": "advisor"}]
+    answer = post(gateway, "/v1/messages?beta=true", request(user("Ask."), tools=tools), **HEADERS)
 
     assert answer.status == 400
-    assert "web_search" in json.loads(answer.body)["error"]["message"]
+    assert "advisor" in json.loads(answer.body)["error"]["message"]
 
 
 GOOD: list[Event] = [

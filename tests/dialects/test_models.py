@@ -18,9 +18,13 @@ from kiro_asgi.dialects.models import render_model, render_models
 class Card:
     id: str
     name: str = ""
+    context_window: int = 200_000
+    max_output_tokens: int = 64_000
+    images: bool = True
+    efforts: tuple[str, ...] = ()
 
 
-CARDS = (Card("a/b", "A B"), Card("c"))
+CARDS = (Card("a/b", "A B"), Card("c", "", 1_000_000, 128_000, False, ("none", "low", "high", "xhigh")))
 
 
 def test_one_list_satisfies_both_families() -> None:
@@ -53,3 +57,40 @@ def test_one_model_satisfies_both_families(card: Card) -> None:
     assert validate_anthropic(type_=anthropic.types.ModelInfo, value=body).created_at.timestamp() == body["created"]
     assert validate_openai(type_=openai.types.Model, value=body).owned_by == "me"
     assert body in json.loads(render_models(CARDS, owner="me"))["data"]
+
+
+def test_both_families_find_what_a_model_can() -> None:
+    """Sizes, images and efforts, in the documented members of the one API and in plain ones for the other."""
+    body = json.loads(render_model(CARDS[1], web_search=True))
+    card = validate_anthropic(type_=anthropic.types.ModelInfo, value=body)
+    assert card.capabilities is not None
+    able = card.capabilities
+
+    assert (card.max_input_tokens, card.max_tokens) == (1_000_000, 128_000)
+    assert (able.image_input.supported, able.pdf_input.supported, able.thinking.supported) == (False, False, True)
+    levels = able.effort.to_dict(mode="json")
+    assert {level for level in levels if level != "supported" and levels[level]["supported"]} == {
+        "low",
+        "high",
+        "xhigh",
+    }
+    assert (able.server_tools.web_search.supported, able.server_tools.code_execution.supported) == (True, False)
+    assert {name: body[name] for name in [*body][-4:]} == {
+        "context_window": 1_000_000,
+        "max_output_tokens": 128_000,
+        "input_modalities": ["text"],
+        "reasoning_efforts": ["none", "low", "high", "xhigh"],
+    }
+
+
+def test_a_model_without_abilities_says_so() -> None:
+    """Nothing is claimed that a request would find missing."""
+    able = json.loads(render_model(CARDS[0]))["capabilities"]
+
+    assert able["effort"] == {name: {"supported": False} for name in ("low", "medium", "high", "xhigh", "max")} | {
+        "supported": False
+    }
+    assert not able["thinking"]["supported"]
+    assert able["thinking"]["types"]["disabled"]["supported"]
+    assert able["image_input"]["supported"]
+    assert not able["server_tools"]["supported"]

@@ -24,6 +24,8 @@ from kiro_asgi.model.events import (
     ModelName,
     Notice,
     RedactedThinking,
+    ServerCall,
+    ServerResult,
     SignatureDelta,
     Stop,
     StopReason,
@@ -38,8 +40,12 @@ from kiro_asgi.model.events import (
     TruncationInfo,
     Usage,
 )
+from kiro_asgi.model.server_tools import SearchHit, ToolOutput
 
 CUT = TruncationInfo("t1", "f", "unbalanced delimiters", 3, "00")
+
+CALL = ServerCall("t1", "web_search", "web_search", {"query": "fjords"})
+RESULT = ServerResult(CALL, ToolOutput((SearchHit("Fjords", "https://example.org/"),)))
 
 SAMPLES = [
     TextDelta("a"),
@@ -52,6 +58,8 @@ SAMPLES = [
     ToolCallStart("t1", "f"),
     ToolCallEnd("t1"),
     ToolCallCut(CUT),
+    CALL,
+    RESULT,
     Stop(StopReason.END),
     Stop(StopReason.STOP_SEQUENCE, "END"),
     TokenUsage(),
@@ -66,6 +74,8 @@ SAMPLES = [
     Usage(1, 2, metering=Metering(1.0)),
     MessageStart(),
     BlockStart(0, BlockKind.TOOL_CALL, "t1", "f"),
+    BlockStart(0, BlockKind.SERVER_CALL, value=CALL),
+    BlockStart(0, BlockKind.SERVER_RESULT, value=RESULT),
     BlockEnd(0),
     MessageEnd(StopReason.LENGTH, truncations=(CUT,), notices=(Notice("a"),)),
 ]

@@ -33,6 +33,7 @@ from kiro_asgi.model.message import (
     fold,
     unfold,
 )
+from kiro_asgi.model.server_tools import ServerCall, ServerResult, ToolOutput
 from tests.grammar import check_events
 
 COUNTS = st.integers(0, 10**6)
@@ -52,6 +53,14 @@ def blocks() -> st.SearchStrategy[Block]:
     )
 
 
+def served() -> st.SearchStrategy[list[Block]]:
+    """What a server tool leaves in an answer."""
+    calls = st.builds(ServerCall, st.text(min_size=1, max_size=3), st.just("f"), st.just("web_search"))
+    outputs = st.builds(ToolOutput, text=st.text(max_size=3), error_code=st.sampled_from(["", "unavailable"]))
+    results = st.builds(ServerResult, calls, outputs)
+    return results.map(lambda result: [result.call, result, TextBlock(result.output.told)])
+
+
 def messages() -> st.SearchStrategy[Message]:
     usage = st.builds(
         Usage,
@@ -63,7 +72,9 @@ def messages() -> st.SearchStrategy[Message]:
     cuts = st.builds(TruncationInfo, st.just("cut-call"), st.text(max_size=3), st.just("reason"), COUNTS)
     return st.builds(
         Message,
-        st.lists(blocks(), min_size=1, max_size=5).map(tuple),
+        st.lists(blocks().map(lambda block: [block]) | served(), min_size=1, max_size=5).map(
+            lambda groups: tuple(block for group in groups for block in group)
+        ),
         st.sampled_from(StopReason),
         st.none() | st.text(max_size=3),
         usage,

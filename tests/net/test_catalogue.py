@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import anyio
+from collections.abc import Mapping
+from urllib.parse import parse_qs
+
+import anyio.lowlevel
 import pytest
 
 from kiro_asgi import simulator
-from kiro_asgi.errors import UnknownModel
+from kiro_asgi.errors import Unauthorized, UnknownModel
 from kiro_asgi.net.catalogue import Catalogue, ModelSource
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.base import ModelCard, UpstreamRequest
 from kiro_asgi.upstreams.kiro import KiroUpstream, credential
-from kiro_asgi.upstreams.kiro.models import did_you_mean, normalise, parse_models
+from kiro_asgi.upstreams.kiro.models import did_you_mean, parse_models
+from kiro_asgi.upstreams.kiro.spelling import normalise
 
 pytestmark = pytest.mark.anyio
 
+LIST = "ListAvailableModels"
 BUILTIN = (ModelCard("claude-sonnet-4.5", context_window=1), ModelCard("claude-builtin"))
 
 
@@ -25,14 +30,20 @@ class Clock:
         return self.now
 
 
-def new_catalogue(url: str, clock: Clock, transport: Transport) -> Catalogue:
+def new_catalogue(url: str, clock: Clock, transport: Transport, aliases: Mapping[str, str] | None = None) -> Catalogue:
     upstream, secret = KiroUpstream(endpoint=url), credential("ksk_x")
+
+    async def request(page: str) -> UpstreamRequest:
+        await anyio.lowlevel.checkpoint()
+        return upstream.models_request(secret, page=page)
+
     source = ModelSource(
-        request=lambda: upstream.models_request(secret),
+        request=request,
         parse=parse_models,
         normalise=normalise,
         suggest=did_you_mean,
         builtin=BUILTIN,
+        aliases=aliases or {},
     )
     return Catalogue(transport, source, ttl=100.0, clock=clock)
 
@@ -122,3 +133,146 @@ async def test_a_cancelled_asker_does_not_lock_the_others_out(transport):
             await models.cards()
 
         assert len(await models.cards()) > len(BUILTIN)
+
+
+def page(*ids: str, following: str | None = None) -> simulator.Script:
+    return simulator.json_answer(200, {"models": [{"modelId": name} for name in ids], "nextToken": following})
+
+
+def tokens(running: simulator.Simulator) -> list[str]:
+    """The page tokens of the requests so far."""
+    return [parse_qs(request.query).get("nextToken", [""])[0] for request in running.requests]
+
+
+async def test_all_pages_are_read(transport):
+    """The list goes on as long as the service says so; a model that is on two pages is one."""
+    async with simulator.serve() as running:
+        running.enqueue(page("a", following="p2"), page("b", "a", following="p3"), page("c"), operation=LIST)
+        models = new_catalogue(running.url, Clock(), transport)
+
+        assert [card.id for card in await models.cards()] == ["a", "b", "c"]
+        assert tokens(running) == ["", "p2", "p3"]
+
+
+async def test_a_repeated_page_ends_the_list(transport):
+    """A service that goes round in circles is asked once for each page."""
+    async with simulator.serve() as running:
+        running.enqueue(page("a", following="p2"), page("b", following="p2"), operation=LIST)
+        models = new_catalogue(running.url, Clock(), transport)
+
+        assert [card.id for card in await models.cards()] == ["a", "b"]
+        assert tokens(running) == ["", "p2"]
+
+
+async def test_pages_are_bounded(transport):
+    """A list without an end has one here."""
+    async with simulator.serve() as running:
+        running.enqueue(*(page(f"m{n}", following=f"p{n}") for n in range(40)), operation=LIST)
+        models = new_catalogue(running.url, Clock(), transport)
+
+        assert len(await models.cards()) == len(running.requests) == 20
+
+
+async def test_half_a_list_is_none(transport):
+    """Where a page is missing, models are missing that there are: nothing is denied on such grounds."""
+    async with simulator.serve() as running:
+        running.enqueue(page("a", following="p2"), simulator.json_answer(500, {}), operation=LIST)
+        models = new_catalogue(running.url, Clock(), transport)
+
+        assert await models.cards() == BUILTIN
+        assert (await models.find("brand-new")).id == "brand-new"
+
+
+async def test_a_list_that_cannot_be_renewed_stays(transport):
+    """What was known is better than nothing, also for saying no; the service is asked again soon."""
+    clock = Clock()
+    async with simulator.serve() as running:
+        running.enqueue(page("a"), simulator.json_answer(500, {}), page("b"), operation=LIST)
+        models = new_catalogue(running.url, clock, transport)
+        await models.cards()
+        clock.now = 101.0
+        assert [card.id for card in await models.cards()] == ["a"]
+        with pytest.raises(UnknownModel):
+            await models.find("b")
+        clock.now = 162.0
+
+        assert (await models.find("b")).id == "b"
+
+
+async def test_without_a_credential_names_are_passed_on(transport):
+    """That there is none is said by whoever asks for an answer, not by the list."""
+
+    async def request(page: str) -> UpstreamRequest:
+        raise Unauthorized("no credential")
+
+    source = ModelSource(
+        request=request, parse=parse_models, normalise=normalise, suggest=did_you_mean, builtin=BUILTIN
+    )
+    models = Catalogue(transport, source)
+
+    assert await models.cards() == BUILTIN
+    assert (await models.find("any")).id == "any"
+
+
+ALIASES = {
+    "fast": "claude-haiku-4.5",
+    "Deep": "claude-opus-4-8-high",
+    "auto": "claude-sonnet-4.5",
+    "claude-sonnet-4-5": "claude-opus-5",
+    "gone": "no-such-model",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        pytest.param("fast", "claude-haiku-4.5", id="alias"),
+        pytest.param("kiro/FAST", "claude-haiku-4.5", id="in-any-spelling"),
+        pytest.param("deep", "claude-opus-4.8", id="with-a-wish"),
+        pytest.param("auto", "claude-sonnet-4.5", id="before-a-model"),
+        pytest.param("claude-sonnet-4-5", "claude-opus-5", id="before-a-spelling"),
+        pytest.param("claude-sonnet-4.5", "claude-sonnet-4.5", id="not-before-an-id"),
+        pytest.param("claude-sonnet-4", "claude-sonnet-4", id="no-alias"),
+    ],
+)
+async def test_an_alias_means_its_model(name, meant, transport):
+    """An alias counts before a model of the same name, and a model's very id before an alias spelled differently."""
+    async with simulator.serve() as running:
+        models = new_catalogue(running.url, Clock(), transport, ALIASES)
+        await models.cards()
+
+        assert (await models.find(name)).id == meant
+
+
+async def test_the_wishes_of_an_alias_are_known(transport):
+    """What stands for a name can be asked what it wishes."""
+    models = new_catalogue("http://127.0.0.1:1", Clock(), transport, ALIASES)
+
+    assert models.meant("DEEP") == "claude-opus-4-8-high"
+    assert models.meant("claude-opus-4.8-low") == "claude-opus-4.8-low"
+
+
+async def test_aliases_are_listed_as_models(transport):
+    """Each as an entry of its own, with what the model can; one that means no listed model is left out."""
+    async with simulator.serve() as running:
+        models = new_catalogue(running.url, Clock(), transport, ALIASES)
+        listed = {card.id: card for card in await models.cards()}
+        deep = await models.card("Deep")
+
+        assert listed["Deep"] == deep
+        assert (deep.id, deep.name, deep.context_window) == ("Deep", "Deep", 1_000_000)
+        assert (listed["auto"].name, "gone" in listed) == ("auto", False)
+        assert (await models.card("claude-opus-4-8")).id == "claude-opus-4.8"
+        with pytest.raises(UnknownModel, match=r"did you mean .*Deep"):
+            await models.card("Deepp")
+        with pytest.raises(UnknownModel, match="no-such-model"):
+            await models.card("gone")
+
+
+async def test_aliases_of_unknown_models_are_believed_without_a_list(transport):
+    """Where the service lists nothing, an operator knows best."""
+    async with simulator.serve(models=None) as running:
+        models = new_catalogue(running.url, Clock(), transport, ALIASES)
+
+        assert (await models.find("gone")).id == "no-such-model"
+        assert "gone" in {card.id for card in await models.cards()}

@@ -17,6 +17,8 @@ from kiro_asgi.model.events import (
     ModelName,
     Notice,
     RedactedThinking,
+    ServerCall,
+    ServerResult,
     SignatureDelta,
     Stop,
     StopReason,
@@ -28,6 +30,7 @@ from kiro_asgi.model.events import (
     ToolInputDelta,
     Usage,
 )
+from kiro_asgi.model.server_tools import ToolOutput
 from kiro_asgi.stages.blocks import BlockFramer
 from kiro_asgi.stages.truncation import truncation_info
 from tests.grammar import check_events
@@ -36,6 +39,8 @@ from tests.helpers import run, run_apart
 A, T, SEAL, SEALED = TextDelta("a"), ThinkingDelta("t"), SignatureDelta("s"), RedactedThinking("AAAA")
 CALL: list[Delta] = [ToolCallStart("c", "f"), ToolInputDelta("{}"), ToolCallEnd("c")]
 CUT = ToolCallCut(truncation_info("d", "f", "{"))
+SEARCH = ServerCall("s", "web_search", "web_search", {"query": "q"})
+FOUND = ServerResult(SEARCH, ToolOutput(text="found"))
 
 
 def text(index: int, *pieces: str) -> list[Event]:
@@ -49,6 +54,10 @@ def thinking(index: int, *pieces: str, seal: str = "") -> list[Event]:
 
 def sealed(index: int) -> list[Event]:
     return [BlockStart(index, BlockKind.REDACTED_THINKING, data="AAAA"), BlockEnd(index)]
+
+
+def server_block(index: int, kind: BlockKind, value: ServerCall | ServerResult) -> list[Event]:
+    return [BlockStart(index, kind, value=value), BlockEnd(index)]
 
 
 def call(index: int, json: str = "{}") -> list[Event]:
@@ -85,6 +94,18 @@ def call(index: int, json: str = "{}") -> list[Event]:
             [A, ContextUsage(1.0), FollowupPrompt("?"), Notice("n"), A],
             text(0, "a", "a"),
             id="F131-others-do-not-interrupt",
+        ),
+        pytest.param(
+            [A, SEARCH, A, FOUND, A],
+            [
+                *text(0, "a"),
+                *server_block(1, BlockKind.SERVER_CALL, SEARCH),
+                *text(2, "a"),
+                *server_block(3, BlockKind.SERVER_RESULT, FOUND),
+                *text(4, "found"),
+                *text(5, "a"),
+            ],
+            id="F215-server-tool",
         ),
         pytest.param([], text(0, ""), id="R31-empty-answer"),
         pytest.param([CUT], text(0, ""), id="cut-call-only"),

@@ -14,6 +14,7 @@ from kiro_asgi.model.events import (
     ModelName,
     Notice,
     RedactedThinking,
+    ServerCall,
     SignatureDelta,
     Stop,
     StopReason,
@@ -30,6 +31,7 @@ from tests.stages.deltas import answers
 
 TEXT, THOUGHT, CALL = TextDelta("a"), ThinkingDelta("t"), ToolCallEnd("c")
 CUT = ToolCallCut(truncation_info("c", "f", "{"))
+SERVED = ServerCall("s", "web_search", "web_search")
 SHARE, CREDITS, TOKENS = ContextUsage(1.0), Metering(0.1), TokenUsage(1, 2)
 
 END, CALLED = Stop(StopReason.END), Stop(StopReason.TOOL_CALL)
@@ -58,6 +60,11 @@ FILTERED, WORD = Stop(StopReason.CONTENT_FILTER), Stop(StopReason.STOP_SEQUENCE,
         pytest.param([CALL, END], CALLED, id="F211-call-though-end"),
         pytest.param([TEXT, CALL], CALLED, id="F211-call-in-silence"),
         pytest.param([TEXT, CALLED], END, id="called-without-a-call"),
+        pytest.param([SERVED, CALLED], END, id="F216-server-call"),
+        pytest.param([SERVED], END, id="F216-server-call-in-silence"),
+        pytest.param([THOUGHT, SERVED], END, id="F216-thinking-and-server-call-in-silence"),
+        pytest.param([SERVED, CALL, CALLED], CALLED, id="F216-a-call-beside-it"),
+        pytest.param([SERVED, CUT, CALLED], LENGTH, id="server-call-and-a-cut-one"),
         pytest.param([TEXT, END], END, id="text"),
         pytest.param([TEXT, CREDITS], END, id="text-without-a-stop-reason"),
         pytest.param([THOUGHT, TEXT, TOKENS], END, id="text-behind-thinking"),
@@ -91,6 +98,7 @@ def test_verdicts(deltas: list[Delta], verdict: Stop) -> None:
         pytest.param([TEXT, CREDITS], False, id="metering"),
         pytest.param([TEXT, TOKENS], False, id="token-usage"),
         pytest.param([TEXT, CALL], False, id="complete-call"),
+        pytest.param([TEXT, SERVED], False, id="server-call"),
     ],
 )
 def test_an_answer_that_just_stops_is_noticed(deltas: list[Delta], noticed: bool) -> None:

@@ -66,7 +66,7 @@ def test_every_cut_through_an_object_is_seen(value: dict[str, object], place: in
     ],
 )
 def test_records_what_is_known_of_a_cut_call(raw: str, reason: str, expected: str) -> None:
-    """F247: reason, size in bytes, and the digest under which the next request finds it."""
+    """F247: reason, size in bytes, and a digest by which the same arguments are known again."""
     data = raw.encode("utf-8", "surrogatepass")
 
     assert truncation_info("c", "f", raw, reason=reason) == TruncationInfo(

@@ -19,7 +19,7 @@ from kiro_asgi.model.events import (
     Usage,
     UsageSource,
 )
-from kiro_asgi.stages.usage import UsageMeter, metered_tokens
+from kiro_asgi.stages.usage import UsageMeter, metered_tokens, provenance
 from tests.helpers import run
 
 UP, CONTEXT, GUESS, CREDITS = UsageSource.UPSTREAM, UsageSource.CONTEXT, UsageSource.ESTIMATE, UsageSource.METERING
@@ -105,6 +105,40 @@ def test_passes_content_and_absorbs_reports() -> None:
 
     assert out[:-1] == content
     assert out[-1] == Usage(1, 1, 0, 0, 1, UP, UP, Metering(0.1, "credit"))
+
+
+def test_experience_corrects_the_weights() -> None:
+    """What was learnt about a model's answers is applied where nobody counted, and the plain weight is kept."""
+    said = [ThinkingDelta("abcd" * 3), WORDS]
+    guessed = run(UsageMeter(input_tokens=7, output_factor=1.5), said)[-1]
+    counted = run(UsageMeter(input_tokens=7, output_factor=1.5), [*said, TokenUsage(1, 2)])[-1]
+
+    assert isinstance(guessed, Usage)
+    assert isinstance(counted, Usage)
+    assert (guessed.output_tokens, guessed.thinking_tokens, guessed.output_estimate) == (20, 5, 13)
+    assert (counted.output_tokens, counted.output_estimate) == (2, 13)
+
+
+@pytest.mark.parametrize(
+    ("deltas", "expected"),
+    [
+        pytest.param([WORDS], "input=estimate output=estimate", id="nothing-said"),
+        pytest.param([WORDS, ContextUsage(5.0)], "input=context output=estimate", id="share"),
+        pytest.param([Metering(0.25, "credit")], "input=estimate output=metering credits=0.25", id="price-only"),
+        pytest.param(
+            [ThinkingDelta("hm"), WORDS, ContextUsage(5.0), TokenUsage(None, 9), Metering(0.0123)],
+            "input=context output=upstream thinking=estimate credits=0.0123",
+            id="mixed",
+        ),
+        pytest.param([TokenUsage(1, 2, 0, None)], "input=upstream output=upstream cache=upstream", id="zero-is-said"),
+        pytest.param(
+            [TokenUsage(1, 2, thinking_tokens=0)], "input=upstream output=upstream thinking=upstream", id="no-thinking"
+        ),
+    ],
+)
+def test_every_number_says_where_it_comes_from(deltas: list[Delta], expected: str) -> None:
+    """F417: a reader of the log sees which counts are counts."""
+    assert provenance(usage(*deltas)) == expected
 
 
 @given(st.integers(0, 10**7))

@@ -9,7 +9,7 @@ from typing import Any, assert_type
 from attrs import evolve
 
 import kiro_asgi
-from kiro_asgi import App, Settings, create_app, mount, simulator
+from kiro_asgi import App, ServerTool, Settings, ToolOutput, create_app, mount, simulator
 from kiro_asgi.config import KiroSettings, SettingRow, describe
 from kiro_asgi.errors import KiroAsgiError, UpstreamError
 from kiro_asgi.model.events import Delta, TextDelta
@@ -72,6 +72,21 @@ class Shout:
 def stages_are_joined(shout: Stage[Delta, Delta]) -> None:
     pipeline: Pipeline[Delta, Delta] = Pipeline(shout, Shout())
     assert_type([*pipeline.feed([TextDelta("a")]), *pipeline.flush()], list[Delta])
+
+
+class Weather:
+    """A user's own tool."""
+
+    kind = "weather"
+    names = ("get_weather",)
+
+    async def call(self, arguments: Mapping[str, Any], options: Mapping[str, Any], /) -> ToolOutput:
+        return ToolOutput(text=f"It is sunny in {arguments['city']}.")
+
+
+def tools_are_registered(settings: Settings) -> None:
+    tool: ServerTool = Weather()
+    assert_type(App(settings, server_tools=[tool, Weather()]), App)
 
 
 def frames_are_cut(data: bytes) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import MappingProxyType
 from typing import Any, Final
 
+from kiro_asgi.dialects.anthropic.server_tools import parse_result
 from kiro_asgi.dialects.anthropic.shapes import (
     CONVERTER,
     FIELD_REQUIRED,
@@ -16,6 +17,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
     ImageBlock,
     RedactedThinkingBlock,
     SearchResultBlock,
+    ServerResultBlock,
     Source,
     TextBlock,
     TextSource,
@@ -60,9 +62,9 @@ def _text(block: TextBlock, _: str) -> Parts:
 def _image(block: ImageBlock, place: str) -> Parts:
     match block.source:
         case Base64Source(media_type, data):
-            return (Image(media_type, data),)
+            return (Image(media_type, data, place=place),)
         case UrlSource(url):
-            return (Image(url=url),)
+            return (Image(url=url, place=place),)
     raise _unsupported("image", block.source, place)
 
 
@@ -71,11 +73,11 @@ def _document(block: DocumentBlock, place: str) -> Parts:
     title = block.title or ""
     match block.source:
         case Base64Source(media_type, data):
-            return *context, Document(media_type, data=data, title=title)
+            return *context, Document(media_type, data=data, title=title, place=place)
         case UrlSource(url):
-            return *context, Document("application/pdf", url=url, title=title)
+            return *context, Document("application/pdf", url=url, title=title, place=place)
         case TextSource(data, media_type):
-            return *context, Document(media_type, text=data, title=title)
+            return *context, Document(media_type, text=data, title=title, place=place)
         case ContentSource(content):
             return *context, *_document_of_blocks(content, title, place)
     raise _unsupported("document", block.source, place)
@@ -85,7 +87,9 @@ def _document_of_blocks(content: str | tuple[Block, ...], title: str, place: str
     """Texts become one document; images cannot be in it and follow."""
     parts = tuple(parse_content(content, f"{place}.source.content"))
     text = "\n".join(part.text for part in parts if isinstance(part, Text))
-    return Document("text/plain", text=text, title=title), *(part for part in parts if isinstance(part, Image))
+    return Document("text/plain", text=text, title=title, place=place), *(
+        part for part in parts if isinstance(part, Image)
+    )
 
 
 def _unsupported(what: str, source: Source, place: str) -> RequestError:
@@ -114,6 +118,10 @@ def _tool_use(block: ToolUseBlock, _: str) -> Parts:
 def _tool_result(block: ToolResultBlock, place: str) -> Parts:
     parts = tuple(_result_parts(block.content, f"{place}.content"))
     return (ToolResult(block.tool_use_id, parts, bool(block.is_error)),)
+
+
+def _server_result(block: ServerResultBlock, _: str) -> Parts:
+    return (parse_result(block.tool_use_id, block.content),)
 
 
 def _result_parts(content: Any, place: str) -> Iterator[Text | Image | Document]:
@@ -158,5 +166,6 @@ _BLOCKS: Final[MappingProxyType[type, Callable[[Any, str], Parts]]] = MappingPro
         RedactedThinkingBlock: _redacted_thinking,
         ToolUseBlock: _tool_use,
         ToolResultBlock: _tool_result,
+        ServerResultBlock: _server_result,
     }
 )

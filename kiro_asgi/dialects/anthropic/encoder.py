@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from kiro_asgi.dialects.anthropic.errors import stream_error_body
 from kiro_asgi.dialects.anthropic.response import render_stop, render_usage
+from kiro_asgi.dialects.anthropic.server_tools import has_shape, render_server_block, tally
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import (
@@ -24,6 +25,8 @@ from kiro_asgi.model.events import (
     Event,
     MessageEnd,
     MessageStart,
+    ServerCall,
+    ServerResult,
     SignatureDelta,
     TextDelta,
     ThinkingDelta,
@@ -42,9 +45,11 @@ _DELTA_KINDS: Final = MappingProxyType(
         BlockKind.THINKING: (b"thinking_delta", b"thinking"),
         BlockKind.REDACTED_THINKING: (b"", b""),
         BlockKind.TOOL_CALL: (b"input_json_delta", b"partial_json"),
+        BlockKind.SERVER_CALL: (b"input_json_delta", b"partial_json"),
+        BlockKind.SERVER_RESULT: (b"", b""),
     }
 )
-"""Kind of block to the type of its pieces and the name of their only field; a sealed block has no pieces."""
+"""Kind of block to the type of its pieces and the name of their only field; a sealed block and a result have none."""
 
 _SIGNATURE: Final = (b"signature_delta", b"signature")
 _STOP: Final = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
@@ -67,6 +72,12 @@ def _content_block(start: BlockStart) -> dict[str, Any]:
             return {"type": "redacted_thinking", "data": start.data}
         case BlockKind.TOOL_CALL:
             return {"type": "tool_use", "id": start.call_id, "name": start.name, "input": {}}
+        case BlockKind.SERVER_CALL:
+            assert isinstance(start.value, ServerCall), "a call without its value"
+            return {**render_server_block(start.value), "input": {}}
+        case BlockKind.SERVER_RESULT:
+            assert isinstance(start.value, ServerResult), "a result without its value"
+            return render_server_block(start.value)
 
 
 class AnthropicEncoder:
@@ -87,6 +98,7 @@ class AnthropicEncoder:
         "_last",
         "_may_be_empty",
         "_prefix",
+        "_results",
         "heartbeat",
     )
 
@@ -96,6 +108,8 @@ class AnthropicEncoder:
         self._emit_code_references = emit_code_references
         self._may_be_empty = may_be_empty
         self._index = -1
+        """Of the last block; those that this API has no words for do not count."""
+        self._results: list[ServerResult] = []
         self._kind: BlockKind | None = None
         """Kind of the open block."""
         self._last = b""
@@ -134,12 +148,14 @@ class AnthropicEncoder:
         match item:
             case MessageStart():
                 yield self._start(item)
-            case BlockStart():
-                yield self._open(item)
+            case BlockStart(value=value):
+                if has_shape(value):
+                    yield self._open(item)
             case SignatureDelta(signature):
                 self._last = _DELTA % (self._index, *_SIGNATURE) + quote_bytes(signature) + _DELTA_END
             case BlockEnd():
-                yield self._close()
+                if self._kind is not None:
+                    yield self._close()
             case MessageEnd():
                 yield from self._end(item)
             case _:
@@ -159,18 +175,23 @@ class AnthropicEncoder:
         return _event("message_start", message=message)
 
     def _open(self, item: BlockStart) -> bytes:
-        index, kind = item.index, item.kind
-        self._index, self._kind = index, kind
-        self._prefix = _DELTA % (index, *_DELTA_KINDS[kind])
-        self._last = self._owed(kind)
-        return _event("content_block_start", index=index, content_block=_content_block(item))
+        self._index += 1
+        self._kind = item.kind
+        self._prefix = _DELTA % (self._index, *_DELTA_KINDS[item.kind])
+        self._last = self._owed(item)
+        if isinstance(item.value, ServerResult):
+            self._results.append(item.value)
+        return _event("content_block_start", index=self._index, content_block=_content_block(item))
 
-    def _owed(self, kind: BlockKind) -> bytes:
+    def _owed(self, item: BlockStart) -> bytes:
         """The piece without which clients take the block for incomplete."""
-        if kind is BlockKind.TOOL_CALL:
-            return self._prefix + b'"{}"' + _DELTA_END
-        if kind is BlockKind.THINKING:
-            return _DELTA % (self._index, *_SIGNATURE) + b'""' + _DELTA_END
+        match item.kind:
+            case BlockKind.TOOL_CALL:
+                return self._prefix + b'"{}"' + _DELTA_END
+            case BlockKind.THINKING:
+                return _DELTA % (self._index, *_SIGNATURE) + b'""' + _DELTA_END
+        if isinstance(item.value, ServerCall):
+            return self._prefix + quote_bytes(dumps(dict(item.value.input)).decode()) + _DELTA_END
         return b""
 
     def _close(self) -> bytes:
@@ -188,5 +209,6 @@ class AnthropicEncoder:
         usage = render_usage(item.usage)
         if not item.usage.prompt_tokens:
             usage = {name: count for name, count in usage.items() if name.startswith("output")}
-        yield _event("message_delta", delta=render_stop(item.stop_reason, item.stop_sequence), usage=usage)
+        stop = render_stop(item.stop_reason, item.stop_sequence)
+        yield _event("message_delta", delta=stop, usage={**usage, **tally(self._results)})
         yield _END

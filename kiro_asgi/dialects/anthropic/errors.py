@@ -98,7 +98,9 @@ def _headers(error: KiroAsgiError) -> Iterator[tuple[bytes, bytes]]:
     hopeless = isinstance(error, UpstreamQuotaSpent) or (error.status < 500 and error.status not in _TRANSIENT)
     if hopeless:
         yield b"x-should-retry", b"false"
-    elif error.retry_after is not None and error.status in _RETRY_AFTER:
+    if isinstance(error, UpstreamQuotaSpent) and error.retry_after is not None:
+        yield b"retry-after", b"%d" % ceil(error.retry_after)
+    elif not hopeless and error.retry_after is not None and error.status in _RETRY_AFTER:
         yield b"retry-after", b"%d" % min(max(ceil(error.retry_after), 1), _LONGEST_WAIT)
     if isinstance(error, MethodNotAllowed):
         yield b"allow", ", ".join(error.allow).encode("latin-1")

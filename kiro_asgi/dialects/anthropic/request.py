@@ -12,6 +12,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.dialects.anthropic.content import parse_content
+from kiro_asgi.dialects.anthropic.server_tools import answered_in_place
 from kiro_asgi.dialects.anthropic.shapes import (
     CONVERTER,
     FIELD_REQUIRED,
@@ -108,16 +109,17 @@ def _turns(messages: tuple[MessageBody | Raw, ...]) -> Iterator[Turn]:
     for index, message in enumerate(messages):
         if isinstance(message, Raw):
             continue
-        parts = tuple(parse_content(message.content, f"messages[{index}].content"))
+        place = f"messages[{index}]"
+        parts = tuple(parse_content(message.content, f"{place}.content"))
         if message.role == "system":
             asides += [part for part in parts if isinstance(part, Text)]
         elif message.role == "user" and (parts or asides):
-            yield Turn(Role.USER, _insert(asides, parts))
+            yield Turn(Role.USER, _insert(asides, parts), place)
             asides = []
         elif parts and message.role == "assistant":
-            yield Turn(Role.ASSISTANT, parts)
+            yield Turn(Role.ASSISTANT, answered_in_place(parts), place)
     if asides:
-        yield Turn(Role.USER, tuple(asides))
+        yield Turn(Role.USER, tuple(asides), place)
 
 
 def _insert(asides: list[Part], parts: tuple[Part, ...]) -> tuple[Part, ...]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, Final
 
+from kiro_asgi.dialects.anthropic.server_tools import has_shape, render_server_block, tally
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.model.events import StopReason, Usage
 from kiro_asgi.model.message import Block, Message, RedactedThinkingBlock, TextBlock, ThinkingBlock, ToolCallBlock
+from kiro_asgi.model.server_tools import ServerCall, ServerResult
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
 __all__ = ["STOP_REASONS", "render_count", "render_message", "render_stop", "render_usage"]
@@ -39,7 +41,7 @@ def render_message(message: Message, heading: Heading, *, may_be_empty: bool = F
     Raises:
         UpstreamProtocolError: The arguments of a tool call are not a JSON object.
     """
-    content = [_render_block(block) for block in message.blocks]
+    content = [_render_block(block) for block in message.blocks if has_shape(block)]
     if not content and not may_be_empty:
         content.append({"type": "text", "text": ""})
     return dumps(
@@ -50,7 +52,7 @@ def render_message(message: Message, heading: Heading, *, may_be_empty: bool = F
             "model": heading.model,
             "content": content,
             **render_stop(message.stop_reason, message.stop_sequence),
-            "usage": render_usage(message.usage),
+            "usage": {**render_usage(message.usage), **tally(message.blocks)},
         }
     )
 
@@ -65,6 +67,8 @@ def _render_block(block: Block) -> dict[str, Any]:
             return {"type": "redacted_thinking", "data": data}
         case ToolCallBlock(call_id, name, arguments):
             return {"type": "tool_use", "id": call_id, "name": name, "input": _arguments(arguments)}
+        case ServerCall() | ServerResult():
+            return render_server_block(block)
 
 
 def _arguments(text: str) -> dict[str, Any]:

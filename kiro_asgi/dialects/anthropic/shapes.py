@@ -2,8 +2,8 @@
 
 Fields that are not named here are accepted and ignored: ``cache_control``, ``service_tier``, ``speed``,
 ``inference_geo``, ``container``, ``diagnostics``, ``context_management``, ``fallbacks``, ``thread``, ``safeguards`` and
-whatever comes next.  Blocks of a kind that is not named here, those of server tools among them, are kept as `Raw` and
-lead to nothing; so are messages of a role that is not.
+whatever comes next.  Blocks of a kind that is not named here are kept as `Raw` and lead to nothing; so are
+messages of a role that is not.
 
 Source: https://docs.anthropic.com/en/api/messages
 """
@@ -33,6 +33,7 @@ __all__ = [
     "OutputFormat",
     "RedactedThinkingBlock",
     "SearchResultBlock",
+    "ServerResultBlock",
     "Source",
     "TextBlock",
     "TextSource",
@@ -136,6 +137,14 @@ class ToolUseBlock:
 
 
 @frozen
+class ServerResultBlock:
+    """What a tool gave that ran on a server, this one or another."""
+
+    tool_use_id: str
+    content: Any = None
+
+
+@frozen
 class ToolResultBlock:
     """What a tool gave: text, blocks, or any JSON."""
 
@@ -155,6 +164,7 @@ Block = (
     | RedactedThinkingBlock
     | ToolUseBlock
     | ToolResultBlock
+    | ServerResultBlock
     | Raw
 )
 
@@ -177,6 +187,9 @@ class ToolBody:
     input_schema: Mapping[str, Any] | None = None
     display_width_px: int | None = None
     display_height_px: int | None = None
+    max_uses: int | None = None
+    allowed_domains: tuple[str, ...] | None = None
+    blocked_domains: tuple[str, ...] | None = None
 
 
 @frozen
@@ -254,6 +267,13 @@ _BLOCKS: Final = MappingProxyType(
         "redacted_thinking": RedactedThinkingBlock,
         "tool_use": ToolUseBlock,
         "tool_result": ToolResultBlock,
+        "server_tool_use": ToolUseBlock,
+        "web_search_tool_result": ServerResultBlock,
+        "web_fetch_tool_result": ServerResultBlock,
+        "code_execution_tool_result": ServerResultBlock,
+        "bash_code_execution_tool_result": ServerResultBlock,
+        "text_editor_code_execution_tool_result": ServerResultBlock,
+        "tool_search_tool_result": ServerResultBlock,
     }
 )
 

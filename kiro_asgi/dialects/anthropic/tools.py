@@ -1,7 +1,9 @@
-"""Tools of a request: which of them a client can run, and what the client demands of them.
+"""Tools of a request: who runs which of them, and what the client demands of them.
 
-A tool that runs on Anthropic's servers cannot be offered.  It is left out, because clients list such tools by habit;
-only a request that nothing else could fulfil is refused.
+Of the tools that run on Anthropic's servers, those are offered for which there is something to answer; whether they
+can be run here is not known here.  The others are left out, because clients list such tools by habit; only a request
+that nothing else could fulfil is refused.  A search among deferred tools is left out, too: all tools are offered at
+once.
 
 Source: https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/overview
 """
@@ -12,12 +14,15 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from attrs import evolve
+
 from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED, ToolBody, ToolChoiceBody
+from kiro_asgi.dialects.hosted import SEARCH_TOOL
 from kiro_asgi.dialects.structure import structure_value
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Tool, ToolChoice, ToolChoiceMode
 
-__all__ = ["CLIENT_TOOLS", "parse_tool_choice", "parse_tools"]
+__all__ = ["CLIENT_TOOLS", "HOSTED_TOOLS", "parse_tool_choice", "parse_tools"]
 
 
 def _schema(required: Iterable[str], **properties: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -109,6 +114,23 @@ _COMPUTER: Final = Tool(
 CLIENT_TOOLS: Final = (("bash_", _BASH), ("text_editor_", _EDITOR), ("memory_", _MEMORY), ("computer_2", _COMPUTER))
 """Beginning of a tool's type to the function that stands for it; the rest of the type is a date."""
 
+_FETCH: Final = Tool(
+    "web_fetch",
+    "Read the page at an address on the web.",
+    _schema(("url",), url=_string("Address of the page.")),
+    hosted="web_fetch",
+)
+
+_CODE: Final = Tool(
+    "code_execution",
+    "Run Python code in a sandbox and return its output.",
+    _schema(("code",), code=_string("The code to run.")),
+    hosted="code_execution",
+)
+
+HOSTED_TOOLS: Final = (("web_search_", SEARCH_TOOL), ("web_fetch_", _FETCH), ("code_execution_", _CODE))
+"""The same for tools that run on a server."""
+
 _TOOLSETS: Final = ("computer_toolset_", "browser_toolset_")
 """Client tools in sets, whose calls carry fields that only Anthropic's own service gives."""
 
@@ -123,10 +145,10 @@ _MODES: Final = MappingProxyType(
 
 
 def parse_tools(bodies: tuple[ToolBody, ...], choice: ToolChoice) -> tuple[Tool, ...]:
-    """The tools that the client can run, in order.
+    """The tools that can be offered, in order.
 
     Raises:
-        RequestError: A tool without a name, a toolset, or nothing but server tools to fulfil the request with.
+        RequestError: A tool without a name, a toolset, or nothing but what cannot be offered.
     """
     tools = tuple(tool for index, body in enumerate(bodies) if (tool := _parse_tool(index, body)) is not None)
     if bodies and not tools and choice.mode is not ToolChoiceMode.NONE:
@@ -136,20 +158,33 @@ def parse_tools(bodies: tuple[ToolBody, ...], choice: ToolChoice) -> tuple[Tool,
 
 
 def _parse_tool(index: int, body: ToolBody) -> Tool | None:
-    """One tool; ``None`` for one that runs on a server."""
-    kind = body.type or "custom"
-    if kind == "custom" or (body.input_schema is not None and _known(kind) is None):
+    """One tool; ``None`` for one that cannot be offered."""
+    kind, place = body.type or "custom", f"tools[{index}]"
+    known = next((tool for start, tool in (*CLIENT_TOOLS, *HOSTED_TOOLS) if kind.startswith(start)), None)
+    if kind == "custom" or (body.input_schema is not None and known is None):
         if not body.name:
-            raise RequestError(f"tools[{index}].name: {FIELD_REQUIRED}", param=f"tools[{index}].name")
-        return Tool(body.name, body.description or "", body.input_schema or {})
+            raise RequestError(f"{place}.name: {FIELD_REQUIRED}", param=f"{place}.name")
+        return Tool(body.name, body.description or "", body.input_schema or {}, place=place)
     if kind.startswith(_TOOLSETS):
-        raise RequestError(f"tools[{index}].type: {kind} is not supported", param=f"tools[{index}].type")
-    known = _known(kind)
-    return known and Tool(body.name or known.name, known.description + _screen(body), known.schema)
+        raise RequestError(f"{place}.type: {kind} is not supported", param=f"{place}.type")
+    return known and evolve(
+        known,
+        name=body.name or known.name,
+        description=known.description + _screen(body),
+        options=_options(body, place) if known.hosted else {},
+        place=place,
+    )
 
 
-def _known(kind: str) -> Tool | None:
-    return next((tool for start, tool in CLIENT_TOOLS if kind.startswith(start)), None)
+def _options(body: ToolBody, place: str) -> dict[str, Any]:
+    """What the client says about a hosted tool."""
+    if body.max_uses is not None and body.max_uses < 1:
+        raise RequestError(f"{place}.max_uses: must be positive", param=f"{place}.max_uses")
+    if body.allowed_domains and body.blocked_domains:
+        message = "cannot be used together with allowed_domains"
+        raise RequestError(f"{place}.blocked_domains: {message}", param=f"{place}.blocked_domains")
+    given = {name: getattr(body, name) for name in ("max_uses", "allowed_domains", "blocked_domains")}
+    return {name: value for name, value in given.items() if value}
 
 
 def _screen(body: ToolBody) -> str:

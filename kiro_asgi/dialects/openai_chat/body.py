@@ -24,6 +24,7 @@ __all__ = [
     "JsonSchema",
     "JsonSchemaFormat",
     "ResponseFormat",
+    "SearchTool",
     "StreamOptions",
     "TextFormat",
     "ToolBody",
@@ -53,13 +54,40 @@ class FunctionTool:
 
 
 @frozen
+class Filters:
+    """Where pages may come from."""
+
+    allowed_domains: tuple[str, ...] | None = None
+
+
+@frozen
+class SearchTool:
+    """The web search, as the Responses API lists it among the tools."""
+
+    filters: Filters | None = None
+
+
+@frozen
 class CustomTool:
     """A tool whose input is not JSON."""
 
 
-ToolBody = FunctionTool | CustomTool | Raw
+ToolBody = FunctionTool | CustomTool | SearchTool | Raw
 
-_TOOLS: Final = Tagged(ToolBody, MappingProxyType({"function": FunctionTool, "custom": CustomTool}), default="function")
+_TOOLS: Final = Tagged(
+    ToolBody,
+    MappingProxyType(
+        {
+            "function": FunctionTool,
+            "custom": CustomTool,
+            "web_search": SearchTool,
+            "web_search_2025_08_26": SearchTool,
+            "web_search_preview": SearchTool,
+            "web_search_preview_2025_03_11": SearchTool,
+        }
+    ),
+    default="function",
+)
 
 
 # Form of the answer.
@@ -132,7 +160,7 @@ class Body:
     reasoning_effort: str | None = None
     modalities: tuple[str, ...] | None = None
     audio: Any = None
-    web_search_options: Any = None
+    web_search_options: Mapping[str, Any] | None = None
 
     metadata: Any = None
     user: Any = None

@@ -2,7 +2,8 @@
 
 Every event is one bare ``data:`` line and a blank line; clients take an event name for something else.  The order is::
 
-    role-chunk delta-chunk* finish-chunk [usage-chunk] "[DONE]"        or at any place  error-chunk "[DONE]"
+    role-chunk delta-chunk* [annotations-chunk] finish-chunk [usage-chunk] "[DONE]"
+    or at any place  error-chunk "[DONE]"
 
 All that the chunks of one answer share is written once, when the encoder is made; what remains for an event is to quote
 its text.  Signatures and sealed thinking have no place in this API and are left out.
@@ -19,7 +20,7 @@ from typing import Any, Final
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_chat.errors import stream_error_object
 from kiro_asgi.dialects.openai_chat.options import options_of
-from kiro_asgi.dialects.openai_chat.response import finish_reason, usage_object
+from kiro_asgi.dialects.openai_chat.response import GAP, citations, finish_reason, usage_object
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import (
     BlockEnd,
@@ -28,6 +29,7 @@ from kiro_asgi.model.events import (
     Event,
     MessageEnd,
     MessageStart,
+    ServerResult,
     SignatureDelta,
     TextDelta,
     ThinkingDelta,
@@ -66,11 +68,13 @@ class ChatEncoder:
         "_before_content",
         "_begun",
         "_calls",
+        "_citations",
         "_closed",
         "_common",
         "_include_usage",
         "_input_seen",
         "_legacy",
+        "_length",
         "_usage_in_finish_chunk",
     )
 
@@ -92,6 +96,9 @@ class ChatEncoder:
         self._closed = False
         self._calls = 0
         self._input_seen = False
+        self._length = 0
+        """Characters of content so far."""
+        self._citations: list[dict[str, Any]] = []
         self._arguments: tuple[bytes, bytes] | None = None
         """What stands around a fragment of the open call's arguments; ``None`` where the call cannot be told."""
 
@@ -100,6 +107,7 @@ class ChatEncoder:
         before, after = self._before_content, self._after_content
         for item in items:
             if type(item) is TextDelta:
+                self._length += len(item.text)
                 yield before + quote_bytes(item.text) + after
             elif chunk := _STEPS[type(item)](self, item):
                 yield chunk
@@ -132,7 +140,16 @@ class ChatEncoder:
         head = self._begin(event.kind)
         if event.kind is BlockKind.TOOL_CALL:
             return head + self._start_call(event)
+        if isinstance(event.value, ServerResult):
+            return head + self._start_result(event.value)
         return head
+
+    def _start_result(self, result: ServerResult) -> bytes:
+        """Its text comes as a block of text; here it is set apart from what is before it."""
+        gap = GAP if self._length else ""
+        self._length += len(gap)
+        self._citations += citations(result.output, self._length)
+        return self._before_content + quote_bytes(gap) + self._after_content if gap else b""
 
     def _start_call(self, event: BlockStart) -> bytes:
         index = self._calls
@@ -175,10 +192,15 @@ class ChatEncoder:
             quote_bytes(finish_reason(event.stop_reason, self._legacy)),
             b',"usage":' + usage if self._usage_in_finish_chunk else b',"usage":null' * self._include_usage,
         )
-        chunks = self._begin(BlockKind.TEXT) + finish
+        chunks = self._begin(BlockKind.TEXT) + self._annotations() + finish
         if self._include_usage:
             chunks += b'%b[],"usage":%b}\n\n' % (self._common, usage)
         return chunks
+
+    def _annotations(self) -> bytes:
+        if not self._citations:
+            return b""
+        return b'%b{"annotations":%b}%b' % (self._before, dumps(self._citations), self._after)
 
     def _nothing(self, event: Event) -> bytes:
         return b""

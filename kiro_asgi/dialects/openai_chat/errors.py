@@ -12,7 +12,7 @@ Source: https://platform.openai.com/docs/guides/error-codes
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, inf
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -122,7 +122,8 @@ def _wording(error: KiroAsgiError) -> _Wording:
 def _headers(error: KiroAsgiError, status: int, final: bool) -> list[tuple[bytes, bytes]]:
     headers = []
     if error.retry_after is not None and status in (429, 503):
-        headers.append((b"retry-after", b"%d" % ceil(max(1, min(_LONGEST_WAIT, error.retry_after)))))
+        longest = inf if isinstance(error, UpstreamQuotaSpent) else _LONGEST_WAIT
+        headers.append((b"retry-after", b"%d" % ceil(max(1, min(longest, error.retry_after)))))
     if final:
         headers.append((b"x-should-retry", b"false"))
     if isinstance(error, MethodNotAllowed):

@@ -50,7 +50,7 @@ class Conversation:
         self.system += texts(message.content, f"{place}.content")
 
     def _user(self, message: UserMessage, place: str) -> None:
-        self.turns.append(Turn(Role.USER, user_content(message.content, f"{place}.content")))
+        self.turns.append(Turn(Role.USER, user_content(message.content, f"{place}.content"), place))
 
     def _assistant(self, message: AssistantMessage, place: str) -> None:
         parts = (
@@ -60,7 +60,7 @@ class Conversation:
             *self._tool_calls(message.tool_calls or (), place),
             *self._function_call(message.function_call, place),
         )
-        self.turns.append(Turn(Role.ASSISTANT, parts))
+        self.turns.append(Turn(Role.ASSISTANT, parts, place))
 
     def _tool_calls(self, calls: Iterable[Call], place: str) -> Iterator[ToolCallPart]:
         for index, call in enumerate(calls):
@@ -86,7 +86,7 @@ class Conversation:
 
     def _result(self, call_id: str, message: ToolMessage | FunctionMessage, place: str) -> None:
         result = ToolResult(call_id, user_content(message.content, f"{place}.content"))
-        self.turns.append(Turn(Role.USER, (result,)))
+        self.turns.append(Turn(Role.USER, (result,), place))
 
     def _unknown(self, message: Raw, place: str) -> None:
         raise invalid(f"{place}.role", f"unknown role: {str(message.value.get('role'))[:60]}")

@@ -85,11 +85,11 @@ def _image(part: ImagePart, place: str) -> Content:
     else:
         url, place = part.image_url.url, f"{place}.image_url.url"
     if url.startswith(("https://", "http://")):
-        return Image(url=url)
+        return Image(url=url, place=place)
     media_type, data = _data_url(url, place)
     if not media_type.startswith("image/"):
         raise invalid(place, f"not an image: {media_type[:60]}")
-    return Image("image/jpeg" if media_type == "image/jpg" else media_type, _base64(data, place)[0])
+    return Image("image/jpeg" if media_type == "image/jpg" else media_type, _base64(data, place)[0], place=place)
 
 
 def _file(part: FilePart, place: str) -> Content:
@@ -100,8 +100,8 @@ def _file(part: FilePart, place: str) -> Content:
     encoded, content = _base64(data, place)
     title = part.file.filename or ""
     if media_type.startswith("text/"):
-        return Document(media_type, text=content.decode(errors="replace"), title=title)
-    return Document(media_type, encoded, title=title)
+        return Document(media_type, text=content.decode(errors="replace"), title=title, place=place)
+    return Document(media_type, encoded, title=title, place=place)
 
 
 def _audio(part: AudioPart, place: str) -> Content:

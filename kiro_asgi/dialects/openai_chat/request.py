@@ -70,8 +70,6 @@ def _refuse(request: Body) -> None:
         raise unsupported("modalities", "only text can be answered")
     if request.audio is not None:
         raise unsupported("audio", "audio output is not supported")
-    if request.web_search_options is not None:
-        raise unsupported("web_search_options", "web search is not available here")
 
 
 def _no_messages(request: Body) -> Exception:

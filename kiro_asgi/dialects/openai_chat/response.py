@@ -11,10 +11,14 @@ from typing import Any, Final
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_chat.options import options_of
 from kiro_asgi.model.events import StopReason, Usage
-from kiro_asgi.model.message import Message, ThinkingBlock, ToolCallBlock
+from kiro_asgi.model.message import Message, TextBlock, ThinkingBlock, ToolCallBlock
+from kiro_asgi.model.server_tools import ServerResult, ToolOutput
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["finish_reason", "render", "usage_object"]
+__all__ = ["GAP", "citations", "finish_reason", "render", "usage_object"]
+
+GAP: Final = "\n\n"
+"""Stands before what a server tool gave, as this API has no blocks of text."""
 
 _FINISH: Final = MappingProxyType(
     {
@@ -82,11 +86,10 @@ def _message(message: Message, legacy: bool) -> dict[str, Any]:
     """The assistant's turn; absent, not empty, is what clients expect of ``tool_calls``."""
     calls = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
     thinking = "".join(block.text for block in message.blocks if isinstance(block, ThinkingBlock))
-    turn: dict[str, Any] = {
-        "role": "assistant",
-        "content": message.text or (None if calls else ""),
-        "refusal": None,
-    }
+    text, annotations = _content(message)
+    turn: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else ""), "refusal": None}
+    if annotations:
+        turn["annotations"] = annotations
     if thinking:
         turn["reasoning_content"] = thinking
     if calls and legacy:
@@ -94,6 +97,34 @@ def _message(message: Message, legacy: bool) -> dict[str, Any]:
     elif calls:
         turn["tool_calls"] = [{"id": call.call_id, "type": "function", "function": _function(call)} for call in calls]
     return turn
+
+
+def _content(message: Message) -> tuple[str, list[dict[str, Any]]]:
+    """The text, which is one here, and what it cites."""
+    text, annotations = "", []
+    for block in message.blocks:
+        if isinstance(block, TextBlock):
+            text += block.text
+        elif isinstance(block, ServerResult):
+            text += GAP * bool(text)
+            annotations += citations(block.output, len(text))
+    return text, annotations
+
+
+def citations(output: ToolOutput, offset: int) -> list[dict[str, Any]]:
+    """Where the content names the pages that a tool found; *offset* is where it begins to."""
+    return [
+        {
+            "type": "url_citation",
+            "url_citation": {
+                "start_index": offset + start,
+                "end_index": offset + end,
+                "url": hit.url,
+                "title": hit.title,
+            },
+        }
+        for start, end, hit in output.spans()
+    ]
 
 
 def _function(call: ToolCallBlock) -> dict[str, str]:

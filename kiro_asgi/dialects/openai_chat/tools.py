@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from kiro_asgi.dialects.openai_chat.body import Body, CustomTool, Function, FunctionTool, ToolBody
+from attrs import evolve
+
+from kiro_asgi.dialects.hosted import SEARCH_TOOL
+from kiro_asgi.dialects.openai_chat.body import Body, CustomTool, Function, FunctionTool, SearchTool, ToolBody
 from kiro_asgi.dialects.openai_chat.refusals import invalid, missing, unsupported
 from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.model.prompt import Tool, ToolChoice, ToolChoiceMode
@@ -24,9 +27,10 @@ def read_tools(body: Body) -> tuple[tuple[Tool, ...], ToolChoice]:
     Raises:
         RequestError: A tool of a kind that we cannot offer, or a choice that names none of the tools.
     """
-    tools = tuple(_tool(tool, f"tools[{index}]") for index, tool in enumerate(body.tools or ()))
-    if body.functions and not tools:
+    if body.functions and not body.tools:
         return _functions(body, body.functions)
+    listed = (_tool(tool, f"tools[{index}]") for index, tool in enumerate(body.tools or ()))
+    tools = (*listed, *_search(body))
     parallel = body.parallel_tool_calls is not False
     match body.tool_choice:
         case None:
@@ -62,21 +66,34 @@ def _tool(tool: ToolBody, place: str) -> Tool:
             return _function(Function(name, tool.description, tool.parameters), place)
         case FunctionTool():
             raise missing(f"{place}.function", "required field missing")
+        case SearchTool():
+            return _hosted_search(tool, place)
         case CustomTool():
             raise unsupported(f"{place}.type", _NO_CUSTOM)
         case Raw():
             raise invalid(f"{place}.type", f"unknown kind of tool: {str(tool.value.get('type'))[:60]}")
 
 
+def _search(body: Body) -> tuple[Tool, ...]:
+    """The web search, where it is asked for beside the tools."""
+    return () if body.web_search_options is None else (_hosted_search(SearchTool(), "web_search_options"),)
+
+
+def _hosted_search(tool: SearchTool, place: str) -> Tool:
+    domains = tool.filters and tool.filters.allowed_domains
+    return evolve(SEARCH_TOOL, options={"allowed_domains": domains} if domains else {}, place=place)
+
+
 def _function(function: Function, place: str) -> Tool:
     if not function.name:
         raise invalid(f"{place}.name", "empty")
-    return Tool(function.name, function.description or "", function.parameters or {})
+    return Tool(function.name, function.description or "", function.parameters or {}, place=place)
 
 
 def _functions(body: Body, functions: Sequence[Function]) -> tuple[tuple[Tool, ...], ToolChoice]:
     """The deprecated form; its answer has room for one call."""
-    tools = tuple(_function(function, f"functions[{index}]") for index, function in enumerate(functions))
+    listed = (_function(function, f"functions[{index}]") for index, function in enumerate(functions))
+    tools = (*listed, *_search(body))
     match body.function_call:
         case None:
             return tools, ToolChoice(parallel=False)

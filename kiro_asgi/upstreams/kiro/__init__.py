@@ -6,22 +6,32 @@ Source: https://github.com/aws/amazon-q-developer-cli (the open-source client)
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 from uuid import uuid4
 
-from attrs import Attribute, define, field, setters, validators
+from attrs import Attribute, define, evolve, field, setters, validators
 
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.base import Stage
+from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered, UpstreamRequest
 from kiro_asgi.upstreams.kiro import models
 from kiro_asgi.upstreams.kiro.answer import stages
 from kiro_asgi.upstreams.kiro.auth import REGION, authorization, credential, region_of
+from kiro_asgi.upstreams.kiro.contract.answer import contract_stages
+from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
+from kiro_asgi.upstreams.kiro.contract.wire import contract_document
 from kiro_asgi.upstreams.kiro.faults import fault
-from kiro_asgi.upstreams.kiro.request import DESCRIPTION_LIMIT, Wording, document
+from kiro_asgi.upstreams.kiro.limits import limits_request
+from kiro_asgi.upstreams.kiro.mcp import search_request
+from kiro_asgi.upstreams.kiro.request import DESCRIPTION_LIMIT, Document, Wording, document
+from kiro_asgi.upstreams.kiro.rules import sizes
+from kiro_asgi.upstreams.kiro.rules.table import switched_off
+from kiro_asgi.upstreams.kiro.weight import statistics, weigh
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["KiroUpstream", "credential"]
@@ -89,6 +99,34 @@ class KiroUpstream:
     description_limit: int = DESCRIPTION_LIMIT
     """Characters of a tool description; what is beyond moves to the system text."""
 
+    tool_history: str = field(default="auto", validator=validators.in_(("native", "text", "auto")))
+    """How earlier tool calls are told: as structures (``native``), as ``text``, or ``auto``: as structures until the
+    service finds them improperly formed."""
+
+    max_images: int = 20
+    """Images of one request; of more the newest are sent."""
+
+    payload_bytes: int = 600_000
+    """Largest body, images and documents not counted, for a window of 200,000 tokens; 0: no limit."""
+
+    trim_history: bool = False
+    """Leave the oldest exchanges out where the body is larger than that, instead of refusing."""
+
+    sanitize_text: bool = False
+    """Take terminal escape sequences and control characters out of all texts."""
+
+    strip_reminders: bool = False
+    """Take complete ``<system-reminder>`` blocks out of all texts."""
+
+    rules_off: frozenset[str] = field(default=frozenset(), converter=switched_off)
+    """Names of rules not to apply, see `kiro_asgi.upstreams.kiro.rules.table`."""
+
+    contract: ContractOptions | None = None
+    """Put prompts, and read the ends of answers, as the contract has it; ``None``: as the service likes it best."""
+
+    healings: tuple[str, ...] = ()
+    """What `healed` changed, by the names of its rules."""
+
     new_id: Callable[[], str] = _new_id
     """Makes the UUID of a conversation, and that of a call."""
 
@@ -96,21 +134,45 @@ class KiroUpstream:
         """Put *prompt* into the service's words.
 
         Raises:
-            RequestError: Code ``unsupported_value``: an image or document by address, or in a format that the service
-                does not know.
+            RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place, and
+                the message the rule.
+            ContextTooLong: It holds more than the service reads.
         """
+        written = self._written(prompt, model, credential)
+        data = self._fitted(written, prompt, model)
+        path, door = DOORS[self.wire_style]
+        headers = (*door, *self._chat_headers(), *self._headers(credential))
+        request = UpstreamRequest("POST", self.base_url(credential) + path, headers, data)
+        return Rendered(request, written.names.changed(), written.thinking_tags, written.notes.found(), written.body)
+
+    def _written(self, prompt: Prompt, model: ModelCard, credential: Credential) -> Document:
         wording = Wording(
             origin=self.origin,
             agent_mode=self.agent_mode,
             fake_reasoning=self.fake_reasoning,
             replay_thinking=self.replay_thinking,
             description_limit=self.description_limit,
+            as_text=self.tool_history == "text",
+            max_images=self.max_images,
+            sanitize_text=self.sanitize_text,
+            strip_reminders=self.strip_reminders,
+            rules_off=self.rules_off,
+            healings=self.healings,
         )
-        written = document(prompt, model, wording, conversation_id=self.new_id(), profile_arn=_profile(credential))
-        path, door = DOORS[self.wire_style]
-        headers = (*door, *self._chat_headers(), *self._headers(credential))
-        request = UpstreamRequest("POST", self.base_url(credential) + path, headers, dumps(written.body))
-        return Rendered(request, written.names.changed(), written.thinking_tags, written.notes)
+        write = document if self.contract is None else partial(contract_document, options=self.contract)
+        return write(prompt, model, wording, conversation_id=self.new_id(), profile_arn=_profile(credential))
+
+    def _fitted(self, written: Document, prompt: Prompt, model: ModelCard) -> bytes:
+        """The body as bytes, no more than the model's window has room for."""
+        data = dumps(written.body)
+        limit = sizes.payload_limit(self.payload_bytes, model.context_window)
+        if not limit or len(data) <= limit or (size := sizes.measure(data, written.body)) <= limit:
+            return data
+        if self.trim_history and sizes.trim(written.body, size - limit, prompt, written.notes, kept=written.preface):
+            data = dumps(written.body)
+            size = sizes.measure(data, written.body)
+        sizes.require_payload(size, limit, prompt, written.notes)
+        return data
 
     def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:
         """Fresh stages, bytes to `Delta`, for an answer of this media type.
@@ -118,11 +180,30 @@ class KiroUpstream:
         Raises:
             NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
         """
-        return stages(content_type, self.checksums)
+        read = stages(content_type, self.checksums)
+        return read if self.contract is None else (*read, *contract_stages(self.contract))
 
     def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
         """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.kiro.faults`."""
         return fault(status, headers, body)
+
+    def healed(self, error: KiroAsgiError) -> KiroUpstream | None:
+        """This upstream as it has to ask again after *error*; ``None`` where asking differently is no remedy, or was
+        tried already."""
+        remedy = REMEDIES.get(error.code)
+        if remedy is None or remedy[0] in self.rules_off:
+            return None
+        rule, change = remedy
+        changed = change(self)
+        return None if changed is None else evolve(self, healings=(*self.healings, rule), **changed)
+
+    def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
+        """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.kiro.weight`."""
+        return weigh(rendered.document, estimator)
+
+    def statistics(self, rendered: Rendered) -> Mapping[str, int]:
+        """``bytes``, ``messages``, ``tools``, ``tool_results``, ``images``, and the characters of ``system``."""
+        return statistics(rendered.document, len(rendered.request.body))
 
     def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
         """Ask for the list of models; `kiro_asgi.upstreams.kiro.models.parse_models` reads the answer."""
@@ -131,9 +212,20 @@ class KiroUpstream:
             self.base_url(credential), _profile(credential), headers, origin=self.origin, page=page
         )
 
+    def limits_request(self, credential: Credential) -> UpstreamRequest:
+        """Ask for the account's limits; `kiro_asgi.upstreams.kiro.limits.parse_limits` reads the answer."""
+        headers = ((b"accept", b"application/json"), *self._headers(credential))
+        return limits_request(self.base_url(credential), _profile(credential), headers, origin=self.origin)
+
+    def search_request(self, credential: Credential, query: str) -> UpstreamRequest:
+        """Ask for a web search; `kiro_asgi.upstreams.kiro.mcp.parse_search` reads the answer."""
+        headers = ((b"accept", b"application/json"), *self._headers(credential))
+        return search_request(self.base_url(credential), _profile(credential), headers, query, self.new_id())
+
     def base_url(self, credential: Credential) -> str:
         """Where calls with *credential* go, without a slash at the end."""
-        region = region_of(_profile(credential)) or self.region
+        told = credential.region if REGION.fullmatch(credential.region) else ""
+        region = region_of(_profile(credential)) or told or self.region
         return self.endpoint.rstrip("/") or f"https://q.{region}.amazonaws.com"
 
     def _chat_headers(self) -> tuple[tuple[bytes, bytes], ...]:
@@ -155,3 +247,26 @@ class KiroUpstream:
 def _profile(credential: Credential) -> str:
     """The profile to name: never with an API key, which has none."""
     return "" if credential.kind is CredentialKind.API_KEY else credential.profile_arn
+
+
+def _without_signatures(upstream: KiroUpstream) -> Mapping[str, Any] | None:
+    return {"replay_thinking": False} if upstream.replay_thinking else None
+
+
+def _with_stubs(upstream: KiroUpstream) -> Mapping[str, Any] | None:
+    stubs = "tools.stubbed"
+    return {"rules_off": upstream.rules_off - {stubs}} if stubs in upstream.rules_off else None
+
+
+def _as_text(upstream: KiroUpstream) -> Mapping[str, Any] | None:
+    return {"tool_history": "text"} if upstream.tool_history == "auto" else None
+
+
+REMEDIES: Final[Mapping[str, tuple[str, Callable[[KiroUpstream], Mapping[str, Any] | None]]]] = MappingProxyType(
+    {
+        "THINKING_SIGNATURE_INVALID": ("healed.signatures", _without_signatures),
+        "TOOL_CONFIG_MISSING": ("healed.stubs", _with_stubs),
+        "improperly_formed": ("healed.as_text", _as_text),
+    }
+)
+"""Code of an error to the rule that answers it, and the fields that it changes; nothing where they are so already."""

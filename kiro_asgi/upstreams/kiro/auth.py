@@ -30,10 +30,12 @@ def credential(
         ConfigError: Nothing was given, or it cannot stand in a header.
     """
     if api_key:
-        return Credential(CredentialKind.API_KEY, _header_text(api_key, "API key"))
+        return Credential(CredentialKind.API_KEY, _header_text(api_key, "API key"), source="kiro.api_key")
     if access_token:
         kind = CredentialKind.EXTERNAL_IDP if external_idp else CredentialKind.ACCESS_TOKEN
-        return Credential(kind, _header_text(access_token, "access token"), profile_arn.strip())
+        return Credential(
+            kind, _header_text(access_token, "access token"), profile_arn.strip(), source="kiro.access_token"
+        )
     raise ConfigError("no Kiro credential: set KIRO_API_KEY, or name an access token", code="kiro.credential")
 
 

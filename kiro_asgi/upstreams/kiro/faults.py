@@ -5,8 +5,8 @@ decides: first the ``reason``, then well-known words of the message, then the ex
 status.  Each is a table.
 
 Two refusals look temporary and must not be treated so.  A suspended account, and an account limited for "suspicious
-activity" (a 429), become `UpstreamDenied`: its status, 403, is the one that client libraries do not try again, and
-trying again is what turns the second into the first.
+activity" (a 429), become kinds of `UpstreamDenied`: its status, 403, is the one that client libraries do not try
+again, and trying again is what turns the second into the first.
 
 Source: https://smithy.io/2.0/aws/protocols/aws-json-1_0-protocol.html (operation error serialization)
 """
@@ -30,13 +30,17 @@ from kiro_asgi.errors import (
     UpstreamOverloaded,
     UpstreamProtocolError,
     UpstreamQuotaSpent,
+    UpstreamRateExceeded,
     UpstreamRejected,
+    UpstreamSuspended,
+    UpstreamSuspicious,
     UpstreamThrottled,
     UpstreamTimeout,
+    UpstreamTokenInvalid,
 )
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["MAX_MESSAGE", "MAX_RETRY_AFTER", "clean", "exception_fault", "fault", "is_report"]
+__all__ = ["MAX_MESSAGE", "MAX_RETRY_AFTER", "clean", "exception_fault", "fault", "is_report", "redacted"]
 
 Class = type[KiroAsgiError]
 
@@ -58,10 +62,10 @@ REASONS: Final[Mapping[str, Class]] = MappingProxyType(
         "INSUFFICIENT_MODEL_CAPACITY": UpstreamOverloaded,
         "INSUFFICIENT_THROUGHPUT": UpstreamOverloaded,
         "MODEL_TEMPORARILY_UNAVAILABLE": UpstreamOverloaded,
-        "USER_REQUEST_RATE_EXCEEDED": UpstreamThrottled,
+        "USER_REQUEST_RATE_EXCEEDED": UpstreamRateExceeded,
         "SERVICE_REQUEST_RATE_EXCEEDED": UpstreamThrottled,
-        "CREDIT_CONSUMPTION_RATE_EXCEEDED": UpstreamThrottled,
-        "TEMPORARILY_SUSPENDED": UpstreamDenied,
+        "CREDIT_CONSUMPTION_RATE_EXCEEDED": UpstreamRateExceeded,
+        "TEMPORARILY_SUSPENDED": UpstreamSuspended,
         "FEATURE_NOT_SUPPORTED": UpstreamDenied,
         "UNAUTHORIZED_CUSTOMIZATION_RESOURCE_ACCESS": UpstreamDenied,
         "UNAUTHORIZED_WORKSPACE_CONTEXT_FEATURE_ACCESS": UpstreamDenied,
@@ -94,9 +98,9 @@ REASONS: Final[Mapping[str, Class]] = MappingProxyType(
 """``reason`` to what it means; the reason becomes the error's code."""
 
 PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
-    (re.compile(r"suspicious activity", re.I), UpstreamDenied, "suspicious_activity"),
-    (re.compile(r"\bsuspended\b", re.I), UpstreamDenied, "TEMPORARILY_SUSPENDED"),
-    (re.compile(r"bearer token\b.*\b(?:invalid|expired)", re.I | re.S), UpstreamDenied, "token_invalid"),
+    (re.compile(r"suspicious activity", re.I), UpstreamSuspicious, "suspicious_activity"),
+    (re.compile(r"\bsuspended\b", re.I), UpstreamSuspended, "TEMPORARILY_SUSPENDED"),
+    (re.compile(r"bearer token\b.*\b(?:invalid|expired)", re.I | re.S), UpstreamTokenInvalid, "token_invalid"),
     (re.compile(r"input is too long|prompt is too long", re.I), ContextTooLong, "context_too_long"),
     (re.compile(r"invalid model id", re.I), UnknownModel, "INVALID_MODEL_ID"),
     (re.compile(r"unexpectedly high load|high traffic|model.{0,20} load", re.I), UpstreamOverloaded, "high_load"),
@@ -112,9 +116,9 @@ NAMES: Final[Mapping[str, tuple[Class, str]]] = MappingProxyType(
         "TooManyRequests": (UpstreamThrottled, "throttled"),
         "ServiceQuotaExceeded": (UpstreamQuotaSpent, "quota_spent"),
         "AccessDenied": (UpstreamDenied, "access_denied"),
-        "ExpiredToken": (UpstreamDenied, "token_invalid"),
-        "InvalidToken": (UpstreamDenied, "token_invalid"),
-        "UnrecognizedClient": (UpstreamDenied, "token_invalid"),
+        "ExpiredToken": (UpstreamTokenInvalid, "token_invalid"),
+        "InvalidToken": (UpstreamTokenInvalid, "token_invalid"),
+        "UnrecognizedClient": (UpstreamTokenInvalid, "token_invalid"),
         "Validation": (UpstreamRejected, "validation"),
         "Serialization": (UpstreamRejected, "validation"),
         "ResourceNotFound": (UpstreamRejected, "not_found"),
@@ -133,13 +137,13 @@ NAMES: Final[Mapping[str, tuple[Class, str]]] = MappingProxyType(
 
 STATUSES: Final[Mapping[int, tuple[Class, str]]] = MappingProxyType(
     {
-        401: (UpstreamDenied, "token_invalid"),
+        401: (UpstreamTokenInvalid, "token_invalid"),
         402: (UpstreamQuotaSpent, "quota_spent"),
         403: (UpstreamDenied, "access_denied"),
         404: (UpstreamRejected, "not_found"),
         408: (UpstreamTimeout, "timeout"),
         413: (ContextTooLong, "context_too_long"),
-        423: (UpstreamDenied, "TEMPORARILY_SUSPENDED"),
+        423: (UpstreamSuspended, "TEMPORARILY_SUSPENDED"),
         429: (UpstreamThrottled, "throttled"),
         503: (UpstreamFault, "unavailable"),
         504: (UpstreamTimeout, "timeout"),
@@ -184,10 +188,15 @@ def is_report(body: bytes) -> bool:
 
 def clean(text: str) -> str:
     """*text* fit for a log line or an error body: one line, short, without secrets."""
-    text = _UNPRINTABLE.sub(" ", text[: 4 * MAX_MESSAGE]).strip()
+    text = redacted(_UNPRINTABLE.sub(" ", text[: 4 * MAX_MESSAGE]).strip())
+    return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
+
+
+def redacted(text: str) -> str:
+    """*text* without secrets."""
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
-    return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
+    return text
 
 
 def _classify(

@@ -1,25 +1,22 @@
-"""Which models there are, and by what names people call them.
+"""Which models there are.
 
 The service's own list is what counts; the table here stands in for it where it cannot be fetched.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from kiro_asgi.errors import UpstreamProtocolError
-from kiro_asgi.upstreams.base import ModelCard, UpstreamRequest
+from kiro_asgi.upstreams.base import ModelCard, ModelPage, UpstreamRequest
+from kiro_asgi.upstreams.kiro.spelling import MAX_NAME, normalise
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["FALLBACK", "did_you_mean", "efforts_of", "find", "models_request", "normalise", "parse_models"]
-
-MAX_NAME: Final = 200
-"""Characters of a name that is looked at; nothing longer is a model."""
+__all__ = ["FALLBACK", "did_you_mean", "efforts_of", "find", "models_request", "parse_models"]
 
 MILLION: Final = 1_000_000
 FOUR: Final = ("low", "medium", "high", "max")
@@ -38,6 +35,8 @@ FALLBACK: Final[tuple[ModelCard, ...]] = (
     ModelCard("claude-opus-4.7", "Claude Opus 4.7", MILLION, 128_000, efforts=FIVE),
     ModelCard("claude-opus-4.8", "Claude Opus 4.8", MILLION, 128_000, efforts=FIVE),
     ModelCard("claude-opus-5", "Claude Opus 5", MILLION, 128_000, efforts=FIVE),
+    ModelCard("claude-opus-5.5", "Claude Opus 5.5", MILLION, 128_000, efforts=FIVE),
+    ModelCard("claude-fable-5", "Claude Fable 5", MILLION, 128_000, efforts=FIVE),
     ModelCard("claude-3.7-sonnet", "Claude Sonnet 3.7"),
     ModelCard("gpt-5.6-sol", "GPT-5.6 Sol", 272_000, 128_000, efforts=GPT),
     ModelCard("gpt-5.6-terra", "GPT-5.6 Terra", 272_000, 128_000, efforts=GPT),
@@ -49,46 +48,6 @@ FALLBACK: Final[tuple[ModelCard, ...]] = (
     ModelCard("qwen3-coder-next", "Qwen3 Coder Next", 256_000, images=False),
 )
 """What peers and the service's own announcements name; the longest known window, the smallest known output."""
-
-
-# Names.
-
-Rewriting = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
-
-REWRITINGS: Final[tuple[Rewriting, ...]] = (
-    (re.compile(r"^(?:(?:kiro|kr|anthropic|amazonq)/)+"), ""),
-    (re.compile(r"^(?:[a-z]{2,6}\.)?anthropic\.(?=claude)"), ""),
-    (re.compile(r"^claude_[a-z0-9_]+$"), lambda match: match[0].replace("_", "-")),
-    (re.compile(r"\s*\[[0-9]+[km]\]$"), ""),
-    (re.compile(r"(?<=.)(?:-thinking|-latest|[-@][0-9]{8})$"), ""),
-    (re.compile(r"^(claude-.*)-v[0-9](?:[:-][0-9]+)?$"), r"\1"),
-    (re.compile(r"^((?:claude|gpt)-.*)-(?:minimal|low|medium|high|xhigh|max)$"), r"\1"),
-    (re.compile(r"^claude-3-([57])-(sonnet|haiku|opus)$"), r"claude-3.\1-\2"),
-    (
-        re.compile(r"^claude-([4-9])(?:[.-]([0-9]{1,2}))?-(sonnet|haiku|opus|fable)$"),
-        lambda match: _inverted(*match.groups()),
-    ),
-    (re.compile(r"^(claude-(?:sonnet|haiku|opus|fable)-[0-9])-([0-9]{1,2})(?![0-9])"), r"\1.\2"),
-    (re.compile(r"^(claude-(?:sonnet|haiku|opus|fable)-[0-9])\.0$"), r"\1"),
-)
-"""Applied until nothing changes.  A date is never taken for a minor version."""
-
-
-def _inverted(major: str, minor: str | None, family: str) -> str:
-    return f"claude-{family}-{major}.{minor}" if minor else f"claude-{family}-{major}"
-
-
-def normalise(name: str) -> str:
-    """The one spelling of a model's name; one that we do not know loses only what surely is no part of it."""
-    name = name.strip()
-    if len(name) > MAX_NAME or re.fullmatch(r"(?!CLAUDE_)[A-Z0-9]+(?:_[A-Z0-9]+)+", name):
-        return name
-    name, before = name.lower(), ""
-    while name != before:
-        before = name
-        for pattern, replacement in REWRITINGS:
-            name = pattern.sub(replacement, name).strip()
-    return name
 
 
 def find(name: str, cards: Iterable[ModelCard]) -> ModelCard | None:
@@ -124,7 +83,7 @@ def models_request(
     return UpstreamRequest("GET", f"{endpoint}/ListAvailableModels?{urlencode(query)}", headers)
 
 
-def parse_models(body: bytes) -> tuple[ModelCard, ...]:
+def parse_models(body: bytes) -> ModelPage:
     """The models of an answer, in its order; entries without an id are passed over, absent facts have our defaults.
 
     Raises:
@@ -136,11 +95,11 @@ def parse_models(body: bytes) -> tuple[ModelCard, ...]:
         raise UpstreamProtocolError(f"the list of models is unreadable: {error}", code="upstream.models") from None
     if type(listing) is not dict:
         raise UpstreamProtocolError("the list of models is not an object", code="upstream.models")
-    entries = listing.get("models")
+    entries, following = listing.get("models"), listing.get("nextToken")
     cards: dict[str, ModelCard] = {}
     for card in filter(None, map(_card, entries if type(entries) is list else ())):
         cards.setdefault(card.id, card)
-    return tuple(cards.values())
+    return ModelPage(tuple(cards.values()), following if type(following) is str else "")
 
 
 def _card(entry: Any) -> ModelCard | None:

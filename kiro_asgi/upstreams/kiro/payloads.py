@@ -146,6 +146,8 @@ def _metadata(payload: Payload, seen: Seen) -> Iterable[Delta]:
 
 def _token_usage(usage: Payload, seen: Seen) -> Iterable[Delta]:
     """The token counts of one record, unless it has none of them, and the context percentage where it has that."""
+    inner = usage.get("tokenUsage")
+    usage = usage | inner if type(inner) is dict else usage
     counts = TokenUsage(
         input_tokens=_count(usage, "uncachedInputTokens", "inputTokens", "input_tokens", "prompt_tokens"),
         output_tokens=_count(usage, "outputTokens", "output_tokens", "completion_tokens"),
@@ -167,6 +169,13 @@ def _context_usage(payload: Payload, seen: Seen) -> Iterable[Delta]:
 
 
 def _metering(payload: Payload, seen: Seen) -> Iterable[Delta]:
+    """A number is a price, and so is a record with a unit; a record of token counts is one."""
+    record = payload.get("usage")
+    if type(record) is dict:
+        if "unit" not in record:
+            return _token_usage(record, seen)
+        amount = next((record[key] for key in ("usage", "amount", "value") if key in record), None)
+        payload = {"usage": amount, "unit": record["unit"]}
     amount = _amount(payload, "usage")
     return () if amount is None else (Metering(amount, _string(payload, "unit")),)
 

@@ -4,31 +4,42 @@ The service has no field for a system text.  It is told as the first exchange of
 the assistant's consent, and not in front of the user's first words: so the beginning of a conversation is the same
 bytes in every request, which is what prompt caching and the signatures of thinking depend on, and the user's own
 words stay as they are.
+
+Members that say nothing are left out: the service refuses null, and some empty lists.  That goes for an empty profile,
+too.  Tools stand with the current message only, and no cache point is ever sent: the service takes it for a mistake.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Image, Prompt, Role, ToolCallPart, ToolResult
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.kiro import thinking, tools
-from kiro_asgi.upstreams.kiro.drafts import Draft, Notes, draft
-from kiro_asgi.upstreams.kiro.history import repair
-from kiro_asgi.upstreams.kiro.names import ToolNames
+from kiro_asgi.upstreams.kiro.rules import sizes, thinking, turns
+from kiro_asgi.upstreams.kiro.rules.attachments import Attachments, require_images
+from kiro_asgi.upstreams.kiro.rules.drafts import Draft, Drafting
+from kiro_asgi.upstreams.kiro.rules.names import ToolNames
+from kiro_asgi.upstreams.kiro.rules.notes import Notes
+from kiro_asgi.upstreams.kiro.rules.texts import Texts, paragraphs
+from kiro_asgi.upstreams.kiro.rules.tools import Specifications, directives, offered
 
-__all__ = ["DESCRIPTION_LIMIT", "Document", "Wording", "document"]
+__all__ = ["CONSENT", "DESCRIPTION_LIMIT", "Document", "Wording", "document"]
 
 DESCRIPTION_LIMIT: Final = 10_000
 """Characters of a tool description; the service's own limit is slightly above."""
 
 CONSENT: Final = "I will follow these instructions."
+"""What the assistant says to the system text."""
 
 TASK_TYPES: Final = ("vibe", "spectask")
+
+SIDES: Final[Mapping[Role, str]] = MappingProxyType(
+    {Role.USER: "userInputMessage", Role.ASSISTANT: "assistantResponseMessage"}
+)
 
 
 @frozen(kw_only=True)
@@ -46,6 +57,16 @@ class Wording:
     description_limit: int = DESCRIPTION_LIMIT
     """Characters of a tool description; what is beyond moves to the system text."""
 
+    as_text: bool = False
+    """Tell earlier tool calls and results as text."""
+
+    max_images: int = 20
+    sanitize_text: bool = False
+    strip_reminders: bool = False
+    rules_off: frozenset[str] = frozenset()
+    healings: tuple[str, ...] = ()
+    """Rules that earlier refusals put in force."""
+
 
 @frozen
 class Document:
@@ -54,104 +75,106 @@ class Document:
     body: dict[str, Any]
     names: ToolNames
     thinking_tags: bool
-    notes: tuple[str, ...]
+    notes: Notes
+    preface: int = 0
+    """Messages at the beginning of the history that are the system text."""
 
 
 def document(prompt: Prompt, model: ModelCard, wording: Wording, *, conversation_id: str, profile_arn: str) -> Document:
     """The request body for *prompt*.
 
     Raises:
-        RequestError: The prompt holds something that the service cannot be asked.
+        RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
     """
-    _require_images(prompt, model)
-    names, notes = ToolNames(), Notes()
-    specifications, manifest = _tools(prompt, names, notes, wording.description_limit)
-    drafts = repair(draft(prompt, names, notes, replay_thinking=wording.replay_thinking), notes)
-    tagged = wording.fake_reasoning and prompt.thinking.wanted and not thinking.is_native(model)
+    notes = Notes(wording.rules_off)
+    for rule in wording.healings:
+        notes.applies(rule)
+    names, texts = ToolNames(notes), Texts(notes, wording.sanitize_text, wording.strip_reminders)
+    images, used = _survey(prompt)
+    require_images(model, images, notes)
+    tools = offered(prompt, {} if wording.as_text else used, notes)
+    specifications = Specifications(notes, names, texts, wording.description_limit)
+    written = [specifications.write(tool) for tool in tools]
+    surplus = len(images) - wording.max_images
+    drafting = Drafting(notes, names, texts, Attachments(notes), surplus, wording.replay_thinking)
+    drafts = turns.arrange(drafting.write(prompt), notes, turns.TEXT if wording.as_text else turns.NATIVE)
+    tagged = thinking.wants_tags(prompt, model, notes, allowed=wording.fake_reasoning)
     if tagged:
-        notes.add("thinking.tags")
-        drafts[-1].text = f"{thinking.instruction(prompt.thinking)}\n\n{drafts[-1].text}".strip()
-    drafts = [*_preface(prompt, manifest, names, notes), *drafts]
+        drafts[-1].text = paragraphs(thinking.instruction(prompt.thinking), drafts[-1].text)
+    options = thinking.options(prompt, model, notes)
+    preface = [*_preface(prompt, specifications.manifest(), names, texts, notes)]
+    sizes.require_messages([*preface, *drafts], prompt, notes)
     _note_ignored(prompt, notes)
-    if names.changed():
-        notes.add("tools.renamed")
-    state = _state(drafts, model, wording, specifications, conversation_id)
-    body = {
-        "conversationState": state,
-        "profileArn": profile_arn,
-        "additionalModelRequestFields": thinking.options(prompt, model),
-    }
-    return Document(_present(body), names, tagged, tuple(notes))
+    state = _state([*preface, *drafts], model, wording, written, conversation_id)
+    body = {"conversationState": state, "profileArn": profile_arn, "additionalModelRequestFields": options}
+    return Document(_present(body), names, tagged, notes, len(preface))
 
 
-def _require_images(prompt: Prompt, model: ModelCard) -> None:
-    parts = [part for turn in prompt.turns for part in turn.parts]
-    nested = [each for part in parts if isinstance(part, ToolResult) for each in part.parts]
-    if not model.images and any(isinstance(part, Image) for part in (*parts, *nested)):
-        raise RequestError(f"not supported: {model.id} takes no images", code="unsupported_value", param="messages")
+def _survey(prompt: Prompt) -> tuple[list[Image], dict[str, str]]:
+    """All images, and the names of the tools that were called, each with the place of its first call."""
+    images: list[Image] = []
+    used: dict[str, str] = {}
+    for turn in prompt.turns:
+        for part in turn.parts:
+            if type(part) is ToolCallPart:
+                used.setdefault(part.name, turn.place)
+            elif type(part) is ToolResult:
+                images += [inner for inner in part.parts if type(inner) is Image]
+            elif type(part) is Image:
+                images.append(part)
+    return images, used
 
 
-def _tools(prompt: Prompt, names: ToolNames, notes: Notes, limit: int) -> tuple[list[dict[str, Any]], str]:
-    """The specifications of all tools that are offered or were called, and what did not fit into them."""
-    for tool in prompt.tools:
-        names.wire(tool.name)
-    used = [part.name for turn in prompt.turns for part in turn.parts if isinstance(part, ToolCallPart)]
-    offered = tools.offered(prompt, used)
-    stubs = tools.stubs(offered, used)
-    if stubs:
-        notes.add("tools.stubbed")
-    manifest = tools.manifest(offered, names, limit)
-    if manifest:
-        notes.add("tools.description_moved")
-    return [tools.specification(tool, names, limit) for tool in (*offered, *stubs)], manifest
-
-
-def _preface(prompt: Prompt, manifest: str, names: ToolNames, notes: Notes) -> Iterator[Draft]:
+def _preface(prompt: Prompt, manifest: str, names: ToolNames, texts: Texts, notes: Notes) -> Iterator[Draft]:
     """The system text as an exchange; what changes from request to request stands last."""
-    texts = (*prompt.system, manifest, *tools.directives(prompt, names))
-    system = "\n\n".join(text for text in texts if text.strip())
-    if system:
-        notes.add("system.exchange")
-        yield Draft(Role.USER, system)
-        yield Draft(Role.ASSISTANT, CONSENT)
+    said = [texts.clean(text, "system") for text in prompt.system]
+    system = paragraphs(*said, manifest, *directives(prompt, names, notes))
+    if system and notes.applies("system.exchange", "system" if prompt.system else ""):
+        yield Draft(Role.USER, "system", system)
+        yield Draft(Role.ASSISTANT, "system", CONSENT)
 
 
 def _note_ignored(prompt: Prompt, notes: Notes) -> None:
     sampling = prompt.sampling
     if (sampling.temperature, sampling.top_p, sampling.top_k) != (None, None, None):
-        notes.add("sampling.ignored")
+        notes.applies("sampling.ignored")
 
 
 def _state(
     drafts: list[Draft], model: ModelCard, wording: Wording, specifications: list[dict[str, Any]], conversation_id: str
 ) -> dict[str, Any]:
-    *history, current = (_message(each, model.id, wording.origin) for each in drafts)
-    user = current["userInputMessage"]
-    user["userInputMessageContext"] = _present({**user.get("userInputMessageContext", {}), "tools": specifications})
+    *history, current = [_message(each, model.id, wording.origin) for each in drafts]
+    if specifications:
+        user = next(iter(current.values()))
+        user.setdefault("userInputMessageContext", {})["tools"] = specifications
     return _present(
         {
             "chatTriggerType": "MANUAL",
             "agentTaskType": wording.agent_mode if wording.agent_mode in TASK_TYPES else "",
             "conversationId": conversation_id,
             "history": history,
-            "currentMessage": {"userInputMessage": _present(user)},
+            "currentMessage": current,
         }
     )
 
 
 def _message(each: Draft, model_id: str, origin: str) -> dict[str, Any]:
     """One item of the history, or the current message."""
-    if each.role is Role.ASSISTANT:
-        said = {"toolUses": each.calls, "reasoningContent": each.reasoning}
-        return {"assistantResponseMessage": {"content": each.text, **_present(said)}}
-    attached = {
-        "images": each.images,
-        "documents": each.documents,
-        "userInputMessageContext": _present({"toolResults": each.results}),
-    }
-    return {"userInputMessage": {"content": each.text, "modelId": model_id, "origin": origin, **_present(attached)}}
+    said: dict[str, Any] = {"content": each.text}
+    if each.role is Role.USER:
+        said["modelId"], said["origin"] = model_id, origin
+    if each.images:
+        said["images"] = each.images
+    if each.documents:
+        said["documents"] = each.documents
+    if each.results:
+        said["userInputMessageContext"] = {"toolResults": each.results}
+    if each.calls:
+        said["toolUses"] = each.calls
+    if each.thinking:
+        said["reasoningContent"] = each.thinking[0] if len(each.thinking) == 1 else each.thinking
+    return {SIDES[each.role]: said}
 
 
-def _present(fields: dict[str, Any]) -> dict[str, Any]:
-    """Without members that say nothing: the service refuses null, and some empty lists."""
-    return {key: value for key, value in fields.items() if value or key == "content"}
+def _present(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value}

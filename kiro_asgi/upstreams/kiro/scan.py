@@ -8,24 +8,13 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.model.events import Delta
-from kiro_asgi.upstreams.kiro.payloads import READERS, Payload, Reader, Seen
+from kiro_asgi.upstreams.kiro.payloads import READERS, Reader, Seen
 from kiro_asgi.wire.objects import PREFIXES
 
 __all__ = ["SCANNED_PREFIXES", "ScannedEventDecoder"]
 
 SCANNED_PREFIXES: Final = (*PREFIXES, b'{"toolUseId":', b'{"stopReason":', b'{"tokenUsage":')
 """How the objects begin that are worth finding."""
-
-
-def _usage(payload: Payload, seen: Seen) -> Iterable[Delta]:
-    """A number is a price, and so is a record with a unit; a record of token counts is one."""
-    usage = payload["usage"]
-    if type(usage) is not dict:
-        return READERS["meteringEvent"](payload, seen)
-    if "unit" not in usage:
-        return READERS["tokenUsageEvent"](usage, seen)
-    amount = next((usage[key] for key in ("usage", "amount", "value") if key in usage), None)
-    return READERS["meteringEvent"]({"usage": amount, "unit": usage["unit"]}, seen)
 
 
 BY_KEY: Final[tuple[tuple[str, Reader], ...]] = (
@@ -35,7 +24,7 @@ BY_KEY: Final[tuple[tuple[str, Reader], ...]] = (
     ("input", READERS["toolUseEvent"]),
     ("stop", READERS["toolUseEvent"]),
     ("content", READERS["assistantResponseEvent"]),
-    ("usage", _usage),
+    ("usage", READERS["meteringEvent"]),
     ("tokenUsage", READERS["metadataEvent"]),
     ("stopReason", READERS["metadataEvent"]),
     ("contextUsagePercentage", READERS["contextUsageEvent"]),

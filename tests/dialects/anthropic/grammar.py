@@ -19,6 +19,10 @@ PIECES = {
     "thinking": {"thinking_delta": "thinking", "signature_delta": "signature"},
     "redacted_thinking": {},
     "tool_use": {"input_json_delta": "partial_json"},
+    "server_tool_use": {"input_json_delta": "partial_json"},
+    "web_search_tool_result": {},
+    "web_fetch_tool_result": {},
+    "code_execution_tool_result": {},
 }
 
 
@@ -87,7 +91,7 @@ def _block(block: dict[str, Any], pieces: list[dict[str, Any]], *, whole: bool) 
     fields = PIECES[block["type"]]
     for piece in pieces:
         assert set(piece) == {"type", fields[piece["type"]]}
-    if block["type"] == "tool_use":
+    if block["type"] in ("tool_use", "server_tool_use"):
         assert block["input"] == {}
         if whole:
             assert pieces, "a tool call without a piece"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -13,6 +14,8 @@ from kiro_asgi.model.events import (
     Event,
     MessageEnd,
     MessageStart,
+    ServerCall,
+    ServerResult,
     SignatureDelta,
     StopReason,
     TextDelta,
@@ -20,6 +23,7 @@ from kiro_asgi.model.events import (
     ToolInputDelta,
     Usage,
 )
+from kiro_asgi.model.server_tools import SearchHit, ToolOutput
 
 HOSTILE = st.lists(
     st.sampled_from(
@@ -42,7 +46,7 @@ def _pieces(text: str, cuts: list[int]) -> list[str]:
 
 PIECES = st.builds(_pieces, TEXT, st.lists(st.integers(0, 100), max_size=3))
 
-Body = tuple[BlockKind, dict[str, str], list[Event]]
+Body = tuple[BlockKind, dict[str, Any], list[Event]]
 
 
 @st.composite
@@ -71,9 +75,27 @@ def tool_blocks(draw: st.DrawFn) -> Body:
     return BlockKind.TOOL_CALL, names, [ToolInputDelta(piece) for piece in _pieces(text, cuts)]
 
 
+CALLS = st.builds(
+    ServerCall, TEXT, TEXT, st.sampled_from(["web_search", "web_fetch", "code_execution", "weather"]), OBJECTS
+)
+OUTPUTS = st.builds(
+    ToolOutput,
+    st.lists(st.builds(SearchHit, TEXT, TEXT, TEXT, TEXT), max_size=2).map(tuple),
+    TEXT,
+    st.sampled_from(["", "unavailable", "max_uses_exceeded", "another"]),
+)
+
+
+def server_blocks() -> st.SearchStrategy[Body]:
+    calls = CALLS.map(lambda call: (BlockKind.SERVER_CALL, {"value": call}, []))
+    results = st.builds(ServerResult, CALLS, OUTPUTS)
+    return calls | results.map(lambda result: (BlockKind.SERVER_RESULT, {"value": result}, []))
+
+
 @st.composite
 def answers(draw: st.DrawFn) -> list[Event]:
-    bodies = draw(st.lists(text_blocks() | thinking_blocks() | redacted_blocks() | tool_blocks(), max_size=5))
+    kinds = text_blocks() | thinking_blocks() | redacted_blocks() | tool_blocks() | server_blocks()
+    bodies = draw(st.lists(kinds, max_size=5))
     events: list[Event] = [MessageStart(Usage(input_tokens=draw(COUNT)))]
     for index, (kind, fields, pieces) in enumerate(bodies):
         events += [BlockStart(index, kind, **fields), *pieces, BlockEnd(index)]

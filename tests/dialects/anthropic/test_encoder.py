@@ -8,6 +8,7 @@ from anthropic._models import validate_type
 from anthropic.lib.streaming._messages import accumulate_event
 from anthropic.types import Message as SdkMessage
 from anthropic.types import RawMessageStreamEvent
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from kiro_asgi.model.events import (
     Event,
     MessageEnd,
     MessageStart,
+    ServerCall,
+    ServerResult,
     SignatureDelta,
     StopReason,
     TextDelta,
@@ -29,6 +32,7 @@ from kiro_asgi.model.events import (
     Usage,
 )
 from kiro_asgi.model.message import fold
+from kiro_asgi.model.server_tools import SearchHit, ToolOutput
 from tests.dialects.anthropic.grammar import check, check_cut, parse_sse
 from tests.dialects.anthropic.strategies import TEXT, answers
 from tests.helpers import run, run_apart
@@ -43,7 +47,18 @@ def stream(*events: Event, heading: Heading = HEADING, dialect: AnthropicMessage
     return b"".join(run(dialect.encoder(heading), events))
 
 
-def block(kind: BlockKind, *pieces: Event, index: int = 0, **fields: str) -> list[Event]:
+SEARCH = ServerCall("tooluse_a-1", "web_search", "web_search", {"query": "q"})
+HITS = (SearchHit("t", "https://a/", "snippet", "2026-03-14"),)
+HIT = {
+    "type": "web_search_result",
+    "title": "t",
+    "url": "https://a/",
+    "encrypted_content": "plain.c25pcHBldA==",
+    "page_age": "2026-03-14",
+}
+
+
+def block(kind: BlockKind, *pieces: Event, index: int = 0, **fields: Any) -> list[Event]:
     return [BlockStart(index, kind, **fields), *pieces, BlockEnd(index)]
 
 
@@ -119,6 +134,19 @@ def test_an_ordinary_answer_byte_for_byte() -> None:
                 {"type": "input_json_delta", "partial_json": "}"},
             ],
             id="tool-call-in-pieces",
+        ),
+        pytest.param(
+            block(BlockKind.SERVER_CALL, value=SEARCH),
+            [
+                {"type": "server_tool_use", "id": "srvtoolu_a1", "name": "web_search", "input": {}},
+                {"type": "input_json_delta", "partial_json": '{"query":"q"}'},
+            ],
+            id="F214-server-call",
+        ),
+        pytest.param(
+            block(BlockKind.SERVER_RESULT, value=ServerResult(SEARCH, ToolOutput(HITS))),
+            [{"type": "web_search_tool_result", "tool_use_id": "srvtoolu_a1", "content": [HIT]}],
+            id="F215-server-result",
         ),
     ],
 )
@@ -263,6 +291,12 @@ def test_nothing_from_outside_leaves_its_string(events: list[Event], identity: s
 def harmless(event: Event) -> Event:
     """The same event without foreign text."""
     match event:
+        case BlockStart(value=ServerCall(kind=kind)):
+            return evolve(event, value=ServerCall("c", "n", kind))
+        case BlockStart(value=ServerResult(ServerCall(kind=kind), output)):
+            hits = tuple(SearchHit("t", "u") for _ in output.hits)
+            code = output.error_code and "unavailable"
+            return evolve(event, value=ServerResult(ServerCall("c", "n", kind), ToolOutput(hits, "x", code)))
         case BlockStart(index, kind):
             return BlockStart(index, kind, "c", "n", "d")
         case TextDelta():

@@ -31,9 +31,13 @@ from kiro_asgi.errors import (
     UpstreamOverloaded,
     UpstreamProtocolError,
     UpstreamQuotaSpent,
+    UpstreamRateExceeded,
     UpstreamRejected,
+    UpstreamSuspended,
+    UpstreamSuspicious,
     UpstreamThrottled,
     UpstreamTimeout,
+    UpstreamTokenInvalid,
     UpstreamUnreachable,
 )
 
@@ -59,9 +63,13 @@ TYPES: dict[type[KiroAsgiError], tuple[int, str]] = {
     UpstreamUnreachable: (502, "api_error"),
     UpstreamTimeout: (504, "timeout_error"),
     UpstreamThrottled: (429, "rate_limit_error"),
+    UpstreamRateExceeded: (429, "rate_limit_error"),
     UpstreamOverloaded: (529, "overloaded_error"),
     UpstreamQuotaSpent: (429, "rate_limit_error"),
     UpstreamDenied: (403, "permission_error"),
+    UpstreamTokenInvalid: (403, "permission_error"),
+    UpstreamSuspicious: (403, "permission_error"),
+    UpstreamSuspended: (403, "permission_error"),
     UpstreamRejected: (400, "invalid_request_error"),
 }
 
@@ -157,7 +165,12 @@ def test_the_rejected_key_byte_for_byte() -> None:
         pytest.param(UpstreamOverloaded("", retry_after=900), {b"retry-after": b"120"}, id="at-most-120"),
         pytest.param(UpstreamThrottled(""), {}, id="nobody-said"),
         pytest.param(UpstreamFault("", retry_after=3), {}, id="not-for-502"),
-        pytest.param(UpstreamQuotaSpent("", retry_after=3), {b"x-should-retry": b"false"}, id="quota"),
+        pytest.param(UpstreamQuotaSpent(""), {b"x-should-retry": b"false"}, id="quota"),
+        pytest.param(
+            UpstreamQuotaSpent("", retry_after=86_400),
+            {b"x-should-retry": b"false", b"retry-after": b"86400"},
+            id="quota-until-the-next",
+        ),
         pytest.param(RequestError(""), {b"x-should-retry": b"false"}, id="bad-request"),
         pytest.param(UpstreamDenied(""), {b"x-should-retry": b"false"}, id="denied"),
         pytest.param(BodyTimeout(""), {}, id="timeout-may-be-retried"),

@@ -304,9 +304,15 @@ IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png"
             [ToolCallPart("i", "n", {})],
             id="tool-use-null",
         ),
-        pytest.param({"type": "server_tool_use", "id": "i", "name": "n", "input": {}}, [], id="F047-server-tool-use"),
         pytest.param(
-            {"type": "web_search_tool_result", "tool_use_id": "i", "content": []}, [], id="F047-server-result"
+            {"type": "server_tool_use", "id": "i", "name": "n", "input": {}},
+            [ToolCallPart("i", "n", {})],
+            id="server-tool-use",
+        ),
+        pytest.param(
+            {"type": "web_search_tool_result", "tool_use_id": "i", "content": []},
+            [ToolResult("i", (Text("Nothing was found."),))],
+            id="server-result",
         ),
         pytest.param({"type": "container_upload", "file_id": "f"}, [], id="F047-container-upload"),
         pytest.param({"type": "something_new"}, [], id="F047-unknown"),
@@ -411,7 +417,7 @@ RESULT = {"type": "tool_result", "tool_use_id": "i"}
             [("user", "a"), ("assistant", []), ("user", "b")], [(Role.USER, "a"), (Role.USER, "b")], id="empty"
         ),
         pytest.param(
-            [("user", "a"), ("assistant", [{"type": "server_tool_use"}])], [(Role.USER, "a")], id="F047-only-unknown"
+            [("user", "a"), ("assistant", [{"type": "something_new"}])], [(Role.USER, "a")], id="F047-only-unknown"
         ),
         pytest.param([("user", "a"), ("system", "s")], [(Role.USER, "a"), (Role.USER, "s")], id="system-last"),
         pytest.param(

@@ -11,6 +11,7 @@ from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
 
 SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
+UNKNOWN = {"type": "advisor_20260301", "name": "advisor"}
 CUSTOM = {"name": "f", "description": "d", "input_schema": {"type": "object", "properties": {"a": {"type": "string"}}}}
 CUSTOM_TOOL = Tool("f", "d", CUSTOM["input_schema"])  # type: ignore[arg-type]
 
@@ -77,9 +78,6 @@ def test_known_schemas_are_json(tool: Tool) -> None:
 @pytest.mark.parametrize(
     "server_tool",
     [
-        SEARCH,
-        {"type": "web_fetch_20250910", "name": "web_fetch"},
-        {"type": "code_execution_20250825", "name": "code_execution"},
         {"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"},
         {"type": "advisor_20260301", "name": "advisor"},
         {"type": "mcp_toolset", "mcp_server_name": "x"},
@@ -87,13 +85,50 @@ def test_known_schemas_are_json(tool: Tool) -> None:
     ],
     ids=lambda tool: tool["type"],
 )
-def test_server_tools_are_left_out(server_tool: dict[str, Any]) -> None:
-    """Clients list them by habit; only when nothing else could fulfil the request is it refused."""
+def test_unknown_server_tools_are_left_out(server_tool: dict[str, Any]) -> None:
+    """Clients list what we have no answer for by habit; only when nothing else could be offered is it refused."""
     assert parse(tools=[server_tool, CUSTOM]).tools == (CUSTOM_TOOL,)
     assert parse(tools=[server_tool], tool_choice={"type": "none"}).tools == ()
     with pytest.raises(RequestError, match=server_tool["type"]) as caught:
         parse(tools=[server_tool])
     assert caught.value.param == "tools"
+
+
+@pytest.mark.parametrize(
+    ("tool", "kind", "argument"),
+    [
+        pytest.param(SEARCH, "web_search", "query", id="F214-search"),
+        pytest.param({"type": "web_search_20260318", "name": "web_search"}, "web_search", "query", id="later-search"),
+        pytest.param({"type": "web_fetch_20250910", "name": "web_fetch"}, "web_fetch", "url", id="fetch"),
+        pytest.param(
+            {"type": "code_execution_20250825", "name": "code_execution"}, "code_execution", "code", id="code"
+        ),
+    ],
+)
+def test_tools_that_run_on_a_server_are_offered(tool: dict[str, Any], kind: str, argument: str) -> None:
+    """The model calls them like any other; who runs them is known by their kind."""
+    (parsed,) = parse(tools=[tool]).tools
+
+    assert (parsed.name, parsed.hosted, parsed.schema["required"]) == (tool["name"], kind, [argument])
+    assert parsed.description
+    assert json.loads(json.dumps(parsed.schema))["type"] == "object"
+    assert parse(tools=[tool], tool_choice={"type": "tool", "name": tool["name"]}).tool_choice.name == tool["name"]
+
+
+@pytest.mark.parametrize(
+    ("said", "options"),
+    [
+        pytest.param({}, {}, id="nothing"),
+        pytest.param({"max_uses": 3}, {"max_uses": 3}, id="uses"),
+        pytest.param({"allowed_domains": ["a.org"]}, {"allowed_domains": ("a.org",)}, id="allowed"),
+        pytest.param({"blocked_domains": ["a.org"]}, {"blocked_domains": ("a.org",)}, id="blocked"),
+        pytest.param({"max_uses": None, "allowed_domains": None, "blocked_domains": []}, {}, id="nulls"),
+        pytest.param({"user_location": {"type": "approximate"}, "strict": True}, {}, id="ignored"),
+    ],
+)
+def test_what_is_said_about_a_hosted_tool(said: dict[str, Any], options: dict[str, Any]) -> None:
+    """Limits go along with the tool, for whoever runs it."""
+    assert parse(tools=[{"type": "web_search_20250305", "name": "web_search", **said}]).tools[0].options == options
 
 
 @pytest.mark.parametrize("kind", ["computer_toolset_20260801", "browser_toolset_20260801"])
@@ -142,11 +177,17 @@ def test_tool_choice(value: Any, expected: ToolChoice) -> None:
             {"tools": [CUSTOM], "tool_choice": {"type": "tool", "name": "g"}}, "tool_choice.name", id="unknown"
         ),
         pytest.param(
-            {"tools": [CUSTOM, SEARCH], "tool_choice": {"type": "tool", "name": "web_search"}},
+            {"tools": [UNKNOWN, CUSTOM], "tool_choice": {"type": "tool", "name": "advisor"}},
             "tool_choice.name",
-            id="server-tool-forced",
+            id="unknown-server-tool-forced",
         ),
-        pytest.param({"tools": [SEARCH], "tool_choice": {"type": "any"}}, "tools", id="only-server-tools"),
+        pytest.param({"tools": [UNKNOWN], "tool_choice": {"type": "any"}}, "tools", id="only-unknown-server-tools"),
+        pytest.param({"tools": [{**SEARCH, "max_uses": 0}]}, "tools[0].max_uses", id="no-uses"),
+        pytest.param(
+            {"tools": [{**SEARCH, "allowed_domains": ["a"], "blocked_domains": ["b"]}]},
+            "tools[0].blocked_domains",
+            id="both-domains",
+        ),
         pytest.param({"tool_choice": {"type": "any"}}, "tool_choice", id="no-tools"),
         pytest.param({"tool_choice": {}}, "tool_choice.type", id="no-type"),
         pytest.param({"tool_choice": "auto"}, "tool_choice", id="string"),

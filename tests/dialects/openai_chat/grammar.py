@@ -111,6 +111,8 @@ def fold(chunks: list[dict[str, Any]]) -> dict[str, Any]:
             for key in ("role", "content", "reasoning_content"):
                 if delta.get(key) is not None:
                     turn[key] = turn.get(key, "") + delta[key]
+            if "annotations" in delta:
+                turn["annotations"] = turn.get("annotations", []) + delta["annotations"]
             if "function_call" in delta:
                 _join(turn.setdefault("function_call", {}), delta["function_call"])
             for call in delta.get("tool_calls", ()):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
+from typing import Any
 
+from attrs import evolve
 from hypothesis import strategies as st
 
 from kiro_asgi.model.events import (
@@ -13,6 +16,8 @@ from kiro_asgi.model.events import (
     Event,
     MessageEnd,
     MessageStart,
+    ServerCall,
+    ServerResult,
     SignatureDelta,
     StopReason,
     TextDelta,
@@ -20,6 +25,7 @@ from kiro_asgi.model.events import (
     ToolInputDelta,
     Usage,
 )
+from kiro_asgi.model.server_tools import SearchHit, ToolOutput
 
 HOSTILE = st.text(st.sampled_from('\r\n\x00\x85\u2028\u2029\x0b"\\: {}[]dataevntDONE😀é'))
 """Text made of all that could end a line, a string or an event."""
@@ -60,15 +66,36 @@ def _tool_call(draw: st.DrawFn) -> tuple[BlockStart, list[Event]]:
     return start, [] if whole == "{}" and draw(st.booleans()) else deltas
 
 
+_CALLS = st.builds(ServerCall, TEXT, TEXT, st.just("web_search"))
+
+_OUTPUTS = st.builds(ToolOutput, st.lists(st.builds(SearchHit, TEXT, TEXT, TEXT), max_size=2).map(tuple), TEXT)
+
+
+def _server_call() -> st.SearchStrategy[list[tuple[BlockStart, list[Event]]]]:
+    return _CALLS.map(lambda call: [(BlockStart(0, BlockKind.SERVER_CALL, value=call), [])])
+
+
+def _server_result() -> st.SearchStrategy[list[tuple[BlockStart, list[Event]]]]:
+    """A result, and the text that says the same."""
+    return st.builds(ServerResult, _CALLS, _OUTPUTS).map(
+        lambda result: [
+            (BlockStart(0, BlockKind.SERVER_RESULT, value=result), []),
+            (BlockStart(0, BlockKind.TEXT), [TextDelta(result.output.told)]),
+        ]
+    )
+
+
+def _alone(blocks: st.SearchStrategy[tuple[BlockStart, list[Event]]]) -> st.SearchStrategy[list[Any]]:
+    return blocks.map(lambda block: [block])
+
+
 @st.composite
 def streams(draw: st.DrawFn) -> list[Event]:
     """Whole answers: any blocks in any order, any stop reason."""
     events: list[Event] = [MessageStart()]
-    for index, (start, deltas) in enumerate(
-        draw(st.lists(_text() | _thinking() | _redacted() | _tool_call(), max_size=5))
-    ):
-        opened = BlockStart(index, start.kind, start.call_id, start.name, start.data)
-        events += [opened, *deltas, BlockEnd(index)]
+    kinds = _alone(_text() | _thinking() | _redacted() | _tool_call()) | _server_call() | _server_result()
+    for index, (start, deltas) in enumerate(chain.from_iterable(draw(st.lists(kinds, max_size=5)))):
+        events += [evolve(start, index=index), *deltas, BlockEnd(index)]
     usage = Usage(draw(COUNT), draw(COUNT), draw(COUNT), draw(COUNT), draw(COUNT))
     events.append(MessageEnd(draw(st.sampled_from(StopReason)), usage=usage))
     return events

@@ -20,6 +20,7 @@ from kiro_asgi.model.events import (
     Event,
     MessageEnd,
     MessageStart,
+    ServerResult,
     SignatureDelta,
     StopReason,
     TextDelta,
@@ -248,17 +249,24 @@ def test_cuts_do_not_matter(events: list[Event]) -> None:
 
 
 def expected_events(events: list[Event]) -> int:
-    """Role, finish, usage and sentinel; one a delta; for a call its head and at least one piece of arguments."""
-    texts, pieces = 0, []
+    """Role, finish, usage and sentinel; one a delta; for a call its head and at least one piece of arguments.
+
+    What a server tool gave is set apart from text before it, and all that was found is cited in one.
+    """
+    texts, pieces, length, cited = 0, [], 0, False
     for event in events:
         match event:
-            case TextDelta() | ThinkingDelta():
+            case TextDelta(text):
+                texts, length = texts + 1, length + len(text)
+            case ThinkingDelta():
                 texts += 1
+            case BlockStart(value=ServerResult(output=output)):
+                texts, cited = texts + (length > 0), cited or bool(output.hits)
             case BlockStart(kind=BlockKind.TOOL_CALL):
                 pieces.append(0)
             case ToolInputDelta(text) if text:
                 pieces[-1] += 1
-    return 4 + texts + sum(1 + max(1, count) for count in pieces)
+    return 4 + texts + cited + sum(1 + max(1, count) for count in pieces)
 
 
 @given(streams(), HOSTILE, HOSTILE)

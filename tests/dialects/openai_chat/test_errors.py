@@ -39,13 +39,9 @@ TABLE = [
     (errors.NotTheUpstream, 502, "server_error", None, "api_error", openai.InternalServerError),
     (errors.UpstreamUnreachable, 502, "server_error", None, "overloaded_error", openai.InternalServerError),
     (errors.UpstreamTimeout, 504, "server_error", None, "timeout_error", openai.InternalServerError),
-    (
-        errors.UpstreamThrottled,
-        429,
-        "rate_limit_error",
-        "rate_limit_exceeded",
-        "rate_limit_error",
-        openai.RateLimitError,
+    *(
+        (throttled, 429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error", openai.RateLimitError)
+        for throttled in (errors.UpstreamThrottled, errors.UpstreamRateExceeded)
     ),
     (
         errors.UpstreamOverloaded,
@@ -63,7 +59,15 @@ TABLE = [
         "rate_limit_error",
         openai.RateLimitError,
     ),
-    (errors.UpstreamDenied, 403, INVALID, None, "permission_error", openai.PermissionDeniedError),
+    *(
+        (denied, 403, INVALID, None, "permission_error", openai.PermissionDeniedError)
+        for denied in (
+            errors.UpstreamDenied,
+            errors.UpstreamTokenInvalid,
+            errors.UpstreamSuspicious,
+            errors.UpstreamSuspended,
+        )
+    ),
     (errors.UpstreamRejected, 400, INVALID, None, INVALID, openai.BadRequestError),
 ]
 """Class, status, type, code, type in a stream, exception of the official client."""
@@ -79,6 +83,7 @@ TRANSIENT = {
     errors.UpstreamUnreachable,
     errors.UpstreamTimeout,
     errors.UpstreamThrottled,
+    errors.UpstreamRateExceeded,
     errors.UpstreamOverloaded,
 }
 """Classes after which the same request may succeed; the client's own rule applies to them."""

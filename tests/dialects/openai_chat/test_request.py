@@ -231,13 +231,46 @@ def test_tools_win_over_functions() -> None:
     assert (inquiry.prompt.tools, inquiry.options) == ((F, G), ChatOptions())
 
 
+@pytest.mark.parametrize(
+    ("fields", "options"),
+    [
+        pytest.param({"web_search_options": {"search_context_size": "low"}}, {}, id="options"),
+        pytest.param({"tools": [{"type": "web_search"}]}, {}, id="tool"),
+        pytest.param({"tools": [{"type": "web_search_preview", "search_context_size": "low"}]}, {}, id="preview"),
+        pytest.param(
+            {"tools": [{"type": "web_search", "filters": {"allowed_domains": ["a.org"]}}]},
+            {"allowed_domains": ("a.org",)},
+            id="domains",
+        ),
+        pytest.param({"functions": [], "web_search_options": {}}, {}, id="beside-functions"),
+    ],
+)
+def test_web_search(fields: dict[str, Any], options: dict[str, Any]) -> None:
+    """However it is asked for, the search is a hosted tool that the model can call."""
+    (tool,) = parse(**fields).prompt.tools
+    assert (tool.name, tool.hosted, tool.options, tool.schema["required"]) == (
+        "web_search",
+        "web_search",
+        options,
+        ["query"],
+    )
+
+
+def test_a_function_of_that_name_comes_first() -> None:
+    """The client's own tool is the one that counts."""
+    tools = parse(tools=[{"function": {"name": "web_search"}}], web_search_options={}).prompt.tools
+    assert [tool.hosted for tool in tools] == ["", "web_search"]
+    old = parse(functions=[{"name": "f"}], web_search_options={}).prompt.tools
+    assert [tool.name for tool in old] == ["f", "web_search"]
+
+
 REFUSED = [
     ("n", {"n": 2}, "n", "unsupported_value"),
     ("logprobs", {"logprobs": True}, "logprobs", "unsupported_value"),
     ("top_logprobs", {"top_logprobs": 2}, "top_logprobs", "unsupported_value"),
     ("modalities", {"modalities": ["text", "audio"]}, "modalities", "unsupported_value"),
     ("audio", {"audio": {"voice": "v"}}, "audio", "unsupported_value"),
-    ("web_search_options", {"web_search_options": {}}, "web_search_options", "unsupported_value"),
+    ("web_search_options", {"web_search_options": True}, "web_search_options", "invalid_value"),
     ("model", {"model": ""}, "model", "missing_required_parameter"),
     ("model", {"model": 5}, "model", "invalid_value"),
     ("messages", {"messages": []}, "messages", "missing_required_parameter"),
@@ -263,7 +296,7 @@ REFUSED = [
         "missing_required_parameter",
     ),
     ("tools", {"tools": [{"type": "custom", "custom": {"name": "c"}}]}, "tools[0].type", "unsupported_value"),
-    ("tools", {"tools": [{"type": "web_search"}]}, "tools[0].type", "invalid_value"),
+    ("tools", {"tools": [{"type": "code_interpreter"}]}, "tools[0].type", "invalid_value"),
     ("tools", {"tools": [{"type": "function"}]}, "tools[0].function", "missing_required_parameter"),
     ("tools", {"tools": [{"function": {}}]}, "tools[0].function.name", "missing_required_parameter"),
     ("tools", {"tools": [{"function": {"name": ""}}]}, "tools[0].function.name", "invalid_value"),

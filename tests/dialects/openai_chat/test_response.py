@@ -20,6 +20,7 @@ from kiro_asgi.model.message import (
     ToolCallBlock,
     fold,
 )
+from kiro_asgi.model.server_tools import SearchHit, ServerCall, ServerResult, ToolOutput
 from tests.dialects.openai_chat import grammar
 from tests.dialects.openai_chat.strategies import streams
 
@@ -104,3 +105,20 @@ def test_every_answer_satisfies_the_official_types(events: list[Event], legacy: 
     """F435: whatever was answered, the body is what the SDK expects, strictly."""
     whole = render(fold(events), legacy=legacy)
     assert whole["usage"]["total_tokens"] == whole["usage"]["prompt_tokens"] + whole["usage"]["completion_tokens"]
+
+
+def test_what_was_found_is_cited() -> None:
+    """F215: the text stands apart from the model's own, and citations say where; there are none without a search."""
+    call = ServerCall("c", "web_search", "web_search")
+    output = ToolOutput((SearchHit("t", "https://a/"), SearchHit("u", "https://b/")))
+    message = Message((TextBlock("Look:"), call, ServerResult(call, output), TextBlock(output.told)))
+    told = render(message)["choices"][0]["message"]
+
+    assert told["content"] == "Look:\n\nt\nhttps://a/\n\nu\nhttps://b/"
+    assert told["annotations"] == [
+        {
+            "type": "url_citation",
+            "url_citation": {"start_index": start, "end_index": end, "url": url, "title": title},
+        }
+        for start, end, url, title in ((7, 19, "https://a/", "t"), (21, 33, "https://b/", "u"))
+    ]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.errors import KiroAsgiError, UpstreamFault, UpstreamOverloaded, UpstreamThrottled
+from kiro_asgi.errors import KiroAsgiError, UpstreamFault, UpstreamOverloaded, UpstreamRateExceeded, UpstreamThrottled
 from kiro_asgi.model.events import (
     CodeReferences,
     ContextUsage,
@@ -91,6 +91,10 @@ ID = "tooluse_AAAAAAAAAAAAAAAAAAAAAA"
         pytest.param("toolUseEvent", {"name": 1, "stop": "yes"}, [], id="says-nothing"),
         pytest.param("meteringEvent", {"usage": 0.5, "unit": "credit"}, [Metering(0.5, "credit")], id="F129"),
         pytest.param("meteringEvent", {"unit": "credit"}, [], id="F129-absent"),
+        pytest.param(
+            "meteringEvent", {"usage": {"amount": 0.5, "unit": "credit"}}, [Metering(0.5, "credit")], id="F129-record"
+        ),
+        pytest.param("meteringEvent", {"usage": {"outputTokens": 8}}, [TokenUsage(output_tokens=8)], id="F129-tokens"),
         pytest.param("reasoningContentEvent", {"text": "hm"}, [ThinkingDelta("hm")], id="F130-text"),
         pytest.param("reasoningContentEvent", {"reasoningText": "hm"}, [ThinkingDelta("hm")], id="F130-reasoningText"),
         pytest.param(
@@ -137,6 +141,9 @@ ID = "tooluse_AAAAAAAAAAAAAAAAAAAAAA"
             id="F135",
         ),
         pytest.param("tokenUsageEvent", {"outputTokens": 8}, [TokenUsage(output_tokens=8)], id="F135-top-level"),
+        pytest.param(
+            "tokenUsageEvent", {"tokenUsage": {"outputTokens": 8}}, [TokenUsage(output_tokens=8)], id="F135-wrapped"
+        ),
         pytest.param(
             "metadataEvent",
             {"stopReason": "END_TURN", "tokenUsage": {"contextUsagePercentage": 3}},
@@ -269,7 +276,7 @@ def test_bad_payload_is_passed_over(payload: bytes) -> None:
         pytest.param(
             "ThrottlingException",
             {"message": "slow", "reason": "USER_REQUEST_RATE_EXCEEDED"},
-            UpstreamThrottled,
+            UpstreamRateExceeded,
             "USER_REQUEST_RATE_EXCEEDED",
             id="reason",
         ),

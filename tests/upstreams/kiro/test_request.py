@@ -5,81 +5,49 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Iterator, Mapping
-from itertools import count
 from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kiro_asgi.errors import ConfigError, RequestError
 from kiro_asgi.model.prompt import (
     Document,
     Image,
     Prompt,
-    Role,
     Sampling,
-    Text,
     Thinking,
     ThinkingMode,
     ThinkingPart,
     Tool,
-    ToolCallPart,
     ToolChoice,
     ToolChoiceMode,
     ToolResult,
     Turn,
 )
-from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
+from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Note, Rendered
 from kiro_asgi.upstreams.kiro import KiroUpstream
-from kiro_asgi.upstreams.kiro.models import FALLBACK, find
+from tests.upstreams.kiro.prompts import (
+    ARN,
+    GPT,
+    NATIVE,
+    PLAIN,
+    PNG,
+    SCHEMA,
+    TOKEN,
+    ask,
+    assistant,
+    body,
+    call,
+    current,
+    rendered,
+    result,
+    rules,
+    state,
+    user,
+)
 
-ARN = "arn:aws:codewhisperer:us-east-1:123456789012:profile/EXAMPLE"
-TOKEN = Credential(CredentialKind.ACCESS_TOKEN, "secret-token", ARN)
 KEY = Credential(CredentialKind.API_KEY, "ksk_secret", ARN)
-PLAIN = ModelCard("claude-sonnet-4")
-NATIVE = find("claude-opus-4.8", FALLBACK) or PLAIN
-GPT = find("gpt-5.6-sol", FALLBACK) or PLAIN
-PNG = "iVBORw0KGgoAAAANSUhEUg=="
-
-
-def user(*parts: Any) -> Turn:
-    return Turn(Role.USER, tuple(Text(part) if isinstance(part, str) else part for part in parts))
-
-
-def assistant(*parts: Any) -> Turn:
-    return Turn(Role.ASSISTANT, tuple(Text(part) if isinstance(part, str) else part for part in parts))
-
-
-def ask(*turns: Turn, **fields: Any) -> Prompt:
-    return Prompt("m", turns, **fields)
-
-
-def call(call_id: str = "c1", name: str = "f", **arguments: Any) -> ToolCallPart:
-    return ToolCallPart(call_id, name, arguments)
-
-
-def result(call_id: str = "c1", *parts: Any, is_error: bool = False) -> ToolResult:
-    return ToolResult(call_id, tuple(Text(part) if isinstance(part, str) else part for part in parts), is_error)
-
-
-def rendered(prompt: Prompt, model: ModelCard = PLAIN, credential: Credential = TOKEN, **settings: Any) -> Rendered:
-    numbers = count()
-    return KiroUpstream(**{"new_id": lambda: f"id-{next(numbers)}", **settings}).render(prompt, model, credential)
-
-
-def body(*args: Any, **kwargs: Any) -> Any:
-    return json.loads(rendered(*args, **kwargs).request.body)
-
-
-def state(*args: Any, **kwargs: Any) -> Any:
-    return body(*args, **kwargs)["conversationState"]
-
-
-def current(*args: Any, **kwargs: Any) -> Any:
-    return state(*args, **kwargs)["currentMessage"]["userInputMessage"]
 
 
 def system(*args: Any, **kwargs: Any) -> str:
@@ -97,7 +65,7 @@ def test_plain_question() -> None:
         "conversationState": {
             "chatTriggerType": "MANUAL",
             "agentTaskType": "vibe",
-            "conversationId": "id-0",
+            "conversationId": "00000000-0000-0000-0000-000000000000",
             "history": [
                 {"userInputMessage": {"content": "You answer\n\ntersely.", **said}},
                 {"assistantResponseMessage": {"content": "I will follow these instructions."}},
@@ -106,7 +74,7 @@ def test_plain_question() -> None:
         },
         "profileArn": ARN,
     }
-    assert (found.tool_names, found.thinking_tags, found.notes) == ({}, False, ("system.exchange",))
+    assert (found.tool_names, found.thinking_tags, found.notes) == ({}, False, (Note("system.exchange", 1, "system"),))
 
 
 def test_nothing_is_adapted_without_need() -> None:
@@ -214,7 +182,7 @@ def turns_of(prompt: Prompt) -> list[tuple[str, str]]:
 def test_turns(turns: list[Turn], expected: list[tuple[str, str]], note: str) -> None:
     """The user and the assistant take turns, the user first and last, and every message says something."""
     assert turns_of(ask(*turns)) == expected
-    assert not note or note in rendered(ask(*turns)).notes
+    assert not note or note in rules(ask(*turns))
 
 
 def results_of(*turns: Turn) -> list[tuple[str, str, str]]:
@@ -244,8 +212,14 @@ CANCELLED = "The tool call was cancelled; there is no result."
         pytest.param(
             [result("a", "1"), result("a", "other"), result("b", "2")],
             [("a", "success", "1"), ("b", "success", "2")],
-            "results.duplicate_dropped",
+            "results.duplicate_to_text",
             id="first-wins",
+        ),
+        pytest.param(
+            [result("a", "1"), result("a", "1"), result("b", "2")],
+            [("a", "success", "1"), ("b", "success", "2")],
+            "results.duplicate_dropped",
+            id="repeated",
         ),
         pytest.param(
             [result("a"), result("b", "")],
@@ -259,7 +233,7 @@ def test_every_call_is_answered_once(results: list[Any], expected: list[Any], no
     """Each call has one result, the first; one without gets an error that says so."""
     turns = (user("x"), assistant(call("a"), call("b")), user(*results))
     assert results_of(*turns) == expected
-    assert not note or note in rendered(ask(*turns)).notes
+    assert not note or note in rules(ask(*turns))
 
 
 def test_ids_are_changed_alike_on_both_sides() -> None:
@@ -269,7 +243,7 @@ def test_ids_are_changed_alike_on_both_sides() -> None:
     call_id = found["history"][1]["assistantResponseMessage"]["toolUses"][0]["toolUseId"]
     assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", call_id)
     assert results_of(*turns) == [(call_id, "success", "r")]
-    assert "calls.id_changed" in rendered(ask(*turns)).notes
+    assert "calls.id_changed" in rules(ask(*turns))
 
 
 def test_attachments_of_results_are_lifted() -> None:
@@ -399,7 +373,6 @@ def test_descriptions() -> None:
 def test_tool_choice_becomes_a_sentence(choice: ToolChoice, words: str) -> None:
     """F360: what the service has no field for is said in the system text."""
     assert system(ask(user("x"), tools=(TOOL,), tool_choice=choice)) == words
-    assert "history" not in state(ask(user("x"), tool_choice=choice))
 
 
 def test_no_tools_without_choice() -> None:
@@ -415,28 +388,6 @@ def test_structured_output_becomes_an_instruction() -> None:
     """A schema for the answer is handed over in words; an empty one means any object."""
     assert 'JSON Schema: {"type":"object"}' in system(ask(user("x"), schema={"type": "object"}))
     assert "Schema" not in system(ask(user("x"), schema={}))
-
-
-SCHEMA = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "type": "object",
-    "additionalProperties": False,
-    "required": [],
-    "properties": {
-        "format": {"type": "string", "format": "uri", "minLength": 1, "default": None, "enum": ["a", None]},
-        "pattern": {"type": "array", "items": {"type": "integer", "minimum": 3}, "uniqueItems": True},
-        "additionalProperties": {"$ref": "#/$defs/format"},
-        "any": True,
-        "either": {"anyOf": [{"type": "string", "pattern": "x"}, None, {"type": "null"}]},
-        "deep": {
-            "type": "object",
-            "properties": {"maximum": {"type": "number", "maximum": 1}},
-            "required": ["maximum", 3],
-        },
-    },
-    "$defs": {"format": {"type": "string", "format": "date", "const": {"format": 1}}},
-    "oneOf": [{"properties": {"extra": {"type": "string"}, "any": {"type": "null"}}}, {"required": ["x"]}],
-}
 
 
 def test_schema_is_cleaned() -> None:
@@ -591,7 +542,7 @@ def test_thinking_is_replayed_when_signed(parts: list[Any], expected: Any, note:
     prompt = ask(user("a"), assistant(*parts, "b"), user("c"))
     message = state(prompt)["history"][1]["assistantResponseMessage"]
     assert (message["content"], message.get("reasoningContent")) == ("b", expected)
-    assert not note or note in rendered(prompt).notes
+    assert not note or note in rules(prompt)
     assert "reasoningContent" not in str(state(prompt, replay_thinking=False))
 
 
@@ -616,7 +567,7 @@ def test_rest_request() -> None:
         "accept": "application/vnd.amazon.eventstream",
         "x-amzn-codewhisperer-optout": "true",
         "x-amzn-kiro-agent-mode": "vibe",
-        "amz-sdk-invocation-id": "id-1",
+        "amz-sdk-invocation-id": "00000000-0000-0000-0000-000000000001",
         "authorization": "Bearer secret-token",
         "accept-encoding": "identity",
         "user-agent": "kiro-asgi/1.2",
@@ -682,102 +633,6 @@ def test_settings_that_cannot_work(settings: dict[str, str]) -> None:
     """R27, R40: a setting that would bend a host name or split a header is refused at once."""
     with pytest.raises(ConfigError):
         KiroUpstream(**settings)
-
-
-# Whatever the conversation is.
-
-IDS = st.sampled_from(["c1", "c2", "call.3", ""])
-NAMES = st.sampled_from(["f", "F", "g", "mcp.x", "y" * 70])
-TEXTS = st.sampled_from(["", " ", "hello", "a\x00b", "ü\ud800"]).map(Text)
-IMAGES = st.builds(Image, st.just("image/png"), st.just(PNG))
-DOCUMENTS = st.builds(Document, st.just("text/plain"), st.just("QQ=="), title=st.sampled_from(["", "a/b"]))
-ARGUMENTS = st.dictionaries(
-    st.sampled_from(["", "x"]), st.none() | st.integers() | st.lists(st.text(max_size=2)), max_size=2
-)
-PARTS = (
-    TEXTS
-    | IMAGES
-    | DOCUMENTS
-    | st.builds(ThinkingPart, st.text(max_size=2), st.sampled_from(["", "sig"]), st.sampled_from(["", "QQ=="]))
-    | st.builds(ToolCallPart, IDS, NAMES, ARGUMENTS)
-    | st.builds(ToolResult, IDS, st.lists(TEXTS | IMAGES, max_size=2).map(tuple), st.booleans())
-)
-PROMPTS = st.builds(
-    Prompt,
-    st.just("m"),
-    st.lists(st.builds(Turn, st.sampled_from(Role), st.lists(PARTS, max_size=4).map(tuple)), max_size=6).map(tuple),
-    st.lists(st.sampled_from(["", "system"]), max_size=2).map(tuple),
-    st.lists(st.builds(Tool, NAMES, st.sampled_from(["", "d" * 30]), st.sampled_from([{}, SCHEMA])), max_size=3).map(
-        tuple
-    ),
-    st.builds(ToolChoice, st.sampled_from(ToolChoiceMode), NAMES, st.booleans()),
-    st.builds(Thinking, st.sampled_from(ThinkingMode)),
-)
-
-
-def hollow(value: Any) -> Iterator[Any]:
-    """Nulls and empty lists, but for what is the client's own: arguments and schemas."""
-    if value is None or value == []:
-        yield value
-    parts = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
-    for key, part in parts:
-        if key not in ("input", "inputSchema"):
-            yield from hollow(part)
-
-
-@given(PROMPTS, st.sampled_from([PLAIN, NATIVE, GPT]))
-def test_any_conversation_is_well_formed(prompt: Prompt, model: ModelCard) -> None:
-    """Whatever the client sent, the service gets a conversation that breaks none of its rules."""
-    document = body(prompt, model, description_limit=10)
-    found = document["conversationState"]
-    history = found.get("history", [])
-    messages = [*history, found["currentMessage"]]
-    sides = ["userInputMessage", "assistantResponseMessage"] * len(messages)
-    assert [next(iter(each)) for each in messages] == sides[: len(messages)]
-    assert len(messages) % 2 == 1
-    assert list(hollow(document)) == []
-    users = [each["userInputMessage"] for each in messages[::2]]
-    assistants = [each["assistantResponseMessage"] for each in messages[1::2]]
-    tools = users[-1].get("userInputMessageContext", {}).get("tools", [])
-    names = [each["toolSpecification"]["name"] for each in tools]
-    assert len({name.lower() for name in names}) == len(names)
-    assert all(each["toolSpecification"]["description"] for each in tools)
-    assert not any("tools" in each.get("userInputMessageContext", {}) for each in users[:-1])
-    called: list[list[str]] = [[]]
-    for each in assistants:
-        uses = each.get("toolUses", [])
-        assert each["content"].strip() or uses
-        assert {use["name"] for use in uses} <= set(names)
-        assert all(type(use["input"]) is dict and "" not in use["input"] for use in uses)
-        called.append([use["toolUseId"] for use in uses])
-    for each, ids in zip(users, called, strict=True):
-        results = each.get("userInputMessageContext", {}).get("toolResults", [])
-        assert [one["toolUseId"] for one in results] == ids
-        assert len(set(ids)) == len(ids)
-        assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", one) for one in ids)
-        assert all(part["text"] for one in results for part in one["content"])
-        assert each["content"].strip() or results
-        assert each["modelId"] == model.id and each["origin"] == "AI_EDITOR"
-
-
-@given(PROMPTS)
-def test_no_text_of_a_conversation_is_lost(prompt: Prompt) -> None:
-    """What was said in a turn is said in the request: repairs move text and never remove it."""
-    marked = evolve(
-        prompt,
-        turns=tuple(evolve(turn, parts=(*turn.parts, Text(f"<{number}>"))) for number, turn in enumerate(prompt.turns)),
-    )
-    sent = "".join(text for _, text in turns_of(marked))
-    assert re.findall(r"<([0-9]+)>", sent) == [str(number) for number in range(len(prompt.turns))]
-
-
-@given(PROMPTS)
-def test_rendering_changes_nothing(prompt: Prompt) -> None:
-    """F406: the prompt is the same before and after, and the same prompt gives the same request."""
-    before = copy.deepcopy(prompt)
-    first = rendered(prompt)
-    assert prompt == before
-    assert rendered(prompt).request.body == first.request.body
 
 
 def test_descriptions_are_limited_in_bytes() -> None:

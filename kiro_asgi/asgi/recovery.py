@@ -1,0 +1,78 @@
+"""Answers that were cut: remembered when they end, told to the model when the client comes back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import frozen
+
+from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.stages.answer import Answer
+from kiro_asgi.stages.cut_answers import CutAnswer, records_of
+from kiro_asgi.stages.recovery import Reminder, candidates, recover
+from kiro_asgi.state.base import Store, scoped
+from kiro_asgi.upstreams.base import Note
+
+__all__ = ["Recovered", "Recovery"]
+
+_KIND: Final = "cut-answer"
+
+
+@frozen
+class Recovered:
+    """A prompt as the upstream is asked it."""
+
+    prompt: Prompt
+    """With the notices that it needs."""
+
+    asked: Prompt
+    """As the client sent it."""
+
+    principal: str
+    notes: tuple[Note, ...] = ()
+    used: tuple[str, ...] = ()
+    """Keys in the store of the answers that the notices are about."""
+
+
+@frozen
+class Recovery:
+    """Remembers for *ttl* seconds, each client's answers for that client only.
+
+    A record is used up by the first whole answer to a prompt that held its notice.  Until then it stays, so that a
+    request that failed, or was broken off, says the same when it is tried again.
+    """
+
+    _store: Store
+    _ttl: float = 3600.0
+    enabled: bool = True
+
+    async def prepare(self, prompt: Prompt, principal: str) -> Recovered:
+        """Add what the model must be told about earlier answers."""
+        records: dict[str, CutAnswer] = {}
+        used: list[str] = []
+        for key in [each.key for each in candidates(prompt.turns)] if self.enabled else ():
+            place = scoped(principal, _KIND, key)
+            if (data := await self._store.get(place)) is not None:
+                records[key] = CutAnswer.decode(data)
+                used.append(place)
+        told, reminders = recover(prompt, records)
+        return Recovered(told, prompt, principal, _notes(prompt, reminders), tuple(used))
+
+    async def remember(self, recovered: Recovered, answer: Answer) -> None:
+        """Keep what there is to know about an answer that has come to its end, if it was cut."""
+        if not self.enabled:
+            return
+        for place in recovered.used:
+            await self._store.delete(place)
+        assert answer.end is not None and answer.fingerprint is not None, "the answer has not ended, or left no print"
+        records = records_of(answer.fingerprint, answer.end, asked=recovered.asked.turns, limited=answer.enough)
+        for key, record in records.items():
+            await self._store.set(scoped(recovered.principal, _KIND, key), record.encode(), self._ttl)
+
+
+def _notes(prompt: Prompt, reminders: tuple[Reminder, ...]) -> tuple[Note, ...]:
+    """One note, at the place of the first notice in the conversation."""
+    if not reminders:
+        return ()
+    first = min(reminder.reply for reminder in reminders)
+    return (Note("recovery.cut_answer", len(reminders), prompt.turns[first].place),)

@@ -1,0 +1,35 @@
+"""What a client is told about its own request, if it asks: in a header of the same name as the one that asks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from kiro_asgi.asgi.http import header_values
+from kiro_asgi.asgi.typing import Scope
+from kiro_asgi.upstreams.base import Note
+
+__all__ = ["RULES_HEADER", "rules_header", "wants_rules"]
+
+RULES_HEADER: Final = b"x-kiro-asgi-rules"
+"""In a request: anything but ``0`` or nothing asks for the rules that were applied to it."""
+
+_MAX_NOTES: Final = 50
+_FOREIGN: Final = re.compile(r"[^\w.\[\]-]", re.ASCII)
+
+
+def wants_rules(scope: Scope) -> bool:
+    """Whether the client asks for the rules that were applied."""
+    return any(value.strip() not in (b"", b"0") for value in header_values(scope, RULES_HEADER))
+
+
+def rules_header(notes: Iterable[Note]) -> tuple[bytes, bytes]:
+    """The rules as a list of RFC 9651: ``turns.merged;n=2;at="messages[3]", system.exchange``."""
+    return RULES_HEADER, ", ".join(map(_item, tuple(notes)[:_MAX_NOTES])).encode("ascii")
+
+
+def _item(note: Note) -> str:
+    times = f";n={note.times}" if note.times > 1 else ""
+    place = f';at="{_FOREIGN.sub("_", note.place)[:100]}"' if note.place else ""
+    return _FOREIGN.sub("_", note.rule) + times + place

@@ -1,0 +1,181 @@
+"""Tools that the gateway runs while a client waits: which there are, and how calls of them are run.
+
+No call ends in silence: what is missing, slow, broken or not allowed gives an error result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from logging import getLogger
+from typing import Any, Final, Protocol
+
+import anyio
+from attrs import evolve, field, frozen
+
+from kiro_asgi.errors import KiroAsgiError, RequestError, UpstreamThrottled, UpstreamTimeout
+from kiro_asgi.model.prompt import Prompt, Tool
+from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, ServerCall, ServerResult, ToolOutput
+from kiro_asgi.net.transport import Transport
+from kiro_asgi.net.whole import fetch_whole
+from kiro_asgi.upstreams.base import Credential
+from kiro_asgi.upstreams.kiro import KiroUpstream
+from kiro_asgi.upstreams.kiro.mcp import parse_search
+
+__all__ = ["KiroWebSearch", "ServerTool", "Toolbox"]
+
+_log = getLogger("kiro_asgi")
+
+_CODES: Final = ((RequestError, "invalid_tool_input"), (UpstreamThrottled, "too_many_requests"))
+"""What an error means to the model; any other is `UNAVAILABLE`."""
+
+_PLACE: Final = re.compile(r"[a-z]+://(?:[^/?#@]*@)?([^/?#:]*)(?::[0-9]*)?([^?#]*)", re.IGNORECASE)
+"""Host and path of an address."""
+
+_SEARCH_BYTES: Final = 1024 * 1024
+_ABSENT: Final = " Not available at present: a call gives an error."
+
+
+class ServerTool(Protocol):
+    """A tool that the gateway runs; one for all requests."""
+
+    @property
+    def kind(self) -> str:
+        """The hosted tools that it stands for, e.g. ``web_search``; a word of your own for none."""
+        ...
+
+    @property
+    def names(self) -> Collection[str]:
+        """Function tools that it is run for instead of the client."""
+        ...
+
+    async def call(self, arguments: Mapping[str, Any], options: Mapping[str, Any], /) -> ToolOutput:
+        """Run it once.
+
+        Args:
+            arguments: The model's: an object, not checked in any other way.
+            options: What the client said about the tool, see `kiro_asgi.model.prompt.Tool`.
+
+        Raises:
+            Exception: Anything becomes an error result.  Of a `KiroAsgiError` the client is shown the message.
+        """
+        ...
+
+
+@frozen
+class KiroWebSearch:
+    """The web search of the Kiro service."""
+
+    _transport: Transport
+    _upstream: KiroUpstream
+    _credential: Callable[[], Awaitable[Credential]]
+    _timeout: float
+    kind: str = field(init=False, default=WEB_SEARCH)
+    names: Collection[str] = field(init=False, default=())
+
+    async def call(self, arguments: Mapping[str, Any], options: Mapping[str, Any], /) -> ToolOutput:
+        """Search for ``query``.
+
+        Raises:
+            RequestError: There is no query, or the service does not take it.
+            UpstreamError: The search failed.
+        """
+        query = arguments.get("query")
+        if not isinstance(query, str) or not query.strip():
+            raise RequestError("the web search needs a query", code="mcp.query")
+        request = self._upstream.search_request(await self._credential(), query)
+        answer = await fetch_whole(self._transport, request, patience=self._timeout, limit=_SEARCH_BYTES)
+        return ToolOutput(parse_search(answer.status, answer.headers, answer.body))
+
+
+@frozen
+class Toolbox:
+    """The tools of one app; of several that fit the first is run."""
+
+    _tools: Sequence[ServerTool] = ()
+    _timeout: float = 60.0
+    """Seconds for one call."""
+
+    def offer(self, prompt: Prompt) -> Prompt:
+        """*prompt*, but hosted tools that are missing here say so, lest the model count on them."""
+        if not any(tool.hosted and self._fitting(tool) is None for tool in prompt.tools):
+            return prompt
+        return evolve(prompt, tools=tuple(map(self._honest, prompt.tools)))
+
+    def kinds(self, prompt: Prompt) -> dict[str, str]:
+        """Kinds of the tools of *prompt* that the client does not run, by name."""
+        kinds = {name: self._kind(tool) for name, tool in _by_name(prompt).items()}
+        return {name: kind for name, kind in kinds.items() if kind}
+
+    async def run(self, calls: Sequence[ServerCall], prompt: Prompt) -> list[ServerResult]:
+        """Run *calls*, which name tools of `kinds`, side by side; their results in the same order."""
+        tools, uses = _by_name(prompt), Counter[str]()
+        outputs = [ToolOutput()] * len(calls)
+
+        async def run_one(place: int, call: ServerCall, use: int) -> None:
+            outputs[place] = await self._output(call, tools[call.name], use)
+
+        async with anyio.create_task_group() as group:
+            for place, call in enumerate(calls):
+                uses[call.name] += 1
+                group.start_soon(run_one, place, call, uses[call.name])
+        return list(map(ServerResult, calls, outputs))
+
+    def _fitting(self, tool: Tool) -> ServerTool | None:
+        if tool.hosted:
+            return next((each for each in self._tools if each.kind == tool.hosted), None)
+        return next((each for each in self._tools if tool.name in each.names), None)
+
+    def _kind(self, tool: Tool) -> str:
+        fitting = self._fitting(tool)
+        return tool.hosted or (fitting.kind if fitting is not None else "")
+
+    def _honest(self, tool: Tool) -> Tool:
+        absent = tool.hosted and self._fitting(tool) is None
+        return evolve(tool, description=tool.description + _ABSENT) if absent else tool
+
+    async def _output(self, call: ServerCall, tool: Tool, use: int) -> ToolOutput:
+        """What the *use*-th call of *tool* gives."""
+        fitting, limit = self._fitting(tool), tool.options.get("max_uses")
+        if fitting is None:
+            return ToolOutput(text=f"The tool {call.name} is not available here.", error_code=UNAVAILABLE)
+        if limit is not None and use > limit:
+            return ToolOutput(text=f"The tool {call.name} may be used {limit} times.", error_code="max_uses_exceeded")
+        return await self._run(fitting, call, tool.options)
+
+    async def _run(self, tool: ServerTool, call: ServerCall, options: Mapping[str, Any]) -> ToolOutput:
+        try:
+            with anyio.fail_after(self._timeout):
+                output = await tool.call(call.input, options)
+            return evolve(output, hits=tuple(hit for hit in output.hits if _wanted(hit.url, options)))
+        except (TimeoutError, UpstreamTimeout):
+            text = f"The tool {call.name} took longer than {self._timeout:g} seconds."
+            return ToolOutput(text=text, error_code=UNAVAILABLE)
+        except KiroAsgiError as error:
+            code = next((code for kind, code in _CODES if isinstance(error, kind)), UNAVAILABLE)
+            return ToolOutput(text=f"The tool {call.name} failed: {error.message}", error_code=code)
+        except Exception as error:  # noqa: BLE001 - it may be anybody's tool, and the answer is half sent
+            _log.warning("server tool %s failed: %s", call.kind, type(error).__name__)
+            return ToolOutput(text=f"The tool {call.name} failed.", error_code=UNAVAILABLE)
+
+
+def _by_name(prompt: Prompt) -> dict[str, Tool]:
+    """Of tools with the same name, the first: so upstreams are told."""
+    return {tool.name: tool for tool in reversed(prompt.tools)}
+
+
+def _wanted(url: str, options: Mapping[str, Any]) -> bool:
+    """Whether a page is from where the client wants pages from."""
+    allowed, blocked = options.get("allowed_domains", ()), options.get("blocked_domains", ())
+    if allowed and not any(_within(url, domain) for domain in allowed):
+        return False
+    return not any(_within(url, domain) for domain in blocked)
+
+
+def _within(url: str, domain: str) -> bool:
+    """Whether *url* is of *domain*, such as ``example.org`` or ``example.org/blog``, or of a domain below it."""
+    place, (host, _, path) = _PLACE.match(url), domain.partition("/")
+    if place is None or not f".{place[1]}".lower().endswith(f".{host.lower()}"):
+        return False
+    return not path or f"{place[2]}/".startswith(f"/{path.strip('/')}/")

@@ -1,0 +1,108 @@
+"""From settings to the parts of a service: each function makes one, and opens nothing."""
+
+from __future__ import annotations
+
+from kiro_asgi._version import __version__
+from kiro_asgi.config import KiroSettings, Settings
+from kiro_asgi.net.retry import RetryPolicy
+from kiro_asgi.net.transport import Transport
+from kiro_asgi.upstreams.base import Credential
+from kiro_asgi.upstreams.kiro import KiroUpstream
+from kiro_asgi.upstreams.kiro.auth import credential
+from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
+from kiro_asgi.upstreams.kiro.vendor import KiroVendor
+
+__all__ = ["kiro_upstream", "kiro_vendor", "new_transport", "retry_policy"]
+
+
+def new_transport(settings: Settings) -> Transport:
+    """The transport that *settings* describe."""
+    limits = settings.limits
+    return Transport(
+        library=settings.http_library,
+        connections=limits.connections,
+        queue=limits.queue,
+        keep_alive=limits.keep_alive,
+        connect_timeout=limits.connect_timeout,
+    )
+
+
+def retry_policy(settings: Settings) -> RetryPolicy:
+    """What may be tried again."""
+    retry = settings.retry
+    return RetryPolicy(
+        attempts=retry.attempts,
+        timeout_attempts=retry.timeout_attempts,
+        base=retry.base,
+        factor=retry.factor,
+        cap=retry.cap,
+        jitter=retry.jitter,
+        rate_base=retry.rate_base,
+        rate_cap=retry.rate_cap,
+        capacity_base=retry.capacity_base,
+        capacity_cap=retry.capacity_cap,
+        suspicion=retry.suspicion,
+        rest=retry.rest,
+    )
+
+
+def kiro_upstream(settings: Settings) -> KiroUpstream:
+    """The upstream that *settings* describe."""
+    kiro = settings.kiro
+    return KiroUpstream(
+        endpoint=kiro.endpoint,
+        region=kiro.region,
+        wire_style=kiro.wire_style,
+        origin=kiro.origin,
+        agent_mode=kiro.agent_mode,
+        user_agent=_user_agent(kiro),
+        checksums=kiro.checksums,
+        fake_reasoning=kiro.fake_reasoning_enabled,
+        replay_thinking=kiro.replay_thinking,
+        description_limit=kiro.description_limit,
+        tool_history=kiro.tool_history,
+        max_images=kiro.max_images,
+        payload_bytes=kiro.payload_bytes,
+        trim_history=kiro.trim_history,
+        sanitize_text=kiro.sanitize_text,
+        strip_reminders=kiro.strip_system_reminders,
+        rules_off=kiro.rules_off,
+        contract=_contract(kiro) if kiro.translation == "contract" else None,
+    )
+
+
+def _contract(kiro: KiroSettings) -> ContractOptions:
+    return ContractOptions(
+        inline_tool_context=kiro.inline_tool_context,
+        send_sidecar_fields=kiro.send_sidecar_fields,
+        strip_system_reminders=kiro.strip_system_reminders,
+        legacy_stop_map=kiro.legacy_stop_map,
+        plan_mode_key=kiro.plan_mode_key,
+        effort_budgets=tuple(map(int, kiro.effort_budgets)),
+    )
+
+
+def kiro_vendor(settings: Settings) -> KiroVendor:
+    """What *settings* say about the tokens of the service."""
+    kiro = settings.kiro
+    return KiroVendor(
+        given=_given(kiro),
+        auth_endpoint=kiro.auth_endpoint,
+        auth_region=kiro.auth_region,
+        endpoint=kiro.endpoint,
+        region=kiro.region,
+        profile_arn=kiro.profile_arn,
+        discover_profile=kiro.discover_profile,
+        user_agent=_user_agent(kiro),
+    )
+
+
+def _given(kiro: KiroSettings) -> Credential | None:
+    """The credential that stands in the settings themselves."""
+    if not (kiro.api_key or kiro.access_token):
+        return None
+    return credential(kiro.api_key, kiro.access_token, kiro.profile_arn, external_idp=kiro.external_idp)
+
+
+def _user_agent(kiro: KiroSettings) -> str:
+    return kiro.user_agent or f"kiro-asgi/{__version__}"

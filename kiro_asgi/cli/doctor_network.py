@@ -1,0 +1,141 @@
+"""The way to a host, step by step: name, connection, encryption; and what its clock says."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
+from ipaddress import ip_address
+from time import perf_counter
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import anyio
+from anyio.streams.tls import TLSAttribute, TLSStream
+from attrs import define, field
+
+from kiro_asgi.cli.findings import Finding, Verdict, span
+
+__all__ = ["Way", "clock", "connection", "walk"]
+
+SOON: Final = 14 * 86_400.0
+"""Seconds before the end of a certificate at which that is worth a word."""
+
+SKEW: Final = 60.0
+"""Seconds that clocks may differ by; well below the margin at which tokens are renewed."""
+
+CA_VARIABLES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+STEPS: Final[Mapping[str, str]] = {
+    "DNS": "see that the host's name is right, and that this machine can resolve names",
+    "TCP": "see that a firewall lets this machine connect; proxies are not used",
+    "TLS": "something may stand between and open the encryption; name its certificates with SSL_CERT_FILE",
+}
+"""Step to what to do where it fails."""
+
+
+@define
+class Way:
+    """How far one gets towards a host, and what one sees."""
+
+    host: str
+    port: int
+    encrypted: bool
+    steps: dict[str, float] = field(init=False, factory=dict)
+    """Step to the seconds it took."""
+
+    at: str = field(init=False, default="")
+    """The step that was begun last."""
+
+    failure: str = field(init=False, default="")
+    """Why that step failed; empty where it did not."""
+
+    version: str = field(init=False, default="")
+    certificate: Mapping[str, Any] = field(init=False, factory=dict)
+    """As `ssl.SSLSocket.getpeercert` has it."""
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Measure one step."""
+        self.at, started = name, perf_counter()
+        yield
+        self.steps[name] = perf_counter() - started
+
+
+async def walk(url: str, context: ssl.SSLContext, patience: float) -> Way:
+    """Go there as far as one gets; *patience* in seconds for all of it."""
+    parts = urlsplit(url)
+    encrypted = parts.scheme == "https"
+    way = Way(parts.hostname or "", parts.port or (443 if encrypted else 80), encrypted)
+    try:
+        with anyio.fail_after(patience):
+            await _walk(way, context)
+    except TimeoutError:
+        way.failure = f"nothing for {patience:g} s"
+    except ssl.SSLCertVerificationError as error:
+        way.failure = error.verify_message
+    except OSError as error:
+        way.failure = error.strerror or str(error)
+    except (anyio.BrokenResourceError, anyio.EndOfStream):
+        way.failure = "the host hung up"
+    return way
+
+
+async def _walk(way: Way, context: ssl.SSLContext) -> None:
+    with way.step("DNS"):
+        await anyio.getaddrinfo(way.host, way.port, type=socket.SOCK_STREAM)
+    with way.step("TCP"):
+        stream = await anyio.connect_tcp(way.host, way.port)
+    async with stream:
+        if way.encrypted:
+            with way.step("TLS"):
+                tls = await TLSStream.wrap(stream, hostname=way.host, ssl_context=context, standard_compatible=False)
+            way.version = tls.extra(TLSAttribute.tls_version)
+            certificate: Any = TLSAttribute.peer_certificate  # its type does not fit the method's
+            way.certificate = tls.extra(certificate) or {}
+
+
+def connection(name: str, way: Way, environ: Mapping[str, str], now: float) -> Finding:
+    """What a way says about the connection called *name*."""
+    times = ", ".join(f"{step} {seconds * 1000:.0f} ms" for step, seconds in way.steps.items())
+    place = f"{way.host}:{way.port}"
+    if way.failure:
+        return Finding(name, Verdict.FAIL, f"{place}: {way.at} failed: {way.failure}", STEPS[way.at])
+    if not way.encrypted:
+        here = way.host == "localhost" or _is_loopback(way.host)
+        advice = "" if here else "tokens travel readable by everybody; use https"
+        return Finding(name, Verdict.OK if here else Verdict.WARN, f"{place}: {times}, not encrypted", advice)
+    own = [variable for variable in CA_VARIABLES if environ.get(variable)]
+    authorities = f", trusted by {' and '.join(own)}" if own else ""
+    left = ssl.cert_time_to_seconds(way.certificate["notAfter"]) - now
+    detail = f"{place}: {times}, {way.version}, certificate of {_issuer(way)} for {span(left)}{authorities}"
+    if left > SOON:
+        return Finding(name, Verdict.OK, detail)
+    return Finding(name, Verdict.WARN, detail, "the certificate ends soon; that is its owner's to change")
+
+
+def _issuer(way: Way) -> str:
+    names = {key: value for part in way.certificate.get("issuer", ()) for key, value in part}
+    return str(names.get("organizationName") or names.get("commonName") or "nobody known")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def clock(headers: Iterable[tuple[bytes, bytes]], now: float) -> Finding:
+    """Our clock against the ``Date`` of an answer that has just come; *now* in seconds since the epoch."""
+    dates = [value.decode("latin-1") for name, value in headers if name.lower() == b"date"]
+    try:
+        ahead = now - parsedate_to_datetime(dates[0]).timestamp()
+    except (ValueError, IndexError):
+        return Finding("clock", Verdict.OK, "not compared; the service does not say what time it is")
+    if abs(ahead) <= SKEW:
+        return Finding("clock", Verdict.OK, "the service's clock and ours agree")
+    direction = "ahead of" if ahead > 0 else "behind"
+    detail = f"ours is {span(ahead)} {direction} the service's"
+    return Finding("clock", Verdict.WARN, detail, "set the clock; tokens are renewed by it")

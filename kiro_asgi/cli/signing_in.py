@@ -1,0 +1,109 @@
+"""A device flow from its first request to its token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+from typing import Final
+
+import anyio
+import anyio.to_thread
+from attrs import frozen
+
+from kiro_asgi.cli.sign_in_screen import Screen
+from kiro_asgi.errors import UpstreamDenied, UpstreamUnreachable
+from kiro_asgi.net.transport import Transport
+from kiro_asgi.net.whole import fetch_whole
+from kiro_asgi.upstreams.base import Token
+from kiro_asgi.upstreams.kiro.renewal import oidc_host, social_host
+from kiro_asgi.upstreams.kiro.signin import (
+    SLOWER,
+    DeviceCode,
+    DeviceFlow,
+    OidcFlow,
+    Pending,
+    SocialFlow,
+    parse_device_code,
+    parse_poll,
+    parse_registration,
+    registration_request,
+)
+
+__all__ = ["SigningIn"]
+
+TICK: Final = 0.1
+"""Seconds between two signs of life on the screen."""
+
+PATIENCE: Final = 15.0
+"""Seconds for each answer of the sign-in service."""
+
+BROWSER_PATIENCE: Final = 5.0
+"""Seconds that a browser may take to come up before we go on without it."""
+
+
+@frozen
+class SigningIn:
+    """Who signs in, and where."""
+
+    region: str
+    base: str
+    """Base URL of the sign-in service; empty for the public one."""
+
+    provider: str
+    """Whose account it is; empty for the OIDC service."""
+
+    start_url: str
+
+    async def run(
+        self,
+        transport: Transport,
+        screen: Screen,
+        browser: Callable[[str], object] | None,
+        wall_clock: Callable[[], float],
+    ) -> tuple[Token, str]:
+        """The token, and who vouches for the user.
+
+        Raises:
+            UpstreamError: It did not come to a token, in one sentence.
+        """
+        flow = await self._flow(transport)
+        answer = await fetch_whole(transport, flow.code_request(), patience=PATIENCE)
+        code = parse_device_code(answer.status, answer.body)
+        screen.code(code)
+        if browser is not None:
+            with anyio.move_on_after(BROWSER_PATIENCE):
+                await anyio.to_thread.run_sync(browser, code.address, abandon_on_cancel=True)
+        token = await _polled(transport, flow, code, screen, wall_clock)
+        return flow.completed(token), flow.provider
+
+    async def _flow(self, transport: Transport) -> DeviceFlow:
+        base = self.base or (social_host if self.provider else oidc_host)(self.region)
+        if self.provider:
+            return SocialFlow(base, self.region, self.provider)
+        answer = await fetch_whole(transport, registration_request(base, self.start_url), patience=PATIENCE)
+        return OidcFlow(base, self.region, self.start_url, parse_registration(answer.status, answer.body))
+
+
+async def _polled(
+    transport: Transport, flow: DeviceFlow, code: DeviceCode, screen: Screen, wall_clock: Callable[[], float]
+) -> Token:
+    end, interval = monotonic() + code.lifetime, code.interval
+    while monotonic() + interval < end:
+        await _wait(interval, end, screen)
+        try:
+            answer = await fetch_whole(transport, flow.poll_request(code), patience=PATIENCE)
+        except UpstreamUnreachable:  # the user is still busy, and networks come back
+            interval += SLOWER
+            continue
+        found = parse_poll(answer.status, answer.body, wall_clock())
+        if not isinstance(found, Pending):
+            return found
+        interval += found.slower
+    raise UpstreamDenied("the code was not confirmed in time; sign in again", code="sign_in.expired")
+
+
+async def _wait(seconds: float, end: float, screen: Screen) -> None:
+    until = monotonic() + seconds
+    while (left := until - monotonic()) > 0:
+        screen.waiting(end - monotonic())
+        await anyio.sleep(min(left, TICK))

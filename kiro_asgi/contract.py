@@ -1,0 +1,184 @@
+"""The contract of the first gateways for code that brings its own network: translate, ask, translate back."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
+from typing import Any, Final
+
+from kiro_asgi.chunks import closing
+from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.base import Heading
+from kiro_asgi.errors import KiroAsgiError, UnknownModel
+from kiro_asgi.model.message import Message, MessageBuilder, sentences, unfold, whole
+from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
+from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
+from kiro_asgi.upstreams.kiro import KiroUpstream
+from kiro_asgi.upstreams.kiro.contract.model import Request, Response
+from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
+from kiro_asgi.upstreams.kiro.contract.request import translate
+from kiro_asgi.upstreams.kiro.contract.response import as_message, as_response
+from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean, find
+
+__all__ = ["collect_kiro_response", "execute_kiro", "stream_kiro", "translate_kiro_request", "translate_kiro_response"]
+
+Call = Callable[[bytes], AsyncIterable[bytes]]
+
+_NOBODY: Final = Credential(CredentialKind.API_KEY, "")
+"""Whoever brings the network brings the credential."""
+
+
+def translate_kiro_request(
+    prompt: Prompt, options: ContractOptions | None = None, *, models: Iterable[ModelCard] | None = None
+) -> Request:
+    """*prompt* as the contract has it; `Request.document` gives it ready for JSON.
+
+    Args:
+        prompt: Messages, model, tools, system text and the wish for thinking.
+        options: How to translate.
+        models: Those that there are; ``None`` for those that this package knows.
+
+    Raises:
+        UnknownModel: The prompt names none of *models*.
+    """
+    return translate(prompt, _card(prompt.model, models).id, options or ContractOptions())
+
+
+async def collect_kiro_response(chunks: AsyncIterable[bytes], options: ContractOptions | None = None) -> Response:
+    """A whole Kiro answer as the contract has it.
+
+    Raises:
+        UpstreamError: A broken stream, or a failure that the service reports in band.
+    """
+    decoder = _upstream(options or ContractOptions()).decoder("")
+    return as_response(await _collected(chunks, build_pipeline(decoder, Plan(tool_emission="end"))))
+
+
+def translate_kiro_response(
+    response: Response, *, model: str, options: ContractOptions | None = None
+) -> dict[str, Any]:
+    """*response* as a ``message`` object of the Anthropic API, ready for JSON.
+
+    Its ``usage`` is ``None`` where the response has none.
+    """
+    body = _rendered(_for_client(response, options or ContractOptions()), model)
+    return body if response.usage is not None else {**body, "usage": None}
+
+
+async def execute_kiro(
+    prompt: Prompt,
+    call: Call,
+    *,
+    options: ContractOptions | None = None,
+    models: Iterable[ModelCard] | None = None,
+) -> dict[str, Any]:
+    """Translate, call and translate back; the result is a ``message`` object of the Anthropic API, ready for JSON.
+
+    A request with native tool history that the service finds improperly formed is made once more with text.
+
+    Args:
+        prompt: As for `translate_kiro_request`, and so are *options* and *models*.
+        call: The network: the body of a request to the body of the answer.  It raises for a refusal what
+            `kiro_asgi.upstreams.kiro.faults.fault` makes of that.
+
+    Raises:
+        UnknownModel: As for `translate_kiro_request`.
+        KiroAsgiError: What the last call ended in.
+    """
+    return _rendered(await _executed(prompt, call, options or ContractOptions(), models), prompt.model)
+
+
+async def stream_kiro(
+    prompt: Prompt,
+    call: Call,
+    *,
+    options: ContractOptions | None = None,
+    models: Iterable[ModelCard] | None = None,
+    by_sentence: bool = False,
+) -> AsyncGenerator[bytes, None]:
+    """As `execute_kiro`, with the result as the events of the Anthropic API; none of them where there is no result.
+
+    Args:
+        prompt: As for `execute_kiro`, and so are *call*, *options* and *models*.
+        by_sentence: Whether text comes sentence by sentence, and not block by block.
+    """
+    message = await _executed(prompt, call, options or ContractOptions(), models)
+    encoder = AnthropicMessages().encoder(_heading(prompt.model))
+    for data in encoder.feed(unfold(message, sentences if by_sentence else whole)):
+        yield data
+
+
+async def _executed(
+    prompt: Prompt, call: Call, options: ContractOptions, models: Iterable[ModelCard] | None
+) -> Message:
+    card, upstream = _card(prompt.model, models), _upstream(options)
+    while True:
+        rendered = upstream.render(prompt, card, _NOBODY)
+        answer = build_pipeline(upstream.decoder(""), _plan(prompt, rendered))
+        try:
+            message = await _collected(call(rendered.request.body), answer)
+        except KiroAsgiError as error:
+            healed = upstream.healed(error)
+            if healed is None:
+                raise
+            upstream = healed
+        else:
+            return _for_client(as_response(message), options)
+
+
+def _upstream(options: ContractOptions) -> KiroUpstream:
+    return KiroUpstream(
+        contract=options,
+        tool_history="text" if options.drop_tool_events else "auto",
+        description_limit=options.description_limit,
+        strip_reminders=options.strip_system_reminders,
+        origin=options.origin,
+    )
+
+
+def _plan(prompt: Prompt, rendered: Rendered) -> Plan:
+    return Plan(
+        thinking="as_reasoning_content" if rendered.thinking_tags else "",
+        stop=prompt.sampling.stop,
+        max_tokens=prompt.sampling.max_tokens,
+        tool_emission="end",
+        tool_names=rendered.tool_names,
+        parallel_tool_calls=prompt.tool_choice.parallel,
+    )
+
+
+async def _collected(chunks: AsyncIterable[bytes], answer: Answer) -> Message:
+    builder = MessageBuilder()
+    async with closing(chunks) as source:
+        async for chunk in source:
+            builder.feed(answer.feed([chunk]))
+            if answer.enough:
+                break
+    builder.feed(answer.flush())
+    assert builder.message is not None, "the stages ended without a MessageEnd"
+    return builder.message
+
+
+def _for_client(response: Response, options: ContractOptions) -> Message:
+    return as_message(response, legacy_stop_map=options.legacy_stop_map, reminders=options.strip_system_reminders)
+
+
+def _card(name: str, models: Iterable[ModelCard] | None) -> ModelCard:
+    cards = FALLBACK if models is None else tuple(models)
+    card = find(name, cards)
+    if card is None:
+        near = did_you_mean(name, cards)
+        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+        raise UnknownModel(f"unsupported model: {name[:100]}{hint}", code="model_not_found", param="model")
+    return card
+
+
+def _heading(model: str) -> Heading:
+    return Heading(f"msg_{secrets.token_hex(12)}", model, 0)
+
+
+def _rendered(message: Message, model: str) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(AnthropicMessages().render(message, _heading(model)))
+    return body

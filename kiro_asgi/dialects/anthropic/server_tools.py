@@ -1,0 +1,165 @@
+"""Tools that run on the server, as this API words them: their calls, what they gave, and both when they come back.
+
+A call and its result are blocks of the answer.  For a kind of tool that the API does not have there is no such block;
+its result is told as text alone.
+
+Source: https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/web-search-tool
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import frozen
+
+from kiro_asgi.model.prompt import Part, Text, ToolCallPart, ToolResult
+from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, SearchHit, ServerCall, ServerResult, ToolOutput
+from kiro_asgi.wire.json import dumps
+
+__all__ = ["answered_in_place", "has_shape", "parse_result", "render_server_block", "tally"]
+
+_PLAIN: Final = "plain."
+"""How ``encrypted_content`` begins that is ours: base64 of the snippet, open to everybody."""
+
+
+def has_shape(block: object) -> bool:
+    """Whether this API has anything to say *block* with."""
+    call = block.call if isinstance(block, ServerResult) else block
+    return not isinstance(call, ServerCall) or call.kind in _SHAPES
+
+
+def render_server_block(block: ServerCall | ServerResult) -> dict[str, Any]:
+    """A call or a result; it `has_shape`."""
+    if isinstance(block, ServerCall):
+        return {"type": "server_tool_use", "id": _id(block), "name": block.kind, "input": dict(block.input)}
+    kind = block.call.kind
+    return {"type": f"{kind}_tool_result", "tool_use_id": _id(block.call), "content": _content(block)}
+
+
+def tally(blocks: Iterable[object]) -> dict[str, Any]:
+    """What usage says about the tools that gave something; nothing if none did."""
+    results = (block for block in blocks if isinstance(block, ServerResult))
+    kinds = [result.call.kind for result in results if not result.output.error_code]
+    counts = {f"{kind}_requests": kinds.count(kind) for kind in (WEB_SEARCH, "web_fetch")}
+    return {"server_tool_use": counts} if any(counts.values()) else {}
+
+
+def _id(call: ServerCall) -> str:
+    """The call's id in the form that clients check."""
+    return "srvtoolu_" + re.sub(r"^(?:tooluse|toolu|call)_|[^A-Za-z0-9_]", "", call.call_id)
+
+
+def _content(result: ServerResult) -> Any:
+    kind, code = result.call.kind, result.output.error_code
+    shape = _SHAPES[kind]
+    if code:
+        known = code if code in shape.codes else UNAVAILABLE
+        return {"type": f"{kind}_tool_result_error", "error_code": known}
+    return shape.content(result)
+
+
+def _pages(result: ServerResult) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "web_search_result",
+            "title": hit.title,
+            "url": hit.url,
+            "encrypted_content": _PLAIN + b64encode(hit.snippet.encode("utf-8", "replace")).decode(),
+            "page_age": hit.published or None,
+        }
+        for hit in result.output.hits
+    ]
+
+
+def _page(result: ServerResult) -> dict[str, Any]:
+    source = {"type": "text", "media_type": "text/plain", "data": result.output.told}
+    return {
+        "type": "web_fetch_result",
+        "url": str(result.call.input.get("url", "")),
+        "content": {"type": "document", "source": source, "title": None},
+        "retrieved_at": None,
+    }
+
+
+def _run(result: ServerResult) -> dict[str, Any]:
+    told = result.output.told
+    return {"type": "code_execution_result", "stdout": told, "stderr": "", "return_code": 0, "content": []}
+
+
+@frozen
+class _Shape:
+    content: Callable[[ServerResult], Any]
+    """What stands in the result."""
+
+    codes: frozenset[str]
+    """The error codes that clients know."""
+
+
+_COMMON: Final = frozenset({UNAVAILABLE, "invalid_tool_input", "too_many_requests"})
+
+_SHAPES: Final = MappingProxyType(
+    {
+        WEB_SEARCH: _Shape(_pages, _COMMON | {"max_uses_exceeded", "query_too_long", "request_too_large"}),
+        "web_fetch": _Shape(_page, _COMMON | {"max_uses_exceeded", "url_not_allowed", "url_not_accessible"}),
+        "code_execution": _Shape(_run, _COMMON | {"execution_time_exceeded"}),
+    }
+)
+
+
+# On the way back.
+
+
+def parse_result(call_id: str, content: Any) -> ToolResult:
+    """A result block of an earlier answer, ours or another server's."""
+    if isinstance(content, list):
+        hits = tuple(_hits(content))
+        told = ToolOutput(hits).told if len(hits) == len(content) else dumps(content).decode()
+        return ToolResult(call_id, (Text(told),))
+    failed = isinstance(content, Mapping) and str(content.get("type")).endswith("_error")
+    return ToolResult(call_id, (Text(dumps(content).decode()),), failed)
+
+
+def _hits(content: list[Any]) -> Iterator[SearchHit]:
+    for item in content:
+        if isinstance(item, Mapping) and item.get("type") == "web_search_result":
+            sealed = item.get("encrypted_content")
+            title, url, age = (str(item.get(key) or "") for key in ("title", "url", "page_age"))
+            yield SearchHit(title, url, _opened(sealed) if isinstance(sealed, str) else "", age)
+
+
+def _opened(sealed: str) -> str:
+    """The snippet, where we put it there; what others sealed only they can read."""
+    if not sealed.startswith(_PLAIN):
+        return ""
+    try:
+        return b64decode(sealed.removeprefix(_PLAIN), validate=True).decode()
+    except (binascii.Error, ValueError):
+        return ""
+
+
+def answered_in_place(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The parts of an assistant's turn in an order in which a conversation could have come to them.
+
+    Results stand behind their calls, and calls that the client is to answer at the end.  Text that only repeats a
+    result is left out.
+    """
+    results = {part.call_id: part for part in parts if isinstance(part, ToolResult)}
+    if not results:
+        return parts
+    called = {part.call_id for part in parts if isinstance(part, ToolCallPart)}
+    told = {part for result in results.values() for part in result.parts}
+    ordered: list[Part] = []
+    unanswered: list[Part] = []
+    for part in parts:
+        if isinstance(part, ToolCallPart):
+            result = results.get(part.call_id)
+            unanswered += [part] if result is None else []
+            ordered += [] if result is None else [part, result]
+        elif part not in told and not (isinstance(part, ToolResult) and part.call_id in called):
+            ordered.append(part)
+    return *ordered, *unanswered

@@ -1,0 +1,1 @@
+"""The OpenAI Responses API: of it, so far, the shapes of server tools."""

@@ -1,0 +1,53 @@
+"""The web search in the Responses API: an item for the call, and citations in the text that tells what was found.
+
+Source: https://platform.openai.com/docs/guides/tools-web-search
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from kiro_asgi.model.server_tools import ServerCall, ToolOutput
+
+__all__ = ["PROGRESS", "url_citations", "web_search_call"]
+
+PROGRESS: Final = (
+    "response.web_search_call.in_progress",
+    "response.web_search_call.searching",
+    "response.web_search_call.completed",
+)
+"""The events between the item's ``added`` and its ``done``: two when the search begins, one when it has ended."""
+
+
+def web_search_call(call: ServerCall, output: ToolOutput | None = None) -> dict[str, Any]:
+    """The output item; without *output* the search is still under way."""
+    query = str(call.input.get("query", ""))
+    action: dict[str, Any] = {"type": "search", "query": query, "queries": [query]}
+    if output is not None:
+        action["sources"] = [{"type": "url", "url": hit.url} for hit in output.hits]
+    return {"type": "web_search_call", "id": _id(call), "status": _status(output), "action": action}
+
+
+def url_citations(output: ToolOutput, offset: int = 0) -> list[dict[str, Any]]:
+    """Annotations of the text part in which ``output.told`` begins at the character *offset*."""
+    return [
+        {
+            "type": "url_citation",
+            "start_index": offset + start,
+            "end_index": offset + end,
+            "url": hit.url,
+            "title": hit.title,
+        }
+        for start, end, hit in output.spans()
+    ]
+
+
+def _status(output: ToolOutput | None) -> str:
+    if output is None:
+        return "in_progress"
+    return "failed" if output.error_code else "completed"
+
+
+def _id(call: ServerCall) -> str:
+    return "ws_" + re.sub(r"^(?:tooluse|toolu|call)_", "", call.call_id)

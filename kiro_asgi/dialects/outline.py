@@ -1,0 +1,39 @@
+"""What can be said of a request's messages without reading them strictly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kiro_asgi.model.prompt import Text
+
+__all__ = ["blocks_of", "messages_of", "reply_from", "texts_of"]
+
+
+def messages_of(body: Mapping[str, Any]) -> list[Any]:
+    """A list of its own of the messages; empty where there are none."""
+    messages = body.get("messages")
+    return list(messages) if isinstance(messages, list | tuple) else []
+
+
+def blocks_of(content: Any) -> Iterator[Mapping[str, Any]]:
+    """The blocks of a message; a text is one block of text, and what is no block is passed over."""
+    if isinstance(content, str):
+        yield {"type": "text", "text": content}
+    elif isinstance(content, list | tuple):
+        yield from (block for block in content if isinstance(block, Mapping))
+
+
+def texts_of(content: Any, *members: str) -> Iterator[Text]:
+    """What stands under *members* of its blocks."""
+    for block in blocks_of(content):
+        yield from (Text(block[name]) for name in members if isinstance(block.get(name), str))
+
+
+def reply_from(messages: Sequence[Any], start: int) -> Iterator[int]:
+    """Indexes of the messages from *start* on with which a user replies, system messages among them included."""
+    for index in range(start, len(messages)):
+        if isinstance(messages[index], Mapping):
+            if messages[index].get("role") == "assistant":
+                return
+            yield index

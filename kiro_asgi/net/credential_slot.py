@@ -1,0 +1,291 @@
+"""One credential over time: renewed ahead of its end, by one at a time, and never lost on the way.
+
+A renewal runs in a thread with an event loop of its own.  So whoever asked for it may leave, in whatever way its server
+cancels it: the new token arrives and is written down all the same.  Files may block there.  And however many event
+loops share an app, there is one renewal at a time.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from functools import partial
+from logging import getLogger
+from math import inf
+from typing import Final
+
+import anyio
+import anyio.to_thread
+from anyio.lowlevel import RunVar
+from attrs import define, evolve, field, frozen
+
+from kiro_asgi.errors import KiroAsgiError, UpstreamDenied, UpstreamError
+from kiro_asgi.net.credential_keeper import TokenKeeper
+from kiro_asgi.net.transport import Transport
+from kiro_asgi.net.vendor import Vendor
+from kiro_asgi.net.whole import fetch_whole
+from kiro_asgi.upstreams.base import Credential, Token
+
+__all__ = ["Clocks", "Slot"]
+
+_log = getLogger("kiro_asgi")
+
+_SPREAD: Final = 0.2
+"""Share of a time that is drawn at random, so that processes do not renew, or fail, in step."""
+
+_FIRST_PAUSE: Final = 2.0
+_LONGEST_PAUSE: Final = 60.0
+"""Seconds between two questions to a sign-in service that fails: doubled from the first to the longest."""
+
+_LOOK_AGAIN: Final = 5.0
+"""Seconds between two looks whether somebody has signed in again."""
+
+_SAVE_AGAIN: Final = 60.0
+_ASK_AGAIN: Final = 60.0
+"""Seconds until profiles are asked for again, where not everybody answered."""
+
+_APART: Final = 10.0
+"""Seconds between two renewals because of a refusal: a service that refuses every token is not helped by more."""
+
+_PROFILE_TIMEOUT: Final = 10.0
+
+
+@frozen
+class Clocks:
+    """Time and chance."""
+
+    steady: Callable[[], float] = time.monotonic
+    """Seconds of a clock that nobody sets."""
+
+    wall: Callable[[], float] = time.time
+    """Seconds since the epoch."""
+
+    draw: Callable[[], float] = random.random
+    """Numbers from 0 to 1."""
+
+
+@frozen
+class _Lease:
+    """How long a token is good, by both clocks: one of them may be set, the other stands while a machine sleeps."""
+
+    ends: float = inf
+    ends_wall: float = inf
+    ahead: float = 0.0
+    """Seconds before the end at which it is renewed."""
+
+    def left(self, clocks: Clocks) -> float:
+        return min(self.ends - clocks.steady(), self.ends_wall - clocks.wall())
+
+
+@define(eq=False, kw_only=True)
+class Slot:
+    """One credential of an app.  Made with the token that its source holds, if it holds one."""
+
+    name: str
+    """The source, as every `Credential` of this slot names it."""
+
+    _vendor: Vendor
+    _transport: Transport
+    _clocks: Clocks
+    _margin: float
+    _keeper: TokenKeeper | None = None
+    """``None`` for a credential that stands in the settings."""
+
+    _credential: Credential | None = None
+    _lease: _Lease = field(init=False, factory=_Lease)
+    _failure: KiroAsgiError | None = field(init=False, default=None)
+    _failures: int = field(init=False, default=0)
+    _retry_at: float = field(init=False, default=-inf)
+    _profile: str = field(init=False, default="")
+    _profile_at: float = field(init=False, default=-inf)
+    _forced_at: float = field(init=False, default=-inf)
+    _save_at: float = field(init=False, default=-inf)
+    _rest: tuple[float, KiroAsgiError] | None = field(init=False, default=None)
+    _flight: Future[None] | None = field(init=False, default=None)
+    _guard: threading.Lock = field(init=False, factory=threading.Lock)
+    _locks: RunVar[anyio.Lock] = field(init=False, factory=lambda: RunVar("kiro_asgi.net.credentials"))
+    """One for each event loop: a lock belongs to the first that uses it."""
+
+    def __attrs_post_init__(self) -> None:
+        if self._keeper is not None and self._keeper.token is not None:
+            self._adopt(self._keeper.token, self._margin)
+
+    async def take(self) -> Credential:
+        """The credential, renewed if that is due.
+
+        Raises:
+            KiroAsgiError: It rests, or there is no good token; `retry_after` says when to ask again.
+        """
+        if self._rest is not None:
+            self._be_awake(*self._rest)
+        if self._wanting():
+            async with self._lock():
+                await self.landed()
+                if self._wanting():
+                    await self._fly(partial(self._work, self._secret if self._due() else None))
+        elif self._keeper is not None and self._keeper.unsaved and self._clocks.steady() >= self._save_at:
+            self._save_at = self._clocks.steady() + _SAVE_AGAIN
+            self._take_off(partial(self._save, self._keeper))
+        if self._credential is None or self._lease.left(self._clocks) <= 0:
+            raise self._told()
+        return self._credential
+
+    async def renew(self, refused: Credential) -> Credential | None:
+        """A newer credential than *refused*; ``None`` where a newer one is no remedy.
+
+        Raises:
+            KiroAsgiError: There should be one, but it is not to be had now.
+        """
+        if self._keeper is None:
+            return None
+        async with self._lock():
+            await self.landed()
+            if self._secret == refused.secret:
+                now = self._clocks.steady()
+                if now < self._retry_at:
+                    raise self._told()
+                if now < self._forced_at + _APART:
+                    return None
+                self._forced_at = now
+                await self._fly(partial(self._work, refused.secret))
+        if self._secret != refused.secret:
+            return self._credential
+        if self._failure is None:
+            return None
+        raise self._told()
+
+    def rest(self, error: KiroAsgiError, seconds: float) -> None:
+        """Be passed over for so long, because of *error*."""
+        self._rest = (self._clocks.steady() + seconds, error)
+
+    async def landed(self) -> None:
+        """Wait until nothing is under way."""
+        flight = self._flight
+        if flight is not None and not flight.done():
+            await _result(flight)
+
+    @property
+    def _secret(self) -> str:
+        return self._credential.secret if self._credential is not None else ""
+
+    def _due(self) -> bool:
+        return self._keeper is not None and (
+            self._credential is None or self._lease.left(self._clocks) <= self._lease.ahead
+        )
+
+    def _wanting(self) -> bool:
+        now = self._clocks.steady()
+        return now >= self._retry_at and (self._due() or (now >= self._profile_at and self._asks_profile()))
+
+    def _asks_profile(self) -> bool:
+        return self._credential is not None and bool(self._vendor.profile_requests(self._credential))
+
+    def _be_awake(self, until: float, error: KiroAsgiError) -> None:
+        left = until - self._clocks.steady()
+        if left > 0:
+            raise _again(error, left)
+        self._rest = None
+
+    def _told(self) -> KiroAsgiError:
+        """Why there is no token, as a new error: one that is raised twice remembers both places."""
+        failure = self._failure or UpstreamDenied(f"{self.name}: the token has ended", code="credentials.ended")
+        return _again(failure, max(self._retry_at - self._clocks.steady(), 0.0))
+
+    def _lock(self) -> anyio.Lock:
+        lock = self._locks.get(None)
+        if lock is None:
+            lock = anyio.Lock()
+            self._locks.set(lock)
+        return lock
+
+    async def _fly(self, work: Callable[[], Awaitable[None]]) -> None:
+        await _result(self._take_off(work))
+
+    def _take_off(self, work: Callable[[], Awaitable[None]]) -> Future[None]:
+        """Do *work* in a thread, unless something is under way in another event loop."""
+        with self._guard:
+            if self._flight is None or self._flight.done():
+                self._flight = Future()
+                threading.Thread(target=self._run, args=(self._flight, work), name="kiro-asgi credential").start()
+            return self._flight
+
+    def _run(self, flight: Future[None], work: Callable[[], Awaitable[None]]) -> None:
+        async def run() -> None:
+            try:
+                await work()
+            finally:
+                await self._transport.aclose()  # what this event loop has opened
+
+        try:
+            flight.set_result(anyio.run(run))
+        except BaseException as error:  # noqa: BLE001 - raised where the flight is waited for
+            flight.set_exception(error)
+
+    async def _work(self, refused: str | None) -> None:
+        """Replace *refused*, if there is such a token, and find the profile if there is none."""
+        try:
+            if refused is not None and self._keeper is not None:
+                self._renewed(await self._keeper.renew(refused))
+            await self._discover()
+        except KiroAsgiError as error:
+            self._failed(error)
+
+    async def _save(self, keeper: TokenKeeper) -> None:
+        try:
+            await keeper.save()
+        except KiroAsgiError as error:
+            _log.warning("renewed token still in memory only: %r", error)
+
+    def _renewed(self, token: Token) -> None:
+        left = inf if token.expires_at is None else token.expires_at - self._clocks.wall()
+        self._adopt(token, min(self._margin, left / 2))
+        self._failure, self._failures, self._retry_at = None, 0, -inf
+
+    def _adopt(self, token: Token, ahead: float) -> None:
+        """Use *token* from now on."""
+        if token.expires_at is None:
+            self._lease = _Lease()
+        else:
+            steady, left = self._clocks.steady(), token.expires_at - self._clocks.wall()
+            self._lease = _Lease(steady + left, token.expires_at, ahead * (1 + _SPREAD * self._clocks.draw()))
+        credential = self._vendor.credential(token, self.name)
+        self._credential = credential if credential.profile_arn else evolve(credential, profile_arn=self._profile)
+
+    def _failed(self, error: KiroAsgiError) -> None:
+        pause = min(_FIRST_PAUSE * 2.0**self._failures, _LONGEST_PAUSE)
+        pause = _LOOK_AGAIN if isinstance(error, UpstreamDenied) else max(pause, error.retry_after or 0.0)
+        pause *= 1 + _SPREAD * self._clocks.draw()
+        self._failure, self._failures = error, min(self._failures + 1, 10)
+        self._retry_at = self._clocks.steady() + pause
+        _log.warning("no new token for %s, next look in %.0f s: %r", self.name, pause, error)
+
+    async def _discover(self) -> None:
+        if self._credential is None or self._clocks.steady() < self._profile_at:
+            return
+        self._profile_at = inf
+        for request in self._vendor.profile_requests(self._credential):
+            try:
+                answer = await fetch_whole(self._transport, request, patience=_PROFILE_TIMEOUT)
+            except UpstreamError as error:
+                _log.warning("profiles of %s could not be asked for: %r", self.name, error)
+                self._profile_at = self._clocks.steady() + _ASK_AGAIN
+                continue
+            self._profile = self._vendor.profile([answer.body]) if answer.status == 200 else ""
+            if self._profile:
+                self._credential = evolve(self._credential, profile_arn=self._profile)
+                return
+
+
+def _again(error: KiroAsgiError, seconds: float) -> KiroAsgiError:
+    told = copy.copy(error)
+    told.retry_after = seconds
+    return told.with_traceback(None)
+
+
+async def _result(flight: Future[None]) -> None:
+    """Wait for *flight* without holding it; with a limiter of its own, since a host may have used up the common one."""
+    await anyio.to_thread.run_sync(flight.result, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))

@@ -1,0 +1,223 @@
+"""Where tokens come from: a file, a store, a program.
+
+A source is asked in a thread with an event loop of its own, so it may block.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from logging import getLogger
+from pathlib import Path
+from typing import Final, Protocol
+
+import anyio
+from attrs import define, field
+
+from kiro_asgi.errors import KiroAsgiError, UpstreamFault
+from kiro_asgi.net.files import exposed, locked, read_private, write_private
+from kiro_asgi.net.sqlite import change_row, is_store, read_rows
+from kiro_asgi.net.vendor import Vendor
+from kiro_asgi.upstreams.base import Token
+
+__all__ = ["KeptToken", "Source", "TokenCommand", "open_source"]
+
+_log = getLogger("kiro_asgi")
+
+_PATIENCE: Final = 40.0
+"""Seconds that a lock is waited for: longer than any holder needs."""
+
+_LOOKS: Final = 3
+_LOOK_AGAIN: Final = 0.05
+"""Other programs write their files in place; one that is unreadable is looked at again after so many seconds."""
+
+_COMMAND_TIMEOUT: Final = 30.0
+_COMMAND_BYTES: Final = 256 * 1024
+
+
+class Source(Protocol):
+    """One place where a token is found."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in a log line."""
+        ...
+
+    @property
+    def renews(self) -> bool:
+        """Whether a token is renewed by asking the sign-in service; otherwise by reading the source again."""
+        ...
+
+    @property
+    def keeps(self) -> bool:
+        """Whether a renewed token is written back."""
+        ...
+
+    def exclusive(self) -> AbstractAsyncContextManager[None]:
+        """Keep other processes from renewing the same token; `UpstreamTimeout` where that takes too long."""
+        ...
+
+    async def read(self) -> Token:
+        """The token as it is there now.
+
+        Raises:
+            KiroAsgiError: There is none that can be read.
+        """
+        ...
+
+    def write(self, token: Token) -> None:
+        """Put a renewed token there, durably.
+
+        Raises:
+            OSError: It cannot be written; what was there is still there.
+        """
+        ...
+
+
+@define
+class KeptToken:
+    """A file or a store: what is read there can also be written there."""
+
+    path: Path
+    keeps: bool
+    _load: Callable[[], Token]
+    _write: Callable[[Token], None]
+    renews: bool = field(init=False, default=True)
+
+    @property
+    def name(self) -> str:
+        """The path."""
+        return str(self.path)
+
+    def exclusive(self) -> AbstractAsyncContextManager[None]:
+        """The lock beside the file; none where nothing is written."""
+        return locked(self.path, _PATIENCE) if self.keeps else nullcontext()
+
+    async def read(self) -> Token:
+        """The same as `load`."""
+        return self.load()
+
+    def load(self) -> Token:
+        """The token, at once.
+
+        Raises:
+            UpstreamFault: Code ``credentials.unreadable``; the message says why, and quotes nothing.
+        """
+        for look in range(1, _LOOKS + 1):
+            try:
+                return self._load()
+            except OSError as error:
+                words = error.strerror or str(error)
+                break
+            except KiroAsgiError as error:
+                words = error.message
+                time.sleep(_LOOK_AGAIN if look < _LOOKS else 0)
+        raise UpstreamFault(f"{self.path}: {words}", code="credentials.unreadable")
+
+    def write(self, token: Token) -> None:
+        """Put *token* into the file or the store; `OSError` where that fails."""
+        self._write(token)
+
+
+def _file(path: Path, vendor: Vendor, keeps: bool, now: Callable[[], float]) -> KeptToken:
+    def beside(name: str) -> bytes | None:
+        try:
+            return read_private(path.parent / name)
+        except OSError:
+            return None
+
+    def load() -> Token:
+        return vendor.parse(read_private(path), beside, now())
+
+    def write(token: Token) -> None:
+        write_private(path, vendor.merge(read_private(path), token))
+
+    return KeptToken(path, keeps, load, write)
+
+
+def _store(path: Path, vendor: Vendor, keeps: bool, now: Callable[[], float]) -> KeptToken:
+    def load() -> Token:
+        return vendor.parse_rows(read_rows(path, vendor.rows), now())
+
+    def write(token: Token) -> None:
+        if token.place is not None:
+            change_row(path, token.place, lambda value: vendor.merge(value, token))
+
+    return KeptToken(path, keeps, load, write)
+
+
+@define
+class TokenCommand:
+    """A program that prints a token file's JSON."""
+
+    name: str
+    _argv: tuple[str, ...]
+    _vendor: Vendor
+    _now: Callable[[], float]
+    renews: bool = field(init=False, default=False)
+    keeps: bool = field(init=False, default=False)
+
+    def exclusive(self) -> AbstractAsyncContextManager[None]:
+        """Nothing to keep anybody from."""
+        return nullcontext()
+
+    async def read(self) -> Token:
+        """Run the program.
+
+        Raises:
+            UpstreamFault: Code ``credentials.command``: it fails, or prints no token.  What it printed is not quoted.
+        """
+        try:
+            with anyio.fail_after(_COMMAND_TIMEOUT):
+                printed = await _output(self._argv)
+        except TimeoutError:
+            raise self._failure("took too long") from None
+        except OSError as error:
+            raise self._failure(f"cannot be run: {error.strerror}") from None
+        if printed is None:
+            raise self._failure("failed, or printed far too much")
+        try:
+            return self._vendor.parse(printed, lambda _: None, self._now())
+        except KiroAsgiError as error:
+            raise self._failure(f"printed no token: {error.message}") from None
+
+    def write(self, token: Token) -> None:
+        """Nothing: the program keeps its token itself."""
+
+    def _failure(self, words: str) -> UpstreamFault:
+        return UpstreamFault(f"{self.name}: the program {words}", code="credentials.command")
+
+
+async def _output(argv: tuple[str, ...]) -> bytes | None:
+    """What a program prints; ``None`` where it fails or does not stop printing.  What it says besides is its own."""
+    null, printed = subprocess.DEVNULL, bytearray()
+    async with await anyio.open_process(argv, stdin=null, stdout=subprocess.PIPE, stderr=null) as process:
+        assert process.stdout is not None
+        async for chunk in process.stdout:
+            printed += chunk
+            if len(printed) > _COMMAND_BYTES:
+                process.kill()
+                return None
+        await process.wait()
+    return bytes(printed) if process.returncode == 0 else None
+
+
+def open_source(path: Path, vendor: Vendor, write_back: str, now: Callable[[], float]) -> KeptToken:
+    """The source that a file is, by its content.
+
+    Args:
+        path: The file.
+        vendor: Who knows its tokens.
+        write_back: ``files``, ``stores`` or ``nowhere``.
+        now: Seconds since the epoch.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    if exposed(path):
+        _log.warning("others than you may read the tokens in %s; chmod 600 it", path)
+    if is_store(path):
+        return _store(path, vendor, write_back == "stores", now)
+    return _file(path, vendor, write_back != "nowhere", now)

@@ -1,0 +1,159 @@
+"""The credentials of an app: which one to use now."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from attrs import define, field
+
+from kiro_asgi.config import KiroSettings
+from kiro_asgi.config.rules import require
+from kiro_asgi.errors import ConfigError, KiroAsgiError, UpstreamDenied
+from kiro_asgi.net.credential_keeper import TokenKeeper
+from kiro_asgi.net.credential_slot import Clocks, Slot
+from kiro_asgi.net.credential_sources import Source, TokenCommand, open_source
+from kiro_asgi.net.transport import Transport
+from kiro_asgi.net.vendor import Vendor
+from kiro_asgi.upstreams.base import Credential, Token
+
+__all__ = ["Clocks", "Credentials"]
+
+
+@define
+class Credentials:
+    """One app's credentials, in order of preference; they may be used from several event loops."""
+
+    _slots: tuple[Slot, ...]
+
+    @classmethod
+    def create(
+        cls,
+        settings: KiroSettings,
+        vendor: Vendor,
+        transport: Transport,
+        clocks: Clocks = Clocks(),  # noqa: B008 - frozen
+    ) -> Credentials:
+        """What the settings name: the key or token in them, the file, the program, the further files.
+
+        Files are read now, programs are not run.
+
+        Raises:
+            ConfigError: Nothing is named, or something that is named cannot be used; the message lists all of it.
+        """
+        making = _Making(settings, vendor, transport, clocks)
+        slots = tuple(making.slots())
+        require(making.problems)
+        if not slots:
+            raise ConfigError(
+                "no Kiro credential: set KIRO_API_KEY, kiro.credentials_file or kiro.credentials_command",
+                code="kiro.credential",
+            )
+        return cls(slots)
+
+    async def get(self, *, besides: Collection[Credential] = ()) -> Credential:
+        """The first that does not rest and is none of *besides*, renewed if that is due.
+
+        Raises:
+            KiroAsgiError: None is left: what the first of them rests for, or why it has no token.  Code
+                ``credentials.login`` means that only signing in again helps.
+        """
+        tried = {credential.source for credential in besides}
+        first: KiroAsgiError | None = None
+        for slot in self._slots:
+            if slot.name not in tried:
+                try:
+                    return await slot.take()
+                except KiroAsgiError as error:
+                    first = first or error
+        raise first or UpstreamDenied("there is no other credential", code="credentials.none")
+
+    async def renew(self, refused: Credential) -> Credential | None:
+        """A newer credential in place of one that the upstream has refused as invalid; ``None`` where there is none.
+
+        If it was replaced meanwhile, that costs no call.
+
+        Raises:
+            KiroAsgiError: There should be one, but it is not to be had now.
+        """
+        slot = self._slot(refused)
+        return None if slot is None else await slot.renew(refused)
+
+    def cool(self, credential: Credential, error: KiroAsgiError, seconds: float) -> None:
+        """Pass *credential* over for so long; while all rest, `get` raises *error*."""
+        slot = self._slot(credential)
+        if slot is not None:
+            slot.rest(error, seconds)
+
+    async def aclose(self) -> None:
+        """Wait for renewals that are under way, lest a new token be lost."""
+        for slot in self._slots:
+            await slot.landed()
+
+    def _slot(self, credential: Credential) -> Slot | None:
+        return next((slot for slot in self._slots if slot.name == credential.source), None)
+
+
+@define
+class _Making:
+    """Makes slots, and notes what is wrong with the settings."""
+
+    _settings: KiroSettings
+    _vendor: Vendor
+    _transport: Transport
+    _clocks: Clocks
+    problems: list[str] = field(init=False, factory=list)
+
+    def slots(self) -> Iterator[Slot]:
+        """In order of preference."""
+        settings, given = self._settings, self._vendor.given
+        if given is not None:
+            yield self._slot(given.source, credential=given)
+        known: set[Path] = set()
+        if settings.credentials_file:
+            yield from self._file("kiro.credentials_file", settings.credentials_file, known)
+        if settings.credentials_command:
+            yield from self._command("kiro.credentials_command", settings.credentials_command)
+        for text in settings.fallback_credentials_files:
+            yield from self._file("kiro.fallback_credentials_files", text, known)
+
+    def _file(self, setting: str, text: str, known: set[Path]) -> Iterator[Slot]:
+        path = Path(text).expanduser()
+        if path in known:
+            return
+        known.add(path)
+        try:
+            source = open_source(path, self._vendor, self._settings.write_back, self._clocks.wall)
+            yield self._slot(source.name, keeper=self._keeper(source, source.load()))
+        except OSError as error:
+            self.problems.append(f"{setting}: {path}: {error.strerror or error}")
+        except KiroAsgiError as error:
+            self.problems.append(f"{setting}: {error.message}")
+
+    def _command(self, setting: str, text: str) -> Iterator[Slot]:
+        try:
+            argv = tuple(shlex.split(text))
+        except ValueError as error:
+            self.problems.append(f"{setting}: {error}")
+            return
+        if not argv or shutil.which(argv[0]) is None:
+            self.problems.append(f"{setting}: there is no such program")
+            return
+        source = TokenCommand(setting, argv, self._vendor, self._clocks.wall)
+        yield self._slot(setting, keeper=self._keeper(source, None))
+
+    def _keeper(self, source: Source, token: Token | None) -> TokenKeeper:
+        return TokenKeeper(source, token, self._vendor, self._transport, self._clocks.wall)
+
+    def _slot(self, name: str, *, credential: Credential | None = None, keeper: TokenKeeper | None = None) -> Slot:
+        return Slot(
+            name=name,
+            vendor=self._vendor,
+            transport=self._transport,
+            clocks=self._clocks,
+            margin=self._settings.refresh_margin,
+            keeper=keeper,
+            credential=credential,
+        )

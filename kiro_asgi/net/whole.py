@@ -1,0 +1,73 @@
+"""Small questions to a service: one request, one answer, read whole."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import anyio
+from attrs import define, field, frozen
+
+from kiro_asgi.errors import UpstreamProtocolError, UpstreamTimeout
+from kiro_asgi.net.transport import Headers, Transport
+from kiro_asgi.upstreams.base import UpstreamRequest
+
+__all__ = ["WholeAnswer", "fetch_whole"]
+
+_LIMIT: Final = 4 * 1024 * 1024
+
+
+@frozen
+class WholeAnswer:
+    """An answer to the end."""
+
+    status: int
+    headers: Headers = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+@define
+class _Reader:
+    """Reads everything, up to a limit."""
+
+    _patience: float
+    _limit: int
+    status: int = field(init=False, default=0)
+    headers: Headers = field(init=False, default=())
+    body: bytearray = field(init=False, factory=bytearray)
+
+    def begin(self, status: int, headers: Headers) -> None:
+        self.status, self.headers = status, headers
+
+    def take(self, chunk: bytes, /) -> None:
+        self.body += chunk
+
+    async def turn(self) -> float:
+        if len(self.body) > self._limit:
+            raise UpstreamProtocolError(f"an answer of more than {self._limit} bytes", code="answer_too_long")
+        return self._patience
+
+
+async def fetch_whole(
+    transport: Transport, request: UpstreamRequest, *, patience: float, limit: int = _LIMIT
+) -> WholeAnswer:
+    """Send *request* and read the answer, whatever its status.
+
+    Args:
+        transport: What to send it with.
+        request: What to send.
+        patience: Seconds for all of it.
+        limit: Largest body, in bytes; it is looked at before every read.
+
+    Raises:
+        UpstreamUnreachable: No connection, or it broke.
+        UpstreamTimeout: It took longer.
+        UpstreamProtocolError: Not HTTP, or more than *limit*.
+        TooBusy: Too many requests wait for a connection already.
+    """
+    reader = _Reader(patience, limit)
+    try:
+        with anyio.fail_after(patience):
+            await transport.fetch(request, reader, head_timeout=patience)
+    except TimeoutError:
+        raise UpstreamTimeout("the upstream did not answer in time", code="timeout") from None
+    return WholeAnswer(reader.status, reader.headers, bytes(reader.body))

@@ -1,0 +1,57 @@
+"""Takes the calls out of an answer that the client shall not run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from attrs import define, field
+
+from kiro_asgi.model.events import Delta, ServerCall, ToolCallCut, ToolCallEnd, ToolCallStart, ToolInputDelta
+from kiro_asgi.wire.json import loads
+
+__all__ = ["ServerTools"]
+
+
+@define
+class ServerTools:
+    """Turns every whole call of one of these tools into a `ServerCall`, and keeps it.
+
+    A call that is cut is reported like any other, and never run.
+    """
+
+    _kinds: Mapping[str, str]
+    """Name, as the client calls the tool, to the kind of tool."""
+
+    calls: list[ServerCall] = field(init=False, factory=list)
+    """Those that were found."""
+
+    _start: ToolCallStart | None = field(init=False, default=None)
+    """The call that is being gathered."""
+
+    _pieces: list[str] = field(init=False, factory=list)
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """The same deltas, calls of these tools whole."""
+        for item in items:
+            if type(item) is ToolCallStart and item.name in self._kinds:
+                self._start, self._pieces = item, []
+            elif self._start is None:
+                yield item
+            elif type(item) is ToolInputDelta:
+                self._pieces.append(item.json)
+            elif type(item) is ToolCallEnd:
+                yield self._call(self._start)
+            else:
+                if type(item) is ToolCallCut:
+                    self._start = None
+                yield item
+
+    def flush(self) -> Iterator[Delta]:
+        """Nothing is held back."""
+        yield from ()
+
+    def _call(self, start: ToolCallStart) -> ServerCall:
+        self._start = None
+        call = ServerCall(start.call_id, start.name, self._kinds[start.name], loads("".join(self._pieces) or "{}"))
+        self.calls.append(call)
+        return call

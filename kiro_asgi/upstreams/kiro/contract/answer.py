@@ -1,0 +1,158 @@
+"""Stages that make the service's answers what the contract promises: clean texts, and few reasons to end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from attrs import define, field
+
+from kiro_asgi.model.events import Delta, Stop, StopReason, TextDelta
+from kiro_asgi.stages.base import Stage
+from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
+from kiro_asgi.upstreams.kiro.contract.sanitize import CLOSE, OPEN, sanitize_text
+from kiro_asgi.upstreams.kiro.payloads import STOP_REASONS
+
+__all__ = ["CleanText", "LegacyStops", "ReminderFilter", "contract_stages", "stop_reason"]
+
+MAX_SEQUENCE: Final = 4096
+"""Characters of an escape sequence that is waited for; the string of a longer one is taken for text."""
+
+LEGACY: Final[Mapping[StopReason, StopReason]] = MappingProxyType(
+    {
+        StopReason.LENGTH: StopReason.LENGTH,
+        StopReason.CONTEXT_FULL: StopReason.LENGTH,
+        StopReason.TOOL_CALL: StopReason.TOOL_CALL,
+    }
+)
+"""What the contract makes of a reason; any other is the plain end."""
+
+_UNFINISHED: Final = re.compile(
+    r"(?:\x1b(?:\[[0-?]*+[ -/]*+|[]PX^_][^\x00-\x1f\x9c]*+\x1b?|[ -/])?|\x9b[0-?]*+[ -/]*+)\Z"
+)
+"""An escape sequence that the end of the text cuts."""
+
+
+def contract_stages(options: ContractOptions) -> tuple[Stage[Delta, Delta], ...]:
+    """Fresh stages, to stand behind the service's own."""
+    return (
+        CleanText(),
+        *((ReminderFilter(),) if options.strip_system_reminders else ()),
+        *((LegacyStops(),) if options.legacy_stop_map else ()),
+    )
+
+
+def stop_reason(word: str, *, legacy: bool = True) -> StopReason:
+    """What the service's *word* means; the plain end, where it is empty or unknown.
+
+    Args:
+        word: E.g. ``MAX_TOKENS``.
+        legacy: Whether ``STOP_SEQUENCE``, and all that the contract does not know, is the plain end, too.
+    """
+    reason = STOP_REASONS.get(word.strip().upper(), StopReason.END)
+    return LEGACY.get(reason, StopReason.END) if legacy else reason
+
+
+class LegacyStops:
+    """Leaves of the service's stop reasons those that the contract knows."""
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """Pass *items* on, with another reason where it has to be."""
+        for item in items:
+            yield Stop(LEGACY.get(item.reason, StopReason.END)) if type(item) is Stop else item
+
+    def flush(self) -> Iterator[Delta]:
+        """Nothing."""
+        yield from ()
+
+
+@define
+class CleanText:
+    """Takes escape sequences and control characters out of text, wherever it is cut."""
+
+    _held: str = field(init=False, default="")
+    """The beginning of an escape sequence."""
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """Pass *items* on; what is held back goes before anything that is no text."""
+        for item in items:
+            if type(item) is not TextDelta:
+                yield from self.flush()
+                yield item
+            elif not self._held and item.text.isprintable():
+                yield item
+            elif text := self._cleaned(item.text):
+                yield TextDelta(text)
+
+    def flush(self) -> Iterator[Delta]:
+        """What was held back, without the control character that it began with."""
+        held, self._held = self._held, ""
+        if text := sanitize_text(held, reminders=False):
+            yield TextDelta(text)
+
+    def _cleaned(self, text: str) -> str:
+        text = self._held + text
+        cut = len(text)
+        if ("\x1b" in text or "\x9b" in text) and (found := _UNFINISHED.search(text)):
+            cut = found.start() if cut - found.start() <= MAX_SEQUENCE else cut
+        self._held = text[cut:]
+        return sanitize_text(text[:cut], reminders=False)
+
+
+@define
+class ReminderFilter:
+    """Takes complete ``<system-reminder>`` blocks out of text; one that is never closed comes when that is known."""
+
+    _held: str = field(init=False, default="")
+    """The beginning of an opening tag; inside a block its end, as far as that may begin the closing tag."""
+
+    _block: list[str] = field(init=False, factory=list)
+    """The block that is open, from its tag on."""
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """Pass *items* on; what is held back goes before anything that is no text."""
+        for item in items:
+            if type(item) is not TextDelta:
+                yield from self.flush()
+                yield item
+            elif not self._held and not self._block and "<" not in item.text:
+                yield item
+            elif text := "".join(self._outside(item.text)):
+                yield TextDelta(text)
+
+    def flush(self) -> Iterator[Delta]:
+        """What was held back."""
+        text = "".join(self._block) or self._held
+        self._held, self._block = "", []
+        if text:
+            yield TextDelta(text)
+
+    def _outside(self, text: str) -> Iterator[str]:
+        """What of *text* stands outside of blocks, as far as that is known."""
+        while text:
+            seen = self._held + text
+            if self._block:
+                text = self._inside(seen, text)
+                continue
+            before, tag, text = seen.partition(OPEN)
+            self._held = "" if tag else _beginning(before)
+            self._block = [OPEN] if tag else []
+            yield before[: len(before) - len(self._held)]
+
+    def _inside(self, seen: str, text: str) -> str:
+        """What of *text* is left behind the open block."""
+        _, tag, after = seen.partition(CLOSE)
+        if tag:
+            self._held, self._block = "", []
+        else:
+            self._held = seen[1 - len(CLOSE) :]
+            self._block.append(text)
+        return after
+
+
+def _beginning(text: str) -> str:
+    """The longest end of *text* that an opening tag begins with."""
+    lengths = range(min(len(text), len(OPEN) - 1), 0, -1)
+    return next((text[-length:] for length in lengths if OPEN.startswith(text[-length:])), "")

@@ -1,0 +1,188 @@
+"""What the contract says about requests and answers, in types of its own: simpler than what the service really takes.
+
+The difference is bridged in one place each: `kiro_asgi.upstreams.kiro.contract.wire` puts a request into the service's
+shape, `kiro_asgi.upstreams.kiro.contract.response` makes an answer from the service's events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import field, frozen
+
+from kiro_asgi.model.message import RedactedThinkingBlock, ThinkingBlock
+from kiro_asgi.model.prompt import Part, Role
+
+__all__ = [
+    "ClaudeToolChoice",
+    "HistoryMessage",
+    "ManifestEntry",
+    "MessageContext",
+    "OutputMessage",
+    "Request",
+    "Response",
+    "ResponseUsage",
+    "ToolSpec",
+    "ToolUse",
+    "UserInputMessage",
+]
+
+
+@frozen
+class UserInputMessage:
+    """The current message."""
+
+    content: str
+    model_id: str
+    origin: str
+    parts: tuple[Part, ...] = ()
+    """What text cannot hold: images and documents; with native tool history also calls, results and thinking."""
+
+
+@frozen
+class HistoryMessage:
+    """One message before the current one."""
+
+    role: Role
+    content: str
+    parts: tuple[Part, ...] = ()
+    """As for `UserInputMessage`."""
+
+    place: str = field(default="", eq=False)
+    """As for `kiro_asgi.model.prompt.Turn`."""
+
+
+@frozen
+class ToolSpec:
+    """A tool as the model is offered it."""
+
+    name: str
+    description: str
+    """Trimmed, and cut to the limit."""
+
+    json_schema: Any
+
+
+@frozen
+class ManifestEntry:
+    """The whole description of a tool."""
+
+    name: str
+    hash: str
+    """The first 64 bits of the description's SHA-256, in 16 hexadecimal digits."""
+
+    length: int
+    """Characters, not bytes."""
+
+    description: str
+
+
+@frozen
+class ClaudeToolChoice:
+    """What the client demands about tool calls."""
+
+    mode: str
+    """``auto``, ``any``, ``tool`` or ``none``."""
+
+    tool_name: str = ""
+    """For ``tool`` only."""
+
+    raw_payload: Any = None
+    """As the client sent it."""
+
+
+@frozen
+class MessageContext:
+    """What is said beside the messages."""
+
+    tools: tuple[ToolSpec, ...] = ()
+    tool_context_manifest: tuple[ManifestEntry, ...] = ()
+    """One entry for every tool that has a description."""
+
+    claude_tool_choice: ClaudeToolChoice | None = None
+    plan_mode: bool = False
+    metadata: Mapping[str, Any] = field(factory=dict)
+    """The client's own, as it came."""
+
+    def sidecar(self) -> dict[str, Any]:
+        """Everything but the tools, ready for JSON; without what says nothing."""
+        choice = self.claude_tool_choice
+        fields = {
+            "toolContextManifest": [
+                {"name": it.name, "hash": it.hash, "length": it.length, "description": it.description}
+                for it in self.tool_context_manifest
+            ],
+            "claudeToolChoice": choice
+            and {"mode": choice.mode, "toolName": choice.tool_name, "rawPayload": choice.raw_payload},
+            "planMode": self.plan_mode,
+            "metadata": dict(self.metadata),
+        }
+        return {name: value for name, value in fields.items() if value}
+
+
+@frozen
+class Request:
+    """A request as the contract has it."""
+
+    current_message: UserInputMessage
+    context: MessageContext
+    history: tuple[HistoryMessage, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """The same ready for JSON, in the contract's own shape; `UserInputMessage.parts` have no place in it."""
+        current = self.current_message
+        tools = [
+            {"name": it.name, "description": it.description, "jsonSchema": it.json_schema} for it in self.context.tools
+        ]
+        state: dict[str, Any] = {
+            "currentMessage": {
+                "userInputMessage": {
+                    "content": current.content,
+                    "modelId": current.model_id,
+                    "origin": current.origin,
+                },
+                "userInputMessageContext": {**({"tools": tools} if tools else {}), **self.context.sidecar()},
+            }
+        }
+        if self.history:
+            state["history"] = [{"role": it.role.value, "content": it.content} for it in self.history]
+        return {"conversationState": state}
+
+
+@frozen
+class ToolUse:
+    """A tool call in an answer."""
+
+    id: str
+    name: str
+    input: Any
+    """The arguments as `kiro_asgi.upstreams.kiro.contract.json.safe_parse_json` reads them."""
+
+
+@frozen
+class OutputMessage:
+    """One piece of an answer: a stretch of text, or what stands between two of them."""
+
+    content: str = ""
+    tool_use: ToolUse | None = None
+    thinking: ThinkingBlock | RedactedThinkingBlock | None = None
+
+
+@frozen
+class ResponseUsage:
+    """Token counts of an answer."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+
+
+@frozen
+class Response:
+    """An answer as the contract has it."""
+
+    output_messages: tuple[OutputMessage, ...] = ()
+    usage: ResponseUsage | None = None
+    stop_reason: str = ""
+    """The service's word, e.g. ``MAX_TOKENS``; empty where it has none."""

@@ -1,0 +1,196 @@
+"""The turns of a prompt, sorted into what the service can be told: a draft is one message before it is written down.
+
+Parts go where they belong whichever turn they stand in: images, documents and results are the user's, calls and
+thinking the assistant's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import define, field
+
+from kiro_asgi.model.prompt import Document, Image, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
+from kiro_asgi.upstreams.kiro.rules.attachments import Attachments, document_text
+from kiro_asgi.upstreams.kiro.rules.names import ToolNames
+from kiro_asgi.upstreams.kiro.rules.notes import Notes
+from kiro_asgi.upstreams.kiro.rules.texts import Texts
+
+__all__ = ["Draft", "Drafting"]
+
+
+@define(eq=False)
+class Draft:
+    """One message to be."""
+
+    role: Role
+    place: str = ""
+    """Where the turn stands in the client's request; of several that became one, the first."""
+
+    text: str = ""
+    images: Sequence[dict[str, Any]] = ()
+    documents: Sequence[dict[str, Any]] = ()
+    results: list[dict[str, Any]] = field(factory=list)
+    calls: list[dict[str, Any]] = field(factory=list)
+    thinking: list[dict[str, Any]] = field(factory=list)
+
+
+NO_OUTPUT: Final = "The tool gave no output."
+ATTACHED: Final = "The {} is attached to this message."
+LEFT_OUT: Final = "An image that stood here was left out: there are newer ones, and too many."
+
+BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+
+OWNERS: Final[Mapping[type, Role]] = MappingProxyType(
+    {
+        Image: Role.USER,
+        Document: Role.USER,
+        ToolResult: Role.USER,
+        ThinkingPart: Role.ASSISTANT,
+        ToolCallPart: Role.ASSISTANT,
+    }
+)
+"""Parts that only one side can have; text is whoever's turn it is."""
+
+
+@define
+class Drafting:
+    """Writes the turns of one request, parts by the table at the end.
+
+    Raises:
+        RequestError: An image or a document that the service cannot be given.
+    """
+
+    notes: Notes
+    names: ToolNames
+    texts: Texts
+    attachments: Attachments
+    surplus: int = 0
+    """How many images to leave out, from the oldest on."""
+
+    replay_thinking: bool = True
+    _place: str = field(init=False, default="")
+
+    def write(self, prompt: Prompt) -> list[Draft]:
+        """The prompt's turns as drafts, in order; neighbours may have the same role."""
+        drafts: list[Draft] = []
+        for turn in prompt.turns:
+            self._place = turn.place
+            self._turn(turn, drafts)
+        return drafts
+
+    def _turn(self, turn: Turn, drafts: list[Draft]) -> None:
+        draft: Draft | None = None
+        said: list[str] = []
+        for part in turn.parts:
+            kind = type(part)
+            role = OWNERS.get(kind, turn.role)
+            if role is not turn.role and not self.notes.applies("turns.part_moved", turn.place):
+                role = turn.role
+            if draft is None or role is not draft.role:
+                self._close(draft, said)
+                draft, said = Draft(role, turn.place), []
+                drafts.append(draft)
+            if text := WRITERS[kind](self, part, draft):
+                said.append(text)
+        self._close(draft, said)
+
+    def _close(self, draft: Draft | None, said: list[str]) -> None:
+        if draft is None or not said:
+            return
+        draft.text = said[0] if len(said) == 1 else "\n".join(said)
+        if draft.role is Role.ASSISTANT:
+            draft.text = self.texts.without_thinking(draft.text, draft.place)
+
+    def _text(self, part: Text, into: Draft) -> str:
+        return self.texts.clean(part.text, self._place)
+
+    def _image(self, part: Image, into: Draft) -> str:
+        if self.surplus > 0:
+            self.surplus -= 1
+            if self.notes.applies("images.limit", part.place):
+                return LEFT_OUT
+        into.images = [*into.images, self.attachments.image(part)]
+        return ""
+
+    def _document(self, part: Document, into: Draft) -> str:
+        if part.text and not part.data and self.notes.applies("documents.inlined", part.place):
+            return self.texts.clean(document_text(part), part.place)
+        into.documents = [*into.documents, self.attachments.document(part)]
+        return ""
+
+    def _thinking(self, part: ThinkingPart, into: Draft) -> str:
+        rule = self._unfit(part)
+        if not rule or not self.notes.applies(rule, self._place):
+            into.thinking.append(_thought(part))
+        return ""
+
+    def _unfit(self, part: ThinkingPart) -> str:
+        """The rule by which earlier thinking is not handed back; empty if it is."""
+        if not self.replay_thinking:
+            return "thinking.dropped"
+        if part.redacted:
+            return "" if BASE64.fullmatch(part.redacted) else "thinking.malformed_dropped"
+        if not part.signature:
+            return "thinking.unsigned_dropped"
+        return "" if part.text else "thinking.malformed_dropped"
+
+    def _call(self, part: ToolCallPart, into: Draft) -> str:
+        arguments: Any = dict(part.input) if isinstance(part.input, Mapping) else part.input
+        if type(arguments) is not dict and self.notes.applies("calls.input_wrapped", self._place):
+            arguments = {"input": arguments}
+        if _has_empty_key(arguments) and self.notes.applies("calls.empty_keys", self._place):
+            arguments = _without_empty_keys(arguments)
+        name = self.names.wire(part.name, self._place)
+        into.calls.append({"toolUseId": part.call_id, "name": name, "input": arguments})
+        return ""
+
+    def _result(self, part: ToolResult, into: Draft) -> str:
+        content = [{"text": text} for inner in part.parts if (text := self._result_text(inner, into))]
+        if not content and self.notes.applies("results.no_output", self._place):
+            content = [{"text": NO_OUTPUT}]
+        status = "error" if part.is_error else "success"
+        into.results.append({"toolUseId": part.call_id, "status": status, "content": content})
+        return ""
+
+    def _result_text(self, part: Text | Image | Document, into: Draft) -> str:
+        """The text of one part of a result; what is none moves to the message, and a sentence stands in its place."""
+        text = WRITERS[type(part)](self, part, into)
+        if text or isinstance(part, Text) or not self.notes.applies("results.attachment_lifted", part.place):
+            return text
+        return ATTACHED.format("image" if isinstance(part, Image) else "document")
+
+
+def _thought(part: ThinkingPart) -> dict[str, Any]:
+    if part.redacted:
+        return {"redactedContent": part.redacted}
+    signature = {"signature": part.signature} if part.signature else {}
+    return {"reasoningText": {"text": part.text, **signature}}
+
+
+def _has_empty_key(value: Any) -> bool:
+    if isinstance(value, dict):
+        return "" in value or any(map(_has_empty_key, value.values()))
+    return isinstance(value, list) and any(map(_has_empty_key, value))
+
+
+def _without_empty_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_empty_keys(part) for key, part in value.items() if key}
+    return [*map(_without_empty_keys, value)] if isinstance(value, list) else value
+
+
+WRITERS: Final[Mapping[type, Callable[[Drafting, Any, Draft], str]]] = MappingProxyType(
+    {
+        Text: Drafting._text,
+        Image: Drafting._image,
+        Document: Drafting._document,
+        ThinkingPart: Drafting._thinking,
+        ToolCallPart: Drafting._call,
+        ToolResult: Drafting._result,
+    }
+)
+"""Part to its writer, which adds it to a draft and returns what belongs to the text."""

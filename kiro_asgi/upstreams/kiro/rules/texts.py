@@ -1,0 +1,71 @@
+"""Texts as they may be sent: encodable, and without what a setting says is to be taken out."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from attrs import define, field
+
+from kiro_asgi.upstreams.kiro.contract.sanitize import sanitize_text, strip_reminders
+from kiro_asgi.upstreams.kiro.rules.notes import Notes
+
+__all__ = ["Texts", "is_blank", "paragraphs"]
+
+REMINDER: Final = "</system-reminder>"
+
+THOUGHT: Final = re.compile(r"\s*<thinking>.*?</thinking>\s*", re.DOTALL)
+"""Thinking in tags, as the gateway itself asks for it."""
+
+
+@define
+class Texts:
+    """Cleans the texts of one request."""
+
+    _notes: Notes
+    _sanitize: bool = False
+    _reminders: bool = False
+    _careful: bool = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._careful = self._sanitize or self._reminders
+
+    def clean(self, text: str, place: str) -> str:
+        """*text*, which stands at *place*, as it may be sent."""
+        if not text.isascii():
+            text = self._encodable(text, place)
+        return self._stripped(text, place) if self._careful else text
+
+    def _encodable(self, text: str, place: str) -> str:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            if self._notes.applies("text.unencodable", place):
+                return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return text
+
+    def _stripped(self, text: str, place: str) -> str:
+        if self._sanitize:
+            cleaned = sanitize_text(text, reminders=False)
+            if cleaned != text and self._notes.applies("text.sanitized", place):
+                text = cleaned
+        if self._reminders and REMINDER in text:
+            cleaned = strip_reminders(text)
+            if cleaned != text and self._notes.applies("text.reminders_stripped", place):
+                text = cleaned
+        return text
+
+    def without_thinking(self, text: str, place: str) -> str:
+        """An earlier answer without the thinking that stands in tags before it."""
+        thought = THOUGHT.match(text)
+        return text[thought.end() :] if thought and self._notes.applies("thinking.tags_dropped", place) else text
+
+
+def is_blank(text: str) -> bool:
+    """Whether *text* says nothing."""
+    return not text or text.isspace()
+
+
+def paragraphs(*texts: str) -> str:
+    """Texts that say something, a blank line between them."""
+    return "\n\n".join(text for text in texts if not is_blank(text))

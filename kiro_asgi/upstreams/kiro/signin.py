@@ -1,0 +1,304 @@
+"""Signing in with a device code: what is asked of the sign-in services, and what their answers mean.
+
+Two services, one procedure: ask for a code, let the user confirm it in a browser, poll until that has happened.
+
+- AWS SSO OIDC, for Builder ID and IAM Identity Center.  A client has to register before it may ask.
+- The desktop service, for Google and GitHub.  Its times are milliseconds, and "not yet" has status 200.
+
+Sources: https://www.rfc-editor.org/rfc/rfc8628 (device authorization grant),
+https://docs.aws.amazon.com/singlesignon/latest/OIDCAPIReference/Welcome.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, Protocol
+
+from attrs import evolve, field, frozen
+
+from kiro_asgi._version import __version__
+from kiro_asgi.errors import UpstreamDenied, UpstreamProtocolError, UpstreamRejected
+from kiro_asgi.upstreams.base import Token, TokenKind, UpstreamRequest
+from kiro_asgi.upstreams.kiro.faults import clean
+from kiro_asgi.wire.json import JsonError, dumps, loads
+
+__all__ = [
+    "BUILDER_ID",
+    "PROVIDERS",
+    "SLOWER",
+    "DeviceCode",
+    "DeviceFlow",
+    "OidcFlow",
+    "Pending",
+    "Registration",
+    "SocialFlow",
+    "parse_device_code",
+    "parse_poll",
+    "parse_registration",
+    "registration_request",
+]
+
+CLIENT: Final = "kiro-asgi"
+"""What we call ourselves; never the name of somebody else's client."""
+
+SCOPES: Final = ("codewhisperer:completions", "codewhisperer:analysis", "codewhisperer:conversations")
+BUILDER_ID: Final = "https://view.awsapps.com/start"
+"""Start URL of everybody who is not in an organisation."""
+
+PROVIDERS: Final[Mapping[str, str]] = MappingProxyType({"google": "Google", "github": "Github"})
+"""Whom the desktop service can ask, to its spelling."""
+
+DEVICE_GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
+
+INTERVAL: Final = 5.0
+"""Seconds between two polls where the service names none; RFC 8628, section 3.2."""
+
+SLOWER: Final = 5.0
+"""Seconds by which each ``slow_down`` makes that longer; RFC 8628, section 3.5."""
+
+CODE_LIFETIME: Final = 600.0
+TOKEN_LIFETIME: Final = 3600.0
+"""Seconds that a token is taken to last where the service does not say; the shortest that was ever seen."""
+
+LONGEST: Final = 366 * 86_400.0
+"""Seconds; nothing that is issued here lasts longer."""
+
+
+@frozen
+class Registration:
+    """A client that the OIDC service knows."""
+
+    client_id: str
+    client_secret: str = field(repr=False)
+
+
+@frozen
+class DeviceCode:
+    """What the user is shown, and what we poll with."""
+
+    code: str = field(repr=False)
+    user_code: str
+    address: str
+    """Where the user confirms the code."""
+
+    interval: float
+    """Seconds between two polls."""
+
+    lifetime: float
+    """Seconds."""
+
+
+@frozen
+class Pending:
+    """The user has not finished."""
+
+    slower: float = 0.0
+    """Seconds that the interval grows by."""
+
+
+class DeviceFlow(Protocol):
+    """One way to sign in, ready to ask for a code."""
+
+    @property
+    def provider(self) -> str:
+        """Who vouches for the user, in the words of token files."""
+        ...
+
+    def code_request(self) -> UpstreamRequest:
+        """Ask for a code; `parse_device_code` reads the answer."""
+        ...
+
+    def poll_request(self, code: DeviceCode) -> UpstreamRequest:
+        """Ask whether the user has finished; `parse_poll` reads the answer."""
+        ...
+
+    def completed(self, token: Token) -> Token:
+        """*token* with what is needed to renew it."""
+        ...
+
+
+@frozen
+class OidcFlow:
+    """Builder ID, or an organisation's IAM Identity Center."""
+
+    base: str
+    region: str
+    start_url: str
+    registration: Registration
+
+    @property
+    def provider(self) -> str:
+        """``BuilderId`` or ``Enterprise``."""
+        return "BuilderId" if self.start_url == BUILDER_ID else "Enterprise"
+
+    def code_request(self) -> UpstreamRequest:
+        """Ask for a code."""
+        return _post(f"{self.base}/device_authorization", **self._client(), startUrl=self.start_url)
+
+    def poll_request(self, code: DeviceCode) -> UpstreamRequest:
+        """Ask whether the user has finished."""
+        return _post(f"{self.base}/token", **self._client(), deviceCode=code.code, grantType=DEVICE_GRANT)
+
+    def completed(self, token: Token) -> Token:
+        """*token* with the registration, which each refresh needs."""
+        registration = self.registration
+        return evolve(
+            token,
+            kind=TokenKind.OIDC,
+            region=self.region,
+            client_id=registration.client_id,
+            client_secret=registration.client_secret,
+        )
+
+    def _client(self) -> dict[str, str]:
+        return {"clientId": self.registration.client_id, "clientSecret": self.registration.client_secret}
+
+
+@frozen
+class SocialFlow:
+    """An account with Google or GitHub."""
+
+    base: str
+    region: str
+    provider: str
+    """One of the values of `PROVIDERS`."""
+
+    def code_request(self) -> UpstreamRequest:
+        """Ask for a code."""
+        return _post(f"{self.base}/oauth/device/authorization", clientId=CLIENT, loginProvider=self.provider)
+
+    def poll_request(self, code: DeviceCode) -> UpstreamRequest:
+        """Ask whether the user has finished."""
+        return _post(f"{self.base}/oauth/device/poll", clientId=CLIENT, deviceCode=code.code)
+
+    def completed(self, token: Token) -> Token:
+        """*token* with its region."""
+        return evolve(token, kind=TokenKind.SOCIAL, region=self.region)
+
+
+def registration_request(base: str, start_url: str) -> UpstreamRequest:
+    """Register with the OIDC service at *base*; `parse_registration` reads the answer."""
+    grants = [DEVICE_GRANT, "refresh_token"]
+    return _post(
+        f"{base}/client/register",
+        clientName=CLIENT,
+        clientType="public",
+        scopes=list(SCOPES),
+        grantTypes=grants,
+        issuerUrl=start_url,
+    )
+
+
+def parse_registration(status: int, body: bytes) -> Registration:
+    """The registration.
+
+    Raises:
+        UpstreamRejected: The service does not want us.
+        UpstreamProtocolError: That is no registration.
+    """
+    answer = _good(status, body)
+    return Registration(_secret(answer, "clientId"), _secret(answer, "clientSecret"))
+
+
+def parse_device_code(status: int, body: bytes) -> DeviceCode:
+    """The code, from either service.
+
+    Raises:
+        UpstreamRejected: The service refuses.
+        UpstreamProtocolError: That is no code, or the user would be sent to something that is no web page.
+    """
+    answer = _good(status, body)
+    address = clean(_text(answer, "verificationUriComplete") or _text(answer, "verificationUri"))
+    if not re.fullmatch(r"https?://[!-~]+", address):
+        raise UpstreamProtocolError("the sign-in service names no page to go to", code="sign_in.unreadable")
+    interval = _seconds(answer, "intervalInMilliseconds", 1000.0, INTERVAL)
+    lifetime = _seconds(answer, "expiresInMilliseconds", 1000.0, CODE_LIFETIME)
+    return DeviceCode(
+        _secret(answer, "deviceCode"),
+        clean(_text(answer, "userCode")),
+        address,
+        _seconds(answer, "interval", 1.0, interval),
+        _seconds(answer, "expiresIn", 1.0, lifetime),
+    )
+
+
+def parse_poll(status: int, body: bytes, now: float) -> Token | Pending:
+    """What a poll came to, from either service.  A service that is out of order for a moment has not said no.
+
+    Args:
+        status: Of the answer.
+        body: Of the answer.
+        now: Seconds since the epoch.
+
+    Raises:
+        UpstreamDenied: The user refused, code ``sign_in.denied``, or was too late, code ``sign_in.expired``.
+        UpstreamRejected: The service refuses for another reason.
+        UpstreamProtocolError: That is no token.
+    """
+    if status == 429 or status >= 500:
+        return Pending(SLOWER)
+    answer = _object(body)
+    match _text(answer, "error") or _text(answer, "status"):
+        case "authorization_pending":
+            return Pending()
+        case "slow_down":
+            return Pending(SLOWER)
+        case "expired_token":
+            raise UpstreamDenied("the code was not confirmed in time; sign in again", code="sign_in.expired")
+        case "access_denied":
+            raise UpstreamDenied("the sign-in was refused in the browser", code="sign_in.denied")
+    answer = _good(status, body)
+    return Token(
+        _secret(answer, "accessToken"),
+        _secret(answer, "refreshToken") if answer.get("refreshToken") is not None else "",
+        now + _seconds(answer, "expiresIn", 1.0, TOKEN_LIFETIME),
+        profile_arn=_text(answer, "profileArn"),
+    )
+
+
+def _post(url: str, **document: Any) -> UpstreamRequest:
+    headers = (
+        (b"content-type", b"application/json"),
+        (b"accept", b"application/json"),
+        (b"accept-encoding", b"identity"),
+        (b"user-agent", f"{CLIENT}/{__version__}".encode()),
+    )
+    return UpstreamRequest("POST", url, headers, dumps(document))
+
+
+def _good(status: int, body: bytes) -> Mapping[str, Any]:
+    answer = _object(body)
+    error = clean(_text(answer, "error"))
+    if status == 200 and not error:
+        return answer
+    said = clean(_text(answer, "error_description") or _text(answer, "message")) or "no explanation"
+    raise UpstreamRejected(
+        f"the sign-in service refuses: {said} ({error or 'HTTP'} {status})", code=error or "sign_in.refused"
+    )
+
+
+def _object(body: bytes) -> Mapping[str, Any]:
+    try:
+        answer = loads(body)
+    except JsonError:
+        answer = None
+    return answer if type(answer) is dict else {}
+
+
+def _secret(answer: Mapping[str, Any], key: str) -> str:
+    value = _text(answer, key)
+    if not re.fullmatch(r"[!-~]+", value):
+        raise UpstreamProtocolError(f"the sign-in service's answer has no {key}", code="sign_in.unreadable")
+    return value
+
+
+def _text(answer: Mapping[str, Any], key: str) -> str:
+    value = answer.get(key)
+    return value if type(value) is str else ""
+
+
+def _seconds(answer: Mapping[str, Any], key: str, unit: float, default: float) -> float:
+    value: Any = answer.get(key)
+    return min(value / unit, LONGEST) if type(value) in (int, float) and value > 0 else default

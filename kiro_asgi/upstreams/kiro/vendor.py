@@ -1,0 +1,88 @@
+"""All that is known about the service's tokens, as one value for whoever looks after them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from attrs import frozen
+
+from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, TokenKind, UpstreamRequest
+from kiro_asgi.upstreams.kiro.auth import authorization
+from kiro_asgi.upstreams.kiro.profiles import parse_profiles, profile_requests
+from kiro_asgi.upstreams.kiro.renewal import renewal_request, renewed
+from kiro_asgi.upstreams.kiro.tokens import ROWS, merge_token, parse_token, parse_token_rows
+
+__all__ = ["KiroVendor"]
+
+
+@frozen(kw_only=True)
+class KiroVendor:
+    """The service's tokens, as `kiro_asgi.net.vendor.Vendor`.
+
+    Three regions are kept apart.  Tokens are renewed in the region of the sign-in: `auth_region`, else the token's own.
+    Profiles are asked for in the service's regions, `region` first.  Calls then go where the profile is.
+    """
+
+    given: Credential | None = None
+    """A credential that stands in the settings."""
+
+    auth_endpoint: str = ""
+    """Base URL for renewing tokens; empty for the public host."""
+
+    auth_region: str = ""
+    endpoint: str = ""
+    """Base URL of the service; empty for the public hosts."""
+
+    region: str = "us-east-1"
+    profile_arn: str = ""
+    """Used instead of any that a token names."""
+
+    discover_profile: bool = True
+    user_agent: str = "kiro-asgi"
+    rows: tuple[tuple[str, str], ...] = ROWS
+
+    def parse(self, document: bytes, beside: Callable[[str], bytes | None], now: float) -> Token:
+        """The token of a document; see `kiro_asgi.upstreams.kiro.tokens.parse_token`."""
+        return parse_token(document, beside, now)
+
+    def parse_rows(self, rows: Mapping[tuple[str, str], bytes], now: float) -> Token:
+        """The token of a store; see `kiro_asgi.upstreams.kiro.tokens.parse_token_rows`."""
+        return parse_token_rows(rows, now)
+
+    def merge(self, document: bytes, token: Token) -> bytes:
+        """*document* with *token* in it."""
+        return merge_token(document, token)
+
+    def credential(self, token: Token, source: str) -> Credential:
+        """What is presented to the service.  It has no region: that of the sign-in says nothing about the service's."""
+        external = token.kind is TokenKind.EXTERNAL_IDP
+        kind = CredentialKind.EXTERNAL_IDP if external else CredentialKind.ACCESS_TOKEN
+        return Credential(kind, token.access_token, self.profile_arn or token.profile_arn, source=source)
+
+    def renewal(self, token: Token) -> UpstreamRequest:
+        """Ask for a new token; see `kiro_asgi.upstreams.kiro.renewal.renewal_request`."""
+        return renewal_request(
+            token, auth_endpoint=self.auth_endpoint, auth_region=self.auth_region, user_agent=self.user_agent
+        )
+
+    def renewed(
+        self, token: Token, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes, now: float
+    ) -> Token:
+        """The new token that an answer holds; see `kiro_asgi.upstreams.kiro.renewal.renewed`."""
+        return renewed(token, status, headers, body, now)
+
+    def profile_requests(self, credential: Credential) -> tuple[UpstreamRequest, ...]:
+        """Ask which profile belongs to *credential*; nothing for an API key, which has none."""
+        known = credential.profile_arn or credential.kind is CredentialKind.API_KEY
+        if known or not self.discover_profile:
+            return ()
+        headers = (
+            *authorization(credential),
+            (b"accept-encoding", b"identity"),
+            (b"user-agent", self.user_agent.encode()),
+        )
+        return profile_requests(self.endpoint, self.region, headers)
+
+    def profile(self, bodies: Iterable[bytes]) -> str:
+        """The first usable profile of the answers; empty where they list none."""
+        return next((profile.arn for body in bodies for profile in parse_profiles(body)), "")

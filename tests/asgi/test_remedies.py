@@ -1,0 +1,105 @@
+"""What is changed between two tries, and what people are told when there is none."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import anyio
+import pytest
+
+from kiro_asgi.simulator import Head, Reset, answer, refusal, text
+from tests.asgi.answers import DIALECTS, cut_of, error_of, text_of
+from tests.asgi.driver import Exchange, ask, post
+
+pytestmark = pytest.mark.anyio
+
+EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
+CHAT = "/generateAssistantResponse"
+FOREIGN = refusal(400, "Invalid signature in thinking block", "THINKING_SIGNATURE_INVALID")
+
+
+def after_thinking() -> Exchange:
+    thought = {"type": "thinking", "thinking": "The sum is even.", "signature": "c2lnbmVkLWVsc2V3aGVyZQ=="}
+    turns = [
+        {"role": "user", "content": "2 + 2?"},
+        {"role": "assistant", "content": [thought, {"type": "text", "text": "4"}]},
+        {"role": "user", "content": "And again?"},
+    ]
+    return post("/v1/messages", {"model": "claude-opus-4.8", "max_tokens": 99, "messages": turns})
+
+
+async def test_foreign_signatures_are_left_out_once(gateway, sim):
+    """A signature that belongs to another account or beginning makes the request go out without earlier thinking, at once."""
+    sim.enqueue(FOREIGN, answer(*text("4 again")))
+    exchange = await after_thinking().run(gateway(retry={"base": 60.0}))
+    first, second = (json.loads(request.body) for request in sim.requests)
+
+    assert text_of("anthropic", exchange) == "4 again"
+    assert "reasoningContent" in json.dumps(first) and "reasoningContent" not in json.dumps(second)
+    assert second["conversationState"]["currentMessage"] == first["conversationState"]["currentMessage"]
+
+
+async def test_and_no_more_than_once(gateway, sim):
+    """The second refusal is the answer."""
+    sim.enqueue(FOREIGN, FOREIGN)
+    exchange = await after_thinking().run(gateway())
+
+    assert exchange.status == 400
+    assert len(sim.requests) == 2
+
+
+async def test_what_was_mended_stays_with_the_request(gateway, sim):
+    """The next request is put as usual: what one conversation needs says nothing about others."""
+    app = gateway()
+    sim.enqueue(FOREIGN, answer(*text("4 again")), answer(*text("fine")))
+    await after_thinking().run(app)
+    await after_thinking().run(app)
+
+    assert b"reasoningContent" in sim.requests[-1].body
+
+
+@EACH_DIALECT
+async def test_an_account_at_fault_is_left_alone(dialect, gateway, sim):
+    """Suspicious activity: the service's own words, no second try, and the next client is told without a call."""
+    app = gateway(fresh=True, retry={"suspicion": 60.0})
+    replies = [await ask(dialect, "sim:suspicious", stream=True).run(app) for _ in range(3)]
+
+    assert [reply.status for reply in replies] == [403] * 3
+    assert all("suspicious activity" in error_of(dialect, reply)["message"] for reply in replies)
+    assert len([request for request in sim.requests if request.path == CHAT]) == 1
+
+
+@EACH_DIALECT
+async def test_a_spent_quota_says_when_there_is_a_new_one(dialect, gateway, sim):
+    """The time is the service's own, in words and in seconds; clients are told not to try by themselves."""
+    exchange = await ask(dialect, "sim:quota", stream=False).run(gateway())
+
+    assert exchange.status == 429
+    assert error_of(dialect, exchange)["message"].endswith("; resets at 2096-10-02 07:06 UTC")
+    assert abs(int(exchange.headers["retry-after"]) - (4_000_000_000 - time.time())) < 60
+    assert exchange.headers["x-should-retry"] == "false"
+
+
+@EACH_DIALECT
+async def test_a_credential_rests_no_longer_than_it_is_told_to(dialect, gateway, sim):
+    """After its rest the service is asked again: the quota may have been extended meanwhile."""
+    app = gateway(fresh=True, retry={"rest": 0.05})
+    first = await ask(dialect, "sim:quota", stream=True).run(app)
+    await anyio.sleep(0.06)
+    second = await ask(dialect, "sim:text", stream=True).run(app)
+
+    assert (first.status, second.status) == (429, 200)
+
+
+@EACH_DIALECT
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [pytest.param("en", "Stream connection failed", id="en"), pytest.param("zh", "网络连接不稳定", id="zh")],
+)
+async def test_people_are_told_in_their_language_that_the_network_failed(dialect, language, words, gateway, sim):
+    """F088: one sentence of ours, never the service's bytes."""
+    sim.enqueue((Head(), *text("some"), Reset()))
+    exchange = await ask(dialect, "hi", stream=True).run(gateway(stream={"language": language}))
+
+    assert cut_of(dialect, exchange)["message"].startswith(words)
