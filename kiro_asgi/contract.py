@@ -120,7 +120,7 @@ async def _executed(
         try:
             message = await _collected(call(rendered.request.body), answer)
         except KiroAsgiError as error:
-            healed = upstream.healed(error)
+            healed = upstream.healed(error, rendered)
             if healed is None:
                 raise
             upstream = healed

@@ -128,7 +128,7 @@ class Service:
 
     def healed(self, exchange: Exchange, error: KiroAsgiError) -> Exchange | None:
         """The same request in other words, where *error* says that the words were the trouble."""
-        upstream = exchange.upstream.healed(error)
+        upstream = exchange.upstream.healed(error, exchange.rendered)
         return None if upstream is None else _rendered(evolve(exchange, upstream=upstream))
 
     async def renewed(self, exchange: Exchange) -> Exchange | None:

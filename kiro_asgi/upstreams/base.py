@@ -183,9 +183,9 @@ class Upstream(Protocol):
         """The error that an answer with a *status* other than 200 means; *body* may be cut at 64 KiB."""
         ...
 
-    def healed(self, error: KiroAsgiError) -> Upstream | None:
-        """This upstream as it has to ask again after *error*; ``None`` where asking differently is no remedy, or was
-        tried already."""
+    def healed(self, error: KiroAsgiError, rendered: Rendered) -> Upstream | None:
+        """This upstream as it has to ask again after *error* was the answer to *rendered*; ``None`` where asking
+        differently is no remedy, or was tried already."""
         ...
 
     def weigh(self, rendered: Rendered, estimator: Estimator) -> float:

@@ -329,8 +329,8 @@ async def test_names_pass_through_where_nothing_is_listed(dialect):
 async def test_counting_asks_nobody(gateway, sim):
     """``count_tokens`` is an estimate of our own; a longer prompt has more tokens."""
     app, counts = gateway(), []
-    for text in ("one", "one " * 500):
-        body = {"model": "claude-sonnet-4.5", "messages": [{"role": "user", "content": text}]}
+    for words in ("one", "one " * 500):
+        body = {"model": "claude-sonnet-4.5", "messages": [{"role": "user", "content": words}]}
         counts.append((await post("/v1/messages/count_tokens", body).run(app)).json())
 
     assert [set(count) for count in counts] == [{"input_tokens"}] * 2

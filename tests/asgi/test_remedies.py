@@ -30,7 +30,7 @@ def after_thinking() -> Exchange:
 
 
 async def test_foreign_signatures_are_left_out_once(gateway, sim):
-    """A signature that belongs to another account or beginning makes the request go out without earlier thinking, at once."""
+    """A signature of another account or beginning makes the request go out without earlier thinking, at once."""
     sim.enqueue(FOREIGN, answer(*text("4 again")))
     exchange = await after_thinking().run(gateway(retry={"base": 60.0}))
     first, second = (json.loads(request.body) for request in sim.requests)

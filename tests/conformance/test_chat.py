@@ -200,7 +200,10 @@ def test_20_image(chat: openai.OpenAI) -> None:
         ask(chat, picture, model=TEXT_ONLY)
 
     assert "1 image" in (ask(chat, picture).choices[0].message.content or "")
-    assert (refused.value.type, refused.value.param) == ("invalid_request_error", "messages[0].content[1].image_url.url")
+    assert (refused.value.type, refused.value.param) == (
+        "invalid_request_error",
+        "messages[0].content[1].image_url.url",
+    )
 
 
 IGNORED: Params = {

@@ -116,7 +116,7 @@ def notes_of(entry: Entry) -> set[str]:
     """The rules that are noted about an entry, once it is healed as the entry expects."""
     upstream = KiroUpstream()
     if entry.expect.heals:
-        healed = upstream.healed(upstream.fault(400, (), FOREIGN))
+        healed = upstream.healed(upstream.fault(400, (), FOREIGN), render(entry, upstream))
         assert healed is not None
         upstream = healed
     return {note.rule for note in render(entry, upstream).notes}

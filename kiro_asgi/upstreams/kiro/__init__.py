@@ -6,7 +6,7 @@ Source: https://github.com/aws/amazon-q-developer-cli (the open-source client)
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -187,14 +187,15 @@ class KiroUpstream:
         """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.kiro.faults`."""
         return fault(status, headers, body)
 
-    def healed(self, error: KiroAsgiError) -> KiroUpstream | None:
-        """This upstream as it has to ask again after *error*; ``None`` where asking differently is no remedy, or was
-        tried already."""
-        remedy = REMEDIES.get(error.code)
+    def healed(self, error: KiroAsgiError, rendered: Rendered) -> KiroUpstream | None:
+        """This upstream as it has to ask again after *error* was the answer to *rendered*; ``None`` where asking
+        differently is no remedy, or was tried already."""
+        code = IMPROPER if IMPROPER_WORDS in error.message.lower() else error.code
+        remedy = REMEDIES.get(code)
         if remedy is None or remedy[0] in self.rules_off:
             return None
         rule, change = remedy
-        changed = change(self)
+        changed = change(self, rendered.document)
         return None if changed is None else evolve(self, healings=(*self.healings, rule), **changed)
 
     def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
@@ -249,24 +250,40 @@ def _profile(credential: Credential) -> str:
     return "" if credential.kind is CredentialKind.API_KEY else credential.profile_arn
 
 
-def _without_signatures(upstream: KiroUpstream) -> Mapping[str, Any] | None:
-    return {"replay_thinking": False} if upstream.replay_thinking else None
+Change = Callable[[KiroUpstream, Mapping[str, Any]], Mapping[str, Any] | None]
 
 
-def _with_stubs(upstream: KiroUpstream) -> Mapping[str, Any] | None:
+def _without_signatures(upstream: KiroUpstream, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    replayed = any("reasoningContent" in each for each in _assistants(document))
+    return {"replay_thinking": False} if upstream.replay_thinking and replayed else None
+
+
+def _with_stubs(upstream: KiroUpstream, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
     stubs = "tools.stubbed"
     return {"rules_off": upstream.rules_off - {stubs}} if stubs in upstream.rules_off else None
 
 
-def _as_text(upstream: KiroUpstream) -> Mapping[str, Any] | None:
-    return {"tool_history": "text"} if upstream.tool_history == "auto" else None
+def _as_text(upstream: KiroUpstream, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    called = any("toolUses" in each for each in _assistants(document))
+    return {"tool_history": "text"} if upstream.tool_history == "auto" and called else None
 
 
-REMEDIES: Final[Mapping[str, tuple[str, Callable[[KiroUpstream], Mapping[str, Any] | None]]]] = MappingProxyType(
+def _assistants(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The assistant's messages of a body."""
+    for item in document["conversationState"].get("history", ()):
+        if "assistantResponseMessage" in item:
+            yield item["assistantResponseMessage"]
+
+
+IMPROPER: Final = "improperly_formed"
+IMPROPER_WORDS: Final = "improperly formed request"
+"""The service says so whatever the reason that it gives beside it."""
+
+REMEDIES: Final[Mapping[str, tuple[str, Change]]] = MappingProxyType(
     {
         "THINKING_SIGNATURE_INVALID": ("healed.signatures", _without_signatures),
         "TOOL_CONFIG_MISSING": ("healed.stubs", _with_stubs),
-        "improperly_formed": ("healed.as_text", _as_text),
+        IMPROPER: ("healed.as_text", _as_text),
     }
 )
-"""Code of an error to the rule that answers it, and the fields that it changes; nothing where they are so already."""
+"""Code of an error to the rule that answers it, and the fields that it changes; nothing where that changes nothing."""

@@ -10,7 +10,7 @@ from attrs import evolve
 from hypothesis import given
 
 from kiro_asgi.errors import ContextTooLong, UpstreamRejected
-from kiro_asgi.model.prompt import Document, Image, Prompt, ThinkingPart, Tool
+from kiro_asgi.model.prompt import Document, Image, Prompt, ThinkingPart, Tool, Turn
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, TokenEstimator
 from kiro_asgi.upstreams.base import ModelCard, Note
 from kiro_asgi.upstreams.kiro import KiroUpstream
@@ -33,8 +33,10 @@ ROUND = (user("x"), assistant(ThinkingPart("hm", "sig"), call()), user(result("c
 OBJECT = {"type": "object", "properties": {}}
 
 
-def refused(code: str) -> UpstreamRejected:
-    return UpstreamRejected("no", code=code)
+def heal(upstream: KiroUpstream, code: str, *turns: Turn) -> KiroUpstream | None:
+    """What *upstream* becomes after a refusal of *turns*, of `ROUND` where there are none."""
+    rendered = upstream.render(ask(*(turns or ROUND)), PLAIN, TOKEN)
+    return upstream.healed(UpstreamRejected("no", code=code), rendered)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +54,7 @@ def refused(code: str) -> UpstreamRejected:
 def test_each_refusal_is_healed_once(code: str, settings: dict[str, Any], rule: str, gone: str, there: str) -> None:
     """F073, F074: the next try differs in what was refused and says so; after a second refusal there is none."""
     upstream = KiroUpstream(**settings)
-    healed = upstream.healed(refused(code))
+    healed = heal(upstream, code)
     assert healed is not None
     body = healed.render(ask(*ROUND), PLAIN, TOKEN).request.body.decode()
     notes = healed.render(ask(*ROUND), PLAIN, TOKEN).notes
@@ -60,7 +62,7 @@ def test_each_refusal_is_healed_once(code: str, settings: dict[str, Any], rule: 
     assert gone not in body
     assert there in body
     assert Note(rule) in notes
-    assert healed.healed(refused(code)) is None
+    assert heal(healed, code) is None
 
 
 @pytest.mark.parametrize(
@@ -76,13 +78,28 @@ def test_each_refusal_is_healed_once(code: str, settings: dict[str, Any], rule: 
 )
 def test_what_asking_differently_cannot_help(code: str, settings: dict[str, Any]) -> None:
     """There is no second try where it would be the same as the first."""
-    assert KiroUpstream(**settings).healed(refused(code)) is None
+    assert heal(KiroUpstream(**settings), code) is None
+
+
+@pytest.mark.parametrize("code", ["THINKING_SIGNATURE_INVALID", "improperly_formed"])
+def test_what_was_not_said_cannot_be_the_trouble(code: str) -> None:
+    """F072: a conversation without tool calls and without thinking would be the same the second time."""
+    assert heal(KiroUpstream(), code, user("hi")) is None
+
+
+def test_the_words_count_beside_any_reason() -> None:
+    """F073: "Improperly formed request." is what it is, also where the service gives a reason."""
+    error = UpstreamRejected("Improperly formed request. (HTTP 400)", code="REQUEST_BODY_INVALID")
+    upstream = KiroUpstream()
+    healed = upstream.healed(error, upstream.render(ask(*ROUND), PLAIN, TOKEN))
+
+    assert healed is not None and healed.tool_history == "text"
 
 
 def test_healings_add_up() -> None:
     """A request that is refused for two reasons is healed of both."""
-    upstream = KiroUpstream().healed(refused("THINKING_SIGNATURE_INVALID"))
-    upstream = upstream and upstream.healed(refused("improperly_formed"))
+    upstream = heal(KiroUpstream(), "THINKING_SIGNATURE_INVALID")
+    upstream = upstream and heal(upstream, "improperly_formed")
     assert upstream is not None
 
     assert [note.rule for note in upstream.render(ask(*ROUND), PLAIN, TOKEN).notes][:2] == [

@@ -90,8 +90,9 @@ class Attachments:
         if not data and "documents.address" not in self._notes.off:
             what = "documents by address are not fetched; send the bytes as base64"
             raise refusal("documents.address", what, part.place)
-        self._require_size("documents.size", part, data, MAX_DOCUMENT)
         kind = DOCUMENT_FORMATS.get(_essence(part.media_type), "")
+        if kind != "pdf":
+            self._require_size("documents.size", part, data, MAX_DOCUMENT)
         if not kind and "documents.format" not in self._notes.off:
             known = ", ".join(DOCUMENT_FORMATS.values())
             raise refusal(

@@ -106,7 +106,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("images.format", "An image in a format that the service does not know is refused.", _NONE, "attachments"),
     Rule("documents.inlined", "A plain-text document becomes part of the text.", _FORM, "drafts"),
     Rule("documents.address", "A document by address is refused: addresses are never fetched.", _NONE, "attachments"),
-    Rule("documents.size", "A document over 4.5 MB is refused.", _NONE, "attachments"),
+    Rule("documents.size", "A document over 4.5 MB that is no PDF is refused.", _NONE, "attachments"),
     Rule("documents.format", "A document in a format that the service does not know is refused.", _NONE, "attachments"),
     Rule("documents.count", "More than five documents are refused.", _NONE, "attachments"),
     Rule("documents.renamed", "Documents have names that differ, in the service's alphabet.", _FORM, "attachments"),

@@ -155,15 +155,18 @@ def test_what_was_changed_is_noted():
     assert found.keys() <= TABLE.keys()
 
 
+def heal(asking: KiroUpstream, error: UpstreamRejected) -> KiroUpstream | None:
+    return asking.healed(error, asking.render(LOOP, MODEL, KEY))
+
+
 def test_after_an_improperly_formed_request_text_is_tried():
     """Once, and not where it is text already (F073, F074)."""
     error = UpstreamRejected("Improperly formed request.", code="improperly_formed")
-    healed = upstream("auto").healed(error)
+    healed, text = heal(upstream("auto"), error), upstream("text")
 
     assert healed is not None
     assert not STRUCTURES & keys(healed.render(LOOP, MODEL, KEY).document)
-    assert healed.healed(error) is None
-    assert upstream("text").healed(error) is None
+    assert heal(healed, error) is heal(text, error) is None
 
 
 @given(PROMPTS)

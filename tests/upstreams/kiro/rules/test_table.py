@@ -67,7 +67,7 @@ REFUSED = {
     "images.size": Case(ask(user("x", evolve(IMAGE, data=PNG + "A" * 14_000_000))), IMAGE.place),
     "images.format": Case(ask(user("x", evolve(IMAGE, media_type="image/tiff", data="SUkqAA=="))), IMAGE.place),
     "documents.address": Case(ask(user("x", evolve(PDF, data="", url="http://127.0.0.1/"))), PDF.place),
-    "documents.size": Case(ask(user("x", evolve(PDF, data="A" * 6_100_000))), PDF.place),
+    "documents.size": Case(ask(user("x", evolve(PDF, media_type="text/csv", data="A" * 6_100_000))), PDF.place),
     "documents.format": Case(ask(user("x", evolve(PDF, media_type="application/zip"))), PDF.place),
     "documents.count": Case(ask(user("x", *[PDF] * 6)), PDF.place),
     "size.message": Case(ask(user("x"), assistant("y"), user("x" * 600_001)), "messages[2]", NATIVE),
