@@ -17,7 +17,9 @@ __all__ = [
     "MethodNotAllowed",
     "NotTheUpstream",
     "RequestError",
+    "ResponseNotFound",
     "RouteNotFound",
+    "StoreUnavailable",
     "TooBusy",
     "Unauthorized",
     "UnknownModel",
@@ -76,6 +78,12 @@ class TooBusy(KiroAsgiError):
     status = 503
 
 
+class StoreUnavailable(KiroAsgiError):
+    """What is kept between requests cannot be reached."""
+
+    status = 503
+
+
 # The client's fault.
 
 
@@ -93,6 +101,12 @@ class Unauthorized(RequestError):
 
 class RouteNotFound(RequestError):
     """No such path."""
+
+    status = 404
+
+
+class ResponseNotFound(RequestError):
+    """No such response is kept for this client."""
 
     status = 404
 

@@ -26,6 +26,7 @@ from kiro_asgi.dialects.anthropic import recovery as anthropic_recovery
 from kiro_asgi.dialects.base import Dialect, Encoder, Heading
 from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
 from kiro_asgi.dialects.openai_chat import recovery as openai_recovery
+from kiro_asgi.dialects.openai_responses import OpenAIResponses, ResponsesOptions
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Delta
 from kiro_asgi.model.message import MessageBuilder
@@ -62,6 +63,7 @@ __all__ = [
     "collect_anthropic_response",
     "collect_kiro_response",
     "collect_openai_response",
+    "collect_responses_response",
     "decode_buffer",
     "decode_frame",
     "deduplicate_tool_calls",
@@ -79,6 +81,7 @@ __all__ = [
     "stream_kiro",
     "stream_kiro_to_anthropic",
     "stream_kiro_to_openai",
+    "stream_kiro_to_responses",
     "translate_kiro_request",
     "translate_kiro_response",
     "truncation_records",
@@ -165,6 +168,33 @@ def stream_kiro_to_anthropic(
     return _encoded(chunks, answer, encoder)
 
 
+def stream_kiro_to_responses(
+    chunks: AsyncIterable[bytes],
+    *,
+    model: str,
+    reasoning_summary: str | None = None,
+    input_tokens: int = 0,
+    thinking: str = "as_reasoning_content",
+    thinking_scan: str = "start",
+    tool_emission: str = "complete",
+) -> AsyncGenerator[bytes, None]:
+    """A Kiro answer as OpenAI Responses events; the rest as `stream_kiro_to_openai`.
+
+    Args:
+        chunks: The body of the service's answer.
+        model: The name that the response repeats.
+        reasoning_summary: As in a request: with ``auto``, ``concise`` or ``detailed`` thinking is shown as a summary,
+            else as reasoning text.
+        input_tokens: The prompt's size, where it is known; else the service's own numbers are used.
+        thinking: What becomes of thinking: ``as_reasoning_content``, ``remove``, ``pass``, ``strip_tags``.
+        thinking_scan: Where a thinking tag counts: ``start`` or ``anywhere``.
+        tool_emission: When a tool call is sent: ``complete``, ``end`` or ``incremental``.
+    """
+    answer = _answer(input_tokens, thinking, thinking_scan, tool_emission)
+    encoder = OpenAIResponses().encoder(_heading("resp_", model, _responses_options(reasoning_summary)))
+    return _encoded(chunks, answer, encoder)
+
+
 async def collect_openai_response(
     chunks: AsyncIterable[bytes],
     *,
@@ -195,6 +225,21 @@ async def collect_anthropic_response(
     """A whole Kiro answer as one ``message`` object, ready for JSON; else as `collect_openai_response`."""
     answer = _answer(input_tokens, thinking, thinking_scan, "end")
     return await _collected(chunks, answer, AnthropicMessages(), _heading("msg_", model, None))
+
+
+async def collect_responses_response(
+    chunks: AsyncIterable[bytes],
+    *,
+    model: str,
+    reasoning_summary: str | None = None,
+    input_tokens: int = 0,
+    thinking: str = "as_reasoning_content",
+    thinking_scan: str = "start",
+) -> dict[str, Any]:
+    """A whole Kiro answer as one ``response`` object, ready for JSON; else as `collect_openai_response`."""
+    answer = _answer(input_tokens, thinking, thinking_scan, "end")
+    heading = _heading("resp_", model, _responses_options(reasoning_summary))
+    return await _collected(chunks, answer, OpenAIResponses(), heading)
 
 
 def inject_openai_truncation_recovery(
@@ -230,6 +275,10 @@ def inject_anthropic_truncation_recovery(
 def _answer(input_tokens: int, thinking: str, scan: str, tool_emission: str) -> Answer:
     plan = Plan(thinking=thinking, thinking_scan=scan, tool_emission=tool_emission, input_tokens=input_tokens)
     return build_pipeline(KiroUpstream().decoder(""), plan)
+
+
+def _responses_options(summary: str | None) -> ResponsesOptions:
+    return ResponsesOptions(store=False, reasoning={"summary": summary})
 
 
 def _heading(prefix: str, model: str, options: Any) -> Heading:

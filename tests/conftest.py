@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import signal
+from collections.abc import Iterator
 
+import httpcore
 import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
     "default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
+settings.register_profile("brief", settings.get_profile("default"), max_examples=20)
 settings.register_profile("soak", deadline=None, max_examples=10_000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell without job control starts background jobs so, and the processes of the tests would not hear of Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     """The event loops that a test marked ``anyio`` runs on."""
     return request.param
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _certificates_read_once() -> Iterator[None]:
+    """Every transport makes a context for TLS, which takes 35 ms and is the same each time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(httpcore, "default_ssl_context", functools.cache(httpcore.default_ssl_context))
+        yield

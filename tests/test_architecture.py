@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "simulator": (("errors", "wire", "model"), {"anyio", "attrs", "h11"}),
     "asgi": (
         ("errors", "model", "wire", "stages", "upstreams", "dialects", "config", "state", "net", "_version"),
-        {"anyio", "asgiref", "attrs", "cattrs"},
+        {"anyio", "asgiref", "attrs", "cattrs", "jsonschema", "referencing"},
     ),
     "chunks": ((), set()),
     "contract": (("chunks", "errors", "model", "wire", "stages", "upstreams", "dialects"), {"attrs", "cattrs"}),
@@ -64,6 +65,7 @@ def within(module: str, package: str) -> bool:
     return not package or module == package or module.startswith(package + ".")
 
 
+@cache
 def tree(name: str) -> ast.Module:
     return ast.parse(MODULES[name].read_text("utf-8"))
 

@@ -82,6 +82,20 @@ def problems(build: Any, *args: Any) -> list[str]:
     return caught.value.message.split("\n  ")[1:]
 
 
+def test_what_an_upstream_is_asked_with_can_be_set() -> None:
+    """F055: the HTTP library, the service's address, the key and the time for a call; tests put a service of their own
+    in the place of the real one by the second."""
+    wanted = {"http_library": "httpcore2", "kiro": {"endpoint": "http://h", "api_key": "ksk_1"}}
+    settings = Settings.from_mapping({**wanted, "limits": {"request_timeout": 12.5}})
+
+    assert settings.http_library == "httpcore2"
+    assert (settings.kiro.endpoint, settings.kiro.api_key, settings.limits.request_timeout) == (
+        "http://h",
+        "ksk_1",
+        12.5,
+    )
+
+
 def test_defaults_of_the_source_documents() -> None:
     """F444: what the source documents name holds without any configuration."""
     settings = Settings()
@@ -206,6 +220,23 @@ def test_an_endpoint_may_have_a_port_and_a_path(url: str) -> None:
     assert Settings.from_mapping({"kiro": {"endpoint": url}}).kiro.endpoint == url
 
 
+@pytest.mark.parametrize("url", ["http://proxy:3128", "https://user:p%40ss@[::1]:3128", "http://user@proxy"])
+def test_a_proxy_may_want_a_user(url: str) -> None:
+    """A proxy is a URL of HTTP, and may hold what the proxy wants to be told."""
+    assert Settings.from_mapping({"kiro": {"proxy": url}}).kiro.proxy == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["socks5://h:1080", "proxy:3128", "http://us er@h", "http://user/x@h", "http://h:port", "http://[h", "http://h?q"],
+)
+def test_a_proxy_is_a_url_of_http(url: str) -> None:
+    """What the HTTP library cannot go through is refused at the start, and not repeated."""
+    (line,) = problems(Settings.from_mapping, {"kiro": {"proxy": url}})
+
+    assert line == "kiro.proxy: must be an http or https URL, with user and password where the proxy wants them"
+
+
 def test_one_error_names_every_mistake_of_every_source(tmp_path: Path) -> None:
     """Start-up fails once, with everything there is to repair; also what a higher layer would hide."""
     file = tmp_path / "gateway.toml"
@@ -256,14 +287,15 @@ def test_a_file_that_cannot_be_read_is_a_mistake_like_any_other(
 def test_secrets_are_never_shown(path: str) -> None:
     """R28: no key in a repr, in a description or in a message about itself."""
     canary = "canary-7f3a"
-    good = Settings.from_env({LEAVES[path].env: canary})
+    value = f"http://user:{canary}@proxy:3128" if path == "kiro.proxy" else canary
+    good = Settings.from_env({LEAVES[path].env: value})
     (row,) = (row for row in describe(good) if row.path == path)
-    (line,) = problems(Settings.from_env, {LEAVES[path].env: f"{canary} {canary}"})
+    (line,) = problems(Settings.from_env, {LEAVES[path].env: f"{value} {canary}"})
     (typed,) = problems(Settings.from_mapping, {"kiro": {"api_key": [canary]}})
 
     assert canary in str(values_of(good)[path])
     assert not any(canary in text for text in (repr(good), str(good), repr(row), line, typed))
-    assert not re.search(canary, repr(read_environment(Settings, {LEAVES[path].env: canary})))
+    assert not re.search(canary, repr(read_environment(Settings, {LEAVES[path].env: value})))
 
 
 def test_settings_built_in_python_obey_the_same_rules() -> None:

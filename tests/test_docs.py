@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi import simulator
+from kiro_asgi.cli import main
 from tests.cli.processes import Serving, clean_environment, serving
 
 ROOT = Path(__file__).parent.parent
@@ -86,12 +88,18 @@ def test_curl_in_the_pages_runs(code: str, gateway: Serving, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("code", each("toml"))
-def test_settings_files_in_the_pages_are_valid(code: str, tmp_path: Path) -> None:
+def test_settings_files_in_the_pages_are_valid(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A settings file that is shown can be used."""
     (tmp_path / "gateway.toml").write_text(code)
-    done = run([sys.executable, "-m", "kiro_asgi", "check", "--config", "gateway.toml"], "", tmp_path)
+    for name in {*os.environ} - {*clean_environment()}:
+        monkeypatch.delenv(name)
+    for name, value in HOST_ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert main(["check", "--config", str(tmp_path / "gateway.toml")]) == 0
+    assert capsys.readouterr().err == ""
 
 
 PROBE = """

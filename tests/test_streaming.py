@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kiro_asgi import KiroAsgiError, UpstreamError, streaming
@@ -89,19 +89,27 @@ ANSWERS = {
 STREAMS: dict[str, Callable[..., AsyncIterator[bytes]]] = {
     "openai": streaming.stream_kiro_to_openai,
     "anthropic": streaming.stream_kiro_to_anthropic,
+    "responses": streaming.stream_kiro_to_responses,
 }
-COLLECTORS = {"openai": streaming.collect_openai_response, "anthropic": streaming.collect_anthropic_response}
+COLLECTORS = {
+    "openai": streaming.collect_openai_response,
+    "anthropic": streaming.collect_anthropic_response,
+    "responses": streaming.collect_responses_response,
+}
 
 
 def without_ids(value: Any) -> Any:
     """The same, without what differs from answer to answer."""
     if isinstance(value, dict):
-        return {key: without_ids(item) for key, item in value.items() if key not in ("id", "created")}
+        return {key: without_ids(item) for key, item in value.items() if key not in ("id", "created", "created_at")}
     return [without_ids(item) for item in value] if isinstance(value, list) else value
 
 
 def content(dialect: str, data: bytes) -> dict[str, Any]:
     """What a stream says, joined: text, thinking, calls, and why it ended."""
+    if dialect == "responses":
+        (end,) = (item for item in objects(data) if item["type"] in RESPONSE_ENDS)
+        return _response(end["response"])
     said: dict[str, Any] = {"text": "", "thinking": "", "calls": {}, "stop": None}
     for item in objects(data):
         if dialect == "openai":
@@ -141,12 +149,31 @@ def collected(dialect: str, body: dict[str, Any]) -> dict[str, Any]:
                 for call in message.get("tool_calls", ())
             ],
         }
+    if dialect == "responses":
+        return _response(body)
     blocks = body["content"]
     return {
         "text": "".join(block["text"] for block in blocks if block["type"] == "text"),
         "thinking": "".join(block["thinking"] for block in blocks if block["type"] == "thinking"),
         "stop": body["stop_reason"],
         "calls": [(block["name"], block["input"]) for block in blocks if block["type"] == "tool_use"],
+    }
+
+
+RESPONSE_ENDS = ("response.completed", "response.incomplete")
+
+
+def _response(body: dict[str, Any]) -> dict[str, Any]:
+    def joined(kind: str) -> str:
+        parts = [part for item in body["output"] if item["type"] == kind for part in item.get("content", ())]
+        return "".join(part["text"] for part in parts)
+
+    calls = [item for item in body["output"] if item["type"] == "function_call"]
+    return {
+        "text": joined("message"),
+        "thinking": joined("reasoning"),
+        "stop": body["status"],
+        "calls": [(call["name"], json.loads(call["arguments"])) for call in calls],
     }
 
 
@@ -164,14 +191,14 @@ async def test_a_stream_says_what_the_whole_says(dialect, answer):
 @pytest.mark.parametrize("dialect", STREAMS)
 @pytest.mark.parametrize("answer", ANSWERS)
 @given(cuts=st.lists(st.integers(0, 4000), max_size=30))
+@example(cuts=[*range(4000)]).via("byte by byte")
 def test_where_the_bytes_are_cut_does_not_matter(dialect, answer, cuts):
     """However the bytes arrive, the same events come out (R16, F102 to F104)."""
     data = ANSWERS[answer]
     whole = finished(taken(STREAMS[dialect](chunked([data]), model=MODEL)))
+    apart = finished(taken(STREAMS[dialect](chunked(cut(data, cuts)), model=MODEL)))
 
-    for pieces in (cut(data, cuts), byte_by_byte(data)):
-        apart = finished(taken(STREAMS[dialect](chunked(pieces), model=MODEL)))
-        assert content(dialect, b"".join(apart)) == content(dialect, b"".join(whole))
+    assert content(dialect, b"".join(apart)) == content(dialect, b"".join(whole))
     assert without_ids(finished(COLLECTORS[dialect](chunked(cut(data, cuts)), model=MODEL))) == without_ids(
         finished(COLLECTORS[dialect](chunked([data]), model=MODEL))
     )
@@ -242,6 +269,28 @@ async def test_a_broken_anthropic_stream_ends_in_its_own_error(broken):
     types = [item["type"] for item in objects(b"".join(got))]
     assert types[-2:] == ["content_block_stop", "error"]
     assert "message_stop" not in types
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+async def test_a_broken_responses_stream_ends_in_its_own_error(broken):
+    """What was said is delivered, then an error, then the response that has failed (F304 to F307)."""
+    got = []
+    with pytest.raises(UpstreamError):
+        async for data in streaming.stream_kiro_to_responses(chunked([BROKEN[broken]]), model=MODEL):
+            got.append(data)
+
+    types = [item["type"] for item in objects(b"".join(got))]
+    assert types[-2:] == ["error", "response.failed"]
+    assert "response.completed" not in types
+
+
+@pytest.mark.parametrize(("summary", "member"), [("auto", "summary"), (None, "content")])
+async def test_thinking_is_a_summary_where_that_is_wanted(summary, member):
+    """The Responses API has two places for thinking (F315)."""
+    data = [ANSWERS["native-thinking"]]
+    body = await streaming.collect_responses_response(chunked(data), model=MODEL, reasoning_summary=summary)
+
+    assert [part["text"] for part in body["output"][0][member]] == ["hm"]
 
 
 @pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)

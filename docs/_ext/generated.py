@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from docutils import nodes
@@ -16,12 +17,13 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from kiro_asgi import errors, simulator
-from kiro_asgi.asgi.routing import ROUTES
+from kiro_asgi.asgi.routing import PATTERNS, ROUTES
 from kiro_asgi.config import Settings, describe
 from kiro_asgi.config.presets import PRESETS
 from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, Encoder
 from kiro_asgi.dialects.openai_chat import OpenAIChat
+from kiro_asgi.dialects.openai_responses import OpenAIResponses, fields
 from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
@@ -73,9 +75,10 @@ def presets() -> Iterator[Row]:
 
 def routes() -> Iterator[Row]:
     yield "Path", "Method", "Operation"
-    for path, (method, operation) in ROUTES.items():
+    exact = ((path, method, operation) for path, (method, operation) in ROUTES.items())
+    named = ((path, method, operation) for path, known in PATTERNS for method, operation in known.items())
+    for path, method, operation in sorted([*exact, *named], key=itemgetter(0)):
         yield f"``{path}``", method, operation.name.replace("_", " ").capitalize()
-    yield "``/v1/models/{model}``", "GET", "Model"
 
 
 def markers() -> Iterator[Row]:
@@ -116,6 +119,12 @@ def _errors(kind: type[errors.KiroAsgiError], depth: int) -> Iterator[Row]:
     for child in kind.__subclasses__():
         if child.__module__ == errors.__name__:
             yield from _errors(child, depth + 1)
+
+
+def handled(heading: str, table: Mapping[str, fields.Handling]) -> Iterator[Row]:
+    yield heading, "What becomes of it", "Note"
+    for name, handling in table.items():
+        yield f"``{name}``", handling.fate.value, plain(handling.note)
 
 
 SAMPLES: dict[str, dict[str, Any]] = {
@@ -178,15 +187,18 @@ STREAM: tuple[tuple[str, Event], ...] = (
 )
 """One answer with one of everything, to be put through the encoders."""
 
-REQUEST = b'{"model": "m", "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": "Hi"}]}'
+REQUEST = (
+    b'{"model": "m", "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": "Hi"}], "input": "Hi"}'
+)
+"""For every API, since each passes over what it does not know."""
 
 
 def client_events() -> Iterator[Row]:
-    yield "Event", "Messages API", "Chat Completions"
-    messages, chat = (_encoder(dialect) for dialect in (AnthropicMessages(), OpenAIChat()))
+    yield "Event", "Messages API", "Chat Completions", "Responses API, without ``response.``"
+    encoders = [_encoder(dialect) for dialect in (AnthropicMessages(), OpenAIChat(), OpenAIResponses())]
     for words, event in STREAM:
         end = isinstance(event, MessageEnd)
-        sides = (_frames(encoder, event, end) for encoder in (messages, chat))
+        sides = (_frames(encoder, event, end) for encoder in encoders)
         yield words, *(", ".join(f"``{_name(frame)}``" for frame in side) or "–" for side in sides)
 
 
@@ -204,7 +216,8 @@ def _name(frame: ServerSentEvent) -> str:
         return frame.data
     data = json.loads(frame.data)
     if frame.event != "message":
-        return " ".join((frame.event, *filter(None, [data.get("delta", {}).get("type")])))
+        kinds = [data["delta"]["type"]] if isinstance(data.get("delta"), dict) and "type" in data["delta"] else []
+        return " ".join((frame.event.removeprefix("response."), *kinds))
     held = [key for choice in data["choices"] for key in choice["delta"]]
     return ", ".join(held) or next(("finish_reason" for choice in data["choices"]), "usage")
 
@@ -215,11 +228,14 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "routes": (routes, "50 15 35"),
     "markers": (markers, "20 10 48 22"),
     "events": (upstream_events, "24 50 26"),
-    "client-events": (client_events, "24 40 36"),
+    "client-events": (client_events, "18 26 20 36"),
     "stop-reasons": (stop_reasons, "60 40"),
     "rules": (rules, "26 62 12"),
     "simulated-rules": (simulated_rules, "62 8 30"),
     "errors": (error_tree, "34 10 12 44"),
+    "responses-fields": (lambda: handled("Field", fields.FIELDS), "26 14 60"),
+    "responses-items": (lambda: handled("Kind of item", fields.ITEM_KINDS), "26 14 60"),
+    "responses-tools": (lambda: handled("Kind of tool", fields.TOOL_KINDS), "30 14 56"),
 }
 """Name to rows, the first of them the heading, and the columns' widths."""
 

@@ -18,15 +18,17 @@ from kiro_asgi.asgi.lifespan import host_lifespan
 from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
 from kiro_asgi.asgi.relay import Relay
 from kiro_asgi.asgi.reports import rules_header, wants_rules
+from kiro_asgi.asgi.responses import ResponsesApi
 from kiro_asgi.asgi.routing import Operation, Route, find_route, is_ours, local_paths
 from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.asgi.service import Service
 from kiro_asgi.asgi.typing import ASGIApp, Receive, Scope, Send
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.anthropic import AnthropicMessages
-from kiro_asgi.dialects.base import Dialect
+from kiro_asgi.dialects.base import Dialect, Inquiry
 from kiro_asgi.dialects.models import render_model, render_models
 from kiro_asgi.dialects.openai_chat import OpenAIChat
+from kiro_asgi.dialects.openai_responses import OpenAIResponses
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import StopReason, Usage
 from kiro_asgi.model.message import Message, sentences, unfold, whole
@@ -80,10 +82,21 @@ class App:
         self._service = Service.create(settings, Clocks(clock, wall_clock, draw), token, estimator, server_tools)
         self._anthropic = AnthropicMessages(emit_code_references=settings.emit_code_references)
         self._openai_chat = OpenAIChat()
+        self._openai_responses = OpenAIResponses()
+        self._dialects: Mapping[Operation, Dialect] = MappingProxyType(
+            {Operation.CHAT: self._openai_chat, Operation.MESSAGES: self._anthropic}
+        )
+        service = self._service
+        responses = ResponsesApi(settings, service.store, service.upstream.name, self._answer, service.count)
         self._operations: Mapping[Operation, Callable[[Call, Route], Awaitable[None]]] = MappingProxyType(
             {
-                Operation.CHAT: self._create,
-                Operation.MESSAGES: self._create,
+                **dict.fromkeys(self._dialects, self._create),
+                Operation.RESPONSES: responses.create,
+                Operation.RESPONSE: responses.retrieve,
+                Operation.DELETE_RESPONSE: responses.delete,
+                Operation.CANCEL_RESPONSE: responses.cancel,
+                Operation.INPUT_ITEMS: responses.list_input,
+                Operation.INPUT_TOKENS: responses.count,
                 Operation.COUNT_TOKENS: self._count_tokens,
                 Operation.MODELS: self._models,
                 Operation.MODEL: self._model,
@@ -143,17 +156,20 @@ class App:
             return self._anthropic
         if path.startswith("/v1/models") and header_values(scope, b"anthropic-version"):
             return self._anthropic
-        return self._openai_chat
+        return self._openai_responses if path.startswith("/v1/responses") else self._openai_chat
 
     async def _create(self, call: Call, route: Route) -> None:
-        dialect = self._anthropic if route.operation is Operation.MESSAGES else self._openai_chat
+        dialect = self._dialects[route.operation]
         inquiry = dialect.parse(await call.body(self._settings.limits))
+        await self._answer(call, dialect, inquiry, call.send)
+
+    async def _answer(self, call: Call, dialect: Dialect, inquiry: Inquiry, send: Send) -> None:
         call.model = inquiry.prompt.model
         exchange = await self._service.exchange(dialect, inquiry, call.request_id, call.principal)
         relay = Relay(exchange, call.receive, self._service, self._settings, self._clock, self._draw)
         told = wants_rules(call.scope)
         output = self._output(
-            call, exchange, lambda: (*call.headers, rules_header(relay.exchange.notes)) if told else call.headers
+            send, exchange, lambda: (*call.headers, rules_header(relay.exchange.notes)) if told else call.headers
         )
         if inquiry.prompt.sampling.max_tokens == 0:
             await _warm_up(output, exchange)
@@ -162,14 +178,14 @@ class App:
         call.outcome, call.failure = relay.outcome.value, relay.failure
         call.usage = relay.end.usage if relay.end is not None else None
 
-    def _output(self, call: Call, exchange: Exchange, headers: Callable[[], Headers]) -> Output:
+    def _output(self, send: Send, exchange: Exchange, headers: Callable[[], Headers]) -> Output:
         dialect, heading = exchange.dialect, exchange.heading
         if exchange.inquiry.stream and self._settings.stream.synthetic:
             cut = sentences if self._settings.stream.sentences else whole
-            return Synthetic(call.send, dialect.encoder(heading), headers, self._clock, cut)
+            return Synthetic(send, dialect.encoder(heading), headers, self._clock, cut)
         if exchange.inquiry.stream:
-            return Streamed(call.send, dialect.encoder(heading), headers, self._clock)
-        return Collected(call.send, lambda message: dialect.render(message, heading), headers)
+            return Streamed(send, dialect.encoder(heading), headers, self._clock)
+        return Collected(send, lambda message: dialect.render(message, heading), headers)
 
     async def _count_tokens(self, call: Call, route: Route) -> None:
         prompt = self._anthropic.parse_count(await call.body(self._settings.limits))

@@ -10,7 +10,7 @@ from attrs import define, field
 
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.output import Output
-from kiro_asgi.asgi.plan import plan_answer
+from kiro_asgi.asgi.plan import first_event_timeout, plan_answer
 from kiro_asgi.asgi.refusals import log_refusal
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import UpstreamTimeout
@@ -50,9 +50,7 @@ class Attempt:
     """Puts a chunk aside."""
 
     def __attrs_post_init__(self) -> None:
-        kiro = self._settings.kiro
-        wanted = self._exchange.inquiry.prompt.thinking.wanted
-        self.first_event_timeout = kiro.thinking_first_token_timeout if wanted else kiro.first_token_timeout
+        self.first_event_timeout = first_event_timeout(self._exchange, self._settings)
         self._started = self._last_event = self._clock()
         self.take = self._chunks.append
 

@@ -19,7 +19,9 @@ __all__ = ["Call"]
 class Call:
     """A scope with its two channels.  Every response goes through `send`, so its status is known afterwards."""
 
-    scope: Scope
+    scope: Scope = field(repr=False)
+    """Holds what the client presents as its key."""
+
     receive: Receive
     _send: Send
     request_id: str

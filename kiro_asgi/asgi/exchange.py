@@ -28,6 +28,9 @@ class Exchange:
     upstream: Upstream
     model: ModelCard
     credential: Credential
+    conversation: str
+    """The UUID that the upstream knows the conversation by."""
+
     rendered: Rendered
     estimator: Estimator
     input_tokens: int

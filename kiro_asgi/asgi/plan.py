@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kiro_asgi.asgi.exchange import Exchange
+from kiro_asgi.asgi.validation import complaint_for
 from kiro_asgi.config import Settings
 from kiro_asgi.model.prompt import ThinkingMode
 from kiro_asgi.stages.answer import Plan
 
-__all__ = ["plan_answer"]
+__all__ = ["early_commit", "first_event_timeout", "plan_answer"]
+
+_GRACE: Final = 1.0
+"""Seconds between a try's time-out and the commit that would hide it."""
 
 
 def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
@@ -33,7 +39,23 @@ def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
         context_window=exchange.model.context_window,
         estimator=exchange.estimator,
         output_factor=exchange.output_factor,
+        complaint=None if prompt.schema is None else complaint_for(prompt.schema),
     )
+
+
+def first_event_timeout(exchange: Exchange, settings: Settings) -> float:
+    """Seconds from asking the upstream to its first event."""
+    kiro, wanted = settings.kiro, exchange.inquiry.prompt.thinking.wanted
+    return kiro.thinking_first_token_timeout if wanted else kiro.first_token_timeout
+
+
+def early_commit(exchange: Exchange, settings: Settings) -> float:
+    """Seconds after which the head goes out without an event; 0 for never.
+
+    A first try that may not even take that long keeps its status: only what comes after it is committed early.
+    """
+    after, timeout = settings.stream.early_commit_after, first_event_timeout(exchange, settings)
+    return after if not after or after < timeout else max(after, timeout + _GRACE)
 
 
 def _tool_emission(exchange: Exchange, settings: Settings) -> str:

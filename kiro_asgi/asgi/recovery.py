@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from logging import getLogger
 from typing import Final
 
 from attrs import frozen
 
+from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.cut_answers import CutAnswer, records_of
@@ -14,6 +16,8 @@ from kiro_asgi.state.base import Store, scoped
 from kiro_asgi.upstreams.base import Note
 
 __all__ = ["Recovered", "Recovery"]
+
+_log = getLogger("kiro_asgi")
 
 _KIND: Final = "cut-answer"
 
@@ -50,11 +54,14 @@ class Recovery:
         """Add what the model must be told about earlier answers."""
         records: dict[str, CutAnswer] = {}
         used: list[str] = []
-        for key in [each.key for each in candidates(prompt.turns)] if self.enabled else ():
-            place = scoped(principal, _KIND, key)
-            if (data := await self._store.get(place)) is not None:
-                records[key] = CutAnswer.decode(data)
-                used.append(place)
+        try:
+            for key in [each.key for each in candidates(prompt.turns)] if self.enabled else ():
+                place = scoped(principal, _KIND, key)
+                if (data := await self._store.get(place)) is not None:
+                    records[key] = CutAnswer.decode(data)
+                    used.append(place)
+        except StoreUnavailable as error:
+            _log.warning("answers that were cut are not remembered: %r", error)
         told, reminders = recover(prompt, records)
         return Recovered(told, prompt, principal, _notes(prompt, reminders), tuple(used))
 
@@ -62,6 +69,12 @@ class Recovery:
         """Keep what there is to know about an answer that has come to its end, if it was cut."""
         if not self.enabled:
             return
+        try:
+            await self._remember(recovered, answer)
+        except StoreUnavailable as error:
+            _log.warning("answers that were cut are not remembered: %r", error)
+
+    async def _remember(self, recovered: Recovered, answer: Answer) -> None:
         for place in recovered.used:
             await self._store.delete(place)
         assert answer.end is not None and answer.fingerprint is not None, "the answer has not ended, or left no print"

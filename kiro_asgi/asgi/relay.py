@@ -22,6 +22,7 @@ from kiro_asgi.asgi.attempt import Attempt
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.http import Disconnected
 from kiro_asgi.asgi.output import Output
+from kiro_asgi.asgi.plan import early_commit
 from kiro_asgi.asgi.refusals import log_body
 from kiro_asgi.asgi.service import Service
 from kiro_asgi.asgi.typing import Receive
@@ -30,6 +31,7 @@ from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError, UpstreamUnreachable
 from kiro_asgi.model.events import MessageEnd
 from kiro_asgi.net.retry import Remedy, Step
+from kiro_asgi.upstreams.base import Credential
 
 __all__ = ["Outcome", "Relay"]
 
@@ -76,6 +78,10 @@ class Relay:
     """Tries that changed nothing."""
 
     _renewed: bool = field(init=False, default=False)
+    """Whether the credential in use had its one new token."""
+
+    _spent: list[Credential] = field(init=False, factory=list)
+    """Credentials that failed; none is used again for this exchange, however short its rest."""
 
     _output: Output = field(init=False)
     _attempt: Attempt | None = field(init=False, default=None)
@@ -127,7 +133,8 @@ class Relay:
     async def _keep_alive(self) -> None:
         """Show signs of life: the head after a while even without an event, and heartbeats whenever it is silent."""
         stream = self._settings.stream
-        commit_at = self._started + stream.early_commit_after if stream.early_commit_after else None
+        after = early_commit(self.exchange, self._settings)
+        commit_at = self._started + after if after else None
         while commit_at is not None or stream.heartbeat:
             beat_at = self._output.last_sent + stream.heartbeat if stream.heartbeat else None
             due = min(moment for moment in (commit_at, beat_at) if moment is not None)
@@ -196,7 +203,9 @@ class Relay:
             except KiroAsgiError as why:
                 error = why
         if changed is None:
-            changed = await self._service.elsewhere(self.exchange, error, step.seconds)
+            self._spent.append(self.exchange.credential)
+            changed = await self._service.elsewhere(self.exchange, error, step.seconds, besides=self._spent)
+            self._renewed = False
         self._warn("try %d failed, next with %s: %r", self.attempts, changed.credential.source, error)
         self.exchange = changed
 

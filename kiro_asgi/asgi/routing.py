@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
+from typing import Final
 
 from attrs import frozen
 
 from kiro_asgi.asgi.typing import Scope
 from kiro_asgi.errors import MethodNotAllowed, RouteNotFound
 
-__all__ = ["ROUTES", "Operation", "Route", "find_route", "is_ours", "local_paths"]
+__all__ = ["PATTERNS", "ROUTES", "Operation", "Route", "find_route", "is_ours", "local_paths"]
 
 
 class Operation(Enum):
     """What the application can do."""
 
     CHAT = "openai_chat"
+    RESPONSES = "openai_responses"
+    RESPONSE = "response"
+    DELETE_RESPONSE = "delete_response"
+    CANCEL_RESPONSE = "cancel_response"
+    INPUT_ITEMS = "input_items"
+    INPUT_TOKENS = "input_tokens"
     MESSAGES = "anthropic"
     COUNT_TOKENS = "count_tokens"
     MODELS = "models"
@@ -31,12 +39,14 @@ class Route:
 
     operation: Operation
     argument: str = ""
-    """The rest of the path, for ``MODEL``: a model name, which may hold slashes."""
+    """What the path names: a model, or a response."""
 
 
 ROUTES = MappingProxyType(
     {
         "/v1/chat/completions": ("POST", Operation.CHAT),
+        "/v1/responses": ("POST", Operation.RESPONSES),
+        "/v1/responses/input_tokens": ("POST", Operation.INPUT_TOKENS),
         "/v1/messages": ("POST", Operation.MESSAGES),
         "/v1/messages/count_tokens": ("POST", Operation.COUNT_TOKENS),
         "/v1/models": ("GET", Operation.MODELS),
@@ -45,7 +55,21 @@ ROUTES = MappingProxyType(
 )
 """Path to the only method it takes, and its operation."""
 
-_MODEL_PREFIX = "/v1/models/"
+PATTERNS: Final = (
+    ("/v1/models/{model}", MappingProxyType({"GET": Operation.MODEL})),
+    ("/v1/responses/{id}", MappingProxyType({"GET": Operation.RESPONSE, "DELETE": Operation.DELETE_RESPONSE})),
+    ("/v1/responses/{id}/cancel", MappingProxyType({"POST": Operation.CANCEL_RESPONSE})),
+    ("/v1/responses/{id}/input_items", MappingProxyType({"GET": Operation.INPUT_ITEMS})),
+)
+"""Path that names something, to the operations by method."""
+
+_NAMED: Final = MappingProxyType({"{model}": "(.+)", "{id}": "(resp_[^/]+)"})
+"""What may stand there: the name of a model may hold slashes; what is not called like a response of ours is no path."""
+
+_PATTERNS: Final = tuple(
+    (re.compile(re.sub(r"\{\w+\}", lambda name: _NAMED[name[0]], template), re.DOTALL), operations)
+    for template, operations in PATTERNS
+)
 
 
 def local_paths(scope: Scope) -> Iterator[str]:
@@ -71,24 +95,27 @@ def find_route(scope: Scope) -> Route:
         MethodNotAllowed: The path exists, the method does not.
     """
     for path in local_paths(scope):
-        method, route = _lookup(path)
-        if route is None:
+        routes = _lookup(path)
+        if not routes:
             continue
-        if scope["method"] != method:
-            raise MethodNotAllowed(f"{path} takes {method} only", allow=(method,), code="method_not_allowed")
-        return route
+        if scope["method"] not in routes:
+            allow = tuple(routes)
+            raise MethodNotAllowed(f"{path} takes {' or '.join(allow)} only", allow=allow, code="method_not_allowed")
+        return routes[scope["method"]]
     raise RouteNotFound("there is nothing at this path", code="route_not_found")
 
 
 def is_ours(scope: Scope) -> bool:
     """Whether there is anything at the request's path, whatever the method."""
-    return any(_lookup(path)[1] is not None for path in local_paths(scope))
+    return any(_lookup(path) for path in local_paths(scope))
 
 
-def _lookup(path: str) -> tuple[str, Route | None]:
+def _lookup(path: str) -> Mapping[str, Route]:
+    """Methods to what they mean; none where there is no such path."""
     if path in ROUTES:
         method, operation = ROUTES[path]
-        return method, Route(operation)
-    if path.startswith(_MODEL_PREFIX) and len(path) > len(_MODEL_PREFIX):
-        return "GET", Route(Operation.MODEL, path[len(_MODEL_PREFIX) :])
-    return "", None
+        return {method: Route(operation)}
+    for pattern, operations in _PATTERNS:
+        if found := pattern.fullmatch(path):
+            return {method: Route(operation, found[1]) for method, operation in operations.items()}
+    return {}

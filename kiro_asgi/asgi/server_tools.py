@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from logging import getLogger
 from typing import Any, Final, Protocol
 
@@ -17,9 +17,8 @@ from attrs import evolve, field, frozen
 from kiro_asgi.errors import KiroAsgiError, RequestError, UpstreamThrottled, UpstreamTimeout
 from kiro_asgi.model.prompt import Prompt, Tool
 from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, ServerCall, ServerResult, ToolOutput
-from kiro_asgi.net.transport import Transport
-from kiro_asgi.net.whole import fetch_whole
-from kiro_asgi.upstreams.base import Credential
+from kiro_asgi.net.asking import Asker
+from kiro_asgi.upstreams.base import Credential, UpstreamRequest
 from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.mcp import parse_search
 
@@ -67,9 +66,8 @@ class ServerTool(Protocol):
 class KiroWebSearch:
     """The web search of the Kiro service."""
 
-    _transport: Transport
+    _asker: Asker
     _upstream: KiroUpstream
-    _credential: Callable[[], Awaitable[Credential]]
     _timeout: float
     kind: str = field(init=False, default=WEB_SEARCH)
     names: Collection[str] = field(init=False, default=())
@@ -84,9 +82,11 @@ class KiroWebSearch:
         query = arguments.get("query")
         if not isinstance(query, str) or not query.strip():
             raise RequestError("the web search needs a query", code="mcp.query")
-        request = self._upstream.search_request(await self._credential(), query)
-        answer = await fetch_whole(self._transport, request, patience=self._timeout, limit=_SEARCH_BYTES)
-        return ToolOutput(parse_search(answer.status, answer.headers, answer.body))
+
+        def search(credential: Credential) -> UpstreamRequest:
+            return self._upstream.search_request(credential, query)
+
+        return ToolOutput(parse_search(await self._asker.ask(search, patience=self._timeout, limit=_SEARCH_BYTES)))
 
 
 @frozen

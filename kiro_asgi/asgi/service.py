@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
+from functools import partial
+from typing import Final
 
 from attrs import define, evolve, field
 
+from kiro_asgi.asgi.conversations import Conversations
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.recovery import Recovery
 from kiro_asgi.asgi.server_tools import KiroWebSearch, ServerTool, Toolbox
-from kiro_asgi.asgi.wiring import kiro_upstream, kiro_vendor, new_transport, retry_policy
+from kiro_asgi.asgi.wiring import kiro_upstream, kiro_vendor, new_store, new_transport, retry_policy
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import Dialect, Inquiry
-from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent
+from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent, UpstreamRejected
 from kiro_asgi.model.prompt import Prompt
-from kiro_asgi.net.catalogue import Catalogue, ModelSource
+from kiro_asgi.net.asking import Asker
+from kiro_asgi.net.catalogue import LIST_TIMEOUT, Catalogue, ModelSource
 from kiro_asgi.net.credentials import Clocks, Credentials
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.net.whole import fetch_whole
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.calibration import Calibration
 from kiro_asgi.stages.estimate import Estimator
-from kiro_asgi.state.memory import MemoryStore
-from kiro_asgi.upstreams.base import UpstreamRequest
+from kiro_asgi.state.base import Store
+from kiro_asgi.upstreams.base import Credential
 from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.aliases import read_aliases
+from kiro_asgi.upstreams.kiro.auth import without_profile
 from kiro_asgi.upstreams.kiro.limits import parse_reset
 from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean, parse_models
 from kiro_asgi.upstreams.kiro.spelling import normalise, with_wishes
 
 __all__ = ["Service"]
+
+_LIMITS_TIMEOUT: Final = 5.0
+"""Seconds for a question while a client waits for something else."""
 
 
 @define(kw_only=True)
@@ -42,8 +49,11 @@ class Service:
     policy: RetryPolicy
     upstream: KiroUpstream
     credentials: Credentials
+    asker: Asker
+    conversations: Conversations
     catalogue: Catalogue
     toolbox: Toolbox
+    store: Store
     recovery: Recovery
     estimator: Estimator
     calibration: Calibration = field(factory=Calibration)
@@ -66,15 +76,19 @@ class Service:
         """
         transport, upstream, kiro = new_transport(settings), kiro_upstream(settings), settings.kiro
         credentials = Credentials.create(kiro, kiro_vendor(settings), transport, clocks)
-        search = KiroWebSearch(transport, upstream, credentials.get, kiro.server_tool_timeout)
+        asker, store = Asker(transport, credentials, upstream.fault), new_store(settings, clocks)
+        search = KiroWebSearch(asker, upstream, kiro.server_tool_timeout)
         return cls(
             transport=transport,
             policy=retry_policy(settings),
             upstream=upstream,
             credentials=credentials,
-            catalogue=_catalogue(settings, transport, upstream, credentials),
+            asker=asker,
+            conversations=Conversations.by(kiro.conversation_salt),
+            catalogue=_catalogue(settings, asker, upstream),
             toolbox=Toolbox((*server_tools, *([search] if kiro.web_search else [])), kiro.server_tool_timeout),
-            recovery=_recovery(settings, clocks),
+            store=store,
+            recovery=Recovery(store, settings.recovery.ttl, settings.recovery.enabled),
             estimator=estimator,
             clocks=clocks,
             token=token,
@@ -90,7 +104,8 @@ class Service:
         model = await self.catalogue.find(inquiry.prompt.model)
         credential = await self.credentials.get()
         recovered = await self.recovery.prepare(self._adapted(inquiry.prompt, model.id), principal)
-        rendered = self.upstream.render(recovered.prompt, model, credential)
+        conversation = self.conversations.name(principal, inquiry.prompt.session)
+        rendered = self.upstream.render(recovered.prompt, model, credential, conversation)
         weight = self.upstream.weigh(rendered, self.estimator)
         return Exchange(
             request_id=request_id,
@@ -101,6 +116,7 @@ class Service:
             upstream=self.upstream,
             model=model,
             credential=credential,
+            conversation=conversation,
             rendered=rendered,
             estimator=self.estimator,
             weight=weight,
@@ -136,8 +152,10 @@ class Service:
         credential = await self.credentials.renew(exchange.credential)
         return None if credential is None else _rendered(evolve(exchange, credential=credential))
 
-    async def elsewhere(self, exchange: Exchange, error: KiroAsgiError, seconds: float) -> Exchange:
-        """The same request with another credential, while the one that was used rests.
+    async def elsewhere(
+        self, exchange: Exchange, error: KiroAsgiError, seconds: float, *, besides: Collection[Credential]
+    ) -> Exchange:
+        """The same request with a credential that is none of *besides*, while the one that was used rests.
 
         Raises:
             KiroAsgiError: *error*, where no other is left.
@@ -146,7 +164,7 @@ class Service:
             error = await self._with_reset(error, exchange)
         self.credentials.cool(exchange.credential, error, seconds)
         try:
-            credential = await self.credentials.get(besides=[exchange.credential])
+            credential = await self.credentials.get(besides=besides)
         except KiroAsgiError:
             raise error from None
         return _rendered(evolve(exchange, credential=credential))
@@ -154,15 +172,21 @@ class Service:
     async def _with_reset(self, error: UpstreamQuotaSpent, exchange: Exchange) -> UpstreamQuotaSpent:
         """*error* with the time of the next quota, if the upstream can be asked for it."""
         try:
-            answer = await fetch_whole(self.transport, self.upstream.limits_request(exchange.credential), patience=5.0)
+            reset = parse_reset(await self._limits(exchange.credential))
         except KiroAsgiError:
             return error
-        reset = parse_reset(answer.body) if answer.status == 200 else None
         if reset is None:
             return error
         moment = datetime.fromtimestamp(reset, UTC).strftime("%Y-%m-%d %H:%M UTC")
         seconds = max(reset - self._clocks.wall(), 0.0)
         return type(error)(f"{error.message}; resets at {moment}", code=error.code, retry_after=seconds)
+
+    async def _limits(self, credential: Credential) -> bytes:
+        ask = partial(self.asker.ask, self.upstream.limits_request, patience=_LIMITS_TIMEOUT)
+        try:
+            return await ask(credential=credential)
+        except UpstreamRejected:  # some enterprise accounts must not name their profile here
+            return await ask(credential=without_profile(credential))
 
     async def finished(self, exchange: Exchange, answer: Answer) -> None:
         """Learn from an answer that has been given."""
@@ -174,29 +198,25 @@ class Service:
         """Let go of what the running event loop holds."""
         await self.credentials.aclose()
         await self.transport.aclose()
+        await self.store.aclose()
 
 
 def _rendered(exchange: Exchange) -> Exchange:
     """*exchange* with its prompt put anew."""
     prompt, model, credential = exchange.inquiry.prompt, exchange.model, exchange.credential
-    return evolve(exchange, rendered=exchange.upstream.render(prompt, model, credential))
+    return evolve(exchange, rendered=exchange.upstream.render(prompt, model, credential, exchange.conversation))
 
 
-def _catalogue(settings: Settings, transport: Transport, upstream: KiroUpstream, credentials: Credentials) -> Catalogue:
-    async def ask(page: str) -> UpstreamRequest:
-        return upstream.models_request(await credentials.get(), page=page)
+def _catalogue(settings: Settings, asker: Asker, upstream: KiroUpstream) -> Catalogue:
+    async def ask(page: str) -> bytes:
+        return await asker.ask(partial(upstream.models_request, page=page), patience=LIST_TIMEOUT)
 
     source = ModelSource(
-        request=ask,
+        ask=ask,
         parse=parse_models,
         normalise=normalise,
         suggest=did_you_mean,
         builtin=FALLBACK,
         aliases=read_aliases(settings.kiro.model_aliases),
     )
-    return Catalogue(transport, source, settings.kiro.models_ttl)
-
-
-def _recovery(settings: Settings, clocks: Clocks) -> Recovery:
-    wanted = settings.recovery
-    return Recovery(MemoryStore(wanted.entries, clock=clocks.steady), wanted.ttl, wanted.enabled)
+    return Catalogue(source, settings.kiro.models_ttl)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from attrs import asdict
+
 from kiro_asgi._version import __version__
 from kiro_asgi.config import KiroSettings, Settings
+from kiro_asgi.errors import ConfigError
+from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.net.transport import Transport
+from kiro_asgi.state.base import Store
+from kiro_asgi.state.memory import MemoryStore
+from kiro_asgi.state.sqlite import SqliteStore
 from kiro_asgi.upstreams.base import Credential
 from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.auth import credential
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
 from kiro_asgi.upstreams.kiro.vendor import KiroVendor
 
-__all__ = ["kiro_upstream", "kiro_vendor", "new_transport", "retry_policy"]
+__all__ = ["kiro_upstream", "kiro_vendor", "new_store", "new_transport", "retry_policy"]
 
 
 def new_transport(settings: Settings) -> Transport:
@@ -24,26 +33,27 @@ def new_transport(settings: Settings) -> Transport:
         queue=limits.queue,
         keep_alive=limits.keep_alive,
         connect_timeout=limits.connect_timeout,
+        proxy=settings.kiro.proxy,
     )
+
+
+def new_store(settings: Settings, clocks: Clocks) -> Store:
+    """The place for what is kept between requests.
+
+    Raises:
+        ConfigError: It is to be a file, and nobody said which.
+    """
+    state = settings.state
+    if state.engine == "memory":
+        return MemoryStore(state.entries, state.bytes, clocks.steady)
+    if not state.path:
+        raise ConfigError("state.path: must name the file where state.engine is sqlite", code="state.path")
+    return SqliteStore(Path(state.path).expanduser(), state.entries, state.bytes, clocks.wall)
 
 
 def retry_policy(settings: Settings) -> RetryPolicy:
     """What may be tried again."""
-    retry = settings.retry
-    return RetryPolicy(
-        attempts=retry.attempts,
-        timeout_attempts=retry.timeout_attempts,
-        base=retry.base,
-        factor=retry.factor,
-        cap=retry.cap,
-        jitter=retry.jitter,
-        rate_base=retry.rate_base,
-        rate_cap=retry.rate_cap,
-        capacity_base=retry.capacity_base,
-        capacity_cap=retry.capacity_cap,
-        suspicion=retry.suspicion,
-        rest=retry.rest,
-    )
+    return RetryPolicy(**asdict(settings.retry))
 
 
 def kiro_upstream(settings: Settings) -> KiroUpstream:

@@ -119,8 +119,9 @@ class _Examination:
         self._put(doctor_local.regions(self._settings.kiro, self._token, self._arn))
         if self._token is not None:
             self._put(doctor_local.expiry(self._token, time()))
-        self._put(doctor_local.proxies(self._environ))
-        await self._connections()
+        self._put(doctor_local.proxies(self._environ, self._settings.kiro))
+        if not self._settings.kiro.proxy:
+            await self._connections()
         if all(finding.verdict is not Verdict.FAIL for finding in findings):
             transport = new_transport(self._settings)
             credential = await self._credential(transport, refresh)

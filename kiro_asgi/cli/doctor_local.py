@@ -161,10 +161,13 @@ def profile(credential: Credential, kiro: KiroSettings, token: Token | None) -> 
     )
 
 
-def proxies(environ: Mapping[str, str]) -> Finding:
-    """Proxy settings that other programs obey."""
+def proxies(environ: Mapping[str, str], kiro: KiroSettings) -> Finding:
+    """Our own proxy, or those that other programs obey."""
+    if kiro.proxy:
+        place = kiro.proxy.rpartition("@")[2].rpartition("/")[2]
+        return Finding("proxy", Verdict.OK, f"kiro.proxy: connections go through {place}, and are not looked at")
     found = [name for name in environ if name.upper() in PROXIES and environ[name]]
     if not found:
         return Finding("proxy", Verdict.OK, "no proxy in the environment; connections are direct")
     detail = f"{', '.join(sorted(found))} in the environment not used; connections are direct"
-    return Finding("proxy", Verdict.WARN, detail, "see that this machine may connect directly")
+    return Finding("proxy", Verdict.WARN, detail, "see that this machine may connect directly, or set kiro.proxy")

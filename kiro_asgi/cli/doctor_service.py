@@ -19,6 +19,7 @@ from kiro_asgi.net.whole import WholeAnswer, fetch_whole
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.upstreams.base import Credential, ModelCard, UpstreamRequest
 from kiro_asgi.upstreams.kiro import KiroUpstream
+from kiro_asgi.upstreams.kiro.auth import without_profile
 from kiro_asgi.upstreams.kiro.faults import clean
 from kiro_asgi.upstreams.kiro.limits import Limits, parse_limits
 from kiro_asgi.upstreams.kiro.models import FALLBACK, parse_models
@@ -117,8 +118,7 @@ class Questions:
             try:
                 answer = await self._ask(self.upstream.limits_request(self.credential))
             except UpstreamRejected:  # some enterprise accounts must not name their profile here
-                nameless = evolve(self.credential, profile_arn="")
-                answer = await self._ask(self.upstream.limits_request(nameless))
+                answer = await self._ask(self.upstream.limits_request(without_profile(self.credential)))
             return _left(parse_limits(answer.body))
         except KiroAsgiError as error:
             found = failed("usage limits", error)

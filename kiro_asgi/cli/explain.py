@@ -22,17 +22,20 @@ from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.openai_chat import OpenAIChat
+from kiro_asgi.dialects.openai_responses import OpenAIResponses
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
+from kiro_asgi.upstreams.kiro.aliases import read_aliases
 from kiro_asgi.upstreams.kiro.models import FALLBACK, find
 from kiro_asgi.upstreams.kiro.rules.table import TABLE, Loss
+from kiro_asgi.upstreams.kiro.spelling import normalise, with_wishes
 from kiro_asgi.wire.json import loads
 
 __all__ = ["add_arguments", "guess", "run"]
 
 DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
-    {"anthropic": AnthropicMessages(), "openai_chat": OpenAIChat()}
+    {"anthropic": AnthropicMessages(), "openai_chat": OpenAIChat(), "openai_responses": OpenAIResponses()}
 )
 
 OPENAI_MEMBERS: Final = frozenset(
@@ -41,6 +44,8 @@ OPENAI_MEMBERS: Final = frozenset(
 """Members that only a Chat Completions request has."""
 
 OPENAI_ROLES: Final = frozenset(("developer", "tool", "function"))
+
+BUILT_IN: Final = frozenset(card.id for card in FALLBACK)
 
 PLACEHOLDER: Final = Credential(CredentialKind.API_KEY, "placeholder")
 """Stands in for the credential, of which nothing is shown."""
@@ -85,13 +90,14 @@ def explain(body: bytes, settings: Settings, api: str | None, window: int | None
         KiroAsgiError: It would be refused.
     """
     name = api or guess(body)
-    prompt = DIALECTS[name].parse(body).prompt
-    upstream, model = kiro_upstream(settings), _model(prompt, window)
+    prompt, model = _understood(DIALECTS[name].parse(body).prompt, settings, window)
+    upstream = kiro_upstream(settings)
     rendered = upstream.render(prompt, model, PLACEHOLDER)
     return {
         "ok": True,
         "api": name,
         "model": model.id,
+        "built_in": model.id in BUILT_IN,
         "rules": [*_rows(rendered)],
         "tool_names": dict(rendered.tool_names),
         "sizes": dict(upstream.statistics(rendered)),
@@ -102,8 +108,9 @@ def explain(body: bytes, settings: Settings, api: str | None, window: int | None
 def guess(body: bytes) -> str:
     """The API that *body* is for.
 
-    Only Chat Completions knows certain members, the roles ``developer``, ``tool`` and ``function``, and calls beside
-    the content.  A Messages request always has ``max_tokens``.
+    A Responses request has an ``input`` instead of messages.  Of the others, only Chat Completions knows certain
+    members, the roles ``developer``, ``tool`` and ``function``, and calls beside the content.  A Messages request
+    always has ``max_tokens``.
 
     Raises:
         KiroAsgiError: It is not JSON.
@@ -111,6 +118,8 @@ def guess(body: bytes) -> str:
     request = loads(body)
     if not isinstance(request, dict):
         return "openai_chat"
+    if "input" in request and "messages" not in request:
+        return "openai_responses"
     messages = [each for each in _list(request.get("messages")) if isinstance(each, dict)]
     tools = [each for each in _list(request.get("tools")) if isinstance(each, dict)]
     spoken = any(each.get("role") in OPENAI_ROLES or "tool_calls" in each for each in messages)
@@ -124,10 +133,19 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _model(prompt: Prompt, window: int | None) -> ModelCard:
-    """The model from the built-in table; one that is not in it is taken for an ordinary one."""
-    model = find(prompt.model, FALLBACK) or ModelCard(prompt.model)
-    return model if window is None else evolve(model, context_window=window)
+def _understood(prompt: Prompt, settings: Settings, window: int | None) -> tuple[Prompt, ModelCard]:
+    """*prompt* with what its model's name asks for, and the model: from the built-in table, else an ordinary one."""
+    name = _meant(prompt.model, read_aliases(settings.kiro.model_aliases))
+    model = find(name, FALLBACK) or ModelCard(normalise(name))
+    prompt = evolve(prompt, thinking=with_wishes(prompt.thinking, name, model.id))
+    return prompt, model if window is None else evolve(model, context_window=window)
+
+
+def _meant(name: str, aliases: Mapping[str, str]) -> str:
+    """*name* itself, or what the alias stands for that it is; a model's very id is no alias spelled differently."""
+    if name in aliases or name in BUILT_IN:
+        return aliases.get(name, name)
+    return {normalise(alias): model for alias, model in aliases.items()}.get(normalise(name), name)
 
 
 def _rows(rendered: Rendered) -> Iterable[dict[str, Any]]:
@@ -154,7 +172,10 @@ def _print(report: Mapping[str, Any]) -> None:
         if report["param"]:
             print(f"place:   {report['param']}")
         return
-    print(f"api: {report['api']}   model: {report['model']}\n")
+    print(f"api: {report['api']}   model: {report['model']}")
+    if not report["built_in"]:
+        print("This model is not built in: it is taken for one without thinking, and only if the service lists it.")
+    print()
     _print_rules(report["rules"])
     for wire, name in report["tool_names"].items():
         print(f"tool {name} is called {wire}")

@@ -46,6 +46,7 @@ BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
         "credentials.login": "",  # the message says so
         "credentials.unreadable": "name another file, or make a new one: kiro-asgi login",
         "credentials.foreign": "look for a proxy or a captive portal that answers for the sign-in service",
+        "credentials.slow": "ask again in a minute; the sign-in service takes its time",
         "credentials.locked": "another process holds the lock; see what it is doing",
         "profile_required": "set kiro.profile_arn; an API key must not be set as kiro.access_token",
         "improperly_formed": "kiro-asgi explain shows which rules were applied to a request",

@@ -17,6 +17,7 @@ from kiro_asgi.config.tree import (
     RecoverySettings,
     RetrySettings,
     Settings,
+    StateSettings,
     StreamSettings,
 )
 
@@ -29,6 +30,7 @@ __all__ = [
     "RetrySettings",
     "SettingRow",
     "Settings",
+    "StateSettings",
     "StreamSettings",
     "describe",
     "read_environment",

@@ -30,6 +30,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "stream.language": ("en", "zh"),
         "http_library": ("httpcore", "httpcore2"),
         "stream.tool_emission": ("complete", "end", "incremental"),
+        "state.engine": ("memory", "sqlite"),
     }
 )
 
@@ -67,7 +68,9 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
         "retry.suspicion": (0, 30 * DAY),
         "retry.rest": (0, 30 * DAY),
         "recovery.ttl": (0, 30 * DAY),
-        "recovery.entries": (0, 2**20),
+        "state.ttl": (0, 30 * DAY),
+        "state.entries": (0, 2**20),
+        "state.bytes": (0, 2**40),
     }
 )
 """Lowest and highest value, both included."""
@@ -83,6 +86,15 @@ def _is_base_url(text: str) -> bool:
     return whole and not re.search(r"[\s?#@\\\x00-\x1f\x7f-\U0010ffff]", text)
 
 
+def _is_proxy(text: str) -> bool:
+    scheme, _, rest = text.partition("://")
+    user, _, place = rest.rpartition("@")
+    return bool(_USER.fullmatch(user)) and _is_base_url(f"{scheme}://{place}")
+
+
+_USER: Final = re.compile(r"[\w.~!$&'()*+,;=:%-]*", re.ASCII)
+"""Source: https://www.rfc-editor.org/rfc/rfc3986#section-3.2.1"""
+
 Shape = tuple[Callable[[str], object], str]
 
 _KEY: Final[Shape] = (re.compile(r"[!-~]+").fullmatch, "printable ASCII without spaces")
@@ -92,6 +104,7 @@ _REGION: Final[Shape] = (re.compile(r"[a-z]{2,3}(-[a-z]+)+-[0-9]+").fullmatch, "
 _ALIAS: Final[Shape] = (re.compile(r"[^=\s]+=[^=\s]+").fullmatch, "written as name=model")
 _RULE: Final[Shape] = (re.compile(r"[a-z]+(\.[a-z_]+)+").fullmatch, "names of rules, such as calls.unanswered")
 _COUNT: Final[Shape] = (re.compile(r"[0-9]{1,9}").fullmatch, "whole numbers")
+_PROXY: Final[Shape] = (_is_proxy, "an http or https URL, with user and password where the proxy wants them")
 _URL: Final[Shape] = (_is_base_url, "an absolute http or https URL without user, query or fragment")
 
 SHAPES: Final[Mapping[str, Shape]] = MappingProxyType(
@@ -102,6 +115,8 @@ SHAPES: Final[Mapping[str, Shape]] = MappingProxyType(
         "kiro.profile_arn": _KEY,
         "kiro.endpoint": _URL,
         "kiro.auth_endpoint": _URL,
+        "kiro.proxy": _PROXY,
+        "kiro.conversation_salt": _KEY,
         "kiro.auth_region": _REGION,
         "kiro.model_aliases": _ALIAS,
         "kiro.rules_off": _RULE,
@@ -111,6 +126,7 @@ SHAPES: Final[Mapping[str, Shape]] = MappingProxyType(
         "kiro.agent_mode": _WORD,
         "kiro.user_agent": _HEADER,
         "kiro.thinking_tags": _WORD,
+        "state.seal_key": _KEY,
     }
 )
 """What a text, or each text of a tuple, must look like.  An empty text is accepted where it is the default."""

@@ -19,6 +19,7 @@ __all__ = [
     "RecoverySettings",
     "RetrySettings",
     "Settings",
+    "StateSettings",
     "StreamSettings",
 ]
 
@@ -94,6 +95,14 @@ class KiroSettings:
 
     user_agent: str = ""
     """What we call ourselves.  Empty: ``kiro-asgi/<version>``."""
+
+    proxy: str = field(default="", repr=False)
+    """URL of an HTTP proxy for all connections to the service and to the sign-in service, as ``http://host:3128`` or
+    ``http://user:password@host:3128``.  Empty: none; the environment's proxies are not used."""
+
+    conversation_salt: str = field(default="", repr=False)
+    """A secret from which the names of conversations are made that the service is told; the same in all processes that
+    serve the same clients.  Empty: each process has its own."""
 
     first_token_timeout: float = 15.0
     """Seconds from sending the request to the first upstream event."""
@@ -193,7 +202,8 @@ class StreamSettings:
     """Seconds of silence after which the client gets a sign of life; 0 switches it off."""
 
     early_commit_after: float = 15.0
-    """Seconds after which the response head goes out even without an event; later failures go in-stream.  0: never."""
+    """Seconds after which the response head goes out even without an event; later failures go in-stream.  0: never.
+    A first try that may take no longer than this is waited for."""
 
     idle_timeout: float = 300.0
     """Seconds without an upstream event, not counting time spent waiting for the client; 0 switches it off."""
@@ -295,8 +305,29 @@ class RecoverySettings:
     ttl: float = 3600.0
     """Seconds that such an answer is remembered."""
 
-    entries: int = 1000
-    """Answers remembered at once."""
+
+@frozen(kw_only=True)
+class StateSettings:
+    """What is kept between requests: responses that clients go back to, and answers that were cut."""
+
+    engine: str = "memory"
+    """Where it is kept: in the ``memory`` of the process, or in a file, ``sqlite``, for all processes of a machine."""
+
+    path: str = ""
+    """That file."""
+
+    ttl: float = 86_400.0
+    """Seconds that a response is kept."""
+
+    entries: int = 10_000
+    """Responses, and answers that were cut, kept at once."""
+
+    bytes: int = 64 * 1024 * 1024
+    """Room for all of them; those used longest ago make room for new ones."""
+
+    seal_key: str = field(default="", repr=False)
+    """Secret by which ``encrypted_content`` of reasoning is known again; the same for all processes.  Empty: a random
+    one, for as long as the process lives."""
 
 
 @frozen(kw_only=True)
@@ -313,6 +344,7 @@ class Settings:
     limits: LimitSettings = field(factory=LimitSettings)
     retry: RetrySettings = field(factory=RetrySettings)
     recovery: RecoverySettings = field(factory=RecoverySettings)
+    state: StateSettings = field(factory=StateSettings)
 
     preset: str = "native"
     """What is set where nothing else is said: ``native``, or ``contract``, which is what the first gateways promised.

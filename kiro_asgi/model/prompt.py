@@ -206,12 +206,19 @@ class Prompt:
 
     turns: tuple[Turn, ...] = ()
     system: tuple[str, ...] = ()
-    """System and developer texts in order."""
+    """System and developer texts from before the conversation, in order."""
 
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice = field(factory=ToolChoice)
     thinking: Thinking = field(factory=Thinking)
     sampling: Sampling = field(factory=Sampling)
     metadata: Mapping[str, Any] = field(factory=dict)
+    session: str = ""
+    """What the client calls the session that this belongs to, the same in each request; empty where it does not say.
+    No upstream is told it as it is."""
+
+    system_place: str = field(default="system", eq=False)
+    """As for `Image`: where the first of the system texts stands."""
+
     schema: Mapping[str, Any] | None = None
     """JSON Schema that the answer text must obey (structured output); an empty mapping means "any JSON object"."""

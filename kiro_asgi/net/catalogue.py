@@ -6,18 +6,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from time import monotonic
 
 import anyio
-from anyio.lowlevel import RunVar
 from attrs import define, evolve, field
 
 from kiro_asgi.errors import KiroAsgiError, UnknownModel
-from kiro_asgi.net.transport import Transport
-from kiro_asgi.net.whole import fetch_whole
-from kiro_asgi.upstreams.base import ModelCard, ModelPage, UpstreamRequest
+from kiro_asgi.net.loops import LoopLock
+from kiro_asgi.upstreams.base import ModelCard, ModelPage
 
-__all__ = ["Catalogue", "ModelSource"]
+__all__ = ["LIST_TIMEOUT", "Catalogue", "ModelSource"]
 
 _MAX_PAGES = 20
-_LIST_TIMEOUT = 15.0
+LIST_TIMEOUT = 15.0
 """Seconds for all pages together: a client waits for them."""
 
 _DOUBT = 60.0
@@ -28,8 +26,8 @@ _DOUBT = 60.0
 class ModelSource:
     """What a catalogue must know about one upstream."""
 
-    request: Callable[[str], Awaitable[UpstreamRequest]]
-    """Asks for the page that `ModelPage.following` names; the empty text for the first."""
+    ask: Callable[[str], Awaitable[bytes]]
+    """Fetches the page that `ModelPage.following` names; the empty text for the first.  May raise a `KiroAsgiError`."""
 
     parse: Callable[[bytes], ModelPage]
     normalise: Callable[[str], str]
@@ -53,7 +51,6 @@ class Catalogue:
     not answer, the name is passed on as it is, and the service decides.  A list that cannot be renewed stays.
     """
 
-    _transport: Transport
     _source: ModelSource
     _ttl: float = 3600.0
     _clock: Callable[[], float] = monotonic
@@ -65,8 +62,7 @@ class Catalogue:
     """By alias and by its one spelling."""
 
     _stale_at: float = field(init=False, default=float("-inf"))
-    _locks: RunVar[anyio.Lock] = field(init=False, factory=lambda: RunVar("kiro_asgi.net.catalogue"))
-    """One for each event loop: a lock belongs to the first that uses it."""
+    _turn: LoopLock = field(init=False, factory=LoopLock)
 
     def __attrs_post_init__(self) -> None:
         aliases = self._source.aliases
@@ -141,7 +137,7 @@ class Catalogue:
     async def _refresh(self) -> None:
         if self._clock() < self._stale_at:
             return
-        async with self._lock():
+        async with self._turn.held():
             if self._clock() < self._stale_at:
                 return
             listed = await self._ask()
@@ -149,17 +145,10 @@ class Catalogue:
             if listed:
                 self._learn(listed)
 
-    def _lock(self) -> anyio.Lock:
-        lock = self._locks.get(None)
-        if lock is None:
-            lock = anyio.Lock()
-            self._locks.set(lock)
-        return lock
-
     async def _ask(self) -> tuple[ModelCard, ...]:
         """All pages; nothing where one is missing, since half a list would deny models that there are."""
         try:
-            with anyio.move_on_after(_LIST_TIMEOUT):
+            with anyio.move_on_after(LIST_TIMEOUT):
                 return await self._pages()
         except KiroAsgiError:
             pass
@@ -171,10 +160,7 @@ class Catalogue:
         page = ""  # behind the last page comes the first again, or any other that was asked for already
         while page not in asked and len(asked) < _MAX_PAGES:
             asked.append(page)
-            answer = await fetch_whole(self._transport, await self._source.request(page), patience=_LIST_TIMEOUT)
-            if answer.status != 200:
-                return ()
-            part = self._source.parse(answer.body)
+            part = self._source.parse(await self._source.ask(page))
             cards |= {card.id: card for card in part.cards}
             page = part.following
         return tuple(cards.values())

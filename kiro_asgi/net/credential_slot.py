@@ -8,29 +8,27 @@ loops share an app, there is one renewal at a time.
 from __future__ import annotations
 
 import copy
-import random
-import threading
-import time
-from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from logging import getLogger
 from math import inf
 from typing import Final
 
 import anyio
-import anyio.to_thread
-from anyio.lowlevel import RunVar
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
-from kiro_asgi.errors import KiroAsgiError, UpstreamDenied, UpstreamError
+from kiro_asgi.errors import KiroAsgiError, UpstreamDenied, UpstreamError, UpstreamTimeout
+from kiro_asgi.net.clocks import Clocks, Lease
 from kiro_asgi.net.credential_keeper import TokenKeeper
+from kiro_asgi.net.flights import Flights
+from kiro_asgi.net.loops import LoopLock
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.net.vendor import Vendor
 from kiro_asgi.net.whole import fetch_whole
 from kiro_asgi.upstreams.base import Credential, Token
 
-__all__ = ["Clocks", "Slot"]
+__all__ = ["Slot"]
 
 _log = getLogger("kiro_asgi")
 
@@ -53,32 +51,8 @@ _APART: Final = 10.0
 
 _PROFILE_TIMEOUT: Final = 10.0
 
-
-@frozen
-class Clocks:
-    """Time and chance."""
-
-    steady: Callable[[], float] = time.monotonic
-    """Seconds of a clock that nobody sets."""
-
-    wall: Callable[[], float] = time.time
-    """Seconds since the epoch."""
-
-    draw: Callable[[], float] = random.random
-    """Numbers from 0 to 1."""
-
-
-@frozen
-class _Lease:
-    """How long a token is good, by both clocks: one of them may be set, the other stands while a machine sleeps."""
-
-    ends: float = inf
-    ends_wall: float = inf
-    ahead: float = 0.0
-    """Seconds before the end at which it is renewed."""
-
-    def left(self, clocks: Clocks) -> float:
-        return min(self.ends - clocks.steady(), self.ends_wall - clocks.wall())
+_LONGEST_WAIT: Final = 30.0
+"""Seconds that a request waits for a token.  What it waits for goes on without it."""
 
 
 @define(eq=False, kw_only=True)
@@ -96,7 +70,7 @@ class Slot:
     """``None`` for a credential that stands in the settings."""
 
     _credential: Credential | None = None
-    _lease: _Lease = field(init=False, factory=_Lease)
+    _lease: Lease = field(init=False, factory=Lease)
     _failure: KiroAsgiError | None = field(init=False, default=None)
     _failures: int = field(init=False, default=0)
     _retry_at: float = field(init=False, default=-inf)
@@ -105,32 +79,31 @@ class Slot:
     _forced_at: float = field(init=False, default=-inf)
     _save_at: float = field(init=False, default=-inf)
     _rest: tuple[float, KiroAsgiError] | None = field(init=False, default=None)
-    _flight: Future[None] | None = field(init=False, default=None)
-    _guard: threading.Lock = field(init=False, factory=threading.Lock)
-    _locks: RunVar[anyio.Lock] = field(init=False, factory=lambda: RunVar("kiro_asgi.net.credentials"))
-    """One for each event loop: a lock belongs to the first that uses it."""
+    _flights: Flights = field(init=False)
+    _turn: LoopLock = field(init=False, factory=LoopLock)
 
     def __attrs_post_init__(self) -> None:
+        self._flights = Flights(f"looking after {self.name}", self._transport)
         if self._keeper is not None and self._keeper.token is not None:
             self._adopt(self._keeper.token, self._margin)
 
     async def take(self) -> Credential:
-        """The credential, renewed if that is due.
+        """The credential.  A renewal that is due is waited for only where there is no good token.
 
         Raises:
             KiroAsgiError: It rests, or there is no good token; `retry_after` says when to ask again.
         """
         if self._rest is not None:
             self._be_awake(*self._rest)
-        if self._wanting():
-            async with self._lock():
-                await self.landed()
-                if self._wanting():
-                    await self._fly(partial(self._work, self._secret if self._due() else None))
+        if self._pressing():
+            with _patience(self.name):
+                await self._attend()
+        elif self._wanting():
+            self._flights.take_off(self._chore())
         elif self._keeper is not None and self._keeper.unsaved and self._clocks.steady() >= self._save_at:
             self._save_at = self._clocks.steady() + _SAVE_AGAIN
-            self._take_off(partial(self._save, self._keeper))
-        if self._credential is None or self._lease.left(self._clocks) <= 0:
+            self._flights.take_off(partial(self._save, self._keeper))
+        if self._credential is None or not self._good():
             raise self._told()
         return self._credential
 
@@ -142,16 +115,17 @@ class Slot:
         """
         if self._keeper is None:
             return None
-        async with self._lock():
-            await self.landed()
-            if self._secret == refused.secret:
-                now = self._clocks.steady()
-                if now < self._retry_at:
-                    raise self._told()
-                if now < self._forced_at + _APART:
-                    return None
-                self._forced_at = now
-                await self._fly(partial(self._work, refused.secret))
+        with _patience(self.name):
+            async with self._turn.held():
+                await self._flights.landed()
+                if self._secret == refused.secret:
+                    now = self._clocks.steady()
+                    if now < self._retry_at:
+                        raise self._told()
+                    if now < self._forced_at + _APART:
+                        return None
+                    self._forced_at = now
+                    await self._flights.fly(partial(self._work, refused.secret))
         if self._secret != refused.secret:
             return self._credential
         if self._failure is None:
@@ -163,14 +137,15 @@ class Slot:
         self._rest = (self._clocks.steady() + seconds, error)
 
     async def landed(self) -> None:
-        """Wait until nothing is under way."""
-        flight = self._flight
-        if flight is not None and not flight.done():
-            await _result(flight)
+        """Wait until nothing is under way, however it ends."""
+        await self._flights.landed()
 
     @property
     def _secret(self) -> str:
         return self._credential.secret if self._credential is not None else ""
+
+    def _good(self) -> bool:
+        return self._credential is not None and self._lease.left(self._clocks) > 0
 
     def _due(self) -> bool:
         return self._keeper is not None and (
@@ -180,6 +155,10 @@ class Slot:
     def _wanting(self) -> bool:
         now = self._clocks.steady()
         return now >= self._retry_at and (self._due() or (now >= self._profile_at and self._asks_profile()))
+
+    def _pressing(self) -> bool:
+        """Whether nobody can go on before there is what is wanted."""
+        return self._wanting() and (not self._good() or (self._profile_at == -inf and self._asks_profile()))
 
     def _asks_profile(self) -> bool:
         return self._credential is not None and bool(self._vendor.profile_requests(self._credential))
@@ -195,35 +174,15 @@ class Slot:
         failure = self._failure or UpstreamDenied(f"{self.name}: the token has ended", code="credentials.ended")
         return _again(failure, max(self._retry_at - self._clocks.steady(), 0.0))
 
-    def _lock(self) -> anyio.Lock:
-        lock = self._locks.get(None)
-        if lock is None:
-            lock = anyio.Lock()
-            self._locks.set(lock)
-        return lock
+    async def _attend(self) -> None:
+        """Be the one who does what is wanted, or wait for who does it."""
+        async with self._turn.held():
+            await self._flights.landed()
+            if self._wanting():
+                await self._flights.fly(self._chore())
 
-    async def _fly(self, work: Callable[[], Awaitable[None]]) -> None:
-        await _result(self._take_off(work))
-
-    def _take_off(self, work: Callable[[], Awaitable[None]]) -> Future[None]:
-        """Do *work* in a thread, unless something is under way in another event loop."""
-        with self._guard:
-            if self._flight is None or self._flight.done():
-                self._flight = Future()
-                threading.Thread(target=self._run, args=(self._flight, work), name="kiro-asgi credential").start()
-            return self._flight
-
-    def _run(self, flight: Future[None], work: Callable[[], Awaitable[None]]) -> None:
-        async def run() -> None:
-            try:
-                await work()
-            finally:
-                await self._transport.aclose()  # what this event loop has opened
-
-        try:
-            flight.set_result(anyio.run(run))
-        except BaseException as error:  # noqa: BLE001 - raised where the flight is waited for
-            flight.set_exception(error)
+    def _chore(self) -> Callable[[], Awaitable[None]]:
+        return partial(self._work, self._secret if self._due() else None)
 
     async def _work(self, refused: str | None) -> None:
         """Replace *refused*, if there is such a token, and find the profile if there is none."""
@@ -244,14 +203,15 @@ class Slot:
         left = inf if token.expires_at is None else token.expires_at - self._clocks.wall()
         self._adopt(token, min(self._margin, left / 2))
         self._failure, self._failures, self._retry_at = None, 0, -inf
+        self._profile_at = -inf  # whoever did not take the old token may tell the new one
 
     def _adopt(self, token: Token, ahead: float) -> None:
         """Use *token* from now on."""
         if token.expires_at is None:
-            self._lease = _Lease()
+            self._lease = Lease()
         else:
             steady, left = self._clocks.steady(), token.expires_at - self._clocks.wall()
-            self._lease = _Lease(steady + left, token.expires_at, ahead * (1 + _SPREAD * self._clocks.draw()))
+            self._lease = Lease(steady + left, token.expires_at, ahead * (1 + _SPREAD * self._clocks.draw()))
         credential = self._vendor.credential(token, self.name)
         self._credential = credential if credential.profile_arn else evolve(credential, profile_arn=self._profile)
 
@@ -274,6 +234,8 @@ class Slot:
                 _log.warning("profiles of %s could not be asked for: %r", self.name, error)
                 self._profile_at = self._clocks.steady() + _ASK_AGAIN
                 continue
+            if answer.status == 429 or answer.status >= 500:
+                self._profile_at = self._clocks.steady() + _ASK_AGAIN
             self._profile = self._vendor.profile([answer.body]) if answer.status == 200 else ""
             if self._profile:
                 self._credential = evolve(self._credential, profile_arn=self._profile)
@@ -286,6 +248,12 @@ def _again(error: KiroAsgiError, seconds: float) -> KiroAsgiError:
     return told.with_traceback(None)
 
 
-async def _result(flight: Future[None]) -> None:
-    """Wait for *flight* without holding it; with a limiter of its own, since a host may have used up the common one."""
-    await anyio.to_thread.run_sync(flight.result, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+@contextmanager
+def _patience(name: str) -> Iterator[None]:
+    try:
+        with anyio.fail_after(_LONGEST_WAIT):
+            yield
+    except TimeoutError:
+        raise UpstreamTimeout(
+            f"{name}: there is no new token yet", code="credentials.slow", retry_after=_LOOK_AGAIN
+        ) from None

@@ -12,8 +12,9 @@ from attrs import define, field
 from kiro_asgi.config import KiroSettings
 from kiro_asgi.config.rules import require
 from kiro_asgi.errors import ConfigError, KiroAsgiError, UpstreamDenied
+from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credential_keeper import TokenKeeper
-from kiro_asgi.net.credential_slot import Clocks, Slot
+from kiro_asgi.net.credential_slot import Slot
 from kiro_asgi.net.credential_sources import Source, TokenCommand, open_source
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.net.vendor import Vendor

@@ -84,8 +84,8 @@ async def locked(path: Path, patience: float) -> AsyncIterator[None]:
     """Be the only one who renews what is in *path*, among all who ask in this way, in any process of this machine.
 
     The lock is held on ``<path>.lock``, which is left behind: to remove it would let two in.  Where that file cannot be
-    had, as in a folder that is read-only, there is no lock, and nobody who could write either.  Drafts that a crash has
-    left are removed.
+    had, as in a folder that is read-only, there is no lock, and nobody who could write either; nor is there one where a
+    file system has none.  Drafts that a crash has left are removed.
 
     Raises:
         UpstreamTimeout: Somebody has held it for longer than *patience* seconds.
@@ -143,8 +143,10 @@ def _try_lock(descriptor: int) -> bool:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         else:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except (BlockingIOError, PermissionError):  # what Windows says of the same
         return False
+    except OSError as error:
+        _log.debug("this file system has no locks: %s", error.strerror)
     return True
 
 

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from time import monotonic
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from urllib.parse import unquote, urlsplit
 
 import anyio
 from anyio.lowlevel import RunVar
@@ -102,7 +103,7 @@ class Transport:
         queue: Requests that may wait for one of them.
         keep_alive: Seconds an idle connection is kept.
         connect_timeout: Seconds for connecting, and for each write.
-        proxy: URL of a proxy; empty for none.  The environment is not read.
+        proxy: URL of a proxy, with user and password where it wants them; empty for none.  The environment is not read.
     """
 
     def __init__(
@@ -158,7 +159,7 @@ class Transport:
         for idle in lane.idle.values():
             idle.clear()  # the deques stay: requests that are under way put their connections back into them
         for connection in stale:
-            await connection.aclose()
+            await _close(connection)
 
     aclose = reset
 
@@ -174,11 +175,19 @@ class Transport:
         library: Any = self._library
         pool: httpcore.AsyncConnectionPool = library.AsyncConnectionPool(
             ssl_context=self._tls,
-            proxy=library.Proxy(self._proxy) if self._proxy else None,
+            proxy=self._way_out(),
             keepalive_expiry=self._keep_alive,
             network_backend=TurnBackend(library.AnyIOBackend()),
         )
         return pool
+
+    def _way_out(self) -> httpcore.Proxy | None:
+        if not self._proxy:
+            return None
+        parts = urlsplit(self._proxy)
+        auth = None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
+        proxy: httpcore.Proxy = self._library.Proxy(self._proxy, auth=auth)
+        return proxy
 
     def _wire(self, request: UpstreamRequest, head_timeout: float | None) -> httpcore.Request:
         url = self._library.URL(request.url)
@@ -208,7 +217,7 @@ class Transport:
             _, connection = idle.pop()
             if not connection.has_expired():
                 return connection, idle
-            await connection.aclose()
+            await _close(connection)
         return lane.factory.create_connection(origin), idle
 
     async def _exchange(self, connection: _Connection, wire: httpcore.Request, reader: Reader) -> None:
@@ -229,14 +238,19 @@ class Transport:
     async def _release(self, connection: _Connection, idle: _Idle) -> None:
         """Keep the connection if its answer was read to the end, else close it, which stops the upstream at once."""
         if not connection.is_idle():
-            with anyio.CancelScope(shield=True):
-                await connection.aclose()
+            await _close(connection)
             return
         now = monotonic()
         idle.append((now + self._keep_alive, connection))
         while idle and idle[0][0] < now:
             _, old = idle.popleft()
-            await old.aclose()
+            await _close(old)
+
+
+async def _close(connection: _Connection) -> None:
+    """Close it, though the client has left: nobody else knows of it any more."""
+    with anyio.CancelScope(shield=True):
+        await connection.aclose()
 
 
 def authority(url: httpcore.URL) -> bytes:

@@ -11,9 +11,10 @@ from kiro_asgi.errors import UpstreamProtocolError, UpstreamTimeout
 from kiro_asgi.net.transport import Headers, Transport
 from kiro_asgi.upstreams.base import UpstreamRequest
 
-__all__ = ["WholeAnswer", "fetch_whole"]
+__all__ = ["MOST_BYTES", "WholeAnswer", "fetch_whole"]
 
-_LIMIT: Final = 4 * 1024 * 1024
+MOST_BYTES: Final = 4 * 1024 * 1024
+"""Largest answer, where nothing else is said."""
 
 
 @frozen
@@ -32,8 +33,8 @@ class _Reader:
     _patience: float
     _limit: int
     status: int = field(init=False, default=0)
-    headers: Headers = field(init=False, default=())
-    body: bytearray = field(init=False, factory=bytearray)
+    headers: Headers = field(init=False, default=(), repr=False)
+    body: bytearray = field(init=False, factory=bytearray, repr=False)
 
     def begin(self, status: int, headers: Headers) -> None:
         self.status, self.headers = status, headers
@@ -48,7 +49,7 @@ class _Reader:
 
 
 async def fetch_whole(
-    transport: Transport, request: UpstreamRequest, *, patience: float, limit: int = _LIMIT
+    transport: Transport, request: UpstreamRequest, *, patience: float, limit: int = MOST_BYTES
 ) -> WholeAnswer:
     """Send *request* and read the answer, whatever its status.
 

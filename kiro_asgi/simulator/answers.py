@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -83,6 +85,15 @@ def _tool_named(conversation: Conversation, name: str) -> ToolSpec:
     return named or wanted_tool(conversation) or next(iter(conversation.tools), WEATHER)
 
 
+def _given_arguments(conversation: Conversation, name: str) -> Mapping[str, Any] | None:
+    """The JSON object that follows ``sim:tool=NAME`` in the question."""
+    place = re.search(rf"sim:tool[=:]{re.escape(name)}\s*(?=\{{)", conversation.content) if name else None
+    try:
+        return json.JSONDecoder().raw_decode(conversation.content, place.end())[0] if place else None
+    except (ValueError, RecursionError):
+        return None
+
+
 def _varied(tool: ToolSpec, conversation: Conversation, index: int) -> Mapping[str, Any]:
     """Arguments that differ from call to call where the schema leaves room."""
     made: dict[str, Any] = value_for(tool.schema, conversation.said)
@@ -102,7 +113,9 @@ def _calls(conversation: Conversation, parameter: str) -> list[tuple[Event, ...]
 
 
 def _tool(conversation: Conversation, parameter: str) -> Script:
-    return compose(conversation, *text("Let me check.", ""), *call(_tool_named(conversation, parameter), conversation))
+    arguments = _given_arguments(conversation, parameter)
+    called = call(_tool_named(conversation, parameter), conversation, arguments=arguments)
+    return compose(conversation, *text("Let me check.", ""), *called)
 
 
 def _parallel(conversation: Conversation, parameter: str) -> Script:
@@ -169,7 +182,11 @@ ANSWERS: Final[Mapping[str, Marker]] = {
     "tagged": Marker("thinking in tags at the start of the text, the tags cut in two", _tagged, "tag name (thinking)"),
     "redacted": Marker("sealed reasoning, then text", _redacted),
     "thinking-only": Marker("native reasoning and no answer", _thinking_only),
-    "tool": Marker("text, then a call of a tool on offer (or of get_weather)", _tool, "tool name"),
+    "tool": Marker(
+        "text, then a call of a tool on offer (or of get_weather)",
+        _tool,
+        "tool name; behind it may stand its arguments, as JSON",
+    ),
     "parallel": Marker("several tool calls one after the other", _parallel, "how many (2)"),
     "interleaved": Marker("several tool calls whose fragments take turns", _interleaved, "how many (2)"),
     "cut-tool": Marker("a tool call that never ends: no stop, no trailers", _cut_tool, "tool name"),

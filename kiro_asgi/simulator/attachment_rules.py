@@ -1,9 +1,7 @@
 """What the service refuses about images and documents.
 
-The service's own model has refusals for too many and too large ones, and no numbers.  Where none of its clients has one
-either, those of Amazon Bedrock are assumed: nobody has seen the service enforce them.
-
-Source of these: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html
+The service's own model has refusals for too many and too large ones, and no numbers.  Where its open-source client has
+one, that is the rule here.  How many documents it takes, and how large ones, nobody knows: these are not checked.
 """
 
 from __future__ import annotations
@@ -32,10 +30,6 @@ MAX_IMAGES: Final = 20
 MAX_IMAGE: Final = 10_000_000
 """Bytes."""
 
-MAX_DOCUMENTS: Final = 5
-MAX_DOCUMENT: Final = 4_500_000
-"""Bytes."""
-
 
 def image_formats_known(asked: Asked) -> bool:
     """An image is a ``gif``, ``jpeg``, ``png`` or ``webp``; ``jpg`` is not known."""
@@ -56,7 +50,7 @@ def image_count_allowed(asked: Asked) -> bool:
     """A request has at most 20 images.
 
     The AWS client stops itself at 10, one gateway at 4, others nowhere.  To stay below costs images, so the number here
-    is Bedrock's.
+    is that of Amazon Bedrock, behind which the same models stand: nobody has seen the service enforce it.
     """
     return len(_images(asked)) <= MAX_IMAGES
 
@@ -78,17 +72,6 @@ def document_names_differ(asked: Asked) -> bool:
     """No two documents of a request have the same name."""
     names = [document["name"] for document in _documents(asked)]
     return len(set(names)) == len(names)
-
-
-def document_count_allowed(asked: Asked) -> bool:
-    """A request has at most 5 documents, which is Bedrock's number."""
-    return len(_documents(asked)) <= MAX_DOCUMENTS
-
-
-def document_sizes_allowed(asked: Asked) -> bool:
-    """A document that is no PDF has at most 4.5 MB, which is Bedrock's number; PDFs are exempt for newer models."""
-    others = [document for document in _documents(asked) if document["format"] != "pdf"]
-    return all(len(_bytes(document)) * 3 // 4 <= MAX_DOCUMENT for document in others)
 
 
 def _images(asked: Asked) -> list[Mapping[str, Any]]:
@@ -125,6 +108,4 @@ ATTACHMENTS: Final = (
     Rule(image_count_allowed, _refusal("Too many images.", "IMAGE_COUNT_EXCEEDED")),
     Rule(image_sizes_allowed, _refusal("The image is too large.", "IMAGE_SIZE_EXCEEDED")),
     Rule(document_names_differ, _refusal("Duplicate document name.", "DOCUMENT_DUPLICATE_NAME")),
-    Rule(document_count_allowed, _refusal("Too many documents.", "DOCUMENT_COUNT_EXCEEDED")),
-    Rule(document_sizes_allowed, _refusal("The document is too large.", "DOCUMENT_SIZE_EXCEEDED")),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from attrs import define, field, frozen
@@ -18,6 +18,7 @@ from kiro_asgi.stages.pulse import Pulse
 from kiro_asgi.stages.repeats import RepeatFilter
 from kiro_asgi.stages.server_tools import ServerTools
 from kiro_asgi.stages.single_call import SingleCall
+from kiro_asgi.stages.structured import StructuredCheck
 from kiro_asgi.stages.thinking import TAGS, ThinkingSplitter
 from kiro_asgi.stages.tool_calls import ToolCallAssembler
 from kiro_asgi.stages.tool_names import ToolNames
@@ -72,6 +73,9 @@ class Plan:
 
     fingerprint: bool = False
     """Whether the answer may have to be known again, see `kiro_asgi.stages.recovery`."""
+
+    complaint: Callable[[Any], str] | None = None
+    """Where an answer that is to be a JSON object does not match, see `StructuredCheck`; ``None`` for any text."""
 
 
 @define
@@ -177,6 +181,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
     )
     back: tuple[Stage[Any, Any], ...] = (
         EndOfStream(),
+        *([] if plan.complaint is None else [StructuredCheck(plan.complaint)]),
         UsageMeter(
             input_tokens=plan.input_tokens,
             context_window=plan.context_window,

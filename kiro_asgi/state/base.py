@@ -47,6 +47,10 @@ class Store(Protocol):
         """
         ...
 
+    async def aclose(self) -> None:
+        """Let go of files and connections; what they keep stays, and the store can go on."""
+        ...
+
 
 def scoped(principal: str, kind: str, name: str) -> str:
     """The key under which *name* is kept for one client: of fixed size, and of no use for reading *name* back.

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from time import monotonic
 from typing import Final
-from weakref import WeakValueDictionary
 
-import anyio
-from anyio.lowlevel import RunVar
 from attrs import define, field, frozen
+
+from kiro_asgi.state.locks import Locks
 
 __all__ = ["MemoryStore"]
 
 _ENTRY_BYTES: Final = 400
 """What an entry costs besides its value: key, record, and their places in the table, rounded up."""
-
-_POLL: Final = 0.005
-"""Seconds between two looks at a lock that another event loop holds."""
-
-_Turns = WeakValueDictionary[str, anyio.Lock]
 
 
 @frozen
@@ -57,11 +51,7 @@ class MemoryStore:
     _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
     """Held for the moment of one operation, never across an ``await``."""
 
-    _holders: dict[str, object] = field(init=False, factory=dict, repr=False)
-    """Locked keys, to whoever holds them."""
-
-    _turns: RunVar[_Turns] = field(init=False, factory=lambda: RunVar("kiro_asgi.state.memory"), repr=False)
-    """Queues in front of locks, for each event loop: they belong to the first that uses them."""
+    _locks: Locks = field(init=False, factory=Locks, repr=False)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -104,24 +94,12 @@ class MemoryStore:
         with self._guard:
             self._forget(key)
 
-    @asynccontextmanager
-    async def lock(self, key: str) -> AsyncIterator[None]:
+    def lock(self, key: str) -> AbstractAsyncContextManager[None]:
         """Exclude others: tasks of one event loop get their turn in order, those of different ones in any."""
-        me = object()
-        async with self._turn(key):
-            while self._holders.setdefault(key, me) is not me:  # noqa: ASYNC110 - no event spans two loops
-                await anyio.sleep(_POLL)
-            try:
-                yield
-            finally:
-                del self._holders[key]
+        return self._locks.hold(key)
 
-    def _turn(self, key: str) -> anyio.Lock:
-        turns = self._turns.get(None)
-        if turns is None:
-            turns = _Turns()
-            self._turns.set(turns)
-        return turns.setdefault(key, anyio.Lock())
+    async def aclose(self) -> None:
+        """Nothing: there is nothing to let go of."""
 
     def _living(self, key: str) -> _Entry | None:
         entry = self._kept.get(key)

@@ -163,8 +163,14 @@ class Upstream(Protocol):
 
     name: str
 
-    def render(self, prompt: Prompt, model: ModelCard, credential: Credential) -> Rendered:
+    def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Put *prompt* into the service's words.
+
+        Args:
+            prompt: What is asked.
+            model: Of whom.
+            credential: In whose name.
+            conversation: A UUID that the same conversation had before; empty for a new one.
 
         Raises:
             RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place.

@@ -72,9 +72,13 @@ def dumps(value: Any) -> bytes:
     """Compact UTF-8 that any strict parser takes; characters beyond ASCII stand for themselves.
 
     Raises:
-        ValueError: A number that is not finite, or a structure that contains itself: a bug of the caller.
+        ValueError: A number that is not finite, or a structure that contains itself or is as deep as if it did: a bug
+            of the caller.
     """
-    return _encode(_ENCODER.encode(value))
+    try:
+        return _encode(_ENCODER.encode(value))
+    except RecursionError:
+        raise ValueError("a structure that contains itself has no end as JSON") from None
 
 
 def quote(text: str) -> str:
@@ -156,7 +160,10 @@ def _refuse(word: str) -> Any:
 
 
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_ENCODER: Final = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
+)  # fmt: skip
+"""It does not remember where it is, which costs a fifth; a structure without end stops at Python's own limit."""
 
 _SQUARE: Final = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))

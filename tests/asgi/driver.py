@@ -107,13 +107,15 @@ def get(path: str, *, key: str | None = "k", **more: Any) -> Exchange:
     return Exchange(http_scope("GET", path, [("authorization", f"Bearer {key}")] if key else [], **more))
 
 
-PATHS = {"anthropic": "/v1/messages", "openai": "/v1/chat/completions"}
+PATHS = {"anthropic": "/v1/messages", "openai": "/v1/chat/completions", "responses": "/v1/responses"}
 """Where each dialect lives."""
 
 
 def ask(dialect: str, prompt: str, *, stream: bool, **more: Any) -> Exchange:
     """A question in one dialect."""
-    body = {"model": "claude-sonnet-4.5", "stream": stream, "messages": [{"role": "user", "content": prompt}], **more}
+    conversation = [{"role": "user", "content": prompt}]
+    said = "input" if dialect == "responses" else "messages"
+    body = {"model": "claude-sonnet-4.5", "stream": stream, said: conversation, **more}
     if dialect == "anthropic":
         body.setdefault("max_tokens", 4096)
     return post(PATHS[dialect], body)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import pytest
 from attrs import evolve
 
@@ -36,8 +38,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture(params=ENGINES)
-def recovery(request: pytest.FixtureRequest, clock: Clock) -> Recovery:
-    return Recovery(ENGINES[request.param](clock), ttl=60.0)
+async def recovery(request: pytest.FixtureRequest, clock: Clock) -> AsyncIterator[Recovery]:
+    async with ENGINES[request.param](clock) as store:
+        yield Recovery(store, ttl=60.0)
 
 
 def answered(deltas, **plan) -> Answer:

@@ -37,7 +37,8 @@ async def test_foreign_signatures_are_left_out_once(gateway, sim):
 
     assert text_of("anthropic", exchange) == "4 again"
     assert "reasoningContent" in json.dumps(first) and "reasoningContent" not in json.dumps(second)
-    assert second["conversationState"]["currentMessage"] == first["conversationState"]["currentMessage"]
+    for member in ("currentMessage", "conversationId"):
+        assert second["conversationState"][member] == first["conversationState"][member]
 
 
 async def test_and_no_more_than_once(gateway, sim):

@@ -34,6 +34,24 @@ def test_a_model_name_may_hold_slashes(name):
 
 
 @pytest.mark.parametrize(
+    ("path", "method", "operation"),
+    [
+        ("/v1/responses/resp_1", "GET", Operation.RESPONSE),
+        ("/v1/responses/resp_1", "DELETE", Operation.DELETE_RESPONSE),
+        ("/v1/responses/resp_1/cancel", "POST", Operation.CANCEL_RESPONSE),
+        ("/v1/responses/resp_1/input_items", "GET", Operation.INPUT_ITEMS),
+    ],
+)
+def test_a_response_is_named_by_its_path(path, method, operation):
+    """One path may mean several things, by its method; the others are told which."""
+    assert find_route(http_scope(method, path)) == Route(operation, "resp_1")
+    with pytest.raises(MethodNotAllowed) as caught:
+        find_route(http_scope("PUT", path))
+
+    assert method in caught.value.allow
+
+
+@pytest.mark.parametrize(
     "path",
     [
         "/",
@@ -46,6 +64,11 @@ def test_a_model_name_may_hold_slashes(name):
         "/llmx/v1/messages",
         "/llm",
         "/v1/models/",
+        "/v1/responses/",
+        "/v1/responses/compact",
+        "/v1/responses/resp_",
+        "/v1/responses/resp_1/",
+        "/v1/responses/resp_1/2",
         "/v1/messages/../models",
         "/v1/messages%2Fcount_tokens",
         "/health/",

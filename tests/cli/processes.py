@@ -60,10 +60,15 @@ class Serving:
 
 
 @contextmanager
-def serving(*arguments: str, cwd: Path, lines: int = 4, **environ: str) -> Iterator[Serving]:
-    """Run ``kiro-asgi serve`` on a free port until the end of the block; entered when it accepts connections."""
+def serving(
+    *arguments: str, cwd: Path, lines: int = 4, within: Sequence[str] = (), **environ: str
+) -> Iterator[Serving]:
+    """Run ``kiro-asgi serve`` on a free port until the end of the block; entered when it accepts connections.
+
+    *within* is a command that becomes the one that its arguments are, e.g. in a namespace of its own.
+    """
     process = subprocess.Popen(
-        [*PREFIX, "serve", "--port", "0", *arguments],
+        [*within, *PREFIX, "serve", "--port", "0", *arguments],
         cwd=cwd,
         env=clean_environment(**environ),
         stdout=subprocess.PIPE,

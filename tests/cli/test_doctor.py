@@ -320,6 +320,16 @@ def test_what_is_odd_is_a_warning(
     assert advice in told
 
 
+def test_a_proxy_of_our_own_is_used(service: Simulator, doctor: Doctor) -> None:
+    """Where it is set, nothing is connected to directly; who asks the proxy is not shown."""
+    doctor.set(KIRO_ASGI__KIRO__PROXY="http://user:canary@127.0.0.1:1", **KEY)
+    status, found = doctor.examine("--no-request")
+
+    assert found["proxy"] == ("ok", "kiro.proxy: connections go through 127.0.0.1:1, and are not looked at", "")
+    assert (status, "service" in found, found["models"][0]) == (1, False, "fail")
+    assert not service.requests
+
+
 def test_a_store_of_another_program_is_not_renewed_behind_its_back(service: Simulator, doctor: Doctor) -> None:
     """Refresh tokens rotate: a new one that nobody writes down would sign that program out."""
     doctor.set(KIRO_ASGI__KIRO__WRITE_BACK="nowhere")

@@ -17,6 +17,7 @@ from tests.cli.processes import PREFIX, clean_environment, command
 DOCS = Path(__file__).parent.parent.parent / "docs"
 REQUEST = DOCS / "examples" / "request.json"
 PNG = "iVBORw0KGgo" + "A" * 1000
+ASKED = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]}
 
 
 def shown(page: str, arguments: str) -> list[str]:
@@ -95,6 +96,27 @@ def test_json_is_for_programs_and_settings_count(explained: Any) -> None:
     assert "AAAA" not in output
 
 
+@pytest.mark.parametrize(
+    ("name", "model", "built_in", "fields"),
+    [
+        ("claude-opus-4-8-high", "claude-opus-4.8", True, {"effort": "high"}),
+        ("Best", "claude-opus-4.8", True, {"effort": "low"}),
+        ("gpt-4o", "gpt-4o", False, None),
+    ],
+)
+def test_the_name_of_the_model_is_read_as_the_gateway_reads_it(
+    name: str, model: str, built_in: bool, fields: Any, explained: Any
+) -> None:
+    """An alias stands for its model, an effort in a name is asked for, and a model that nobody knows is told of."""
+    body = json.dumps({**ASKED, "model": name}).encode()
+    aliases = {"KIRO_ASGI__KIRO__MODEL_ALIASES": "best=claude-opus-4.8-low"}
+    report = json.loads(explained(body, "--json", **aliases)[1])
+
+    assert (report["model"], report["built_in"]) == (model, built_in)
+    assert report["payload"].get("additionalModelRequestFields", {}).get("output_config") == fields
+    assert ("This model is not built in" in explained(body, **aliases)[1]) is not built_in
+
+
 @pytest.mark.parametrize("body", [b'{"model": "m"}', b"[]", b'"x"', b"{"])
 def test_what_no_api_takes_is_refused(body: bytes, explained: Any) -> None:
     """A body that the API itself refuses is told like any other refusal."""
@@ -102,9 +124,6 @@ def test_what_no_api_takes_is_refused(body: bytes, explained: Any) -> None:
 
     assert (status, json.loads(output)["ok"]) == (1, False)
     assert json.loads(output)["error"]
-
-
-ASKED = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]}
 
 
 @pytest.mark.parametrize(
@@ -123,6 +142,14 @@ ASKED = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content":
 def test_the_api_is_guessed(members: dict[str, Any], expected: str) -> None:
     """A Chat Completions request shows itself; what does not, and has ``max_tokens``, is a Messages request."""
     assert guess(json.dumps({**ASKED, **members}).encode()) == expected
+
+
+def test_a_request_with_input_is_a_responses_request(explained: Any) -> None:
+    """It has no messages, and is shown like the others."""
+    body = b'{"model": "claude-sonnet-4.5", "input": "hi"}'
+    assert guess(body) == "openai_responses"
+    status, told = explained(body)
+    assert (status, "openai_responses" in told) == (0, True)
 
 
 def test_without_max_tokens_it_is_no_messages_request() -> None:

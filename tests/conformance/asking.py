@@ -14,6 +14,7 @@ __all__ = [
     "MODEL",
     "NATIVE",
     "PNG",
+    "RESPONSES_TOOLS",
     "SENTENCE",
     "TEXT_ONLY",
     "THOUGHT",
@@ -48,6 +49,11 @@ CHAT_TOOLS: Final[list[Any]] = [
 ]
 MESSAGES_TOOLS: Final[list[Any]] = [
     {"name": name, "description": description, "input_schema": schema} for name, description, schema in _SCHEMAS
+]
+
+RESPONSES_TOOLS: Final[list[Any]] = [
+    {"type": "function", "name": name, "description": description, "parameters": schema, "strict": False}
+    for name, description, schema in _SCHEMAS
 ]
 
 

@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,20 +33,25 @@ class Seen:
     thrown: Mapping[str, Any] | None = None
 
 
-def install() -> Path:
-    """The folder that holds the packages which ``package.json`` names; outside of the tree, made if needed."""
+def install(sources: Path = SOURCES, room: Path | None = None, *, then: Sequence[str] = ()) -> Path:
+    """The folder that holds the packages which ``package.json`` of *sources* names; made if needed.
+
+    It is in *room*, or where the machine has its temporary files.  *then* is a command that ends the installation.
+    """
     assert shutil.which("node") and shutil.which("npm"), MISSING
-    manifest = (SOURCES / "package.json").read_bytes()
-    folder = Path(tempfile.gettempdir()) / f"kiro-asgi-js-{os.getuid()}-{hashlib.sha256(manifest).hexdigest()[:12]}"
+    manifest = (sources / "package.json").read_bytes()
+    name = f"kiro-asgi-js-{os.getuid()}-{hashlib.sha256(manifest).hexdigest()[:12]}"
+    folder = (room or Path(tempfile.gettempdir())) / name
     if folder.is_dir():
         return folder
-    with tempfile.TemporaryDirectory(prefix=f"{folder.name}-", dir=folder.parent) as name:
-        fresh = Path(name) / "fresh"
+    with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=folder.parent) as place:
+        fresh = Path(place) / "fresh"
         fresh.mkdir()
         (fresh / "package.json").write_bytes(manifest)
-        command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline"]
-        done = subprocess.run(command, cwd=fresh, capture_output=True, text=True, timeout=300, check=False)
-        assert done.returncode == 0, done.stderr
+        fetch = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline"]
+        for command in filter(None, (fetch, then)):
+            done = subprocess.run(command, cwd=fresh, capture_output=True, text=True, timeout=600, check=False)
+            assert done.returncode == 0, done.stderr
         try:
             fresh.rename(folder)
         except OSError:  # another run was faster

@@ -78,7 +78,7 @@ def test_61_words_that_clients_look_for(clients: Clients, gateway: Gateway, name
 
 @pytest.mark.parametrize(
     ("status", "method", "path"),
-    [(404, "POST", "/nothing"), (405, "GET", "/chat/completions"), (404, "POST", "/responses")],
+    [(404, "POST", "/nothing"), (405, "GET", "/chat/completions"), (404, "POST", "/completions")],
 )
 def test_61_routes_of_chat(chat: openai.OpenAI, status: int, method: str, path: str) -> None:
     """Unknown paths and methods are told in the envelope of the family."""

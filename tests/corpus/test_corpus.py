@@ -60,7 +60,7 @@ NEEDED = [
     ("images.mismatch", "image_mislabelled", "IMAGE_MIME_MISMATCH"),
     ("images.format", "image_format_unknown", "IMAGE_FORMAT_UNSUPPORTED"),
     ("documents.renamed", "documents", "DOCUMENT_DUPLICATE_NAME"),
-    ("documents.count", "documents_six", "DOCUMENT_COUNT_EXCEEDED"),
+    ("attachments.base64", "image_wrapped", INVALID),
     ("results.no_output", "empty_results", INVALID),
     ("calls.empty_keys", "empty_keys", INVALID),
     ("calls.id_changed", "foreign_ids", INVALID),

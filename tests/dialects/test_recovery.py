@@ -246,8 +246,8 @@ def _short(value):
     return {key: _short(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def test_the_system_has_no_part_in_it():
-    """Texts of the system among the messages are neither answers nor replies."""
+def test_the_system_replies_once_others_have_spoken():
+    """A text of the system among the messages is read as the user's, so the notice goes in front of it."""
     messages = [
         {"role": "assistant", "content": "I write."},
         {"role": "system", "content": "be brief"},
@@ -255,6 +255,6 @@ def test_the_system_has_no_part_in_it():
     ]
     injected = inject_openai_truncation_recovery(body_of(messages), truncation_records(ANSWER))
 
-    assert [message["role"] for message in injected["messages"]] == ["assistant", "system", "user", "user"]
-    assert parsed("openai", injected).turns[1].parts[0] == Text(injected["messages"][2]["content"])
+    assert [message["role"] for message in injected["messages"]] == ["assistant", "user", "system", "user"]
+    assert parsed("openai", injected).turns[1].parts[0] == Text(injected["messages"][1]["content"])
     assert parsed("openai", injected).turns[1].role is Role.USER

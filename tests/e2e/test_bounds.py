@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from pathlib import Path
 
 import pytest
 
+from kiro_asgi.asgi.auth import Authenticator
+from kiro_asgi.asgi.conversations import Conversations
 from kiro_asgi.asgi.recovery import Recovery
+from kiro_asgi.config import ClientSettings
+from kiro_asgi.errors import Unauthorized, UnknownModel, UpstreamFault
 from kiro_asgi.model.events import TextDelta, ToolCallFragment
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
+from kiro_asgi.net.catalogue import Catalogue, ModelSource
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.state.memory import MemoryStore
+from kiro_asgi.upstreams.base import ModelPage
+from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean
+from kiro_asgi.upstreams.kiro.spelling import normalise
+from tests.asgi.driver import http_scope
 from tests.helpers import run
 
 MIB = 1024 * 1024
@@ -63,3 +73,63 @@ async def test_cut_answers_without_end_leave_a_bounded_memory():
         said = Turn(Role.ASSISTANT, (Text(f"answer {number}"),))
         found = await recovery.prepare(Prompt("m", (said, Turn(Role.USER, (Text("?"),)))), "alice")
         assert bool(found.notes) is (number >= 4_500), number  # two keys an answer
+
+
+def test_wrong_keys_leave_nothing_behind():
+    """R47: whoever tries keys only spends time."""
+    authenticator, before = Authenticator(ClientSettings(api_keys=("right",))), resident()
+    for number in range(100_000):
+        with contextlib.suppress(Unauthorized):
+            authenticator.principal(http_scope(headers=[("authorization", f"Bearer {number:064x}")]))
+
+    assert resident() - before <= 16 * MIB
+    assert authenticator.principal(http_scope(headers=[("authorization", "Bearer right")])).startswith("key:")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+@pytest.mark.parametrize(("listed", "names"), [(True, 2_000), (False, 20_000)])
+async def test_unknown_names_leave_nothing_behind(listed, names):
+    """R47: names of models are refused, or passed on where there is no list; neither is remembered, nor asked about."""
+    asked = 0
+
+    async def ask(page: str) -> bytes:
+        nonlocal asked
+        asked += 1
+        if not listed:
+            raise UpstreamFault("no list")
+        return b""
+
+    source = ModelSource(
+        ask=ask, parse=lambda _: ModelPage(FALLBACK), normalise=normalise, suggest=did_you_mean, builtin=FALLBACK
+    )
+    catalogue = Catalogue(source, clock=lambda: 0.0)
+    await catalogue.cards()
+    known, before = len(catalogue._index), resident()
+    for number in range(names):
+        with contextlib.suppress(UnknownModel):
+            await catalogue.find(f"made-up-{number}" + "x" * 100)
+
+    assert (asked, len(catalogue._index)) == (1, known)
+    assert resident() - before <= 16 * MIB
+
+
+def test_names_of_conversations_are_not_kept():
+    """R47: they are computed each time."""
+    names, before = Conversations(), resident()
+    for number in range(100_000):
+        names.name("key:12345678", f"session-{number}")
+
+    assert resident() - before <= 16 * MIB
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_locks_that_nobody_holds_take_no_memory():
+    """R47: a lock is as short-lived as its holder."""
+    store, before = MemoryStore(), resident()
+    for number in range(50_000):
+        async with store.lock(f"{number:064x}"):
+            pass
+
+    assert resident() - before <= 16 * MIB

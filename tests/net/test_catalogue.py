@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import parse_qs
 
-import anyio.lowlevel
+import anyio
 import pytest
 
 from kiro_asgi import simulator
-from kiro_asgi.errors import Unauthorized, UnknownModel
+from kiro_asgi.errors import Unauthorized, UnknownModel, UpstreamFault
 from kiro_asgi.net.catalogue import Catalogue, ModelSource
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.upstreams.base import ModelCard, UpstreamRequest
+from kiro_asgi.net.whole import fetch_whole
+from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro import KiroUpstream, credential
 from kiro_asgi.upstreams.kiro.models import did_you_mean, parse_models
 from kiro_asgi.upstreams.kiro.spelling import normalise
@@ -33,19 +34,21 @@ class Clock:
 def new_catalogue(url: str, clock: Clock, transport: Transport, aliases: Mapping[str, str] | None = None) -> Catalogue:
     upstream, secret = KiroUpstream(endpoint=url), credential("ksk_x")
 
-    async def request(page: str) -> UpstreamRequest:
-        await anyio.lowlevel.checkpoint()
-        return upstream.models_request(secret, page=page)
+    async def ask(page: str) -> bytes:
+        answer = await fetch_whole(transport, upstream.models_request(secret, page=page), patience=5.0)
+        if answer.status != 200:
+            raise UpstreamFault("no list")
+        return answer.body
 
     source = ModelSource(
-        request=request,
+        ask=ask,
         parse=parse_models,
         normalise=normalise,
         suggest=did_you_mean,
         builtin=BUILTIN,
         aliases=aliases or {},
     )
-    return Catalogue(transport, source, ttl=100.0, clock=clock)
+    return Catalogue(source, ttl=100.0, clock=clock)
 
 
 def asked(running: simulator.Simulator) -> int:
@@ -199,16 +202,14 @@ async def test_a_list_that_cannot_be_renewed_stays(transport):
         assert (await models.find("b")).id == "b"
 
 
-async def test_without_a_credential_names_are_passed_on(transport):
+async def test_without_a_credential_names_are_passed_on():
     """That there is none is said by whoever asks for an answer, not by the list."""
 
-    async def request(page: str) -> UpstreamRequest:
+    async def ask(page: str) -> bytes:
         raise Unauthorized("no credential")
 
-    source = ModelSource(
-        request=request, parse=parse_models, normalise=normalise, suggest=did_you_mean, builtin=BUILTIN
-    )
-    models = Catalogue(transport, source)
+    source = ModelSource(ask=ask, parse=parse_models, normalise=normalise, suggest=did_you_mean, builtin=BUILTIN)
+    models = Catalogue(source)
 
     assert await models.cards() == BUILTIN
     assert (await models.find("any")).id == "any"

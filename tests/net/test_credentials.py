@@ -183,13 +183,19 @@ async def test_a_good_token_costs_nothing(bench):
 
 
 async def test_a_token_is_renewed_ahead_of_its_end(bench):
-    """Up to the margin it is used, from there on it is replaced."""
+    """Up to the margin it is used; from there on it is replaced, and nobody waits for that while it is good."""
     bench.sign_in(left=1000)
     credentials = bench.credentials(refresh_margin=300.0)
     bench.hands.turn(699)
-    assert (await credentials.get()).secret == "aoaOld"
+    await credentials.get()
+    await credentials.aclose()
+    assert bench.asked == 0
     bench.hands.turn(2)
-    assert (await credentials.get()).secret != "aoaOld"
+    bench.running.accounts.delay = 0.1
+    assert {it.secret for it in await together(20, credentials.get)} == {"aoaOld"}
+    await credentials.aclose()
+    assert (await credentials.get()).secret == bench.stored()["accessToken"] != "aoaOld"
+    assert bench.refreshes == 1
 
 
 async def test_a_short_lived_token_is_not_renewed_all_the_time(bench):
@@ -199,6 +205,7 @@ async def test_a_short_lived_token_is_not_renewed_all_the_time(bench):
     credentials = bench.credentials(refresh_margin=300.0)
     for _ in range(12):
         await credentials.get()
+        await credentials.aclose()
         bench.hands.turn(10)
 
     assert bench.refreshes == 4
@@ -213,6 +220,7 @@ async def test_a_clock_that_is_set(bench, jump, refreshes):
     bench.hands.turn(3700 if jump < 0 else 1)
     for _ in range(5):
         await credentials.get()
+        await credentials.aclose()
 
     assert bench.refreshes == refreshes
 
@@ -259,6 +267,7 @@ async def test_while_the_old_token_is_good_a_failure_hurts_nobody(bench):
     credentials = bench.credentials()
 
     assert {it.secret for it in await together(5, credentials.get)} == {"aoaOld"}
+    await credentials.aclose()
     assert bench.asked == 1
     bench.hands.turn(SOON + 1)
     with pytest.raises(UpstreamFault):
@@ -294,7 +303,7 @@ async def test_an_unreachable_sign_in_service(bench):
 
 async def test_another_process_was_faster(bench):
     """R35: what is in the file by then is used, without a call."""
-    bench.sign_in(left=SOON)
+    bench.sign_in()
     credentials = bench.credentials()
     bench.sign_in(left=3600, accessToken="aoaTheirs")
 
@@ -322,7 +331,7 @@ async def test_a_program_without_our_lock_was_faster(bench):
 @pytest.mark.parametrize("trouble", ["full", "link", "gone", "nowhere"])
 async def test_what_cannot_be_written_is_served_from_memory(bench, monkeypatch, caplog, trouble):
     """A full disk, a link, a file that was removed: a warning, and the gateway goes on, renewals included."""
-    bench.sign_in(left=SOON)
+    bench.sign_in()
     settings = {"write_back": "nowhere"} if trouble == "nowhere" else {}
     credentials = bench.credentials(**settings)
     if trouble == "link":
@@ -334,7 +343,7 @@ async def test_what_cannot_be_written_is_served_from_memory(bench, monkeypatch, 
         monkeypatch.setattr("kiro_asgi.net.files.os.fsync", _full)
     with caplog.at_level(logging.WARNING, "kiro_asgi"):
         first = await credentials.get()
-        bench.hands.turn(3500)
+        bench.hands.turn(3700)
         second = await credentials.get()
 
     assert bench.refreshes == 2
@@ -357,6 +366,7 @@ async def test_of_two_lines_of_tokens_the_one_that_was_written_last_is_followed(
     for _ in range(3):
         bench.hands.turn(3500)
         await credentials.get()
+        await credentials.aclose()
 
     sent = [json.loads(it.body)["refreshToken"] for it in bench.running.requests if it.operation == "RefreshToken"]
     assert sent[:2] == ["aorOld", "aorTheirs"]
@@ -503,7 +513,7 @@ async def test_a_program_is_run_again_when_its_token_ends(bench):
     assert {it.secret for it in came} == {first.secret}
     second = await credentials.renew(first)
     assert second.secret != first.secret
-    bench.hands.turn(31)
+    bench.hands.turn(61)
 
     assert (await credentials.get()).secret not in (first.secret, second.secret)
 
@@ -556,6 +566,7 @@ async def test_a_profile_is_found_once(bench):
         pytest.param(simulator.json_answer(200, {"profiles": []}), 1, id="none"),
         pytest.param(simulator.refusal(403, "no"), 1, id="refused"),
         pytest.param((simulator.Reset(),), 2, id="unreachable"),
+        pytest.param(simulator.refusal(503, "later"), 2, id="out-of-order"),
     ],
 )
 async def test_no_profile_is_no_obstacle(bench, answer, asked):
@@ -566,8 +577,56 @@ async def test_no_profile_is_no_obstacle(bench, answer, asked):
     for seconds in (0, 30, 31):
         bench.hands.turn(seconds)
         assert (await credentials.get()).profile_arn == ""
+        await credentials.aclose()
 
     assert len(bench.running.requests) == asked
+
+
+async def test_a_new_token_may_be_told_of_a_profile(bench):
+    """Who did not take the old token is asked again with the new one; nobody is asked twice with the same."""
+    bench.sign_in(left=3600, profileArn="", authMethod="IdC", clientId="c", clientSecret="s")
+    bench.running.revoke("aoaOld")
+    credentials = bench.credentials()
+    refused = await credentials.get()
+    assert (await credentials.get()).profile_arn == refused.profile_arn == ""
+
+    assert (await credentials.renew(refused)).profile_arn == ARN
+    assert [it.operation for it in bench.running.requests].count("ListAvailableProfiles") == 2
+
+
+# Threads.
+
+
+async def test_a_machine_without_threads_left_has_some_later(bench, monkeypatch):
+    """A renewal that cannot be begun fails; the next request begins one."""
+    bench.sign_in()
+    credentials = bench.credentials()
+    with monkeypatch.context() as patch:
+        patch.setattr("threading.Thread.start", _no_thread)
+        with pytest.raises(RuntimeError, match="new thread"):
+            await credentials.get()
+
+    assert (await credentials.get()).secret == bench.stored()["accessToken"]
+
+
+def _no_thread(_: object) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+async def test_a_bug_in_a_renewal_is_told_and_holds_nobody_up(bench, monkeypatch, caplog):
+    """What fails while nobody waits is in the log; the token is used as long as it is good, and closing works."""
+    bench.sign_in(left=SOON)
+    credentials = bench.credentials()
+    monkeypatch.setattr("kiro_asgi.net.credential_keeper.TokenKeeper.renew", _bug)
+    with caplog.at_level(logging.ERROR, "kiro_asgi"):
+        assert (await credentials.get()).secret == "aoaOld"
+        await credentials.aclose()
+
+    assert "ZeroDivisionError" in caplog.text and "secret" not in caplog.text
+
+
+async def _bug(*_: object) -> None:
+    raise ZeroDivisionError("secret")
 
 
 # Settings.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
@@ -131,6 +132,23 @@ async def test_who_holds_the_lock_clears_away_what_a_crash_has_left(tmp_path):
         (tmp_path / name).touch()
     async with locked(tmp_path / "token.json", 5.0):
         assert {entry.name for entry in tmp_path.iterdir()} == {"token.json", "token.json.lock", ".other.json.1.tmp"}
+
+
+@pytest.mark.anyio
+async def test_a_file_system_without_locks_holds_nobody_up(tmp_path, monkeypatch):
+    """Where nobody can lock, nobody waits; only who finds the lock held does."""
+    path, answers = tmp_path / "token.json", [OSError(errno.ENOLCK, "No locks available"), BlockingIOError()]
+
+    def flock(descriptor: int, operation: int) -> None:
+        raise answers[0]
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    async with locked(path, 0.05):
+        pass
+    answers.pop(0)
+    with pytest.raises(UpstreamTimeout):
+        async with locked(path, 0.05):
+            pass
 
 
 @pytest.mark.anyio

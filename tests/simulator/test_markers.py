@@ -13,7 +13,7 @@ from kiro_asgi.simulator.answers import CUT_INPUT, SENTENCE, THOUGHT, UNICODE
 from kiro_asgi.simulator.builders import sign
 from kiro_asgi.simulator.faults import REFUSALS
 from kiro_asgi.simulator.scenarios import find_markers
-from tests.simulator.asking import Answer, ask, call, prompt
+from tests.simulator.asking import Answer, ask, call, prompt, tool
 
 TEXT = "assistantResponseEvent"
 TRAILERS = ["metadataEvent", "contextUsageEvent", "meteringEvent"]
@@ -188,6 +188,23 @@ def test_markers_combine(simulator):
 
     assert answer.types == [TEXT, "toolUseEvent", *TRAILERS[1:]]
     assert {len(chunk) for chunk in answer.chunks[:-1]} == {4}
+
+
+@pytest.mark.parametrize(
+    ("question", "arguments"),
+    [
+        pytest.param('sim:tool=get_weather {"city": "Bergen"}', {"city": "Bergen"}, id="given"),
+        pytest.param('sim:tool:get_weather{"x": [{}, 1]} please', {"x": [{}, 1]}, id="as-they-are"),
+        pytest.param('sim:tool=get_weather in {"city": "Bergen"}', {"city": "Oslo"}, id="apart"),
+        pytest.param('sim:tool {"city": "Bergen"}', {"city": "Oslo"}, id="no-name"),
+        pytest.param('sim:tool=get_weather {"city": ', {"city": "Oslo"}, id="no-json"),
+    ],
+)
+def test_a_tool_is_called_with_given_arguments(simulator, question, arguments):
+    """A JSON object that follows the tool's name is the arguments of the call, whatever the schema says."""
+    answer = ask(simulator.url, question, tools=[tool()])
+
+    assert _inputs(answer) == [arguments]
 
 
 def test_an_unknown_marker_is_explained(simulator):

@@ -212,8 +212,6 @@ REFUSED: list[Any] = [
     pytest.param(f"{NOW}.documents", [paper(kind="rtf")], FORMAT, id="document-format"),
     pytest.param(f"{NOW}.documents", [paper("")], FORMAT, id="document-name"),
     pytest.param(f"{NOW}.documents", [paper(), paper()], (400, "DOCUMENT_DUPLICATE_NAME"), id="document-twice"),
-    pytest.param(f"{NOW}.documents", [*map(paper, "abcdef")], (400, "DOCUMENT_COUNT_EXCEEDED"), id="documents-many"),
-    pytest.param(f"{NOW}.documents", [paper("a", "txt", LARGE)], (400, "DOCUMENT_SIZE_EXCEEDED"), id="document-large"),
     # Thinking.
     pytest.param(f"{USED}.reasoningContent", {"redactedContent": "not base64!"}, FORMAT, id="sealed-not-base64"),
     pytest.param(f"{USED}.reasoningContent", {"reasoningText": {"signature": "x"}}, FORMAT, id="thinking-without-text"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Final
 
@@ -10,6 +13,7 @@ from attrs import define
 
 from kiro_asgi.state.base import Store
 from kiro_asgi.state.memory import MemoryStore
+from kiro_asgi.state.sqlite import SqliteStore
 
 
 @define
@@ -20,7 +24,22 @@ class Clock:
         return self.now
 
 
-ENGINES: Final[Mapping[str, Callable[[Clock], Store]]] = MappingProxyType(
-    {"memory": lambda clock: MemoryStore(clock=clock)}
-)
+@asynccontextmanager
+async def memory(clock: Clock) -> AsyncIterator[Store]:
+    store = MemoryStore(clock=clock)
+    yield store
+    await store.aclose()
+
+
+@asynccontextmanager
+async def sqlite(clock: Clock) -> AsyncIterator[Store]:
+    with TemporaryDirectory() as folder:
+        store = SqliteStore(Path(folder, "state.db"), clock=clock)
+        yield store
+        await store.aclose()
+
+
+Engine = Callable[[Clock], AbstractAsyncContextManager[Store]]
+
+ENGINES: Final[Mapping[str, Engine]] = MappingProxyType({"memory": memory, "sqlite": sqlite})
 """Each with room for at least a hundred small values."""

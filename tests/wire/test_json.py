@@ -160,6 +160,17 @@ def test_quote(text: str, literal: str) -> None:
     assert literal.encode() == json.quote_bytes(text) == json.dumps(text)
 
 
+def test_a_structure_without_end_is_never_written() -> None:
+    """A list or an object that contains itself is told apart from one that is written twice."""
+    endless: list[Any] = []
+    endless.append({"again": endless})
+
+    with pytest.raises(ValueError, match="contains itself"):
+        json.dumps(endless)
+    twice: list[Any] = [1]
+    assert json.dumps([twice, twice]) == b"[[1],[1]]"
+
+
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
 def test_numbers_that_are_not_finite_are_never_written(number: float) -> None:
     """R21: there is no JSON for them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable
@@ -59,11 +60,13 @@ PROBES = [
 
 @pytest.mark.parametrize(("work", "size"), PROBES)
 def test_time_is_linear(work: Work, size: int) -> None:
-    """R15, R24: per doubling the CPU time grows by less than 2.8; the fastest of some runs in turns are compared."""
-    runs = [(seconds(work, size), seconds(work, 4 * size)) for _ in range(3)]
-    once, four_times = map(min, zip(*runs, strict=True))
-
-    assert four_times / once <= 8
+    """R15, R24: per doubling the CPU time grows by less than 2.8; a busy machine gets two more chances."""
+    once = four_times = math.inf
+    for _ in range(3):
+        once, four_times = min(once, seconds(work, size)), min(four_times, seconds(work, 4 * size))
+        if four_times <= 8 * once:
+            return
+    pytest.fail(f"{four_times / once:.1f} times as long")
 
 
 def test_memory_of_many_frames_is_constant() -> None:

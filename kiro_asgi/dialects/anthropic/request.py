@@ -13,6 +13,7 @@ from attrs import frozen
 
 from kiro_asgi.dialects.anthropic.content import parse_content
 from kiro_asgi.dialects.anthropic.server_tools import answered_in_place
+from kiro_asgi.dialects.anthropic.session import session_of
 from kiro_asgi.dialects.anthropic.shapes import (
     CONVERTER,
     FIELD_REQUIRED,
@@ -95,6 +96,7 @@ def _prompt(request: CountBody, sampling: Sampling) -> Prompt:
         thinking=_thinking(request),
         sampling=sampling,
         metadata=request.metadata or {},
+        session=session_of(request.metadata or {}),
         schema=_schema(request),
     )
 

@@ -8,10 +8,10 @@ from attrs import frozen
 
 from kiro_asgi.dialects.base import ErrorReply, Heading, Inquiry
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
-from kiro_asgi.dialects.openai_chat.errors import error_reply
 from kiro_asgi.dialects.openai_chat.options import ChatOptions
 from kiro_asgi.dialects.openai_chat.request import parse
 from kiro_asgi.dialects.openai_chat.response import render
+from kiro_asgi.dialects.openai_errors import error_reply
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import define, field
 
+from kiro_asgi.dialects.arguments import read_arguments
 from kiro_asgi.dialects.openai_chat.parts import assistant_content, texts, user_content
-from kiro_asgi.dialects.openai_chat.refusals import invalid
 from kiro_asgi.dialects.openai_chat.shapes import (
     AssistantMessage,
     Call,
@@ -20,9 +20,9 @@ from kiro_asgi.dialects.openai_chat.shapes import (
     ToolMessage,
     UserMessage,
 )
+from kiro_asgi.dialects.refusals import invalid
 from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.model.prompt import Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
-from kiro_asgi.wire.json import JsonError, loads
 
 __all__ = ["Conversation"]
 
@@ -36,18 +36,39 @@ class Conversation:
     """
 
     system: list[str] = field(init=False, factory=list)
+    """The texts before the conversation begins."""
+
+    system_place: str = field(init=False, default="")
+    """Where the first of them stands."""
+
     turns: list[Turn] = field(init=False, factory=list)
     _calls: set[str] = field(init=False, factory=set)
     _functions: dict[str, str] = field(init=False, factory=dict)
     """Name of a function called in the deprecated form, to the id that we gave its last call."""
 
     def read(self, messages: Iterable[Message]) -> None:
-        """Take the messages."""
+        """Take the messages.
+
+        System text in mid-conversation is said by the user where it stands: the beginning of the conversation, which
+        upstreams cache, stays as it was.  Without a conversation it is what the user asks.
+        """
         for index, message in enumerate(messages):
             _READERS[type(message)](self, message, f"messages[{index}]")
+        if not self.turns and self.system:
+            self._tell(self.system, self.system_place)
+            self.system = []
 
     def _system(self, message: SystemMessage, place: str) -> None:
-        self.system += texts(message.content, f"{place}.content")
+        said = texts(message.content, f"{place}.content")
+        if self.turns:
+            self._tell(said, place)
+        else:
+            self.system += said
+            self.system_place = self.system_place or place
+
+    def _tell(self, said: Iterable[str], place: str) -> None:
+        if parts := tuple(map(Text, said)):
+            self.turns.append(Turn(Role.USER, parts, place))
 
     def _user(self, message: UserMessage, place: str) -> None:
         self.turns.append(Turn(Role.USER, user_content(message.content, f"{place}.content"), place))
@@ -71,7 +92,7 @@ class Conversation:
         if call is not None:
             call_id = f"call_{len(self.turns)}"
             self._functions[call.name] = call_id
-            yield ToolCallPart(call_id, call.name, _arguments(call.arguments))
+            yield ToolCallPart(call_id, call.name, read_arguments(call.arguments))
 
     def _tool(self, message: ToolMessage, place: str) -> None:
         if message.tool_call_id not in self._calls:
@@ -114,20 +135,7 @@ def _thinking(message: AssistantMessage) -> Iterator[Part]:
 
 def _tool_call(call: Call, place: str) -> ToolCallPart:
     if call.function is not None:
-        return ToolCallPart(call.id, call.function.name, _arguments(call.function.arguments))
+        return ToolCallPart(call.id, call.function.name, read_arguments(call.function.arguments))
     if call.custom is not None:
         return ToolCallPart(call.id, call.custom.name, {"input": call.custom.input})
     raise invalid(place, "a tool call has a function")
-
-
-def _arguments(arguments: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Arguments as an object; what is none is kept, under ``input``, because an old call cannot be made again."""
-    if isinstance(arguments, Mapping):
-        return arguments
-    if not arguments or arguments.isspace():
-        return {}
-    try:
-        value = loads(arguments)
-    except JsonError:
-        value = arguments
-    return value if isinstance(value, dict) else {"input": value}

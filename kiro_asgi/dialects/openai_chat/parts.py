@@ -1,17 +1,12 @@
-"""Parts of a message: what the client sent to what the prompt holds.
-
-Source of the ``data:`` URL: https://www.rfc-editor.org/rfc/rfc2397
-"""
+"""Parts of a message: what the client sent to what the prompt holds."""
 
 from __future__ import annotations
 
-import binascii
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import unquote_to_bytes
 
-from kiro_asgi.dialects.openai_chat.refusals import invalid, unsupported
+from kiro_asgi.dialects.media import read_file, read_image
 from kiro_asgi.dialects.openai_chat.shapes import (
     AudioPart,
     FilePart,
@@ -21,6 +16,7 @@ from kiro_asgi.dialects.openai_chat.shapes import (
     TextPart,
     ThinkingContent,
 )
+from kiro_asgi.dialects.refusals import invalid, unsupported
 from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.model.prompt import Document, Image, Text, ThinkingPart
 
@@ -81,27 +77,14 @@ def _thinking(part: ThinkingContent, place: str) -> Content:
 
 def _image(part: ImagePart, place: str) -> Content:
     if isinstance(part.image_url, str):
-        url, place = part.image_url, f"{place}.image_url"
-    else:
-        url, place = part.image_url.url, f"{place}.image_url.url"
-    if url.startswith(("https://", "http://")):
-        return Image(url=url, place=place)
-    media_type, data = _data_url(url, place)
-    if not media_type.startswith("image/"):
-        raise invalid(place, f"not an image: {media_type[:60]}")
-    return Image("image/jpeg" if media_type == "image/jpg" else media_type, _base64(data, place)[0], place=place)
+        return read_image(part.image_url, f"{place}.image_url")
+    return read_image(part.image_url.url, f"{place}.image_url.url")
 
 
 def _file(part: FilePart, place: str) -> Content:
     if part.file.file_data is None:
         raise unsupported(f"{place}.file", "there is no file store here; send file_data, a data: URL")
-    place = f"{place}.file.file_data"
-    media_type, data = _data_url(part.file.file_data, place)
-    encoded, content = _base64(data, place)
-    title = part.file.filename or ""
-    if media_type.startswith("text/"):
-        return Document(media_type, text=content.decode(errors="replace"), title=title, place=place)
-    return Document(media_type, encoded, title=title, place=place)
+    return read_file(part.file.file_data, part.file.filename or "", f"{place}.file.file_data")
 
 
 def _audio(part: AudioPart, place: str) -> Content:
@@ -112,31 +95,6 @@ def _misplaced(part: object, place: str) -> Content:
     if isinstance(part, Raw):
         raise invalid(f"{place}.type", f"unknown kind of content: {str(part.value.get('type'))[:60]}")
     raise invalid(f"{place}.type", "this kind of content has no place in a message of this role")
-
-
-def _data_url(url: str, place: str) -> tuple[str, str]:
-    """Media type, lower case and without parameters, and the encoded data."""
-    scheme, _, rest = url.partition(":")
-    head, comma, data = rest.partition(",")
-    media_type, *parameters = head.lower().split(";")
-    if scheme.lower() != "data" or not comma:
-        raise invalid(place, "expected a data: URL")
-    if not parameters or parameters[-1].strip() != "base64":
-        raise invalid(place, "expected base64 in the data: URL")
-    return media_type.strip() or "text/plain", data
-
-
-def _base64(data: str, place: str) -> tuple[str, bytes]:
-    """Base64 without escapes and white space, and what it stands for."""
-    try:
-        plain = unquote_to_bytes(data) if "%" in data else data.encode("ascii")
-        plain = plain.translate(None, b" \t\r\n")
-        content = binascii.a2b_base64(plain, strict_mode=True)
-    except ValueError:
-        raise invalid(place, "invalid base64") from None
-    if not content:
-        raise invalid(place, "empty data")
-    return plain.decode("ascii"), content
 
 
 _TEXT: Final = MappingProxyType[type, Reader]({TextPart: _text})

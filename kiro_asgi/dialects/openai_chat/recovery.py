@@ -29,15 +29,17 @@ def inject_truncation_recovery(body: Mapping[str, Any], records: Mapping[str, Cu
 
 
 def _turns(messages: list[Any]) -> Iterator[tuple[int, Turn]]:
-    """Messages other than the system's, by their index."""
+    """Messages as the dialect reads them, by their index: the system's count as the user's once others have spoken."""
+    begun = False
     for index, message in enumerate(messages):
         role = message.get("role") if isinstance(message, Mapping) else None
         if role == "assistant":
             yield index, Turn(Role.ASSISTANT, (*_texts(message), *_calls(message)))
         elif role == "tool":
             yield index, Turn(Role.USER, (ToolResult(str(message.get("tool_call_id"))),))
-        elif role == "user":
+        elif role == "user" or (begun and role in ("system", "developer")):
             yield index, Turn(Role.USER, tuple(_texts(message)))
+        begun = begun or role in ("assistant", "tool", "user")
 
 
 def _texts(message: Mapping[str, Any]) -> Iterator[Part]:

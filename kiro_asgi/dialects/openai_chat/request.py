@@ -15,9 +15,9 @@ from kiro_asgi.dialects.base import Inquiry
 from kiro_asgi.dialects.openai_chat.body import CONVERTER, Body, JsonObjectFormat, JsonSchemaFormat
 from kiro_asgi.dialects.openai_chat.messages import Conversation
 from kiro_asgi.dialects.openai_chat.options import ChatOptions
-from kiro_asgi.dialects.openai_chat.refusals import invalid, missing, unsupported
 from kiro_asgi.dialects.openai_chat.thinking import read_thinking
 from kiro_asgi.dialects.openai_chat.tools import read_tools
+from kiro_asgi.dialects.refusals import invalid, missing, unsupported
 from kiro_asgi.dialects.structure import Raw, structure
 from kiro_asgi.model.prompt import Prompt, Sampling
 
@@ -41,11 +41,13 @@ def parse(body: bytes) -> Inquiry:
         model=request.model,
         turns=tuple(conversation.turns),
         system=tuple(conversation.system),
+        system_place=conversation.system_place,
         tools=tools,
         tool_choice=tool_choice,
         thinking=read_thinking(request),
         sampling=_sampling(request),
         metadata=_metadata(request),
+        session=_session(request),
         schema=_schema(request),
     )
     stream_options = request.stream_options
@@ -112,6 +114,12 @@ def _schema(request: Body) -> Mapping[str, Any] | None:
             raise invalid("response_format.type", f"unknown format: {str(value.get('type'))[:60]}")
         case _:
             return None
+
+
+def _session(request: Body) -> str:
+    """The cache key, which clients keep for a conversation; ``user`` names a person, who may have several."""
+    key = request.prompt_cache_key
+    return key if isinstance(key, str) else ""
 
 
 def _metadata(request: Body) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.dialects.openai_chat.body import Body
-from kiro_asgi.dialects.openai_chat.refusals import invalid
+from kiro_asgi.dialects.refusals import invalid
 from kiro_asgi.model.prompt import Thinking, ThinkingMode
 
 __all__ = ["read_thinking"]

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from kiro_asgi.dialects.hosted import SEARCH_TOOL
 from kiro_asgi.dialects.openai_chat.body import Body, CustomTool, Function, FunctionTool, SearchTool, ToolBody
-from kiro_asgi.dialects.openai_chat.refusals import invalid, missing, unsupported
+from kiro_asgi.dialects.refusals import invalid, missing, unsupported
 from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.model.prompt import Tool, ToolChoice, ToolChoiceMode
 

@@ -5,7 +5,6 @@ Source: https://platform.openai.com/docs/guides/tools-web-search
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from kiro_asgi.model.server_tools import ServerCall, ToolOutput
@@ -21,12 +20,12 @@ PROGRESS: Final = (
 
 
 def web_search_call(call: ServerCall, output: ToolOutput | None = None) -> dict[str, Any]:
-    """The output item; without *output* the search is still under way."""
+    """Fields of the output item, its id apart; without *output* the search is still under way."""
     query = str(call.input.get("query", ""))
     action: dict[str, Any] = {"type": "search", "query": query, "queries": [query]}
     if output is not None:
         action["sources"] = [{"type": "url", "url": hit.url} for hit in output.hits]
-    return {"type": "web_search_call", "id": _id(call), "status": _status(output), "action": action}
+    return {"type": "web_search_call", "status": _status(output), "action": action}
 
 
 def url_citations(output: ToolOutput, offset: int = 0) -> list[dict[str, Any]]:
@@ -47,7 +46,3 @@ def _status(output: ToolOutput | None) -> str:
     if output is None:
         return "in_progress"
     return "failed" if output.error_code else "completed"
-
-
-def _id(call: ServerCall) -> str:
-    return "ws_" + re.sub(r"^(?:tooluse|toolu|call)_", "", call.call_id)

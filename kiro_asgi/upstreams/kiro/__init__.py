@@ -6,7 +6,7 @@ Source: https://github.com/aws/amazon-q-developer-cli (the open-source client)
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -26,6 +26,7 @@ from kiro_asgi.upstreams.kiro.contract.answer import contract_stages
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
 from kiro_asgi.upstreams.kiro.contract.wire import contract_document
 from kiro_asgi.upstreams.kiro.faults import fault
+from kiro_asgi.upstreams.kiro.healing import remedy
 from kiro_asgi.upstreams.kiro.limits import limits_request
 from kiro_asgi.upstreams.kiro.mcp import search_request
 from kiro_asgi.upstreams.kiro.request import DESCRIPTION_LIMIT, Document, Wording, document
@@ -130,22 +131,22 @@ class KiroUpstream:
     new_id: Callable[[], str] = _new_id
     """Makes the UUID of a conversation, and that of a call."""
 
-    def render(self, prompt: Prompt, model: ModelCard, credential: Credential) -> Rendered:
-        """Put *prompt* into the service's words.
+    def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
+        """Put *prompt* into the service's words; *conversation* is a UUID, and empty for a new one.
 
         Raises:
             RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place, and
                 the message the rule.
             ContextTooLong: It holds more than the service reads.
         """
-        written = self._written(prompt, model, credential)
+        written = self._written(prompt, model, credential, conversation or self.new_id())
         data = self._fitted(written, prompt, model)
         path, door = DOORS[self.wire_style]
         headers = (*door, *self._chat_headers(), *self._headers(credential))
         request = UpstreamRequest("POST", self.base_url(credential) + path, headers, data)
         return Rendered(request, written.names.changed(), written.thinking_tags, written.notes.found(), written.body)
 
-    def _written(self, prompt: Prompt, model: ModelCard, credential: Credential) -> Document:
+    def _written(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str) -> Document:
         wording = Wording(
             origin=self.origin,
             agent_mode=self.agent_mode,
@@ -160,7 +161,7 @@ class KiroUpstream:
             healings=self.healings,
         )
         write = document if self.contract is None else partial(contract_document, options=self.contract)
-        return write(prompt, model, wording, conversation_id=self.new_id(), profile_arn=_profile(credential))
+        return write(prompt, model, wording, conversation_id=conversation, profile_arn=_profile(credential))
 
     def _fitted(self, written: Document, prompt: Prompt, model: ModelCard) -> bytes:
         """The body as bytes, no more than the model's window has room for."""
@@ -190,13 +191,8 @@ class KiroUpstream:
     def healed(self, error: KiroAsgiError, rendered: Rendered) -> KiroUpstream | None:
         """This upstream as it has to ask again after *error* was the answer to *rendered*; ``None`` where asking
         differently is no remedy, or was tried already."""
-        code = IMPROPER if IMPROPER_WORDS in error.message.lower() else error.code
-        remedy = REMEDIES.get(code)
-        if remedy is None or remedy[0] in self.rules_off:
-            return None
-        rule, change = remedy
-        changed = change(self, rendered.document)
-        return None if changed is None else evolve(self, healings=(*self.healings, rule), **changed)
+        rule, changed = remedy(error, self, rendered.document)
+        return evolve(self, healings=(*self.healings, rule), **changed) if changed else None
 
     def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
         """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.kiro.weight`."""
@@ -248,42 +244,3 @@ class KiroUpstream:
 def _profile(credential: Credential) -> str:
     """The profile to name: never with an API key, which has none."""
     return "" if credential.kind is CredentialKind.API_KEY else credential.profile_arn
-
-
-Change = Callable[[KiroUpstream, Mapping[str, Any]], Mapping[str, Any] | None]
-
-
-def _without_signatures(upstream: KiroUpstream, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    replayed = any("reasoningContent" in each for each in _assistants(document))
-    return {"replay_thinking": False} if upstream.replay_thinking and replayed else None
-
-
-def _with_stubs(upstream: KiroUpstream, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    stubs = "tools.stubbed"
-    return {"rules_off": upstream.rules_off - {stubs}} if stubs in upstream.rules_off else None
-
-
-def _as_text(upstream: KiroUpstream, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    called = any("toolUses" in each for each in _assistants(document))
-    return {"tool_history": "text"} if upstream.tool_history == "auto" and called else None
-
-
-def _assistants(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The assistant's messages of a body."""
-    for item in document["conversationState"].get("history", ()):
-        if "assistantResponseMessage" in item:
-            yield item["assistantResponseMessage"]
-
-
-IMPROPER: Final = "improperly_formed"
-IMPROPER_WORDS: Final = "improperly formed request"
-"""The service says so whatever the reason that it gives beside it."""
-
-REMEDIES: Final[Mapping[str, tuple[str, Change]]] = MappingProxyType(
-    {
-        "THINKING_SIGNATURE_INVALID": ("healed.signatures", _without_signatures),
-        "TOOL_CONFIG_MISSING": ("healed.stubs", _with_stubs),
-        IMPROPER: ("healed.as_text", _as_text),
-    }
-)
-"""Code of an error to the rule that answers it, and the fields that it changes; nothing where that changes nothing."""

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from attrs import evolve
+
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.upstreams.base import Credential, CredentialKind
 
-__all__ = ["authorization", "credential", "region_of"]
+__all__ = ["authorization", "credential", "region_of", "without_profile"]
 
 REGION: Final = re.compile(r"[a-z]{2}(?:-[a-z]+)+-[0-9]")
 """What may become part of a host name."""
@@ -50,6 +52,11 @@ def region_of(profile_arn: str) -> str:
     """The region of ``arn:aws:codewhisperer:REGION:…``, where a profile's calls must go; empty if it names none."""
     fields = profile_arn.split(":")
     return fields[3] if len(fields) > 4 and REGION.fullmatch(fields[3]) else ""
+
+
+def without_profile(credential: Credential) -> Credential:
+    """*credential*, asked in the region of its profile, which is not named."""
+    return evolve(credential, profile_arn="", region=region_of(credential.profile_arn) or credential.region)
 
 
 def _header_text(secret: str, what: str) -> str:

@@ -52,7 +52,8 @@ def limits_request(
 ) -> UpstreamRequest:
     """Ask for the limits; *headers* are sent as they are.
 
-    Some enterprise accounts are refused with 400 if the profile is named; ask them again with an empty *profile_arn*.
+    Some enterprise accounts are refused with 400 if the profile is named; ask them again
+    `kiro_asgi.upstreams.kiro.auth.without_profile`.
     """
     query = {"origin": origin, "resourceType": "AGENTIC_REQUEST"}
     if profile_arn:

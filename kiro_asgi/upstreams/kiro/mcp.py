@@ -12,7 +12,7 @@ from typing import Any, Final
 from kiro_asgi.errors import RequestError, UpstreamFault, UpstreamProtocolError
 from kiro_asgi.model.server_tools import SearchHit
 from kiro_asgi.upstreams.base import UpstreamRequest
-from kiro_asgi.upstreams.kiro.faults import clean, fault
+from kiro_asgi.upstreams.kiro.faults import clean
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
 __all__ = ["parse_search", "search_request"]
@@ -39,15 +39,13 @@ def search_request(
     return UpstreamRequest("POST", f"{endpoint}/mcp", ((b"content-type", b"application/json"), *headers), dumps(call))
 
 
-def parse_search(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> tuple[SearchHit, ...]:
+def parse_search(body: bytes) -> tuple[SearchHit, ...]:
     """The pages of an answer, best first; those without an address that a browser could open are passed over.
 
     Raises:
         RequestError: The service does not take the query.
-        UpstreamError: Any other failure, be it of HTTP, of JSON-RPC, of the tool or of the search.
+        UpstreamError: Any other failure, be it of JSON-RPC, of the tool or of the search.
     """
-    if status != 200:
-        raise fault(status, headers, body)
     answer = _object(body)
     error = answer.get("error")
     if error:

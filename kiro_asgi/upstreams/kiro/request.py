@@ -127,11 +127,12 @@ def _survey(prompt: Prompt) -> tuple[list[Image], dict[str, str]]:
 
 def _preface(prompt: Prompt, manifest: str, names: ToolNames, texts: Texts, notes: Notes) -> Iterator[Draft]:
     """The system text as an exchange; what changes from request to request stands last."""
-    said = [texts.clean(text, "system") for text in prompt.system]
+    place = prompt.system_place if prompt.system else ""
+    said = [texts.clean(text, place) for text in prompt.system]
     system = paragraphs(*said, manifest, *directives(prompt, names, notes))
-    if system and notes.applies("system.exchange", "system" if prompt.system else ""):
-        yield Draft(Role.USER, "system", system)
-        yield Draft(Role.ASSISTANT, "system", CONSENT)
+    if system and notes.applies("system.exchange", place):
+        yield Draft(Role.USER, place, system)
+        yield Draft(Role.ASSISTANT, place, CONSENT)
 
 
 def _note_ignored(prompt: Prompt, notes: Notes) -> None:

@@ -5,7 +5,7 @@ Both are read from the body itself, so they count what is sent, whatever the cli
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
@@ -18,25 +18,29 @@ __all__ = ["statistics", "weigh"]
 
 def weigh(body: Mapping[str, Any], estimator: Estimator) -> float:
     """Tokens that the model reads: texts, tools and arguments as JSON, images and documents at a fixed price each."""
+    texts: list[str] = []
+    values: list[Any] = []
     weight = 0.0
     for message in messages(body):
-        weight += TURN_TOKENS + sum(map(estimator.weigh, _texts(message)))
+        weight += TURN_TOKENS
         weight += IMAGE_TOKENS * len(message.get("images", ())) + DOCUMENT_TOKENS * len(message.get("documents", ()))
-    return weight
+        _collect(message, texts, values)
+    return weight + estimator.weigh("".join(texts)) + estimator.weigh(dumps(values)[1:-1].decode())
 
 
-def _texts(message: Mapping[str, Any]) -> Iterator[str]:
-    yield message["content"]
+def _collect(message: Mapping[str, Any], texts: list[str], values: list[Any]) -> None:
+    """Sort what a message says: all of a kind is weighed at once, which is cheaper than piece by piece."""
+    texts.append(message["content"])
     for call in message.get("toolUses", ()):
-        yield call["name"]
-        yield dumps(call["input"]).decode()
+        texts.append(call["name"])
+        values.append(call["input"])
     if reasoning := message.get("reasoningContent"):
-        yield dumps(reasoning).decode()
-    context = message.get("userInputMessageContext", {})
-    for result in context.get("toolResults", ()):
-        yield from (part["text"] for part in result["content"])
-    if tools := context.get("tools"):
-        yield dumps([tool["toolSpecification"] for tool in tools]).decode()
+        values.append(reasoning)
+    if context := message.get("userInputMessageContext"):
+        for result in context.get("toolResults", ()):
+            texts += [part["text"] for part in result["content"]]
+        if tools := context.get("tools"):
+            values.append([tool["toolSpecification"] for tool in tools])
 
 
 def statistics(body: Mapping[str, Any], size: int) -> dict[str, int]:

@@ -34,7 +34,7 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.message import fold
 from kiro_asgi.model.server_tools import SearchHit, ToolOutput
 from tests.dialects.anthropic.grammar import check, check_cut, parse_sse
-from tests.dialects.anthropic.strategies import TEXT, answers
+from tests.dialects.strategies import TEXT, answers
 from tests.helpers import run, run_apart
 
 DIALECT = AnthropicMessages()

@@ -30,7 +30,7 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.message import fold as fold_events
 from tests.dialects.openai_chat import grammar
-from tests.dialects.openai_chat.strategies import HOSTILE, streams
+from tests.dialects.strategies import HOSTILE, answers
 from tests.helpers import run, run_apart
 
 USAGE = Usage(7, 5, 2, 1, 3)
@@ -206,7 +206,7 @@ def test_usage(asked: bool, in_finish: bool, on_deltas: Any, on_finish: Any, own
     assert finish == on_finish
 
 
-@given(streams(), st.booleans(), st.booleans(), st.booleans())
+@given(answers(), st.booleans(), st.booleans(), st.booleans())
 def test_every_answer_is_a_legal_stream(events: list[Event], usage: bool, legacy: bool, in_finish: bool) -> None:
     """R31, F256: any legal events give a legal stream, which folds to the collected answer (groups M and W)."""
     dialect = OpenAIChat(usage_in_finish_chunk=in_finish)
@@ -224,7 +224,7 @@ def test_every_answer_is_a_legal_stream(events: list[Event], usage: bool, legacy
     assert streamed["usage"] == (whole["usage"] if usage or in_finish else None)
 
 
-@given(streams(), st.data())
+@given(answers(), st.data())
 def test_a_broken_stream_is_legal_too(events: list[Event], data: st.DataObject) -> None:
     """F014, F083-F085, R31: after any event the error ends the stream, once, and nothing can follow."""
     encoder = ChatEncoder(heading(include_usage=data.draw(st.booleans())))
@@ -242,7 +242,7 @@ def test_nothing_follows_the_end() -> None:
     assert list(encoder.flush()) == []
 
 
-@given(streams())
+@given(answers())
 def test_cuts_do_not_matter(events: list[Event]) -> None:
     """The same bytes, whether events come one by one or together."""
     assert b"".join(run(ChatEncoder(heading()), events)) == b"".join(run_apart(ChatEncoder(heading()), events))
@@ -269,7 +269,7 @@ def expected_events(events: list[Event]) -> int:
     return 4 + texts + cited + sum(1 + max(1, count) for count in pieces)
 
 
-@given(streams(), HOSTILE, HOSTILE)
+@given(answers(), HOSTILE, HOSTILE)
 def test_nothing_breaks_out_of_its_string(events: list[Event], call_id: str, model: str) -> None:
     """R26: line ends and separators in the model, ids, names and text add no event and no line."""
     head = Heading(f"chatcmpl-{call_id}", f"x\n\ndata: {{}}{model}", 1, ChatOptions(include_usage=True))
@@ -316,7 +316,7 @@ def test_the_heartbeat_is_a_comment() -> None:
     assert grammar.check(stream) == chunks(ChatEncoder(heading()), answer(*TEXT))
 
 
-@given(streams())
+@given(answers())
 def test_the_official_helper_folds_it(events: list[Event]) -> None:
     """The SDK's own accumulator rebuilds role, text, thinking and calls from the stream."""
     head = heading(include_usage=True)

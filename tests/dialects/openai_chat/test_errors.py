@@ -15,7 +15,7 @@ from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.dialects.openai_chat.errors import stream_error_object
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.wire.json import JsonError
-from tests.dialects.openai_chat.strategies import HOSTILE
+from tests.dialects.strategies import HOSTILE
 
 INVALID = "invalid_request_error"
 
@@ -23,10 +23,12 @@ TABLE = [
     (errors.KiroAsgiError, 500, "server_error", None, "api_error", openai.InternalServerError),
     (errors.ConfigError, 500, "server_error", None, "api_error", openai.InternalServerError),
     (errors.TooBusy, 503, "server_error", "server_is_overloaded", "overloaded_error", openai.InternalServerError),
+    (errors.StoreUnavailable, 503, "server_error", None, "api_error", openai.InternalServerError),
     (errors.RequestError, 400, INVALID, None, INVALID, openai.BadRequestError),
     (JsonError, 400, INVALID, None, INVALID, openai.BadRequestError),
     (errors.Unauthorized, 401, INVALID, "invalid_api_key", "authentication_error", openai.AuthenticationError),
     (errors.RouteNotFound, 404, INVALID, None, INVALID, openai.NotFoundError),
+    (errors.ResponseNotFound, 404, INVALID, None, INVALID, openai.NotFoundError),
     (errors.UnknownModel, 404, INVALID, "model_not_found", "not_found_error", openai.NotFoundError),
     (errors.MethodNotAllowed, 405, INVALID, None, INVALID, openai.APIStatusError),
     (errors.BodyTimeout, 408, INVALID, None, "timeout_error", openai.APIStatusError),
@@ -75,6 +77,7 @@ TABLE = [
 TRANSIENT = {
     errors.KiroAsgiError,
     errors.TooBusy,
+    errors.StoreUnavailable,
     errors.BodyTimeout,
     errors.UpstreamError,
     errors.UpstreamFault,

@@ -46,15 +46,32 @@ def call(arguments: Any = "{}", call_id: str = "c1") -> dict[str, Any]:
 
 
 def test_system_texts() -> None:
-    """System and developer messages, wherever they stand, in order."""
+    """System and developer messages before the conversation, in order, and where the first of them stands."""
     prompt = parse(
         {"role": "system", "content": "a", "name": "n"},
-        USER,
         {"role": "developer", "content": [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]},
         {"role": "system", "content": ""},
+        USER,
     )
-    assert prompt.system == ("a", "b", "c")
+    assert (prompt.system, prompt.system_place) == (("a", "b", "c"), "messages[0]")
     assert prompt.turns == (Turn(Role.USER, (Text("hi"),)),)
+
+
+def test_system_text_in_mid_conversation() -> None:
+    """It stays where it stands, as the user's; the beginning of the conversation is the same without it."""
+    later = {"role": "developer", "content": [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]}
+    prompt = parse({"role": "system", "content": "a"}, USER, later, {"role": "system", "content": ""}, call())
+
+    assert prompt.system == ("a",)
+    assert prompt.turns[:2] == (Turn(Role.USER, (Text("hi"),)), Turn(Role.USER, (Text("b"), Text("c"))))
+    assert [turn.place for turn in prompt.turns] == ["messages[1]", "messages[2]", "messages[4]"]
+
+
+def test_system_text_alone() -> None:
+    """Where nobody else speaks, it is what the user asks."""
+    prompt = parse({"role": "system", "content": "Name three primes."})
+
+    assert (prompt.system, prompt.turns) == ((), (Turn(Role.USER, (Text("Name three primes."),)),))
 
 
 PARTS = [

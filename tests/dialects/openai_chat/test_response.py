@@ -22,7 +22,7 @@ from kiro_asgi.model.message import (
 )
 from kiro_asgi.model.server_tools import SearchHit, ServerCall, ServerResult, ToolOutput
 from tests.dialects.openai_chat import grammar
-from tests.dialects.openai_chat.strategies import streams
+from tests.dialects.strategies import answers
 
 CALL = ToolCallBlock("call_1", "f", '{"x":1}')
 FUNCTION = {"name": "f", "arguments": '{"x":1}'}
@@ -100,7 +100,7 @@ def test_the_deprecated_form() -> None:
     assert choice["finish_reason"] == "function_call"
 
 
-@given(streams(), st.booleans())
+@given(answers(), st.booleans())
 def test_every_answer_satisfies_the_official_types(events: list[Event], legacy: bool) -> None:
     """F435: whatever was answered, the body is what the SDK expects, strictly."""
     whole = render(fold(events), legacy=legacy)

@@ -19,6 +19,9 @@ WATCHDOG: Final = 20.0
 """Seconds after which a scenario hangs."""
 
 ROUTES: Final = ("anthropic", "openai")
+ALL_ROUTES: Final = (*ROUTES, "responses")
+"""Where the form of the answer matters."""
+
 
 DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "client": {"api_keys": ["k"]},
@@ -87,7 +90,7 @@ async def closed_upstream(simulator: Simulator, idle: int = 1) -> bool:
 async def no_leak(gateway: Gateway, *, idle: int = 1) -> AsyncIterator[None]:
     """The leak rule: after the block only *idle* connections are left, after `aclose` nothing is.
 
-    No descriptor, no task, no connection to the service.
+    No descriptor, no task, no connection to the service.  What an earlier scenario closes late is not looked at.
     """
     await gateway.app.aclose()
     assert await until(lambda: gateway.simulator.connections_open == 0)
@@ -96,8 +99,8 @@ async def no_leak(gateway: Gateway, *, idle: int = 1) -> AsyncIterator[None]:
     assert await closed_upstream(gateway.simulator, idle), f"{gateway.simulator.connections_open} connections left"
     await gateway.app.aclose()
     assert await until(lambda: gateway.simulator.connections_open == 0)
-    assert await until(lambda: open_files() == files), open_files() ^ files
-    assert await until(lambda: len(anyio.get_running_tasks()) == tasks), anyio.get_running_tasks()
+    assert await until(lambda: open_files() <= files), open_files() - files
+    assert await until(lambda: len(anyio.get_running_tasks()) <= tasks), anyio.get_running_tasks()
 
 
 def raw_event(event_type: str, payload: bytes) -> RawBytes:

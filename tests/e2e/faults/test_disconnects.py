@@ -174,9 +174,13 @@ async def left_alone(door, route, number):
     ]
     ending = endings[number % len(endings)]
     door.simulator.enqueue((Head(layout=Layout(chunk=[0, 7, 500][number % 3])), *pieces, *ending))
-    exchange = ask(route, "x", stream=True)
-    with anyio.move_on_after(0.03), anyio.fail_after(WATCHDOG):
-        await door.app(exchange.scope, exchange.receive, exchange.send)
+    exchange, asked = ask(route, "x", stream=True), len(door.simulator.requests)
+    with anyio.fail_after(WATCHDOG):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(door.app, exchange.scope, exchange.receive, exchange.send)
+            assert await until(lambda: len(door.simulator.requests) > asked)
+            await anyio.sleep(0.03)
+            tasks.cancel_scope.cancel()
 
 
 @ROUTE

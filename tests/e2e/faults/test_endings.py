@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kiro_asgi.simulator import (
@@ -16,23 +18,29 @@ from kiro_asgi.simulator import (
     tool_call,
     tool_calls_interleaved,
 )
-from tests.e2e.faults.bench import ROUTES
+from tests.e2e.faults.bench import ALL_ROUTES
 from tests.e2e.faults.verdicts import broken, refused, whole
 
 pytestmark = pytest.mark.anyio
 
-ROUTE = pytest.mark.parametrize("route", ROUTES)
+ROUTE = pytest.mark.parametrize("route", ALL_ROUTES)
 
 CALL = tool_call("f", {"a": 1}, call_id="one")
 OTHER = tool_call("g", {"b": "two"}, call_id="two")
 OPEN = tool_call("h", '{"c": "thr', call_id="three", stop=False)
 SAID = text("He", "llo")
 THOUGHT = thinking("Hm", "m")
-ASKED = {"anthropic": {"thinking": {"type": "enabled", "budget_tokens": 2000}}, "openai": {"reasoning_effort": "low"}}
+ASKED: dict[str, dict[str, Any]] = {
+    "anthropic": {"thinking": {"type": "enabled", "budget_tokens": 2000}},
+    "openai": {"reasoning_effort": "low"},
+    "responses": {"reasoning": {"effort": "low"}},
+}
 
-END, CALLED, CUT = ("end_turn", "stop"), ("tool_use", "tool_calls"), ("max_tokens", "length")
+END = ("end_turn", "stop", "completed")
+CALLED = ("tool_use", "tool_calls", "completed")
+CUT = ("max_tokens", "length", "incomplete")
 
-SHAPES: dict[str, tuple[tuple[Event, ...], str, str, list[str], tuple[str, str]]] = {
+SHAPES: dict[str, tuple[tuple[Event, ...], str, str, list[str], tuple[str, str, str]]] = {
     "text": (SAID, "Hello", "", [], END),
     "thinking-only": (THOUGHT, "", "Hmm", [], END),
     "thinking-without-seal": (thinking("Hm", signature=""), "", "Hm", [], END),
@@ -54,7 +62,7 @@ SHAPES: dict[str, tuple[tuple[Event, ...], str, str, list[str], tuple[str, str]]
     "call-cut-call": ((*CALL, *OPEN), "", "", ["f"], CUT),
     "cut-call-text": ((*OPEN, *SAID), "Hello", "", [], CUT),
 }
-"""What the upstream says; the answer's text, its thoughts, the names of its calls, its stop reason in either API."""
+"""What the upstream says; the answer's text, its thoughts, the names of its calls, its stop reason in each API."""
 
 
 def ended(steps: tuple[Event, ...]) -> Script:
@@ -78,7 +86,7 @@ async def test_every_shape_of_an_answer(gateway, route, emission):
             given = whole(route, exchange, stream=stream)
             assert (given.text, given.thinking) == (said, thought), (name, stream)
             assert [name for _, name, _ in given.calls] == calls, (name, stream)
-            assert given.stop == stops[ROUTES.index(route)], (name, stream)
+            assert given.stop == stops[ALL_ROUTES.index(route)], (name, stream)
 
 
 @ROUTE

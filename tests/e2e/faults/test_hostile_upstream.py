@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -25,12 +26,13 @@ from kiro_asgi.simulator import (
     tool_call,
 )
 from kiro_asgi.simulator.scripts import encode
-from tests.e2e.faults.bench import ROUTES, no_leak, raw_event, raw_exception
+from tests.e2e.faults.bench import ALL_ROUTES, ROUTES, no_leak, raw_event, raw_exception
 from tests.e2e.faults.verdicts import broken, check_transport, refused, strict, whole
 
 pytestmark = pytest.mark.anyio
 
 ROUTE = pytest.mark.parametrize("route", ROUTES)
+EVERY_ROUTE = pytest.mark.parametrize("route", ALL_ROUTES)
 STREAM = pytest.mark.parametrize("stream", [True, False], ids=["stream", "collected"])
 
 DEEP = 100_000
@@ -158,16 +160,21 @@ def lines_of(content: bytes) -> list[str]:
     return [line.split(":")[0] for line in re.split(r"\r\n|\r|\n", content.decode())]
 
 
-@ROUTE
+TOOLS: dict[str, dict[str, Any]] = {
+    "anthropic": {"name": "t", "input_schema": {"type": "object"}},
+    "openai": {"type": "function", "function": {"name": "t", "parameters": {"type": "object"}}},
+    "responses": {"type": "function", "name": "t", "parameters": {"type": "object"}, "strict": False},
+}
+
+
+@EVERY_ROUTE
 async def test_names_cannot_inject_events(gateway, route):
     """R26: line ends and more in texts, ids, names and models change neither the number nor the kinds of events."""
     door = gateway()
     exchanges = []
     for name in (HARMLESS, INJECTED):
         door.simulator.enqueue(with_names(name))
-        tools = [{"name": "t", "input_schema": {"type": "object"}}]
-        functions = [{"type": "function", "function": {"name": "t", "parameters": {"type": "object"}}}]
-        exchange = await door.ask(route, "x", stream=True, tools=tools if route == "anthropic" else functions)
+        exchange = await door.ask(route, "x", stream=True, tools=[TOOLS[route]])
         whole(route, exchange, stream=True)
         exchanges.append(exchange)
 
@@ -176,7 +183,7 @@ async def test_names_cannot_inject_events(gateway, route):
     assert b"\r" not in injected.content and b"\0" not in injected.content and b"\x1b" not in injected.content
 
 
-@ROUTE
+@EVERY_ROUTE
 @STREAM
 async def test_error_texts_cannot_inject_events(gateway, route, stream):
     """R26: the same for what an exception says, in the middle and before the first event."""

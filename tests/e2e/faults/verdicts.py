@@ -14,6 +14,7 @@ from attrs import frozen
 from tests.asgi.driver import Exchange
 from tests.dialects.anthropic import grammar as anthropic
 from tests.dialects.openai_chat import grammar as openai
+from tests.dialects.openai_responses import grammar as responses
 
 
 def strict(data: bytes | str) -> Any:
@@ -45,7 +46,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @frozen
 class Answer:
-    """A whole answer, in terms that both APIs share."""
+    """A whole answer, in terms that all APIs share."""
 
     text: str
     thinking: str
@@ -72,6 +73,8 @@ def whole(route: str, exchange: Exchange, *, stream: bool) -> Answer:
         if stream:
             _check_arguments(anthropic.parse_sse(exchange.content))
         return _anthropic(anthropic.check(exchange.content, min_blocks=0) if stream else exchange.json())
+    if route == "responses":
+        return _responses(responses.check(exchange.content)[-1]["response"] if stream else _checked(exchange))
     if not stream:
         openai.COMPLETION.validate_json(exchange.content, strict=True)
         (choice,) = exchange.json()["choices"]
@@ -91,6 +94,10 @@ def broken(route: str, exchange: Exchange) -> str:
         events = anthropic.parse_sse(exchange.content)
         assert not {"message_delta", "message_stop"} & {event["type"] for event in events}, "a normal finish"
         return "".join(event["delta"].get("text", "") for event in events if event["type"] == "content_block_delta")
+    if route == "responses":
+        told = responses.check(exchange.content)
+        assert told[-1]["type"] == "response.failed"
+        return "".join(event["delta"] for event in told if event["type"] == "response.output_text.delta")
     chunks = openai.check(exchange.content)
     assert "error" in chunks[-1]
     folded = openai.fold(chunks)
@@ -114,7 +121,7 @@ def refused(route: str, exchange: Exchange, status: int) -> str:
 def _check_json(route: str, content: bytes, *, stream: bool) -> None:
     if not stream:
         strict(content)
-    elif route == "anthropic":
+    elif route in ("anthropic", "responses"):
         for line in content.decode().split("\n"):
             if line.startswith("data: "):
                 strict(line.removeprefix("data: "))
@@ -143,6 +150,26 @@ def _anthropic(message: dict[str, Any]) -> Answer:
         joined("thinking", "thinking"),
         tuple((call["id"], call["name"], call["input"]) for call in calls),
         message["stop_reason"],
+    )
+
+
+def _checked(exchange: Exchange) -> dict[str, Any]:
+    responses.RESPONSE.validate_json(exchange.content, strict=True)
+    response: dict[str, Any] = exchange.json()
+    return response
+
+
+def _responses(response: dict[str, Any]) -> Answer:
+    def joined(kind: str) -> str:
+        parts = [part for item in response["output"] if item["type"] == kind for part in item.get("content", ())]
+        return "".join(part["text"] for part in parts)
+
+    calls = [item for item in response["output"] if item["type"] == "function_call"]
+    return Answer(
+        joined("message"),
+        joined("reasoning"),
+        tuple((call["call_id"], call["name"], strict(call["arguments"])) for call in calls),
+        response["status"],
     )
 
 

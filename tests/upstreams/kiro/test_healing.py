@@ -119,7 +119,7 @@ def test_weight_counts_what_is_sent() -> None:
     )
     estimator = TokenEstimator()
     tool = {"name": "f", "description": "d", "inputSchema": {"json": OBJECT}}
-    texts = ["abcd", "f", '{"x":1}', "efgh", json.dumps([tool], separators=(",", ":"))]
+    texts = ["abcd", "f", "efgh", json.dumps([{"x": 1}, [tool]], separators=(",", ":"))[1:-1]]
 
     assert KiroUpstream().weigh(rendered(prompt), estimator) == (
         sum(map(estimator.weigh, texts)) + 3 * TURN_TOKENS + IMAGE_TOKENS + DOCUMENT_TOKENS
@@ -174,7 +174,7 @@ def test_the_limit_grows_with_the_window_and_images_do_not_count() -> None:
     assert "where 1,000 are taken; the largest part is messages[0] with 1,500 characters" in caught.value.message
     assert rendered(prompt, large, payload_bytes=1_000)
     assert rendered(prompt, small, payload_bytes=0)
-    assert rendered(ask(user("x", Image("image/png", PNG + "A" * 5_000))), small, payload_bytes=1_000)
+    assert rendered(ask(user("x", Image("image/png", "iVBORw0KGgoA" + "A" * 5_000))), small, payload_bytes=1_000)
 
 
 @pytest.mark.parametrize("limit", [1_500, 3_000, 5_000])

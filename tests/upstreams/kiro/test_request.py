@@ -253,7 +253,7 @@ def test_attachments_of_results_are_lifted() -> None:
     assert found["images"] == [{"format": "png", "source": {"bytes": PNG}}]
     assert found["userInputMessageContext"]["toolResults"][0]["content"] == [
         {"text": "before"},
-        {"text": "The image is attached to this message."},
+        {"text": "Image 1 of this conversation is attached to this message."},
     ]
 
 
@@ -424,6 +424,11 @@ ON = Thinking(ThinkingMode.ENABLED, 12_000)
 SCHEMA_FOR_EFFORT_ONLY = {"properties": {"output_config": {}}}
 
 
+def switch(**members: Any) -> ModelCard:
+    """A model whose schema has a ``thinking`` with these members and nothing else."""
+    return evolve(NATIVE, options_schema={"properties": {"thinking": {"properties": members}}})
+
+
 @pytest.mark.parametrize(
     ("model", "thinking", "expected"),
     [
@@ -462,6 +467,11 @@ SCHEMA_FOR_EFFORT_ONLY = {"properties": {"output_config": {}}}
             Thinking(ThinkingMode.DISABLED),
             {"thinking": {"type": "disabled"}},
             id="claude-off",
+        ),
+        pytest.param(switch(type={"enum": ["adaptive"]}), ON, {"thinking": {"type": "adaptive"}}, id="no-display"),
+        pytest.param(switch(type={"enum": ["enabled"]}, display={}), ON, {}, id="another-switch"),
+        pytest.param(
+            switch(type={"enum": ["adaptive"]}), Thinking(ThinkingMode.DISABLED), {}, id="cannot-be-switched-off"
         ),
         pytest.param(evolve(NATIVE, options_schema={"properties": {}}), ON, {}, id="schema-without-fields"),
         pytest.param(PLAIN, ON, {}, id="none"),

@@ -102,7 +102,7 @@ def _tool(tool: Tool, specification: ToolSpec) -> Tool:
 def _changes(prompt: Prompt, options: ContractOptions) -> Iterator[tuple[str, str]]:
     """What the contract tells in another form, or not at all: rules and places."""
     if any(text.strip() for text in prompt.system):
-        yield "contract.system_told", "system"
+        yield "contract.system_told", prompt.system_place
     for tool in prompt.tools:
         if len(tool.description.strip()) > options.description_limit:
             yield "contract.description_moved", tool.place

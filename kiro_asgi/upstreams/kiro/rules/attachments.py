@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Mapping
+from string import ascii_letters, digits
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -38,15 +39,15 @@ DOCUMENT_FORMATS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 MAX_IMAGE: Final = 10_000_000
-MAX_DOCUMENT: Final = 4_500_000
-"""Bytes.  The number for documents is that of the models behind the service, and so is the next."""
-
-MAX_DOCUMENTS: Final = 5
+"""Bytes; the number that the service's own open-source client stops at."""
 
 MAX_NAME: Final = 100
 """Characters of a document's title that become part of its name."""
 
 _NOT_IN_TITLE: Final = re.compile(r"[^a-zA-Z0-9 ()\[\]-]+")
+
+_DIGITS: Final = (ascii_letters + digits + "+/").encode()
+_URL_SAFE: Final = str.maketrans("-_", "+/")
 
 
 def require_images(model: ModelCard, images: list[Image], notes: Notes) -> None:
@@ -64,7 +65,8 @@ class Attachments:
     """Writes the images and documents of one request.
 
     Raises:
-        RequestError: An address instead of bytes (we never fetch what a client names), or an unknown format.
+        RequestError: An address instead of bytes (we never fetch what a client names), no base64, an unknown format, or
+            an image that is too large.
     """
 
     _notes: Notes
@@ -72,27 +74,26 @@ class Attachments:
 
     def image(self, part: Image) -> dict[str, Any]:
         """One entry of ``images``."""
-        if not part.data and "images.address" not in self._notes.off:
+        if part.url and "images.address" not in self._notes.off:
             raise refusal("images.address", "images by address are not fetched; send the bytes as base64", part.place)
-        self._require_size("images.size", part, part.data, MAX_IMAGE)
+        data = self._base64(part, part.data)
+        self._require_size(part, data)
         told = IMAGE_FORMATS.get(_essence(part.media_type), "")
-        found = next((name for beginning, name in IMAGE_BEGINNINGS if part.data.startswith(beginning)), told)
+        found = next((name for beginning, name in IMAGE_BEGINNINGS if data.startswith(beginning)), told)
         if told and found != told and not self._notes.applies("images.mismatch", part.place):
             found = told
         if not found and "images.format" not in self._notes.off:
             known = ", ".join(dict.fromkeys(IMAGE_FORMATS.values()))
             raise refusal("images.format", f"image format {part.media_type[:40]!r}; there are {known}", part.place)
-        return {"format": found or _essence(part.media_type), "source": {"bytes": part.data}}
+        return {"format": found or _essence(part.media_type), "source": {"bytes": data}}
 
     def document(self, part: Document) -> dict[str, Any]:
         """One entry of ``documents``."""
-        data = part.data or b64encode(part.text.encode("utf-8", "replace")).decode()
-        if not data and "documents.address" not in self._notes.off:
+        if part.url and "documents.address" not in self._notes.off:
             what = "documents by address are not fetched; send the bytes as base64"
             raise refusal("documents.address", what, part.place)
+        data = part.data or b64encode(part.text.encode("utf-8", "replace")).decode()
         kind = DOCUMENT_FORMATS.get(_essence(part.media_type), "")
-        if kind != "pdf":
-            self._require_size("documents.size", part, data, MAX_DOCUMENT)
         if not kind and "documents.format" not in self._notes.off:
             known = ", ".join(DOCUMENT_FORMATS.values())
             raise refusal(
@@ -101,19 +102,29 @@ class Attachments:
         return {
             "name": self._name(part),
             "format": kind or _essence(part.media_type),
-            "source": {"bytes": data},
+            "source": {"bytes": self._base64(part, data)},
         }
 
-    def _require_size(self, rule: str, part: Image | Document, data: str, most: int) -> None:
+    def _base64(self, part: Image | Document, data: str) -> str:
+        """*data* in the one form that every decoder reads."""
+        rule = "attachments.base64"
+        if part.url or _is_base64(data) or rule in self._notes.off:
+            return data
+        plain = "".join(data.split()).translate(_URL_SAFE).rstrip("=")
+        plain += "=" * (-len(plain) % 4)
+        if not _is_base64(plain):
+            raise refusal(rule, "data that is no base64", part.place)
+        self._notes.applies(rule, part.place)
+        return plain
+
+    def _require_size(self, part: Image, data: str) -> None:
         size = len(data) * 3 // 4
-        if size > most and rule not in self._notes.off:
-            raise refusal(rule, f"{size:,} bytes where {most:,} are taken", part.place)
+        if size > MAX_IMAGE and "images.size" not in self._notes.off:
+            raise refusal("images.size", f"{size:,} bytes where {MAX_IMAGE:,} are taken", part.place)
 
     def _name(self, part: Document) -> str:
         """The title as far as the service takes it, and a number that keeps names apart."""
         self._documents += 1
-        if self._documents > MAX_DOCUMENTS and "documents.count" not in self._notes.off:
-            raise refusal("documents.count", f"more than {MAX_DOCUMENTS} documents", part.place)
         if not self._notes.applies("documents.renamed", part.place):
             return part.title
         title = " ".join(_NOT_IN_TITLE.sub(" ", part.title).split())[:MAX_NAME]
@@ -123,6 +134,12 @@ class Attachments:
 def document_text(part: Document) -> str:
     """A plain-text document as part of the message's text."""
     return f"{part.title}\n\n{part.text}" if part.title else part.text
+
+
+def _is_base64(data: str) -> bool:
+    """Whether *data* is base64 of something: the standard alphabet, padded, and nothing between."""
+    padding = data.encode("ascii", "replace").translate(None, _DIGITS)
+    return bool(data) and not len(data) % 4 and padding in (b"", b"=", b"==") and data.endswith(padding.decode())
 
 
 def _essence(media_type: str) -> str:

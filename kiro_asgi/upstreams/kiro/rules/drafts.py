@@ -11,15 +11,24 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from kiro_asgi.model.prompt import Document, Image, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.upstreams.kiro.rules.attachments import Attachments, document_text
 from kiro_asgi.upstreams.kiro.rules.names import ToolNames
 from kiro_asgi.upstreams.kiro.rules.notes import Notes
-from kiro_asgi.upstreams.kiro.rules.texts import Texts
+from kiro_asgi.upstreams.kiro.rules.texts import Texts, is_blank
 
-__all__ = ["Draft", "Drafting"]
+__all__ = ["Draft", "Drafting", "Lifted"]
+
+
+@frozen(eq=False)
+class Lifted:
+    """What moved from a tool's result to the message."""
+
+    result: dict[str, Any]
+    images: Sequence[dict[str, Any]]
+    documents: Sequence[dict[str, Any]]
 
 
 @define(eq=False)
@@ -33,13 +42,18 @@ class Draft:
     text: str = ""
     images: Sequence[dict[str, Any]] = ()
     documents: Sequence[dict[str, Any]] = ()
+    lifted: Sequence[Lifted] = ()
+    """Which of both come from which result."""
+
     results: list[dict[str, Any]] = field(factory=list)
     calls: list[dict[str, Any]] = field(factory=list)
     thinking: list[dict[str, Any]] = field(factory=list)
 
 
 NO_OUTPUT: Final = "The tool gave no output."
-ATTACHED: Final = "The {} is attached to this message."
+IMAGE_ATTACHED: Final = "Image {} of this conversation is attached to this message."
+DOCUMENT_ATTACHED: Final = 'The document "{}" is attached to this message.'
+PLACED: Final = "(Here stands image {} of this conversation.)"
 LEFT_OUT: Final = "An image that stood here was left out: there are newer ones, and too many."
 
 BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
@@ -73,6 +87,11 @@ class Drafting:
 
     replay_thinking: bool = True
     _place: str = field(init=False, default="")
+    _images: int = field(init=False, default=0)
+    """Images so far.  They are told by numbers that count from the beginning, so what was told once stays the same."""
+
+    _apart: bool = field(init=False, default=False)
+    """Whether words stand between the images of the turn."""
 
     def write(self, prompt: Prompt) -> list[Draft]:
         """The prompt's turns as drafts, in order; neighbours may have the same role."""
@@ -85,6 +104,7 @@ class Drafting:
     def _turn(self, turn: Turn, drafts: list[Draft]) -> None:
         draft: Draft | None = None
         said: list[str] = []
+        self._apart = len(turn.parts) > 2 and _apart(turn)
         for part in turn.parts:
             kind = type(part)
             role = OWNERS.get(kind, turn.role)
@@ -109,12 +129,20 @@ class Drafting:
         return self.texts.clean(part.text, self._place)
 
     def _image(self, part: Image, into: Draft) -> str:
+        self._images += 1
         if self.surplus > 0:
             self.surplus -= 1
             if self.notes.applies("images.limit", part.place):
                 return LEFT_OUT
         into.images = [*into.images, self.attachments.image(part)]
         return ""
+
+    def _placed_image(self, part: Image, into: Draft) -> str:
+        """An image of the user's own; a remark stands in its place where words stand between it and another."""
+        text = self._image(part, into)
+        if text or not (self._apart and self.notes.applies("images.placed", part.place)):
+            return text
+        return PLACED.format(self._images)
 
     def _document(self, part: Document, into: Draft) -> str:
         if part.text and not part.data and self.notes.applies("documents.inlined", part.place):
@@ -139,7 +167,9 @@ class Drafting:
         return "" if part.text else "thinking.malformed_dropped"
 
     def _call(self, part: ToolCallPart, into: Draft) -> str:
-        arguments: Any = dict(part.input) if isinstance(part.input, Mapping) else part.input
+        arguments: Any = part.input
+        if type(arguments) is not dict and isinstance(arguments, Mapping):
+            arguments = {**arguments}
         if type(arguments) is not dict and self.notes.applies("calls.input_wrapped", self._place):
             arguments = {"input": arguments}
         if _has_empty_key(arguments) and self.notes.applies("calls.empty_keys", self._place):
@@ -149,19 +179,31 @@ class Drafting:
         return ""
 
     def _result(self, part: ToolResult, into: Draft) -> str:
+        images, documents = len(into.images), len(into.documents)
         content = [{"text": text} for inner in part.parts if (text := self._result_text(inner, into))]
         if not content and self.notes.applies("results.no_output", self._place):
             content = [{"text": NO_OUTPUT}]
-        status = "error" if part.is_error else "success"
-        into.results.append({"toolUseId": part.call_id, "status": status, "content": content})
+        result = {"toolUseId": part.call_id, "status": "error" if part.is_error else "success", "content": content}
+        into.results.append(result)
+        if len(into.images) > images or len(into.documents) > documents:
+            into.lifted = [*into.lifted, Lifted(result, into.images[images:], into.documents[documents:])]
         return ""
 
     def _result_text(self, part: Text | Image | Document, into: Draft) -> str:
         """The text of one part of a result; what is none moves to the message, and a sentence stands in its place."""
-        text = WRITERS[type(part)](self, part, into)
+        text = self._image(part, into) if isinstance(part, Image) else WRITERS[type(part)](self, part, into)
         if text or isinstance(part, Text) or not self.notes.applies("results.attachment_lifted", part.place):
             return text
-        return ATTACHED.format("image" if isinstance(part, Image) else "document")
+        if isinstance(part, Image):
+            return IMAGE_ATTACHED.format(self._images)
+        return DOCUMENT_ATTACHED.format(into.documents[-1]["name"])
+
+
+def _apart(turn: Turn) -> bool:
+    """Whether there are words between two images of *turn*."""
+    images = [index for index, part in enumerate(turn.parts) if type(part) is Image]
+    between = turn.parts[images[0] : images[-1]] if images else ()
+    return any(type(part) is Text and not is_blank(part.text) for part in between)
 
 
 def _thought(part: ThinkingPart) -> dict[str, Any]:
@@ -172,9 +214,9 @@ def _thought(part: ThinkingPart) -> dict[str, Any]:
 
 
 def _has_empty_key(value: Any) -> bool:
-    if isinstance(value, dict):
-        return "" in value or any(map(_has_empty_key, value.values()))
-    return isinstance(value, list) and any(map(_has_empty_key, value))
+    if type(value) is dict:
+        return "" in value or any(type(part) in (dict, list) and _has_empty_key(part) for part in value.values())
+    return type(value) is list and any(map(_has_empty_key, value))
 
 
 def _without_empty_keys(value: Any) -> Any:
@@ -186,7 +228,7 @@ def _without_empty_keys(value: Any) -> Any:
 WRITERS: Final[Mapping[type, Callable[[Drafting, Any, Draft], str]]] = MappingProxyType(
     {
         Text: Drafting._text,
-        Image: Drafting._image,
+        Image: Drafting._placed_image,
         Document: Drafting._document,
         ThinkingPart: Drafting._thinking,
         ToolCallPart: Drafting._call,

@@ -7,6 +7,7 @@ that has it and no result yet.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -60,21 +61,21 @@ def _key(item: dict[str, Any]) -> bytes:
 class _Known:
     """One of the client's ids."""
 
-    message: int = 0
+    message: int
     """Number of the latest message with a call that has it.  Neighbouring drafts of one side are one message."""
 
-    calls: _Seen = field(factory=_Seen)
+    latest: str
+    """The id, as sent, of the latest call."""
+
+    calls: _Seen
     """Those of that message."""
 
-    waiting: list[tuple[int, deque[str]]] = field(factory=list)
+    waiting: list[tuple[int, deque[str]]]
     """Messages, the latest last, with the ids, as sent, of calls that have no result yet."""
 
     results: _Seen = field(factory=_Seen)
-    number: int = 0
+    number: int = 1
     """How many calls had the id."""
-
-    latest: str = ""
-    """The id, as sent, of the latest call."""
 
 
 @define
@@ -102,7 +103,9 @@ class _Pairing:
         client, message = call["toolUseId"], len(self._firsts)
         known = self._known.get(client)
         if known is None:
-            known = self._known[client] = _Known()
+            call["toolUseId"] = sent = self._id(client, 0, place)
+            self._known[client] = _Known(message, sent, _Seen([call]), [(message, deque((sent,)))])
+            return True
         if known.message != message:
             known.message, known.calls = message, _Seen()
             known.waiting.append((message, deque()))
@@ -164,8 +167,23 @@ class _Pairing:
         known.results.add(result)
         late = message < len(self._firsts) - 1
         if late and self._notes.applies("results.relocated", draft.place):
+            _bring(result, draft, self._firsts[message])
             draft = self._firsts[message]
         draft.results.append(result)
+
+
+def _bring(result: dict[str, Any], source: Draft, target: Draft) -> None:
+    """Let what was lifted out of *result* follow it."""
+    for lifted in source.lifted:
+        if lifted.result is result:
+            target.images = [*target.images, *lifted.images]
+            target.documents = [*target.documents, *lifted.documents]
+            source.images = [one for one in source.images if not _is_in(one, lifted.images)]
+            source.documents = [one for one in source.documents if not _is_in(one, lifted.documents)]
+
+
+def _is_in(one: dict[str, Any], several: Sequence[dict[str, Any]]) -> bool:
+    return any(one is other for other in several)
 
 
 def _says(draft: Draft) -> bool:

@@ -107,7 +107,7 @@ def _too_long(rule: str, what: str, limit: int, prompt: Prompt) -> ContextTooLon
 def _largest(prompt: Prompt) -> tuple[str, int]:
     """The place of the longest text, and its characters."""
     sizes = {turn.place or "messages": sum(map(_characters, turn.parts)) for turn in prompt.turns}
-    sizes["system"] = sum(map(len, prompt.system))
+    sizes[prompt.system_place] = sum(map(len, prompt.system))
     sizes["tools"] = sum(len(tool.description) + len(dumps(dict(tool.schema))) for tool in prompt.tools)
     return max(sizes.items(), key=lambda item: item[1])
 

@@ -44,9 +44,24 @@ class Rule:
 _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 
 RULES: Final[tuple[Rule, ...]] = (
-    Rule("healed.signatures", "Thinking is not handed back, as the service refused a signature.", _CONTENT, "kiro"),
-    Rule("healed.stubs", "Tools that history mentions are defined, as the service missed a definition.", _NONE, "kiro"),
-    Rule("healed.as_text", "Tool calls are told as text, as the service found them improperly formed.", _FORM, "kiro"),
+    Rule(
+        "healed.signatures",
+        "Thinking is not handed back, as the service refused a signature.",
+        _CONTENT,
+        "kiro.healing",
+    ),
+    Rule(
+        "healed.stubs",
+        "Tools that history mentions are defined, as the service missed a definition.",
+        _NONE,
+        "kiro.healing",
+    ),
+    Rule(
+        "healed.as_text",
+        "Tool calls are told as text, as the service found them improperly formed.",
+        _FORM,
+        "kiro.healing",
+    ),
     Rule(
         "contract.system_told",
         "The contract's translator tells the system text with the current message.",
@@ -88,6 +103,12 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "schema.required", "An empty list of required names, and names of no property, are dropped.", _CONTENT, "schema"
     ),
+    Rule(
+        "schema.reference",
+        "A reference at a schema's root is replaced by what it leads to, if anything.",
+        _NONE,
+        "schema",
+    ),
     Rule("schema.combinators", "Alternatives at a schema's root become its own properties.", _CONTENT, "schema"),
     Rule("schema.root", "The root of a schema is an object with properties.", _FORM, "schema"),
     Rule("text.unencodable", "Halves of surrogate pairs become U+FFFD.", _CONTENT, "texts"),
@@ -100,18 +121,25 @@ RULES: Final[tuple[Rule, ...]] = (
         _CONTENT,
         "drafts",
     ),
+    Rule("images.placed", "Where words stand between images, a remark stands for each image.", _FORM, "drafts"),
+    Rule(
+        "attachments.base64",
+        "Base64 is written without line breaks, in the standard alphabet and padded; what is none is refused.",
+        _FORM,
+        "attachments",
+    ),
     Rule("images.address", "An image by address is refused: addresses are never fetched.", _NONE, "attachments"),
     Rule("images.size", "An image over 10 MB is refused.", _NONE, "attachments"),
     Rule("images.mismatch", "An image has the format that its bytes have.", _NONE, "attachments"),
     Rule("images.format", "An image in a format that the service does not know is refused.", _NONE, "attachments"),
     Rule("documents.inlined", "A plain-text document becomes part of the text.", _FORM, "drafts"),
     Rule("documents.address", "A document by address is refused: addresses are never fetched.", _NONE, "attachments"),
-    Rule("documents.size", "A document over 4.5 MB that is no PDF is refused.", _NONE, "attachments"),
     Rule("documents.format", "A document in a format that the service does not know is refused.", _NONE, "attachments"),
-    Rule("documents.count", "More than five documents are refused.", _NONE, "attachments"),
     Rule("documents.renamed", "Documents have names that differ, in the service's alphabet.", _FORM, "attachments"),
     Rule("turns.part_moved", "What only the other side can say becomes a message of that side.", _FORM, "drafts"),
-    Rule("results.attachment_lifted", "An image in a tool's result moves to the message.", _FORM, "drafts"),
+    Rule(
+        "results.attachment_lifted", "An image or a document in a tool's result moves to the message.", _FORM, "drafts"
+    ),
     Rule("results.no_output", "A result without text says that there was no output.", _NONE, "drafts"),
     Rule("calls.input_wrapped", "Arguments that are no object become one.", _FORM, "drafts"),
     Rule("calls.empty_keys", "Arguments with an empty name are dropped.", _CONTENT, "drafts"),

@@ -43,7 +43,9 @@ def options(prompt: Prompt, model: ModelCard, notes: Notes) -> dict[str, Any]:
     if effort and "reasoning" in fields:
         chosen["reasoning"] = {"effort": effort}
     if "thinking" in fields and (switch := _switch(prompt.thinking, bool(model.options_schema))):
-        chosen["thinking"] = switch
+        switch = _listed(switch, fields["thinking"])
+        if "type" in switch:
+            chosen["thinking"] = switch
     if "max_tokens" in fields and prompt.sampling.max_tokens is not None:
         chosen["max_tokens"] = _max_tokens(prompt.sampling.max_tokens, model, notes)
     return chosen
@@ -97,6 +99,18 @@ def _fields(model: ModelCard) -> Mapping[str, Any]:
     if not model.efforts:
         return {}
     return {"reasoning": {}} if model.id.startswith("gpt-") else {"output_config": {}, "thinking": {}}
+
+
+def _listed(switch: dict[str, str], schema: Any) -> dict[str, str]:
+    """Of *switch* what *schema* has room for: the service refuses every other member and value."""
+    members = schema.get("properties") if isinstance(schema, Mapping) else None
+    if not isinstance(members, Mapping):
+        return switch
+    return {
+        name: value
+        for name, value in switch.items()
+        if isinstance(member := members.get(name), Mapping) and value in (member.get("enum") or (value,))
+    }
 
 
 def _effort(thinking: Thinking, efforts: tuple[str, ...], notes: Notes) -> str:

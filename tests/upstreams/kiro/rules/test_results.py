@@ -38,6 +38,40 @@ def test_a_late_result_moves_behind_its_call() -> None:
     ]
 
 
+def test_a_late_result_brings_what_was_lifted_out_of_it() -> None:
+    """An image is attached to the message of its result, and to no other."""
+    mine, other = Image("image/png", PNG), Image("image/jpeg", "/9j/AAAA")
+    late = user(result("a", "1", mine), other, "now")
+    found = [message for _, message in messages(ask(user("go"), assistant(call("a")), user("x"), assistant("y"), late))]
+
+    assert [[one["format"] for one in message.get("images", ())] for message in found] == [
+        [],
+        [],
+        ["png"],
+        [],
+        ["jpeg"],
+    ]
+    assert found[4]["content"] == "now"
+
+
+def test_images_are_told_apart() -> None:
+    """Results are sorted, images are not: a number says which is whose, the same number in every later request."""
+    images = [Image("image/png", PNG), Image("image/jpeg", "/9j/AAAA")]
+    turns = (
+        user("go", images[0]),
+        assistant(call("a"), call("b")),
+        user(result("b", images[0]), result("a", images[1]), "so?"),
+    )
+    sent = current(ask(*turns))
+    answers = [one["content"][0]["text"] for one in sent["userInputMessageContext"]["toolResults"]]
+
+    assert [one["format"] for one in sent["images"]] == ["png", "jpeg"]
+    assert [answer[:7] for answer in answers] == ["Image 3", "Image 2"]
+    assert messages(ask(*turns, assistant("y"), user("z", images[0])))[2][1]["userInputMessageContext"] == {
+        "toolResults": sent["userInputMessageContext"]["toolResults"]
+    }
+
+
 def test_a_message_that_loses_all_its_results_goes() -> None:
     """What stood around it becomes one message; where it was the last, the user asks to go on."""
     turns = (user("go"), assistant(call("a")), user("wait"), assistant("x"), user(result("a", "1")), assistant("y"))
@@ -134,7 +168,7 @@ def test_history_as_text_has_no_structures() -> None:
         (
             "user",
             'The tool weather was run with {"city":"Oslo"} and gave this output:\n'
-            "4 C\nThe image is attached to this message.\n\n"
+            "4 C\nImage 1 of this conversation is attached to this message.\n\n"
             "The tool time was run with {} and gave an error:\nno\n\n"
             "Well?",
         ),

@@ -29,7 +29,7 @@ from kiro_asgi.model.prompt import (
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.rules.table import RULES, TABLE, Loss
-from tests.upstreams.kiro.prompts import GPT, NATIVE, PLAIN, PNG, ask, assistant, call, rendered, result, user
+from tests.upstreams.kiro.prompts import GPT, NATIVE, PLAIN, PNG, ask, assistant, call, current, rendered, result, user
 
 DARK = ModelCard("glm-5", images=False)
 PDF = Document("application/pdf", "JVBERi0=", title="A title", place="messages[0].content[1]")
@@ -64,12 +64,10 @@ REFUSED = {
     "tools.choice_unknown": Case(ask(user("x"), tool_choice=ToolChoice(ToolChoiceMode.NAMED, "g")), "tool_choice"),
     "images.model": Case(ask(user("x", IMAGE)), IMAGE.place, DARK),
     "images.address": Case(ask(user("x", evolve(IMAGE, data="", url="http://169.254.169.254/"))), IMAGE.place),
-    "images.size": Case(ask(user("x", evolve(IMAGE, data=PNG + "A" * 14_000_000))), IMAGE.place),
+    "images.size": Case(ask(user("x", evolve(IMAGE, data="iVBORw0KGgoA" + "A" * 14_000_000))), IMAGE.place),
     "images.format": Case(ask(user("x", evolve(IMAGE, media_type="image/tiff", data="SUkqAA=="))), IMAGE.place),
     "documents.address": Case(ask(user("x", evolve(PDF, data="", url="http://127.0.0.1/"))), PDF.place),
-    "documents.size": Case(ask(user("x", evolve(PDF, media_type="text/csv", data="A" * 6_100_000))), PDF.place),
     "documents.format": Case(ask(user("x", evolve(PDF, media_type="application/zip"))), PDF.place),
-    "documents.count": Case(ask(user("x", *[PDF] * 6)), PDF.place),
     "size.message": Case(ask(user("x"), assistant("y"), user("x" * 600_001)), "messages[2]", NATIVE),
     "size.result": Case(ask(user("x"), assistant(call()), user(result("c1", "x" * 800_001))), "messages[2]", NATIVE),
     "size.payload": Case(
@@ -91,6 +89,9 @@ NOTED = {
     "schema.keywords": Case(schema(additionalProperties=False, minProperties=1), "tools[0]"),
     "schema.malformed": Case(schema(properties={"x": True, "y": None}), "tools[0]"),
     "schema.required": Case(schema(required=["x", "y"]), "tools[0]"),
+    "schema.reference": Case(
+        ask(user("x"), tools=(evolve(F, schema={"$ref": "#/$defs/f", "$defs": {"f": OBJECT}}),)), "tools[0]"
+    ),
     "schema.combinators": Case(schema(anyOf=[{"properties": {"y": {}}}, {}]), "tools[0]"),
     "schema.root": Case(schema(type="string"), "tools[0]"),
     "text.unencodable": Case(ask(user("a\ud800b", "\udfff")), "messages[0]", times=2),
@@ -99,6 +100,8 @@ NOTED = {
         ask(user("a<system-reminder>b</system-reminder>")), "messages[0]", settings={"strip_reminders": True}
     ),
     "images.limit": Case(ask(user("x", IMAGE, IMAGE, IMAGE)), IMAGE.place, settings={"max_images": 1}, times=2),
+    "images.placed": Case(ask(user("x", IMAGE, "y", IMAGE)), IMAGE.place, times=2),
+    "attachments.base64": Case(ask(user("x", evolve(IMAGE, data=f"{PNG[:12]}\n{PNG[12:]}"))), IMAGE.place),
     "images.mismatch": Case(ask(user("x", evolve(IMAGE, media_type="image/gif"))), IMAGE.place),
     "documents.inlined": Case(ask(user("x", evolve(PDF, media_type="text/plain", data="", text="words"))), PDF.place),
     "documents.renamed": Case(ask(user("x", PDF, PDF)), PDF.place, times=2),
@@ -206,6 +209,22 @@ def test_a_refusal_names_rule_and_place(name: str) -> None:
     assert rendered(case.prompt, case.model, **case.settings, rules_off={name, *others}).request.body
 
 
+@pytest.mark.parametrize("data", ["", "no base64!", "QQ==QQ==", "Q", "ü"])
+def test_what_is_no_base64_is_refused(data: str) -> None:
+    """The service would only say that the request is improperly formed."""
+    for part in (evolve(IMAGE, data=data), evolve(PDF, data=data or "=")):
+        with pytest.raises(RequestError, match=r"rule attachments\.base64") as caught:
+            rendered(ask(user("x", part)))
+        assert caught.value.param == part.place
+
+
+@pytest.mark.parametrize("data", ["iVBORw0KGgoA\niVBO\r\n", "iVBORw0KGgoAiVBO ", " iVBORw0KGgoAiVBO"])
+def test_base64_is_written_plainly(data: str) -> None:
+    """Line breaks go; the URL-safe alphabet and missing padding become what every decoder reads."""
+    assert current(ask(user("x", evolve(IMAGE, data=data))))["images"][0]["source"]["bytes"] == "iVBORw0KGgoAiVBO"
+    assert current(ask(user("x", evolve(IMAGE, data="_-8"))))["images"][0]["source"]["bytes"] == "/+8="
+
+
 def test_unknown_names_are_refused_with_near_ones() -> None:
     """R27: a misspelt name is a mistake of the settings, not a rule that silently stays on."""
     with pytest.raises(ConfigError, match=r"'turns.merge'.*did you mean turns.merged"):
@@ -217,9 +236,7 @@ def test_the_table_is_the_code() -> None:
     room = Path(kiro_asgi.upstreams.kiro.__file__).parent
     for rule in RULES:
         dotted = rule.module if "." in rule.module else f"kiro.rules.{rule.module}"
-        module = (
-            room / "__init__.py" if rule.module == "kiro" else room.joinpath(*dotted.split(".")[1:]).with_suffix(".py")
-        )
+        module = room.joinpath(*dotted.split(".")[1:]).with_suffix(".py")
         words = {
             node.value for node in ast.walk(ast.parse(module.read_text("utf-8"))) if isinstance(node, ast.Constant)
         }

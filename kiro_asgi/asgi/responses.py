@@ -1,0 +1,156 @@
+"""What can be done with a response besides waiting for it: build on it, look at it, delete it."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from logging import getLogger
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from attrs import define, field
+
+from kiro_asgi.asgi.call import Call
+from kiro_asgi.asgi.http import JSON
+from kiro_asgi.asgi.routing import Route
+from kiro_asgi.asgi.stored import Keeping, Recorded, Responses
+from kiro_asgi.asgi.typing import Scope, Send
+from kiro_asgi.config import Settings
+from kiro_asgi.dialects.base import Dialect, Inquiry
+from kiro_asgi.dialects.openai_responses.kept import deleted, page
+from kiro_asgi.dialects.openai_responses.request import parse_value
+from kiro_asgi.dialects.openai_responses.sealing import Sealer
+from kiro_asgi.dialects.refusals import invalid, unsupported
+from kiro_asgi.errors import RequestError
+from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.state.base import Store
+from kiro_asgi.wire.json import JsonError, dumps, loads
+
+__all__ = ["Answering", "Counting", "ResponsesApi"]
+
+_log = getLogger("kiro_asgi")
+
+Answering = Callable[[Call, Dialect, Inquiry, Send], Awaitable[None]]
+"""Asks the upstream and answers by way of the last."""
+
+Counting = Callable[[Prompt], Awaitable[int]]
+"""How many tokens a prompt has."""
+
+_PAGE: Final = 20
+_LARGEST_PAGE: Final = 100
+"""Items of one page, where nobody said, and at most."""
+
+_INPUT: Final = re.compile(r"\binput\[(\d{1,9})\]")
+
+
+@define
+class ResponsesApi:
+    """The operations on responses, of one app."""
+
+    _settings: Settings
+    _store: Store
+    _upstream: str
+    """Name of the upstream, which alone can check what is in a seal."""
+
+    _answer: Answering
+    _count: Counting
+    _responses: Responses = field(init=False)
+    _key: bytes = field(init=False, repr=False)
+    _lasting: bool = field(init=False)
+    """Whether the key is known to other processes and to later ones, or somebody has been told that it is not."""
+
+    def __attrs_post_init__(self) -> None:
+        state = self._settings.state
+        self._responses = Responses(self._store, state.ttl, self._settings.limits.body_bytes)
+        self._key, self._lasting = state.seal_key.encode() or secrets.token_bytes(32), bool(state.seal_key)
+
+    async def create(self, call: Call, route: Route) -> None:
+        """Answer, and keep the answer unless the client does not want that."""
+        dialect, inquiry, earlier = await self._read(call)
+        options = inquiry.options
+        if options.seals_reasoning or (options.store and self._settings.state.engine != "memory"):
+            self._warn()
+        keeping = Keeping(self._responses, call.principal, dialect, earlier, call.send)
+        await self._answer(call, dialect, inquiry, keeping.send if options.store else call.send)
+
+    async def count(self, call: Call, route: Route) -> None:
+        """Tell how large the input of a request is."""
+        _, inquiry, _ = await self._read(call)
+        tokens = await self._count(inquiry.prompt)
+        await call.respond(200, dumps({"object": "response.input_tokens", "input_tokens": tokens}), [JSON])
+
+    async def retrieve(self, call: Call, route: Route) -> None:
+        """Give a response again."""
+        if _query(call.scope).get("stream") == "true":
+            raise unsupported("stream", "a response that is kept can only be given whole")
+        kept = await self._responses.get(call.principal, route.argument)
+        await call.respond(200, dumps(kept.response), [JSON])
+
+    async def delete(self, call: Call, route: Route) -> None:
+        """Forget a response."""
+        await self._responses.forget(call.principal, route.argument)
+        await call.respond(200, deleted(route.argument), [JSON])
+
+    async def cancel(self, call: Call, route: Route) -> None:
+        """Refuse: what is kept has ended."""
+        await self._responses.get(call.principal, route.argument)
+        raise RequestError("only a response that is made in the background can be cancelled", code="")
+
+    async def list_input(self, call: Call, route: Route) -> None:
+        """List a response's own input, a page at a time."""
+        query = _query(call.scope)
+        limit, order = query.get("limit", str(_PAGE)), query.get("order", "desc")
+        if not re.fullmatch("[0-9]{1,3}", limit) or not 1 <= int(limit) <= _LARGEST_PAGE:
+            raise invalid("limit", f"expected a number from 1 to {_LARGEST_PAGE}")
+        if order not in ("asc", "desc"):
+            raise invalid("order", "expected asc or desc")
+        kept = await self._responses.get(call.principal, route.argument)
+        items = kept.input if order == "asc" else kept.input[::-1]
+        body = page(items, query.get("after"), int(limit))
+        if body is None:
+            raise invalid("after", "no item of this response has that id")
+        await call.respond(200, body, [JSON])
+
+    async def _read(self, call: Call) -> tuple[Recorded, Inquiry, int]:
+        """The request of *call* with all that it builds on, and how many items of its input come from there."""
+        sealer = Sealer.create(self._key, call.principal, self._upstream)
+        value = _decoded(await call.body(self._settings.limits))
+        earlier = 0
+        if isinstance(value, dict):
+            conversation = await self._responses.complete(call.principal, value)
+            value, earlier = conversation.value, conversation.earlier
+        try:
+            return Recorded(sealer), parse_value(value, open_thinking=sealer.open), earlier
+        except RequestError as error:
+            raise _shifted(error, earlier) from None
+
+    def _warn(self) -> None:
+        """Say once that seals will not outlive this process."""
+        if not self._lasting:
+            self._lasting = True
+            _log.warning("state.seal_key is not set: reasoning that this process has sealed, no other can open")
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return loads(body)
+    except JsonError as error:
+        raise RequestError(error.message, code="invalid_json") from error
+
+
+def _shifted(error: RequestError, earlier: int) -> RequestError:
+    """*error* with places as the client counts them, who sent the later items only."""
+
+    def own(place: re.Match[str]) -> str:
+        return f"input[{int(place[1]) - earlier}]"
+
+    if earlier:
+        error.message, error.param = _INPUT.sub(own, error.message), _INPUT.sub(own, error.param)
+    return error
+
+
+def _query(scope: Scope) -> dict[str, str]:
+    """The query's parameters; of several of one name, the last."""
+    fields = parse_qs(scope["query_string"].decode("latin-1"))
+    return {name: values[-1] for name, values in fields.items()}

@@ -1,0 +1,301 @@
+"""A streamed answer as the events of the Responses API.
+
+Every event has a name line, which repeats its ``type``, and a number, from 0, without gaps.  The order is::
+
+    response.created response.in_progress item* (response.completed | response.incomplete)
+    or at any place behind the first two  error response.failed
+
+    item = output_item.added body output_item.done
+
+An item opens empty, and is told whole when it is done.  Items do not overlap, but for a web search: it is done when its
+result has come.  There is no sentinel at the end.
+
+The pieces of an item differ in their number and one string, so the bytes around those are made once.
+
+Source: https://platform.openai.com/docs/api-reference/responses-streaming
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from types import MappingProxyType
+from typing import Any, Final
+
+from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.openai_responses.blocks import CallBlock, PartBlock
+from kiro_asgi.dialects.openai_responses.errors import error_fields, failure
+from kiro_asgi.dialects.openai_responses.options import options_of
+from kiro_asgi.dialects.openai_responses.output import Output, Place
+from kiro_asgi.dialects.openai_responses.output_items import (
+    REASONING,
+    REFUSAL,
+    SUMMARY,
+    TEXT,
+    PartShape,
+    call_fields,
+    message,
+    reasoning,
+)
+from kiro_asgi.dialects.openai_responses.response import INCOMPLETE, Outcome, ResponseObject, usage_object
+from kiro_asgi.dialects.openai_responses.server_tools import PROGRESS, url_citations, web_search_call
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.events import (
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Event,
+    MessageEnd,
+    MessageStart,
+    ServerCall,
+    ServerResult,
+    SignatureDelta,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    ToolInputDelta,
+)
+from kiro_asgi.model.prompt import ThinkingPart
+from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, ToolOutput
+from kiro_asgi.wire.json import JsonError, loads
+
+__all__ = ["ResponsesEncoder", "Seal"]
+
+Seal = Callable[[ThinkingPart], str]
+"""Makes the ``encrypted_content`` of a reasoning item."""
+
+_FILTERED: Final = "The content filter of the model service has withheld this answer."
+"""The refusal, where the filter left no word of an answer."""
+
+
+class ResponsesEncoder:
+    """Events in, server-sent events out; one for each answer.
+
+    Args:
+        heading: Facts of the answer, with the `ResponsesOptions` of its request.
+        seal: Makes ``encrypted_content``; the client is shown it where its request asks for that.
+    """
+
+    heartbeat = b": ping\n\n"
+
+    __slots__ = ("_block", "_cited", "_ended", "_options", "_output", "_seal", "_searches", "complete", "seals")
+
+    def __init__(self, heading: Heading, seal: Seal | None = None) -> None:
+        self._options = options_of(heading)
+        self._seal = seal
+        self.seals: dict[str, str] = {}
+        """``encrypted_content`` of reasoning items, by their ids, also where the client is not shown it."""
+        self._output = Output(ResponseObject(heading))
+        self._block: PartBlock | CallBlock | None = None
+        self._searches: dict[str, tuple[Place, ServerCall]] = {}
+        """Web searches under way, by call id."""
+        self._cited: ToolOutput | None = None
+        """What the next text tells."""
+        self._ended = False
+        self.complete = False
+        """Whether the answer has come to its end, with nothing going wrong."""
+
+    @property
+    def response(self) -> bytes:
+        """The response object as the client was told it last: JSON."""
+        return self._output.response
+
+    def feed(self, items: Iterable[Event], /) -> Iterator[bytes]:
+        """Server-sent events for *items*, one or more at a time; none for what this API cannot express."""
+        for item in items:
+            if data := _STEPS[type(item)](self, item):
+                yield data
+
+    def flush(self) -> Iterator[bytes]:
+        """Nothing: the end is an event."""
+        yield from ()
+
+    def error(self, error: KiroAsgiError) -> bytes:
+        """The error, and the response that has failed of it; nothing when the stream has ended."""
+        if self._ended:
+            return b""
+        self._ended = True
+        told = self._output.release("completed") + self._output.event("error", error_fields(error))
+        return told + self._output.tell("failed", Outcome("failed", error=failure(error)))
+
+    def _start(self, _: MessageStart) -> bytes:
+        return self._output.tell("created", Outcome()) + self._output.tell("in_progress", Outcome())
+
+    def _end(self, event: MessageEnd) -> bytes:
+        self._ended = self.complete = True
+        told = self._give_up_searches()
+        if event.stop_reason is StopReason.CONTENT_FILTER and not self._output.has("message"):
+            told += self._speak(REFUSAL, _FILTERED)
+        elif not self._output.has():
+            told += self._speak(TEXT, "")
+        reason = INCOMPLETE.get(event.stop_reason)
+        status = "incomplete" if reason else "completed"
+        details = {"reason": reason} if reason else None
+        told += self._output.release(status)
+        return told + self._output.tell(status, Outcome(status, None, details, usage_object(event.usage)))
+
+    def _speak(self, shape: PartShape, text: str) -> bytes:
+        """A message of our own."""
+        block = PartBlock(self._output, BlockStart(0, BlockKind.TEXT), shape)
+        return block.say(text) + self._end_text(block)
+
+    def _start_block(self, event: BlockStart) -> bytes:
+        return _STARTS[event.kind](self, event)
+
+    def _end_block(self, _: BlockEnd) -> bytes:
+        block, self._block = self._block, None
+        return _ENDS[block.start.kind](self, block) if block is not None else b""
+
+    def _piece(self, event: TextDelta | ThinkingDelta) -> bytes:
+        assert self._block is not None, "a piece outside of a block"
+        return self._block.say(event.text) if event.text else b""
+
+    def _input(self, event: ToolInputDelta) -> bytes:
+        assert self._block is not None, "a piece outside of a block"
+        return self._block.say(event.json) if event.json else b""
+
+    # Text and thinking.
+
+    def _start_text(self, event: BlockStart) -> bytes:
+        self._block = PartBlock(self._output, event, TEXT)
+        return b""
+
+    def _end_text(self, block: PartBlock) -> bytes:
+        """The message is done when something follows it."""
+        if not block.pieces:
+            return b""
+        annotations = url_citations(self._cited) if self._cited is not None else []
+        self._cited = None
+        part = block.shape.part(block.text, annotations)
+        self._output.hold(block.place, message([part], ""))
+        told = b""
+        for index, annotation in enumerate(annotations):
+            fields = {**block.where, "annotation_index": index, "annotation": annotation}
+            told += self._output.event("response.output_text.annotation.added", fields)
+        return told + block.end(part)
+
+    def _start_thinking(self, event: BlockStart) -> bytes:
+        shape = SUMMARY if self._options.summarises_reasoning else REASONING
+        self._block = PartBlock(self._output, event, shape)
+        self._block.place, added = self._output.add("reasoning", reasoning(shape, []))
+        return added
+
+    def _sign(self, event: SignatureDelta) -> bytes:
+        assert isinstance(self._block, PartBlock), "a signature outside of thinking"
+        self._block.signature = event.signature
+        return b""
+
+    def _end_thinking(self, block: PartBlock) -> bytes:
+        parts = [block.shape.part(block.text)] if block.pieces else []
+        ended = block.end(parts[0]) if parts else b""
+        if self._seal is not None:
+            thinking = ThinkingPart(block.text, block.signature, block.start.data)
+            self.seals[block.place.id] = self._seal(thinking)
+        sealed = self.seals.get(block.place.id, "") if self._options.seals_reasoning else ""
+        return ended + self._output.done(block.place, reasoning(block.shape, parts, sealed))
+
+    # Calls that the client runs.
+
+    def _start_call(self, event: BlockStart) -> bytes:
+        """Only a function's arguments are told as they come: all other input has another form than the model's."""
+        self._block = CallBlock(self._output, event)
+        return self._block.begin(call_fields(event, self._options, "")) if self._is_function(event.name) else b""
+
+    def _is_function(self, name: str) -> bool:
+        return name not in self._options.client_tools and name not in self._options.custom_tools
+
+    def _end_call(self, block: CallBlock) -> bytes:
+        if not self._is_function(block.start.name):
+            return self._whole_call(block)
+        owed = b"" if block.pieces else block.say("{}")
+        arguments = block.text
+        status = "completed" if _is_object(arguments) else "incomplete"
+        fields = call_fields(block.start, self._options, arguments, status)
+        told = {**block.place.fields, "name": fields["name"], "arguments": arguments}
+        done = self._output.event("response.function_call_arguments.done", told)
+        return owed + done + self._output.done(block.place, fields)
+
+    def _whole_call(self, block: CallBlock) -> bytes:
+        """A call of another kind; one that was cut is left out, because it might do as it stands what nobody meant."""
+        if not _is_object(block.text):
+            return b""
+        fields = call_fields(block.start, self._options, block.text, "completed")
+        begun = {**fields, "status": "in_progress"}
+        if "input" not in fields:
+            place, told = self._output.add(fields["type"], begun)
+            return told + self._output.done(place, fields)
+        place, told = self._output.add(fields["type"], {**begun, "input": ""})
+        for name, member in (("delta", "delta"), ("done", "input")):
+            text = {**place.fields, member: fields["input"]}
+            told += self._output.event(f"response.custom_tool_call_input.{name}", text)
+        return told + self._output.done(place, fields)
+
+    # Calls that are run on the way.
+
+    def _start_search(self, event: BlockStart) -> bytes:
+        """A web search; other tools have no items, and what they gave is told as text alone."""
+        call = event.value
+        assert isinstance(call, ServerCall), "a call without its value"
+        if call.kind != WEB_SEARCH:
+            return b""
+        place, told = self._output.add("web_search_call", web_search_call(call))
+        self._searches[call.call_id] = place, call
+        for name in PROGRESS[:2]:
+            told += self._output.event(name, place.fields)
+        return told
+
+    def _end_search(self, event: BlockStart) -> bytes:
+        result = event.value
+        assert isinstance(result, ServerResult), "a result without its value"
+        if result.call.call_id not in self._searches:
+            return b""
+        place, call = self._searches.pop(result.call.call_id)
+        self._cited = result.output
+        done = self._output.event(PROGRESS[2], place.fields)
+        return done + self._output.done(place, web_search_call(call, result.output))
+
+    def _give_up_searches(self) -> bytes:
+        """End those that nothing came of."""
+        failed = ToolOutput(error_code=UNAVAILABLE)
+        told = [self._output.done(place, web_search_call(call, failed)) for place, call in self._searches.values()]
+        return b"".join(told)
+
+
+def _is_object(arguments: str) -> bool:
+    try:
+        return isinstance(loads(arguments or "{}"), dict)
+    except JsonError:
+        return False
+
+
+_STEPS: Final = MappingProxyType[type[Event], Callable[[ResponsesEncoder, Any], bytes]](
+    {
+        MessageStart: ResponsesEncoder._start,
+        BlockStart: ResponsesEncoder._start_block,
+        TextDelta: ResponsesEncoder._piece,
+        ThinkingDelta: ResponsesEncoder._piece,
+        SignatureDelta: ResponsesEncoder._sign,
+        ToolInputDelta: ResponsesEncoder._input,
+        BlockEnd: ResponsesEncoder._end_block,
+        MessageEnd: ResponsesEncoder._end,
+    }
+)
+
+_STARTS: Final = MappingProxyType[BlockKind, Callable[[ResponsesEncoder, BlockStart], bytes]](
+    {
+        BlockKind.TEXT: ResponsesEncoder._start_text,
+        BlockKind.THINKING: ResponsesEncoder._start_thinking,
+        BlockKind.REDACTED_THINKING: ResponsesEncoder._start_thinking,
+        BlockKind.TOOL_CALL: ResponsesEncoder._start_call,
+        BlockKind.SERVER_CALL: ResponsesEncoder._start_search,
+        BlockKind.SERVER_RESULT: ResponsesEncoder._end_search,
+    }
+)
+
+_ENDS: Final = MappingProxyType[BlockKind, Callable[[ResponsesEncoder, Any], bytes]](
+    {
+        BlockKind.TEXT: ResponsesEncoder._end_text,
+        BlockKind.THINKING: ResponsesEncoder._end_thinking,
+        BlockKind.REDACTED_THINKING: ResponsesEncoder._end_thinking,
+        BlockKind.TOOL_CALL: ResponsesEncoder._end_call,
+    }
+)

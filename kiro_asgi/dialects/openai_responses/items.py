@@ -1,0 +1,215 @@
+"""The conversation: input items to turns and system texts.
+
+Every item becomes a turn of its own.  System and developer messages at the beginning are system texts; later ones stay
+where they are, in the user's turn, because they speak of what comes after them, and because a prompt whose beginning
+does not change can be cached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import define, field
+
+from kiro_asgi.dialects.arguments import read_arguments
+from kiro_asgi.dialects.openai_responses.calls import CLIENT_TOOLS, CUSTOM_INPUT, flat_name
+from kiro_asgi.dialects.openai_responses.history import tell
+from kiro_asgi.dialects.openai_responses.parts import read_content, read_texts
+from kiro_asgi.dialects.openai_responses.shapes import (
+    CallOutput,
+    ClientCall,
+    CustomCall,
+    FunctionCall,
+    Item,
+    LocalShellOutput,
+    MessageItem,
+    PatchOutput,
+    ReasoningItem,
+    Reference,
+    ShellOutput,
+    ShellResult,
+    ToolsItem,
+)
+from kiro_asgi.dialects.openai_responses.tools import Toolbox
+from kiro_asgi.dialects.refusals import invalid, missing
+from kiro_asgi.dialects.structure import Raw
+from kiro_asgi.errors import RequestError
+from kiro_asgi.model.prompt import Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
+
+__all__ = ["Conversation", "OpenThinking"]
+
+OpenThinking = Callable[[str], ThinkingPart | None]
+"""Opens ``encrypted_content``; ``None`` for what is not ours."""
+
+
+@define
+class Conversation:
+    """Reads items in order, and remembers the calls that outputs must answer.
+
+    Raises:
+        RequestError: From `read`: an item that has no place where it stands.
+    """
+
+    toolbox: Toolbox
+    open_thinking: OpenThinking
+    system: list[str] = field(init=False, factory=list)
+    """The texts before the conversation begins."""
+
+    system_place: str = field(init=False, default="")
+    """Where the first of them stands."""
+
+    turns: list[Turn] = field(init=False, factory=list)
+    _calls: dict[str, str] = field(init=False, factory=dict)
+    """What a client may call a call, to its id."""
+
+    def read(self, given: str | Iterable[Item]) -> None:
+        """Take the input; system texts without a conversation are what the user asks."""
+        if isinstance(given, str):
+            self._say(Role.USER, "input", Text(given))
+            return
+        for index, item in enumerate(given):
+            _READERS[type(item)](self, item, f"input[{index}]")
+        if not self.turns and self.system:
+            self._say(Role.USER, self.system_place, *map(Text, self.system))
+            self.system = []
+
+    def _message(self, item: MessageItem, place: str) -> None:
+        if item.role is None and item.content is None and isinstance(item.id, str):
+            raise _unresolved(f"{place}.id")
+        for name in ("role", "content"):
+            if getattr(item, name) is None:
+                raise missing(f"{place}.{name}", "required field missing")
+        speak = _ROLES.get(item.role or "")
+        if speak is None:
+            raise invalid(f"{place}.role", f"expected one of {', '.join(_ROLES)}, got {str(item.role)[:60]!r}")
+        speak(self, item.content, place)
+
+    def _user(self, content: Any, place: str) -> None:
+        self._say(Role.USER, place, *read_content(content, f"{place}.content"))
+
+    def _assistant(self, content: Any, place: str) -> None:
+        said = read_content(content, f"{place}.content")
+        self._say(Role.ASSISTANT, place, *(part for part in said if part != Text("")))
+
+    def _developer(self, content: Any, place: str) -> None:
+        texts = read_texts(content, f"{place}.content")
+        if self.turns:
+            self._say(Role.USER, place, *map(Text, texts))
+        else:
+            self.system += texts
+            self.system_place = self.system_place or place
+
+    def _reasoning(self, item: ReasoningItem, place: str) -> None:
+        opened = self.open_thinking(item.encrypted_content) if item.encrypted_content else None
+        text = "\n\n".join(piece.text for piece in item.content or item.summary or ())
+        part = opened or (ThinkingPart(text) if text else None)
+        self._say(Role.ASSISTANT, place, *filter(None, [part]))
+
+    def _function_call(self, item: FunctionCall, place: str) -> None:
+        self._call(item, place, read_arguments(item.arguments))
+
+    def _custom_call(self, item: CustomCall, place: str) -> None:
+        self._call(item, place, {CUSTOM_INPUT: item.input})
+
+    def _call(self, item: FunctionCall | CustomCall, place: str, arguments: Mapping[str, Any]) -> None:
+        name = flat_name(item.namespace, item.name) if item.namespace else item.name
+        self._say(Role.ASSISTANT, place, ToolCallPart(item.call_id, name, arguments))
+
+    def _client_call(self, item: ClientCall, place: str) -> None:
+        name = item.type.removesuffix("_call")
+        call_id = item.call_id or item.id or place
+        if item.id:
+            self._calls[item.id] = call_id
+        self._say(Role.ASSISTANT, place, ToolCallPart(call_id, name, CLIENT_TOOLS[name].arguments(item)))
+
+    def _output(self, item: CallOutput, place: str) -> None:
+        said = read_content(item.output, f"{place}.output")
+        if item.call_id is None:
+            self._say(Role.USER, place, Text(f"{item.name or 'A tool'} says:"), *said)
+        else:
+            self._say(Role.USER, place, ToolResult(self._answered(item.call_id, place), said))
+
+    def _local_shell_output(self, item: LocalShellOutput, place: str) -> None:
+        call_id = self._answered(item.call_id or item.id or "", place)
+        self._say(Role.USER, place, ToolResult(call_id, (Text(item.output),)))
+
+    def _shell_output(self, item: ShellOutput, place: str) -> None:
+        texts = tuple(Text(_told(result)) for result in item.output)
+        self._say(Role.USER, place, ToolResult(self._answered(item.call_id, place), texts))
+
+    def _patch_output(self, item: PatchOutput, place: str) -> None:
+        call_id = self._answered(item.call_id, place)
+        result = ToolResult(call_id, (Text(item.output or item.status),), item.status == "failed")
+        self._say(Role.USER, place, result)
+
+    def _tools(self, item: ToolsItem, place: str) -> None:
+        found = Toolbox()
+        for toolbox in (found, self.toolbox):
+            toolbox.add(item.tools, f"{place}.tools")
+        if item.call_id in self._calls:
+            text = ", ".join(found.tools) or "No tool was found."
+            self._say(Role.USER, place, ToolResult(self._calls[item.call_id], (Text(text),)))
+
+    def _reference(self, item: Reference, place: str) -> None:
+        raise _unresolved(f"{place}.id")
+
+    def _other(self, item: Raw, place: str) -> None:
+        """A result without its call says nothing."""
+        parts = tell(item.value, place)
+        called = {part.call_id for part in parts if isinstance(part, ToolCallPart)}.union(self._calls)
+        known = (part for part in parts if not isinstance(part, ToolResult) or part.call_id in called)
+        self._say(Role.ASSISTANT, place, *known)
+
+    def _answered(self, call_id: str, place: str) -> str:
+        if call_id not in self._calls:
+            raise invalid(f"{place}.call_id", "no earlier item is a call with this id")
+        return self._calls[call_id]
+
+    def _say(self, role: Role, place: str, *parts: Part) -> None:
+        """A turn, unless it would be empty."""
+        for part in parts:
+            if isinstance(part, ToolCallPart):
+                self._calls[part.call_id] = part.call_id
+        if parts:
+            self.turns.append(Turn(role, parts, place))
+
+
+_ROLES: Final = MappingProxyType(
+    {
+        "user": Conversation._user,
+        "assistant": Conversation._assistant,
+        "system": Conversation._developer,
+        "developer": Conversation._developer,
+    }
+)
+
+_READERS: Final = MappingProxyType[type, Any](
+    {
+        MessageItem: Conversation._message,
+        ReasoningItem: Conversation._reasoning,
+        FunctionCall: Conversation._function_call,
+        CustomCall: Conversation._custom_call,
+        ClientCall: Conversation._client_call,
+        CallOutput: Conversation._output,
+        LocalShellOutput: Conversation._local_shell_output,
+        ShellOutput: Conversation._shell_output,
+        PatchOutput: Conversation._patch_output,
+        ToolsItem: Conversation._tools,
+        Reference: Conversation._reference,
+        Raw: Conversation._other,
+    }
+)
+
+
+def _unresolved(place: str) -> RequestError:
+    return invalid(place, "no stored item has this id; send the item itself, as clients do when store is false")
+
+
+def _told(result: ShellResult) -> str:
+    """What one command gave, in words."""
+    outcome = result.outcome or {}
+    code = outcome.get("exit_code")
+    ending = "timed out" if outcome.get("type") == "timeout" else f"exit code {code}" if code else ""
+    return "\n".join(filter(None, (result.stdout, result.stderr, ending)))

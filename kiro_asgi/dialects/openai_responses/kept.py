@@ -1,0 +1,103 @@
+"""A response as it is kept, and a request that builds on such ones.
+
+Every response holds its own input only; what was said before is found by way of ``previous_response_id``.  The id of an
+item tells which response it belongs to, so that an item can be found without an index of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from kiro_asgi.dialects.openai_responses.stored import identified
+from kiro_asgi.wire.json import dumps, loads
+
+__all__ = ["Item", "Kept", "deleted", "encode", "page", "references", "response_of"]
+
+Item = Mapping[str, Any]
+
+
+@frozen
+class Kept:
+    """One response with all that a later request may need of it."""
+
+    response: Mapping[str, Any]
+    """The response object as its client saw it."""
+
+    input: Sequence[Item]
+    """Its own input items, each with an id."""
+
+    seals: Mapping[str, str]
+    """Ids of reasoning items of its output to their ``encrypted_content``, whether the client was shown that or not."""
+
+    @classmethod
+    def decode(cls, data: bytes) -> Kept:
+        """The inverse of `encode`."""
+        return cls(**loads(data))
+
+    @property
+    def previous(self) -> str | None:
+        """Id of the response that this one builds on."""
+        previous: str | None = self.response["previous_response_id"]
+        return previous
+
+    @property
+    def items(self) -> list[Item]:
+        """What it adds to a conversation: what was said to the model, then what the model said."""
+        return [*self.input, *map(self._sealed, self.response["output"])]
+
+    @property
+    def sized(self) -> dict[str, tuple[Item, int]]:
+        """Its items by their ids, each with the bytes that it takes as JSON."""
+        return {item["id"]: (item, len(dumps(item))) for item in self.items if isinstance(item["id"], str)}
+
+    def _sealed(self, item: Item) -> Item:
+        seal = self.seals.get(item["id"])
+        return item if seal is None else {**item, "encrypted_content": seal}
+
+
+def encode(response_id: str, response: bytes, items: Iterable[Item], seals: Mapping[str, str]) -> bytes:
+    """A response that has just been given, as bytes for a store.
+
+    Args:
+        response_id: Its id.
+        response: The response object, JSON.
+        items: Its own input, as it was sent.
+        seals: As in `Kept`.
+    """
+    token = response_id.removeprefix("resp_")
+    own = list(identified(items, f"{token}_i"))
+    return b'{"response":%b,"input":%b,"seals":%b}' % (response, dumps(own), dumps(seals))
+
+
+def references(items: Iterable[Any]) -> Iterator[tuple[int, str]]:
+    """Places of items that only name another item, and that item's id."""
+    for place, item in enumerate(items):
+        if isinstance(item, dict) and item.get("type") in (None, "item_reference") and item.keys() <= {"type", "id"}:
+            known = item.get("id")
+            if isinstance(known, str):
+                yield place, known
+
+
+def response_of(item_id: str) -> str:
+    """Id of the response that an item belongs to, where the item is one of ours; else some text."""
+    return f"resp_{item_id.rpartition('_')[0].partition('_')[2]}"
+
+
+def page(items: Sequence[Item], after: str | None, limit: int) -> bytes | None:
+    """At most *limit* items behind the one called *after*, as JSON of a list; ``None`` where none is called so."""
+    ids = [item["id"] for item in items]
+    if after is not None and after not in ids:
+        return None
+    start = 0 if after is None else ids.index(after) + 1
+    shown = items[start : start + limit]
+    ends = (shown[0]["id"], shown[-1]["id"]) if shown else (None, None)
+    more = len(items) > start + limit
+    return dumps({"object": "list", "data": shown, "first_id": ends[0], "last_id": ends[1], "has_more": more})
+
+
+def deleted(response_id: str) -> bytes:
+    """What tells that a response is not kept any more."""
+    return dumps({"id": response_id, "object": "response", "deleted": True})

@@ -1,0 +1,82 @@
+"""What a Responses request asks about the form of its answer, and what the answer repeats of it.
+
+Source: https://platform.openai.com/docs/api-reference/responses/object
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from attrs import field, frozen
+
+from kiro_asgi.dialects.base import Heading
+
+__all__ = ["ResponsesOptions", "options_of"]
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@frozen
+class ResponsesOptions:
+    """The part of a request that only this dialect understands.
+
+    Fields that carry the name of a field of the request hold it as the client sent it, or as the API fills it in.
+    """
+
+    instructions: Any = None
+    tools: tuple[Mapping[str, Any], ...] = ()
+    tool_choice: str | Mapping[str, Any] = "auto"
+    parallel_tool_calls: bool = True
+    text: Mapping[str, Any] = field(default=MappingProxyType({"format": MappingProxyType({"type": "text"})}))
+    """``format``, always, and ``verbosity`` where it was sent."""
+
+    reasoning: Mapping[str, Any] = _NOTHING
+    """``effort`` and ``summary``, where they were sent."""
+
+    include: tuple[str, ...] = ()
+    truncation: str = "disabled"
+    metadata: Mapping[str, Any] = _NOTHING
+    max_output_tokens: int | None = None
+    max_tool_calls: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_logprobs: int | None = None
+    store: bool = True
+    background: bool = False
+    previous_response_id: str | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+
+    custom_tools: frozenset[str] = frozenset()
+    """Names of tools, as the model calls them, whose calls come back as ``custom_tool_call``: the input is the one
+    string of the arguments, under `kiro_asgi.dialects.openai_responses.calls.CUSTOM_INPUT`."""
+
+    client_tools: Mapping[str, str] = _NOTHING
+    """Names of tools, as the model calls them, whose calls come back as items of a kind of their own, to that kind:
+    ``local_shell_call``, ``shell_call``, ``apply_patch_call`` or ``tool_search_call``; see
+    `kiro_asgi.dialects.openai_responses.calls.item_fields`."""
+
+    namespaces: Mapping[str, tuple[str, str]] = _NOTHING
+    """Names of tools, as the model calls them, that are in a namespace, to that namespace and their name in it."""
+
+    input_items: tuple[Mapping[str, Any], ...] = ()
+    """The input as a list of items: a text has become one message of the user's.  Items that were sent without an id
+    have none; `kiro_asgi.dialects.openai_responses.stored.identified` gives them one."""
+
+    @property
+    def seals_reasoning(self) -> bool:
+        """Whether reasoning items carry what proves them, ``encrypted_content``."""
+        return "reasoning.encrypted_content" in self.include
+
+    @property
+    def summarises_reasoning(self) -> bool:
+        """Whether thinking is shown as a summary, because the client asked for one."""
+        return isinstance(self.reasoning.get("summary"), str)
+
+
+def options_of(heading: Heading) -> ResponsesOptions:
+    """The options that travel with *heading*, or the defaults where nobody set any."""
+    return heading.options if isinstance(heading.options, ResponsesOptions) else ResponsesOptions()

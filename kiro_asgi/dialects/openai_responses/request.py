@@ -1,0 +1,169 @@
+"""A Responses request to an `Inquiry`.
+
+Source: https://platform.openai.com/docs/api-reference/responses/create
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from kiro_asgi.dialects.base import Inquiry
+from kiro_asgi.dialects.openai_responses.body import CONVERTER, Body, JsonObjectFormat, JsonSchemaFormat
+from kiro_asgi.dialects.openai_responses.choice import read_choice
+from kiro_asgi.dialects.openai_responses.echo import read_options
+from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
+from kiro_asgi.dialects.openai_responses.items import Conversation, OpenThinking
+from kiro_asgi.dialects.openai_responses.tools import Toolbox
+from kiro_asgi.dialects.refusals import invalid, missing, unsupported
+from kiro_asgi.dialects.structure import Raw, structure_value
+from kiro_asgi.errors import RequestError
+from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode
+from kiro_asgi.wire.json import JsonError, loads
+
+__all__ = ["parse_request", "parse_value"]
+
+_REFUSED: Final = MappingProxyType(
+    {name: handling.note for name, handling in FIELDS.items() if handling.fate is Fate.REFUSED}
+)
+
+_RANGES: Final = (
+    ("max_output_tokens", 1, None),
+    ("max_tool_calls", 1, None),
+    ("temperature", 0, 2),
+    ("top_p", 0, 1),
+    ("top_logprobs", 0, 20),
+)
+"""Field, least and greatest value."""
+
+_EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+_SUMMARIES: Final = ("auto", "concise", "detailed")
+
+_TRUNCATIONS: Final = ("auto", "disabled")
+
+_MOST_METADATA: Final = 16
+
+_LONGEST_KEY: Final = 64
+
+_LONGEST_VALUE: Final = 512
+
+
+def _nothing_opened(_: str) -> None:
+    """Without a key, nothing that is sealed is ours."""
+
+
+def parse_request(body: bytes, *, open_thinking: OpenThinking = _nothing_opened) -> Inquiry:
+    """Read a request body.
+
+    Args:
+        body: UTF-8 JSON.
+        open_thinking: Opens the ``encrypted_content`` of reasoning items.
+
+    Raises:
+        RequestError: Not a legal request, or one that we cannot honour; ``param`` names the place.
+    """
+    try:
+        value = loads(body)
+    except JsonError as exc:
+        raise RequestError(exc.message, code="invalid_json") from exc
+    return parse_value(value, open_thinking=open_thinking)
+
+
+def parse_value(value: Any, *, open_thinking: OpenThinking = _nothing_opened) -> Inquiry:
+    """Like `parse_request`, of an already decoded body, e.g. one into which stored items were put."""
+    request = structure_value(value, Body, converter=CONVERTER)
+    _refuse(request)
+    toolbox = Toolbox()
+    toolbox.add(request.tools or (), "tools")
+    conversation = Conversation(toolbox, open_thinking)
+    conversation.read(request.input or ())
+    if not conversation.turns:
+        raise missing("input", "nothing is said in it")
+    tools, tool_choice = read_choice(request.tool_choice, toolbox.tools, request.parallel_tool_calls is not False)
+    prompt = Prompt(
+        model=request.model,
+        turns=tuple(conversation.turns),
+        system=(*filter(None, [request.instructions]), *conversation.system),
+        system_place="instructions" if request.instructions else conversation.system_place,
+        tools=tools,
+        tool_choice=tool_choice,
+        thinking=_thinking(request),
+        sampling=Sampling(request.max_output_tokens, request.temperature, request.top_p),
+        metadata=_metadata(request),
+        session=request.prompt_cache_key or "",
+        schema=_schema(request),
+    )
+    return Inquiry(prompt, request.stream is True, read_options(request, value, toolbox))
+
+
+def _refuse(request: Body) -> None:
+    """Stop at what cannot be honoured."""
+    for name, why in _REFUSED.items():
+        if getattr(request, name) not in (None, False):
+            raise unsupported(name, why)
+    if not request.model:
+        raise missing("model", "empty")
+    if request.input is None:
+        raise _no_input(request)
+    for name, least, greatest in _RANGES:
+        _within(name, getattr(request, name), least, greatest)
+    _one_of("truncation", request.truncation, _TRUNCATIONS)
+
+
+def _no_input(request: Body) -> RequestError:
+    if request.messages is not None:
+        return missing("input", "this request has messages, as of Chat Completions: POST it to /v1/chat/completions")
+    return missing("input", "required field missing")
+
+
+def _within(name: str, value: float | None, least: int, greatest: int | None) -> None:
+    if value is not None and (value < least or (greatest is not None and value > greatest)):
+        wanted = f"at least {least}" if greatest is None else f"between {least} and {greatest}"
+        raise invalid(name, f"expected a number {wanted}, got {value}")
+
+
+def _one_of(name: str, word: str | None, words: tuple[str, ...]) -> None:
+    if word is not None and word not in words:
+        raise invalid(name, f"expected one of {', '.join(words)}, got {word[:60]!r}")
+
+
+def _thinking(request: Body) -> Thinking:
+    """Effort decides; without it, a summary that is asked for means that there should be something to show."""
+    if request.reasoning is None:
+        return Thinking()
+    effort, summary = request.reasoning.effort, request.reasoning.shown
+    _one_of("reasoning.effort", effort, _EFFORTS)
+    _one_of("reasoning.summary", summary, _SUMMARIES)
+    if effort == "none":
+        return Thinking(ThinkingMode.DISABLED)
+    if effort:
+        return Thinking(ThinkingMode.ENABLED, effort=effort)
+    return Thinking(ThinkingMode.ADAPTIVE) if summary else Thinking()
+
+
+def _schema(request: Body) -> Mapping[str, Any] | None:
+    match request.text and request.text.format:
+        case JsonObjectFormat():
+            return {}
+        case JsonSchemaFormat(schema):
+            return schema
+        case Raw(value):
+            raise invalid("text.format.type", f"unknown format: {str(value.get('type'))[:60]}")
+        case _:
+            return None
+
+
+def _metadata(request: Body) -> dict[str, Any]:
+    """What may serve routing and cache affinity: the client's own map, who the end user is, and the cache key."""
+    metadata: dict[str, Any] = dict(request.metadata or {})
+    if len(metadata) > _MOST_METADATA:
+        raise invalid("metadata", f"at most {_MOST_METADATA} entries, got {len(metadata)}")
+    for key, text in metadata.items():
+        if len(key) > _LONGEST_KEY or len(text) > _LONGEST_VALUE:
+            raise invalid("metadata", f"keys have at most {_LONGEST_KEY} characters, values {_LONGEST_VALUE}")
+    user = request.safety_identifier or request.user
+    return metadata | {
+        key: text for key, text in (("user_id", user), ("prompt_cache_key", request.prompt_cache_key)) if text
+    }

@@ -1,0 +1,145 @@
+"""Tools, as clients list them.
+
+Source: https://platform.openai.com/docs/api-reference/responses/create#responses-create-tools
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import frozen
+
+from kiro_asgi.dialects.structure import Raw, Tagged
+
+__all__ = [
+    "MEMBERS",
+    "TOOLS",
+    "CustomFormat",
+    "CustomTool",
+    "Filters",
+    "Function",
+    "FunctionTool",
+    "KindTool",
+    "Member",
+    "Namespace",
+    "SearchTool",
+    "ShellTool",
+    "ToolBody",
+    "ToolSearch",
+]
+
+
+@frozen
+class Function:
+    """A function, in the form of the Chat Completions API."""
+
+    name: str
+    description: str | None = None
+    parameters: Mapping[str, Any] | None = None
+
+
+@frozen
+class FunctionTool:
+    """``function``: flat as this API has it, or nested as the Chat Completions API has it."""
+
+    name: str | None = None
+    description: str | None = None
+    parameters: Mapping[str, Any] | None = None
+    function: Function | None = None
+
+
+@frozen
+class CustomFormat:
+    """What a custom tool's input looks like: any text, or what a grammar allows."""
+
+    type: str
+    syntax: str | None = None
+    definition: str | None = None
+
+
+@frozen
+class CustomTool:
+    """``custom``: a tool whose input is text instead of JSON."""
+
+    name: str
+    description: str | None = None
+    format: CustomFormat | None = None
+
+
+Member = FunctionTool | CustomTool | Raw
+
+_MEMBERS: Final = {"function": FunctionTool, "custom": CustomTool}
+
+MEMBERS: Final = Tagged(Member, MappingProxyType(_MEMBERS), default="function")
+
+
+@frozen
+class Namespace:
+    """``namespace``: several tools under one name."""
+
+    name: str
+    tools: tuple[Member, ...]
+    description: str | None = None
+
+
+@frozen
+class Filters:
+    """Where pages may come from."""
+
+    allowed_domains: tuple[str, ...] | None = None
+
+
+@frozen
+class SearchTool:
+    """``web_search``, and what it was called before."""
+
+    filters: Filters | None = None
+
+
+@frozen
+class ToolSearch:
+    """``tool_search``, for tools that are listed but are to be looked for."""
+
+    execution: str | None = None
+    description: str | None = None
+    parameters: Mapping[str, Any] | None = None
+
+
+@frozen
+class ShellTool:
+    """``shell``, on the client's machine or in a container of the vendor's."""
+
+    environment: Mapping[str, Any] | None = None
+
+
+@frozen
+class KindTool:
+    """``local_shell`` and ``apply_patch``, of which nothing is to be said but that."""
+
+    type: str
+
+
+ToolBody = FunctionTool | CustomTool | Namespace | SearchTool | ToolSearch | ShellTool | KindTool | Raw
+
+TOOLS: Final = Tagged(
+    ToolBody,
+    MappingProxyType(
+        {
+            **_MEMBERS,
+            "namespace": Namespace,
+            "web_search": SearchTool,
+            "web_search_2025_08_26": SearchTool,
+            "web_search_preview": SearchTool,
+            "web_search_preview_2025_03_11": SearchTool,
+            "tool_search": ToolSearch,
+            "shell": ShellTool,
+            "local_shell": KindTool,
+            "apply_patch": KindTool,
+        }
+    ),
+    default="function",
+)
+"""Kinds that are not here run at the vendor's: they are left out, see
+`kiro_asgi.dialects.openai_responses.tools`."""

@@ -1,0 +1,66 @@
+"""Whether an answer that was to be a JSON object is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from attrs import define, field
+
+from kiro_asgi.model.events import Delta, Notice, Stop, StopReason, TextDelta
+from kiro_asgi.wire.json import JsonError, loads
+
+__all__ = ["NOT_JSON", "SCHEMA_MISMATCH", "StructuredCheck"]
+
+NOT_JSON: Final = "output.not_json"
+"""The answer's text is not one JSON object."""
+
+SCHEMA_MISMATCH: Final = "output.schema_mismatch"
+"""It is one, but not as the schema says; the detail is the place."""
+
+_MOST: Final = 8 * 1024 * 1024
+"""Characters kept; longer answers are not checked."""
+
+
+@define
+class StructuredCheck:
+    """Pass everything on, and add a `Notice` before a `Stop` if the answer's text is not what was asked for.
+
+    Only an answer that came to its own end is checked.
+    """
+
+    _complaint: Callable[[Any], str]
+    """The place in a value where it does not match, as a JSON path; empty where it does."""
+
+    _texts: list[str] = field(init=False, factory=list)
+    _size: int = field(init=False, default=0)
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """Pass *items* on."""
+        for item in items:
+            if type(item) is TextDelta:
+                self._keep(item.text)
+            elif type(item) is Stop and item.reason is StopReason.END and self._size <= _MOST:
+                yield from self._check()
+            yield item
+
+    def flush(self) -> Iterator[Delta]:
+        """Nothing: the check was made at the `Stop`."""
+        return iter(())
+
+    def _keep(self, text: str) -> None:
+        self._size += len(text)
+        if self._size <= _MOST:
+            self._texts.append(text)
+        else:
+            self._texts.clear()
+
+    def _check(self) -> Iterator[Notice]:
+        try:
+            value = loads("".join(self._texts))
+        except JsonError:
+            value = None
+        if not isinstance(value, dict):
+            yield Notice(NOT_JSON)
+        elif place := self._complaint(value):
+            yield Notice(SCHEMA_MISMATCH, place)

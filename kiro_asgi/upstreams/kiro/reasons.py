@@ -1,0 +1,146 @@
+"""What the service says when it refuses, to what that means: a table for each place where it says it.
+
+Two refusals look temporary and must not be treated so.  A suspended account, and an account limited for "suspicious
+activity" (a 429), become kinds of `UpstreamDenied`: its status, 403, is the one that client libraries do not try
+again, and trying again is what turns the second into the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from kiro_asgi.errors import (
+    ContextTooLong,
+    KiroAsgiError,
+    NotTheUpstream,
+    UnknownModel,
+    UpstreamDenied,
+    UpstreamFault,
+    UpstreamOverloaded,
+    UpstreamProtocolError,
+    UpstreamQuotaSpent,
+    UpstreamRateExceeded,
+    UpstreamRejected,
+    UpstreamSuspended,
+    UpstreamSuspicious,
+    UpstreamThrottled,
+    UpstreamTimeout,
+    UpstreamTokenInvalid,
+)
+
+__all__ = ["CLASSES", "NAMES", "PHRASES", "REASONS", "STATUSES", "Class"]
+
+Class = type[KiroAsgiError]
+
+REASONS: Final[Mapping[str, Class]] = MappingProxyType(
+    {
+        "CONTENT_LENGTH_EXCEEDS_THRESHOLD": ContextTooLong,
+        "PROMPT_TOO_LONG": ContextTooLong,
+        "INVALID_MODEL_ID": UnknownModel,
+        "MONTHLY_REQUEST_COUNT": UpstreamQuotaSpent,
+        "DAILY_REQUEST_COUNT": UpstreamQuotaSpent,
+        "OVERAGE_REQUEST_LIMIT_EXCEEDED": UpstreamQuotaSpent,
+        "CONVERSATION_LIMIT_EXCEEDED": UpstreamQuotaSpent,
+        "INSUFFICIENT_MODEL_CAPACITY": UpstreamOverloaded,
+        "INSUFFICIENT_THROUGHPUT": UpstreamOverloaded,
+        "MODEL_TEMPORARILY_UNAVAILABLE": UpstreamOverloaded,
+        "USER_REQUEST_RATE_EXCEEDED": UpstreamRateExceeded,
+        "SERVICE_REQUEST_RATE_EXCEEDED": UpstreamThrottled,
+        "CREDIT_CONSUMPTION_RATE_EXCEEDED": UpstreamRateExceeded,
+        "TEMPORARILY_SUSPENDED": UpstreamSuspended,
+        "FEATURE_NOT_SUPPORTED": UpstreamDenied,
+        "UNAUTHORIZED_CUSTOMIZATION_RESOURCE_ACCESS": UpstreamDenied,
+        "UNAUTHORIZED_WORKSPACE_CONTEXT_FEATURE_ACCESS": UpstreamDenied,
+        "DOCUMENT_COUNT_EXCEEDED": UpstreamRejected,
+        "DOCUMENT_DUPLICATE_NAME": UpstreamRejected,
+        "DOCUMENT_MAXIMUM_PAGES_EXCEEDED": UpstreamRejected,
+        "DOCUMENT_MODEL_NOT_SUPPORTED": UpstreamRejected,
+        "DOCUMENT_PASSWORD_PROTECTED": UpstreamRejected,
+        "DOCUMENT_SIZE_EXCEEDED": UpstreamRejected,
+        "IMAGE_COUNT_EXCEEDED": UpstreamRejected,
+        "IMAGE_DIMENSION_EXCEEDED": UpstreamRejected,
+        "IMAGE_FORMAT_UNSUPPORTED": UpstreamRejected,
+        "IMAGE_MIME_MISMATCH": UpstreamRejected,
+        "IMAGE_SIZE_EXCEEDED": UpstreamRejected,
+        "INVALID_CONVERSATION_ID": UpstreamRejected,
+        "INVALID_KMS_GRANT": UpstreamRejected,
+        "REQUEST_BODY_INVALID": UpstreamRejected,
+        "REQUEST_BODY_INVALID_JSON": UpstreamRejected,
+        "THINKING_SIGNATURE_INVALID": UpstreamRejected,
+        "TOOL_CONFIG_MISSING": UpstreamRejected,
+        "TOOL_DUPLICATE": UpstreamRejected,
+        "TOOL_SCHEMA_INVALID": UpstreamRejected,
+        "TOOL_USE_RESULT_MISMATCH": UpstreamRejected,
+        "CUSTOMER_KMS_KEY_DISABLED": UpstreamRejected,
+        "CUSTOMER_KMS_KEY_INVALID_KEY_POLICY": UpstreamRejected,
+        "MISMATCHED_KMS_KEY": UpstreamRejected,
+        "INVALID_TASK_ASSIST_PLAN": UpstreamFault,
+    }
+)
+"""``reason`` to what it means; the reason becomes the error's code."""
+
+PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
+    (re.compile(r"suspicious activity", re.I), UpstreamSuspicious, "suspicious_activity"),
+    (re.compile(r"\bsuspended\b", re.I), UpstreamSuspended, "TEMPORARILY_SUSPENDED"),
+    (re.compile(r"bearer token\b.*\b(?:invalid|expired)", re.I | re.S), UpstreamTokenInvalid, "token_invalid"),
+    (re.compile(r"input is too long|prompt is too long", re.I), ContextTooLong, "context_too_long"),
+    (re.compile(r"invalid model id", re.I), UnknownModel, "INVALID_MODEL_ID"),
+    (re.compile(r"unexpectedly high load|high traffic|model.{0,20} load", re.I), UpstreamOverloaded, "high_load"),
+    (re.compile(r"invalid signature in thinking", re.I), UpstreamRejected, "THINKING_SIGNATURE_INVALID"),
+    (re.compile(r"profileArn is required", re.I), UpstreamRejected, "profile_required"),
+    (re.compile(r"improperly formed request", re.I), UpstreamRejected, "improperly_formed"),
+)
+"""Words of a message that say more than its exception's name, what they mean, and the error's code."""
+
+NAMES: Final[Mapping[str, tuple[Class, str]]] = MappingProxyType(
+    {
+        "Throttling": (UpstreamThrottled, "throttled"),
+        "TooManyRequests": (UpstreamThrottled, "throttled"),
+        "ServiceQuotaExceeded": (UpstreamQuotaSpent, "quota_spent"),
+        "AccessDenied": (UpstreamDenied, "access_denied"),
+        "ExpiredToken": (UpstreamTokenInvalid, "token_invalid"),
+        "InvalidToken": (UpstreamTokenInvalid, "token_invalid"),
+        "UnrecognizedClient": (UpstreamTokenInvalid, "token_invalid"),
+        "Validation": (UpstreamRejected, "validation"),
+        "Serialization": (UpstreamRejected, "validation"),
+        "ResourceNotFound": (UpstreamRejected, "not_found"),
+        "UnknownOperation": (UpstreamRejected, "not_found"),
+        "Conflict": (UpstreamRejected, "conflict"),
+        "ContentLengthExceeded": (ContextTooLong, "context_too_long"),
+        "InternalServer": (UpstreamFault, "internal"),
+        "InternalFailure": (UpstreamFault, "internal"),
+        "error": (UpstreamFault, "internal"),
+        "ServiceUnavailable": (UpstreamFault, "unavailable"),
+        "InvalidState": (UpstreamFault, "invalid_state"),
+        "DryRunOperation": (UpstreamProtocolError, "dry_run"),
+    }
+)
+"""Exception without its ``Exception`` or ``Error`` ending to what it means, and the code where no reason is given."""
+
+STATUSES: Final[Mapping[int, tuple[Class, str]]] = MappingProxyType(
+    {
+        401: (UpstreamTokenInvalid, "token_invalid"),
+        402: (UpstreamQuotaSpent, "quota_spent"),
+        403: (UpstreamDenied, "access_denied"),
+        404: (UpstreamRejected, "not_found"),
+        408: (UpstreamTimeout, "timeout"),
+        413: (ContextTooLong, "context_too_long"),
+        423: (UpstreamSuspended, "TEMPORARILY_SUSPENDED"),
+        429: (UpstreamThrottled, "throttled"),
+        503: (UpstreamFault, "unavailable"),
+        504: (UpstreamTimeout, "timeout"),
+    }
+)
+"""What a status means when nothing else is known."""
+
+CLASSES: Final[Mapping[int, tuple[Class, str]]] = MappingProxyType(
+    {
+        3: (NotTheUpstream, "upstream.redirect"),
+        4: (UpstreamRejected, "rejected"),
+        5: (UpstreamFault, "internal"),
+    }
+)
+"""Hundreds of the statuses not in `STATUSES`.  A redirect is never followed: it would take our credential along."""

@@ -1,0 +1,61 @@
+"""One installation, one gateway, and a home for every test."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.clients.surroundings import CONNECTED, Gateway, obstacle, running
+from tests.conformance import node
+
+ROOM = "KIRO_ASGI_CLIENTS_ROOM"
+"""The folder in which packages are kept from run to run; unless set, where the machine has its temporary files."""
+
+CLAUDE_CODE_INSTALLER = ("node", "node_modules/@anthropic-ai/claude-code/install.cjs")
+
+
+@pytest.fixture(scope="session")
+def packages() -> Path:
+    """The folder with ``node_modules``."""
+    room = Path(os.environ[ROOM]) if ROOM in os.environ else None
+    if room is not None:
+        room.mkdir(parents=True, exist_ok=True)
+    return node.install(Path(__file__).parent, room, then=CLAUDE_CODE_INSTALLER)
+
+
+@pytest.fixture(scope="module")
+def scripts(packages: Path) -> Iterator[Path]:
+    """A folder in which scripts find the packages."""
+    with tempfile.TemporaryDirectory(prefix="run-", dir=packages) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """What ``kiro-asgi serve --simulate`` gives, where nothing else can be reached."""
+    reason = obstacle()
+    if reason and os.environ.get(CONNECTED) != "1":
+        pytest.skip(f"no network of its own for a client ({reason}); {CONNECTED}=1 runs it in this one")
+    with running(tmp_path_factory.mktemp("gateway"), secluded=not reason) as found:
+        yield found
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home that no client has seen."""
+    made = tmp_path / "home"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder to work in, with one file."""
+    made = tmp_path / "project"
+    made.mkdir()
+    (made / "notes.txt").write_text("Buy bread.\n")
+    return made

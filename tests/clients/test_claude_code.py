@@ -1,0 +1,123 @@
+"""Claude Code works with the gateway as the page on clients tells to set it up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.pages import exported
+from tests.clients.surroundings import Gateway
+
+MODEL = "claude-sonnet-4.5"
+
+
+class ClaudeCode:
+    """The command, in a project."""
+
+    def __init__(self, gateway: Gateway, packages: Path, home: Path, project: Path) -> None:
+        self.gateway = gateway
+        self.command = str(packages / "node_modules" / ".bin" / "claude")
+        self.places = {"home": home, "folder": project}
+        self.environ = exported("Claude Code", gateway.base)
+
+    def ask(self, question: str, *options: str) -> list[Any]:
+        """What it reports of one turn, but for how far it is with that."""
+        output = self.gateway.run(
+            self.command, "-p", question, "--output-format", "stream-json", "--verbose", *options,
+            **self.places, **self.environ,
+        )  # fmt: skip
+        return [it for it in map(json.loads, output.splitlines()) if it["type"] != "system"]
+
+
+@pytest.fixture
+def claude(gateway: Gateway, packages: Path, home: Path, project: Path) -> ClaudeCode:
+    return ClaudeCode(gateway, packages, home, project)
+
+
+def blocks(reports: list[Any], kind: str, *kinds: str) -> list[Any]:
+    """Content blocks of some *kinds* in what one side said."""
+    return [
+        block for it in reports if it["type"] == kind for block in it["message"]["content"] if block["type"] in kinds
+    ]
+
+
+def test_text(claude: ClaudeCode) -> None:
+    """A question is answered, with thinking, in the model that was asked for."""
+    reports = claude.ask("Hello there")
+
+    said = "Hello! I am a simulated model. Ask me for a sum, or let me count to ten."
+    assert [it["type"] for it in blocks(reports, "assistant", "thinking", "text")] == ["thinking", "text"]
+    assert {it["message"]["model"] for it in reports if it["type"] == "assistant"} == {MODEL}
+    assert (reports[-1]["subtype"], reports[-1]["result"], reports[-1]["num_turns"]) == ("success", said, 1)
+    assert reports[-1]["usage"]["output_tokens"] > 0
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "result"),
+    [
+        pytest.param(
+            "Bash", {"command": "echo $((6 * 7)) > answer.txt; cat answer.txt", "description": "Calculates"}, "42"
+        ),
+        pytest.param("Read", {"file_path": "{project}/notes.txt"}, "Buy bread."),
+    ],
+)
+def test_a_tool_and_its_result(
+    claude: ClaudeCode, project: Path, tool: str, arguments: dict[str, str], result: str
+) -> None:
+    """It runs the tool that the model calls, sends the result, and ends with the text that the model makes of it."""
+    given = json.dumps(arguments).replace("{project}", str(project))
+
+    reports = claude.ask(f"sim:tool={tool} {given}", "--allowedTools", tool)
+
+    (call,) = blocks(reports, "assistant", "tool_use")
+    (outcome,) = blocks(reports, "user", "tool_result")
+    assert (call["name"], call["input"]) == (tool, json.loads(given))
+    assert outcome["tool_use_id"] == call["id"]
+    assert not outcome.get("is_error")
+    assert result in outcome["content"]
+    assert reports[-1]["subtype"] == "success"
+    assert reports[-1]["num_turns"] == 2
+    assert reports[-1]["result"].startswith("The tool says: ")
+    assert result in reports[-1]["result"]
+
+
+def test_two_tools_at_once(claude: ClaudeCode) -> None:
+    """Calls of one answer are all run, and all their results come back."""
+    reports = claude.ask("sim:parallel=2", "--tools", "Bash", "Read")
+
+    calls = [it["id"] for it in blocks(reports, "assistant", "tool_use")]
+    assert len(calls) == 2
+    assert sorted(it["tool_use_id"] for it in blocks(reports, "user", "tool_result")) == sorted(calls)
+    assert reports[-1]["subtype"] == "success"
+
+
+def test_a_conversation_goes_on(claude: ClaudeCode) -> None:
+    """The history of an earlier turn, with its signed thinking, calls and results, is accepted as it was kept."""
+    claude.ask('sim:tool=Bash {"command": "echo one"}', "--allowedTools", "Bash")
+    claude.ask("sim:thinking", "--continue")
+
+    (*_, end) = claude.ask('sim:tool=Bash {"command": "echo two"}', "--allowedTools", "Bash", "--continue")
+
+    assert (end["subtype"], end["num_turns"]) == ("success", 2)
+    assert "The tool says: two" in end["result"]
+
+
+def test_web_search(claude: ClaudeCode) -> None:
+    """Its search is a request of its own, with a tool that the gateway runs."""
+    (*_, end) = claude.ask(
+        'sim:tool=WebSearch {"query": "fjords"}', "--tools", "WebSearch", "--allowedTools", "WebSearch"
+    )
+
+    assert end["subtype"] == "success"
+    assert "https://example.org/simulated" in end["result"]
+
+
+@pytest.mark.parametrize("marker", ["once-500", "once-429-retry-after=1", "once-fin"])
+def test_it_gets_over_faults(claude: ClaudeCode, marker: str) -> None:
+    """What the service fails at once does not end the turn."""
+    (*_, end) = claude.ask(f"sim:{marker} Hello there")
+
+    assert (end["subtype"], end["is_error"]) == ("success", False)

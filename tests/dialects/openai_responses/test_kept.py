@@ -1,0 +1,98 @@
+"""Responses as they are kept: nothing is lost, items are found by their ids, lists come in pages."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiro_asgi.dialects.openai_responses.kept import Kept, deleted, encode, page, references, response_of
+from kiro_asgi.dialects.openai_responses.output_items import item_id
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+ITEMS = st.lists(st.fixed_dictionaries({"role": st.sampled_from(["user", "developer"]), "content": TEXT}), max_size=4)
+REASONING = {"id": "rs_0123_0", "type": "reasoning", "summary": []}
+MESSAGE = {"id": "msg_0123_1", "type": "message", "role": "assistant", "status": "completed", "content": []}
+
+
+def stored(items=(), seals=None, **more) -> bytes:
+    told = {"id": "resp_0123", "previous_response_id": None, "output": [REASONING, MESSAGE], **more}
+    return encode(told["id"], json.dumps(told).encode(), items, seals or {})
+
+
+@given(items=ITEMS, seal=TEXT, previous=st.none() | TEXT)
+def test_what_is_kept_comes_back(items, seal, previous):
+    """A store of bytes gives back what it was given: what was said, what was answered, the seals."""
+    kept = Kept.decode(stored(items, {"rs_0123_0": seal}, previous_response_id=previous))
+
+    assert kept.previous == previous
+    assert kept.items == [*kept.input, {**REASONING, "encrypted_content": seal}, MESSAGE]
+    assert [item["content"][0]["text"] for item in kept.input] == [item["content"] for item in items]
+
+
+def test_the_object_stays_as_its_client_saw_it():
+    """Seals that the client was not shown are not in the response object, and its own are not replaced by none."""
+    kept = Kept.decode(stored(seals={"rs_0123_0": "seal"}))
+    shown = Kept.decode(stored(output=[{**REASONING, "encrypted_content": "seal"}]))
+
+    assert kept.response["output"] == [REASONING, MESSAGE]
+    assert shown.items == [{**REASONING, "encrypted_content": "seal"}]
+
+
+@given(token=st.text("0123456789abcdef_-", min_size=1), index=st.integers(0, 99), items=ITEMS)
+def test_the_id_of_an_item_tells_its_response(token, index, items):
+    """F038: of items of the output and of the input alike, whatever the ids of responses are made of."""
+    told = f"resp_{token}"
+
+    assert response_of(item_id(told, "message", index)) == told
+    assert {response_of(item["id"]) for item in Kept.decode(stored(items, id=told)).input} <= {told}
+
+
+@given(TEXT)
+def test_any_text_may_be_asked_for(item_id):
+    """What is not an id of ours names a response that nobody has."""
+    assert response_of(item_id).startswith("resp_")
+
+
+def test_what_refers_to_an_item():
+    """An object that is nothing but an id, with or without its type; an item with an id is not one."""
+    items = [
+        {"type": "item_reference", "id": "a"},
+        {"id": "b"},
+        {"id": "c", "type": None},
+        {"id": 7},
+        {"type": "item_reference"},
+        {"id": "d", "type": "message"},
+        {"id": "e", "role": "user"},
+        "f",
+        None,
+    ]
+
+    assert list(references(items)) == [(0, "a"), (1, "b"), (2, "c")]
+
+
+@given(count=st.integers(0, 8), limit=st.integers(1, 5))
+def test_pages_join_to_the_list(count, limit):
+    """Every item is on one page, in order, and only the last page says that there is no more."""
+    items = [{"id": f"msg_{number}"} for number in range(count)]
+    found, after, more = [], None, True
+    while more:
+        told = json.loads(page(items, after, limit))
+        data, more = told["data"], told["has_more"]
+        assert len(data) == limit or not more
+        assert [told["first_id"], told["last_id"]] == ([data[0]["id"], data[-1]["id"]] if data else [None, None])
+        after = told["last_id"]
+        found += data
+
+    assert found == items
+
+
+def test_no_page_begins_behind_an_unknown_item():
+    """A place that is not in the list is not taken for its end, or its beginning."""
+    assert page([{"id": "a"}], "b", 5) is None
+
+
+def test_how_a_deletion_is_told():
+    """As the API does."""
+    assert json.loads(deleted("resp_1")) == {"id": "resp_1", "object": "response", "deleted": True}

@@ -1,0 +1,217 @@
+"""Tools and what the client demands about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kiro_asgi.dialects.base import Inquiry
+from kiro_asgi.dialects.hosted import SEARCH_TOOL
+from kiro_asgi.dialects.openai_responses.calls import CLIENT_TOOLS
+from kiro_asgi.dialects.openai_responses.request import parse_value
+from kiro_asgi.errors import RequestError
+from kiro_asgi.model.prompt import Tool, ToolChoice, ToolChoiceMode
+
+F = {"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}, "strict": True}
+P = {"type": "custom", "name": "p"}
+NS = {"type": "namespace", "name": "crm", "description": "About.", "tools": [{"type": "function", "name": "f"}, P]}
+
+
+def parse(*tools: Any, **fields: Any) -> Inquiry:
+    return parse_value({"model": "m", "input": "hi", "tools": list(tools), **fields})
+
+
+def refused(*tools: Any, **fields: Any) -> tuple[str, str]:
+    with pytest.raises(RequestError) as caught:
+        parse(*tools, **fields)
+    return caught.value.param, caught.value.code
+
+
+def names(inquiry: Inquiry) -> list[str]:
+    return [tool.name for tool in inquiry.prompt.tools]
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        F,
+        {**F, "type": None},
+        {"type": "function", "function": {k: F[k] for k in ("name", "description", "parameters")}},
+    ],
+)
+def test_functions(tool: Any) -> None:
+    """Flat, without a type, or nested as in the other API; the answer shows it flat."""
+    inquiry = parse(tool)
+    assert inquiry.prompt.tools == (Tool("f", "d", {"type": "object"}),)
+    (shown,) = inquiry.options.tools
+    assert shown == {**F, "strict": tool.get("strict")}
+
+
+def test_functions_without_parameters() -> None:
+    """A name is enough."""
+    assert parse({"type": "function", "name": "f", "parameters": None}).prompt.tools == (Tool("f"),)
+
+
+@pytest.mark.parametrize(
+    ("tool", "param", "code"),
+    [
+        ({"type": "function"}, "tools[0].name", "missing_required_parameter"),
+        ({"type": "function", "name": ""}, "tools[0].name", "invalid_value"),
+        ({"type": "function", "function": {}}, "tools[0].function.name", "missing_required_parameter"),
+        ({"type": "custom"}, "tools[0].name", "missing_required_parameter"),
+        ({"type": "namespace", "name": "", "tools": []}, "tools[0].name", "invalid_value"),
+        ({"type": "namespace", "name": "n", "tools": [{}]}, "tools[0].tools[0].name", "missing_required_parameter"),
+        ("f", "tools[0]", "invalid_value"),
+    ],
+)
+def test_tools_that_are_refused(tool: Any, param: str, code: str) -> None:
+    """A tool without a name cannot be called."""
+    assert refused(tool) == (param, code)
+
+
+def test_custom_tools() -> None:
+    """A function with one string; the grammar is told."""
+    grammar = {"type": "grammar", "syntax": "regex", "definition": "a+"}
+    inquiry = parse({**P, "description": "Patch.", "format": grammar}, {**P, "name": "q", "format": {"type": "text"}})
+    p, q = inquiry.prompt.tools
+    assert (p.description, q.description) == ("Patch.\n\nThe input must match this grammar (regex):\na+", "")
+    assert p.schema["properties"]["input"]["type"] == "string" and p.schema["required"] == ["input"]
+    assert inquiry.options.custom_tools == {"p", "q"}
+
+
+def test_namespaces() -> None:
+    """Members have both names; the options give them back, and say which of them are custom."""
+    inquiry = parse(F, NS)
+    assert names(inquiry) == ["f", "crm__f", "crm__p"]
+    assert [tool.description for tool in inquiry.prompt.tools] == ["d", "About.", "About."]
+    assert inquiry.options.namespaces == {"crm__f": ("crm", "f"), "crm__p": ("crm", "p")}
+    assert inquiry.options.custom_tools == {"crm__p"}
+
+
+@pytest.mark.parametrize(
+    "kind", ["web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"]
+)
+def test_web_search(kind: str) -> None:
+    """Under any of its names it is the search that runs here, within the domains that are allowed."""
+    (tool,) = parse({"type": kind, "filters": {"allowed_domains": ["h"]}, "external_web_access": True}).prompt.tools
+    assert (tool.name, tool.hosted, tool.options) == ("web_search", "web_search", {"allowed_domains": ("h",)})
+    assert parse({"type": kind}).prompt.tools == (SEARCH_TOOL,)
+
+
+CLIENT = [
+    ({"type": "local_shell"}, "local_shell"),
+    ({"type": "shell"}, "shell"),
+    ({"type": "shell", "environment": {"type": "local"}}, "shell"),
+    ({"type": "apply_patch"}, "apply_patch"),
+    ({"type": "tool_search", "execution": "client"}, "tool_search"),
+]
+
+
+@pytest.mark.parametrize(("tool", "name"), CLIENT)
+def test_tools_that_the_client_runs(tool: Any, name: str) -> None:
+    """They are functions with a schema of their own, and the options say what their calls are."""
+    inquiry = parse(tool)
+    assert inquiry.prompt.tools == (CLIENT_TOOLS[name].tool,)
+    assert inquiry.options.client_tools == {name: f"{name}_call"}
+
+
+def test_a_tool_search_with_parameters() -> None:
+    """The client says what its search takes."""
+    (tool,) = parse(
+        {"type": "tool_search", "execution": "client", "description": "d", "parameters": {"a": 1}}
+    ).prompt.tools
+    assert tool == Tool("tool_search", "d", {"a": 1})
+
+
+LEFT_OUT = [
+    {"type": "file_search", "vector_store_ids": []},
+    {"type": "code_interpreter", "container": {"type": "auto"}},
+    {"type": "image_generation"},
+    {"type": "mcp", "server_label": "s"},
+    {"type": "computer_use_preview"},
+    {"type": "shell", "environment": {"type": "container_auto"}},
+    {"type": "tool_search"},
+    {"type": "invented_tomorrow"},
+]
+
+
+@pytest.mark.parametrize("tool", LEFT_OUT, ids=lambda tool: tool["type"])
+def test_tools_that_cannot_be_run(tool: Any) -> None:
+    """What the vendor would run is left out, as long as nobody demands it; the answer still repeats it."""
+    inquiry = parse(F, tool, tool_choice="auto")
+    assert names(inquiry) == ["f"]
+    assert inquiry.options.tools[1] == tool
+    assert refused(F, tool, tool_choice={"type": tool["type"]})[0] == "tool_choice"
+
+
+def test_the_first_of_a_name_counts() -> None:
+    """Clients repeat tools that they had deferred."""
+    inquiry = parse(F, {**F, "description": "late"}, {**P, "name": "f"})
+    assert [tool.description for tool in inquiry.prompt.tools] == ["d"]
+    assert inquiry.options.custom_tools == frozenset()
+
+
+def test_the_first_of_a_name_decides_what_its_calls_are() -> None:
+    """A function called like a tool of another kind stays a function, and one like a member of a namespace too."""
+    inquiry = parse({**F, "name": "shell"}, {"type": "shell"}, {**F, "name": "crm__f"}, NS, NS)
+    assert names(inquiry) == ["shell", "crm__f", "crm__p"]
+    assert inquiry.options.client_tools == {}
+    assert inquiry.options.namespaces == {"crm__p": ("crm", "p")}
+
+
+CHOICES = [
+    (None, ToolChoiceMode.AUTO, ""),
+    ("auto", ToolChoiceMode.AUTO, ""),
+    ("none", ToolChoiceMode.NONE, ""),
+    ("required", ToolChoiceMode.REQUIRED, ""),
+    ({"type": "function", "name": "f"}, ToolChoiceMode.NAMED, "f"),
+    ({"type": "function", "function": {"name": "f"}}, ToolChoiceMode.NAMED, "f"),
+    ({"type": "function", "name": "f", "namespace": "crm"}, ToolChoiceMode.NAMED, "crm__f"),
+    ({"type": "custom", "name": "p"}, ToolChoiceMode.NAMED, "p"),
+    ({"type": "apply_patch"}, ToolChoiceMode.NAMED, "apply_patch"),
+    ({"type": "web_search_preview"}, ToolChoiceMode.NAMED, "web_search"),
+]
+OFFERED = (F, P, NS, {"type": "apply_patch"}, {"type": "web_search"}, {"type": "mcp", "server_label": "s"})
+
+
+@pytest.mark.parametrize(("choice", "mode", "name"), CHOICES)
+def test_choices(choice: Any, mode: ToolChoiceMode, name: str) -> None:
+    """Every form in which a call is left open, demanded or forbidden."""
+    inquiry = parse(*OFFERED, tool_choice=choice)
+    assert inquiry.prompt.tool_choice == ToolChoice(mode, name, raw=choice)
+    assert inquiry.options.tool_choice == (choice or "auto")
+
+
+def test_allowed_tools() -> None:
+    """Only those may be called that are named, and those that were left out stay out."""
+    listed = [{"type": "function", "name": "f"}, {"type": "web_search"}, {"type": "mcp", "server_label": "s"}]
+    inquiry = parse(*OFFERED, tool_choice={"type": "allowed_tools", "mode": "required", "tools": listed})
+    assert names(inquiry) == ["f", "web_search"]
+    assert inquiry.prompt.tool_choice.mode is ToolChoiceMode.REQUIRED
+
+
+BAD_CHOICES = [
+    ("any", "invalid_value"),
+    ({"type": "function", "name": "x"}, "invalid_value"),
+    ({"type": "function"}, "invalid_value"),
+    ({"type": "shell"}, "invalid_value"),
+    ({"type": "mcp", "server_label": "s"}, "unsupported_value"),
+    ({"type": "file_search"}, "unsupported_value"),
+    ({}, "unsupported_value"),
+    ({"type": "allowed_tools"}, "invalid_value"),
+    ({"type": "allowed_tools", "tools": ["f"]}, "invalid_value"),
+    ({"type": "allowed_tools", "tools": [], "mode": "required"}, "invalid_value"),
+    ({"type": "allowed_tools", "tools": [], "mode": 5}, "invalid_value"),
+]
+
+
+@pytest.mark.parametrize(("choice", "code"), BAD_CHOICES)
+def test_choices_that_are_refused(choice: Any, code: str) -> None:
+    """A call cannot be demanded of a tool that is not there, or that we cannot run."""
+    assert refused(*OFFERED, tool_choice=choice) == ("tool_choice", code)
+
+
+def test_a_call_that_nothing_can_answer() -> None:
+    """A call is demanded, but every tool was left out."""
+    assert refused({"type": "image_generation"}, tool_choice="required") == ("tool_choice", "invalid_value")
