@@ -1,0 +1,93 @@
+"""What a client of the Responses API leaves with us, and what it cannot: through the official Python client, strictly.
+
+Numbers are those of the project's list of conformance assertions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openai
+import pytest
+
+from tests.conformance.asking import MODEL
+from tests.conformance.test_responses import events
+
+SEARCH: Any = {"type": "web_search"}
+FILES: Any = {"type": "file_search", "vector_store_ids": ["vs_1"]}
+
+
+def create(client: openai.OpenAI, content: Any, **params: Any) -> Any:
+    return client.responses.create(model=MODEL, input=content, **params)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_41_previous_response(chat: openai.OpenAI, stream: bool) -> None:
+    """A stored answer can be gone on from, fetched, listed and deleted."""
+    if stream:
+        with chat.responses.stream(model=MODEL, input="What is 2 + 3?") as running:
+            first = running.get_final_response()
+    else:
+        first = create(chat, "What is 2 + 3?")
+    second = create(chat, "sim:echo and now?", previous_response_id=first.id)
+
+    assert second.previous_response_id == first.id
+    assert chat.responses.retrieve(first.id).output_text == first.output_text == "2 + 3 = 5"
+    assert [item.type for item in chat.responses.input_items.list(first.id)] == ["message"]
+    chat.responses.delete(first.id)
+    with pytest.raises(openai.NotFoundError):
+        chat.responses.retrieve(first.id)
+
+
+def test_41_unknown_previous_response(chat: openai.OpenAI) -> None:
+    """Never a silent fresh start."""
+    with pytest.raises(openai.BadRequestError) as refused:
+        create(chat, "hi", previous_response_id="resp_unknown")
+
+    assert (refused.value.code, refused.value.param) == ("previous_response_not_found", "previous_response_id")
+
+
+@pytest.mark.parametrize(
+    ("params", "place"),
+    [
+        pytest.param({"background": True}, "background", id="background"),
+        pytest.param({"conversation": "conv_1"}, "conversation", id="conversation"),
+        pytest.param({"input": [{"type": "item_reference", "id": "msg_unknown"}]}, "input[0]", id="item-reference"),
+        pytest.param(
+            {"tools": [FILES], "tool_choice": {"type": "file_search"}},
+            "tool_choice",
+            id="43-hosted-tool-that-is-forced",
+        ),
+    ],
+)
+def test_42_what_is_refused(chat: openai.OpenAI, params: dict[str, Any], place: str) -> None:
+    """What would give another answer than the one asked for is an error that names the place."""
+    with pytest.raises(openai.BadRequestError) as refused:
+        chat.responses.create(**{"model": MODEL, "input": "hi", **params})
+
+    assert (refused.value.param or "").startswith(place)
+
+
+@pytest.mark.parametrize("tools", [[FILES], [FILES, SEARCH]], ids=["missing-here", "and-search"])
+def test_43_hosted_tools_on_offer(chat: openai.OpenAI, tools: list[Any]) -> None:
+    """A hosted tool that is merely on offer does not keep the model from answering."""
+    assert create(chat, "What is 2 + 3?", tools=tools, store=False).output_text == "2 + 3 = 5"
+
+
+def test_46_input_tokens(chat: openai.OpenAI) -> None:
+    """A longer input has more tokens; nothing is asked of the model."""
+    short, long = (chat.responses.input_tokens.count(model=MODEL, input="word " * n) for n in (1, 500))
+
+    assert short.object == "response.input_tokens"
+    assert 0 < short.input_tokens < long.input_tokens
+
+
+def test_69_what_codex_needs(chat: openai.OpenAI) -> None:
+    """Every item is told as done, and the end has an id and whole counts."""
+    received = events(chat, "sim:parallel", tools=[{"type": "function", "name": "look", "parameters": {}}])
+    done = [event.item for event in received if event.type == "response.output_item.done"]
+    (end,) = [event.response for event in received if event.type == "response.completed"]
+
+    assert [item.to_dict() for item in done] == [item.to_dict() for item in end.output]
+    assert end.id.startswith("resp_") and end.usage is not None
+    assert type(end.usage.total_tokens) is int
