@@ -26,8 +26,11 @@ class Locks:
     _holders: dict[str, object] = field(init=False, factory=dict, repr=False)
     """Locked names, to whoever holds them."""
 
-    _turns: RunVar[_Turns] = field(init=False, factory=lambda: RunVar("kiro_asgi.state.locks"), repr=False)
+    _turns: RunVar[_Turns] = field(init=False, repr=False)
     """Queues in front of locks, for each event loop: they belong to the first that uses them."""
+
+    def __attrs_post_init__(self) -> None:
+        self._turns = RunVar(f"kiro_asgi.state.locks.{id(self)}")
 
     @asynccontextmanager
     async def hold(self, name: str) -> AsyncIterator[None]:

@@ -93,10 +93,11 @@ class SqliteStore:
     """Held by the thread that uses the connection."""
 
     _locks: Locks = field(init=False, factory=Locks, repr=False)
-    _limiter: RunVar[anyio.CapacityLimiter] = field(
-        init=False, factory=lambda: RunVar("kiro_asgi.state.sqlite"), repr=False
-    )
+    _limiter: RunVar[anyio.CapacityLimiter] = field(init=False, repr=False)
     """One thread for each event loop: more would only wait for each other."""
+
+    def __attrs_post_init__(self) -> None:
+        self._limiter = RunVar(f"kiro_asgi.state.sqlite.{id(self)}")
 
     async def get(self, key: str) -> bytes | None:
         """The value; reading it counts as using it, to the minute."""
