@@ -137,14 +137,10 @@ class Streamed:
             self.last_sent = self._clock()
 
 
-@define
-class Synthetic(Streamed):
-    """Waits for the whole answer, then sends it as a stream; so nothing is sent of an answer that fails."""
+class _Gathering:
+    """What outputs share that build one message before they send anything of it."""
 
-    _cut: Callable[[str], Iterable[str]] = whole
-    """Cuts the text of a block into the pieces that are sent."""
-
-    _builder: MessageBuilder = field(init=False, factory=MessageBuilder)
+    _builder: MessageBuilder
 
     def restart(self) -> None:
         """Begin a new message."""
@@ -158,19 +154,32 @@ class Synthetic(Streamed):
             return error
         return None
 
+    def _message(self) -> Message:
+        message = self._builder.message
+        assert message is not None, "the stages ended without a MessageEnd"
+        return message
+
+
+@define
+class Synthetic(_Gathering, Streamed):
+    """Waits for the whole answer, then sends it as a stream; so nothing is sent of an answer that fails."""
+
+    _cut: Callable[[str], Iterable[str]] = whole
+    """Cuts the text of a block into the pieces that are sent."""
+
+    _builder: MessageBuilder = field(init=False, factory=MessageBuilder)
+
     async def open(self, events: Iterable[Event]) -> None:
         """Nothing: a status that has been sent could not tell of a failure any more."""
 
     async def finish(self) -> None:
         """Send the message."""
-        message = self._builder.message
-        assert message is not None, "the stages ended without a MessageEnd"
-        self._pending.extend(self._encoder.feed(unfold(message, self._cut)))
+        self._pending.extend(self._encoder.feed(unfold(self._message(), self._cut)))
         await super().finish()
 
 
 @define
-class Collected:
+class Collected(_Gathering):
     """Builds one message and sends it whole."""
 
     _send: Send
@@ -180,18 +189,6 @@ class Collected:
     closing: bool = field(init=False, default=False)
     last_sent: float = field(init=False, default=0.0)
     _builder: MessageBuilder = field(init=False, factory=MessageBuilder)
-
-    def restart(self) -> None:
-        """Begin a new message."""
-        self._builder = MessageBuilder()
-
-    def put(self, events: Iterable[Event]) -> KiroAsgiError | None:
-        """Add to the message."""
-        try:
-            self._builder.feed(events)
-        except KiroAsgiError as error:
-            return error
-        return None
 
     async def push(self) -> None:
         """Nothing goes out before the end."""
@@ -204,9 +201,7 @@ class Collected:
 
     async def finish(self) -> None:
         """Send the message."""
-        message = self._builder.message
-        assert message is not None, "the stages ended without a MessageEnd"
-        body = self._render(message)
+        body = self._render(self._message())
         self.committed = self.closing = True
         await respond(self._send, 200, body, [JSON, *self._headers()])
 

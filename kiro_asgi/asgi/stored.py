@@ -58,7 +58,7 @@ class Responses:
         """
         data = await self._data(principal, response_id)
         if data is None:
-            raise ResponseNotFound(f"Response with id '{response_id[:_MAX_ECHO]}' not found.", code="")
+            raise _not_found(response_id)
         return Kept.decode(data)
 
     async def keep(self, principal: str, response_id: str, data: bytes) -> None:
@@ -72,7 +72,7 @@ class Responses:
             ResponseNotFound: As for `get`.
         """
         if await self._store.take(scoped(principal, _KIND, response_id)) is None:
-            raise ResponseNotFound(f"Response with id '{response_id[:_MAX_ECHO]}' not found.", code="")
+            raise _not_found(response_id)
 
     async def complete(self, principal: str, value: dict[str, Any]) -> Conversation:
         """Put what the request *value* builds on before its input, and stored items in the place of references.
@@ -131,6 +131,10 @@ class Responses:
 
     async def _data(self, principal: str, response_id: str) -> bytes | None:
         return await self._store.get(scoped(principal, _KIND, response_id))
+
+
+def _not_found(response_id: str) -> ResponseNotFound:
+    return ResponseNotFound(f"Response with id '{response_id[:_MAX_ECHO]}' not found.", code="")
 
 
 def _chain_error(message: str, code: str) -> RequestError:

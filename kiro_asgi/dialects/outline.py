@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kiro_asgi.model.prompt import Text
+from kiro_asgi.model.prompt import Text, Turn
+from kiro_asgi.stages.cut_answers import CutAnswer
+from kiro_asgi.stages.recovery import Reminder, reminders
 
-__all__ = ["blocks_of", "messages_of", "reply_from", "texts_of"]
+__all__ = ["blocks_of", "reminded", "reply_from", "texts_of"]
 
 
-def messages_of(body: Mapping[str, Any]) -> list[Any]:
+def reminded(
+    body: Mapping[str, Any],
+    records: Mapping[str, CutAnswer],
+    read: Callable[[list[Any]], Iterator[tuple[int, Turn]]],
+    tell: Callable[[list[Any], int, Reminder], None],
+) -> dict[str, Any]:
+    """A copy of *body* with a notice for every record that one of its answers matches.
+
+    Args:
+        body: A request.
+        records: What is known of cut answers.
+        read: The turns of messages, by their index.
+        tell: Puts one notice into messages, at or behind an index.
+    """
+    messages = _messages_of(body)
+    turns = dict(read(messages))
+    places = list(turns)
+    told = reminders(tuple(turns.values()), records)
+    for reminder in told:
+        tell(messages, places[reminder.reply], reminder)
+    return {**body, "messages": messages} if told else dict(body)
+
+
+def _messages_of(body: Mapping[str, Any]) -> list[Any]:
     """A list of its own of the messages; empty where there are none."""
     messages = body.get("messages")
     return list(messages) if isinstance(messages, list | tuple) else []

@@ -6,26 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kiro_asgi import App, Settings, create_app, simulator
+from kiro_asgi import App, Settings, create_app
 from kiro_asgi.simulator.control import Simulator
+from tests.asgi.conftest import anyio_backend, service, sim
 
-
-@pytest.fixture(scope="module", params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
-@pytest.fixture(scope="module")
-async def service(anyio_backend: str) -> AsyncIterator[Simulator]:
-    async with simulator.serve() as running:
-        yield running
-
-
-@pytest.fixture
-def sim(service: Simulator) -> Simulator:
-    """The service, with nothing asked yet."""
-    service.forget()
-    return service
+__all__ = ["anyio_backend", "app", "service", "sim"]
 
 
 @pytest.fixture(scope="module")

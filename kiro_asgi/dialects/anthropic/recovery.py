@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kiro_asgi.dialects.outline import blocks_of, messages_of, reply_from, texts_of
+from kiro_asgi.dialects.outline import blocks_of, reminded, reply_from, texts_of
 from kiro_asgi.model.prompt import Part, Role, ToolCallPart, ToolResult, Turn
 from kiro_asgi.stages.cut_answers import CutAnswer
-from kiro_asgi.stages.recovery import Reminder, reminders
+from kiro_asgi.stages.recovery import Reminder
 
 __all__ = ["inject_truncation_recovery"]
 
@@ -19,13 +19,7 @@ def inject_truncation_recovery(body: Mapping[str, Any], records: Mapping[str, Cu
     A notice goes in front of the content of the ``tool_result`` for the call that was cut, or is a block of text in the
     user's next message, behind its results.
     """
-    messages = messages_of(body)
-    turns = dict(_turns(messages))
-    places = list(turns)
-    told = reminders(tuple(turns.values()), records)
-    for reminder in told:
-        _tell(messages, places[reminder.reply], reminder)
-    return {**body, "messages": messages} if told else dict(body)
+    return reminded(body, records, _turns, _tell)
 
 
 def _turns(messages: list[Any]) -> Iterator[tuple[int, Turn]]:
