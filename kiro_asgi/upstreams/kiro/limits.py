@@ -21,7 +21,10 @@ RESOURCES: Final = ("CREDIT", "AGENTIC_REQUEST", "VIBE")
 """What is counted, what says most about chats first."""
 
 MOST: Final = 1e15
-"""No amount and no time is greater."""
+"""No amount is greater."""
+
+LATEST: Final = 253_402_300_799.0
+"""The last second that a calendar can show."""
 
 
 @frozen
@@ -122,7 +125,8 @@ def _amount(part: Mapping[str, Any], key: str) -> float:
 
 
 def _time(part: Mapping[str, Any]) -> float | None:
-    return _number(part.get("nextDateReset")) or None
+    value = _number(part.get("nextDateReset"))
+    return value if value and value <= LATEST else None
 
 
 def _number(value: Any) -> float | None:

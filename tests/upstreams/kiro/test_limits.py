@@ -69,6 +69,8 @@ def test_the_reset_may_stand_in_either_place() -> None:
     assert limits({"nextDateReset": 7}, nextDateReset=9.5).resets_at == 9.5
     assert limits({"nextDateReset": 7}).resets_at == 7
     assert limits({"nextDateReset": True}, nextDateReset="soon").resets_at is None
+    assert limits({"nextDateReset": 7}, nextDateReset=1_800_000_000_000).resets_at == 7
+    assert limits({}, nextDateReset=253_402_300_800).resets_at is None
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"nonsense", b"\xff"])
