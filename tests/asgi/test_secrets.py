@@ -67,7 +67,7 @@ async def test_nothing_that_is_alive_shows_a_secret(sim, token_file):
 
     async with anyio.create_task_group() as group:
         group.start_soon(app, exchange.scope, receive, send)
-        while not any(request.path == "/generateAssistantResponse" for request in sim.requests):  # noqa: ASYNC110
+        while not any(request.path == "/generateAssistantResponse" for request in sim.requests):  # noqa: ASYNC110 - no event
             await anyio.sleep(0.01)
         alive = ours()
         shown = [type(each) for each in alive if CANARY in repr(each)]

@@ -72,6 +72,15 @@ class Doctor:
         assert "anary" not in out and "aorMine" not in out
         return status, {it["name"]: (it["verdict"], it["detail"], it["advice"]) for it in report["findings"]}
 
+    def assert_found(self, name: str, outcome: tuple[int, str], words: str, advice: str) -> None:
+        """The exit status and the verdict on one link are *outcome*; its detail and its advice hold these words."""
+        status, found = self.examine()
+        verdict, detail, told = found[name]
+
+        assert (status, verdict) == outcome
+        assert words in detail
+        assert advice in told
+
 
 @pytest.fixture
 def doctor(
@@ -237,12 +246,8 @@ def test_what_is_broken_is_a_failure(
 ) -> None:
     """The link is named, with what is wrong and what to do; the status is 1."""
     trouble(service, doctor)
-    status, found = doctor.examine()
-    verdict, detail, told = found[name]
 
-    assert (status, verdict) == (1, "fail")
-    assert words in detail
-    assert advice in told
+    doctor.assert_found(name, (1, "fail"), words, advice)
 
 
 def exposed_file(service: Simulator, doctor: Doctor) -> None:
@@ -312,12 +317,8 @@ def test_what_is_odd_is_a_warning(
 ) -> None:
     """It is told, but the gateway works, so the status is 0."""
     trouble(service, doctor)
-    status, found = doctor.examine()
-    verdict, detail, told = found[name]
 
-    assert (status, verdict) == (0, "warn")
-    assert words in detail
-    assert advice in told
+    doctor.assert_found(name, (0, "warn"), words, advice)
 
 
 def test_a_proxy_of_our_own_is_used(service: Simulator, doctor: Doctor) -> None:
