@@ -13,7 +13,7 @@ from typing import Final
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.net.transport import Headers
-from kiro_asgi.upstreams.kiro.faults import redacted
+from kiro_asgi.upstreams.replies import redacted
 
 __all__ = ["log_body", "log_refusal"]
 

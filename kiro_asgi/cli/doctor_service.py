@@ -20,9 +20,9 @@ from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.upstreams.base import Credential, ModelCard, UpstreamRequest
 from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.auth import without_profile
-from kiro_asgi.upstreams.kiro.faults import clean
 from kiro_asgi.upstreams.kiro.limits import Limits, parse_limits
 from kiro_asgi.upstreams.kiro.models import FALLBACK, parse_models
+from kiro_asgi.upstreams.replies import clean
 
 __all__ = ["Questions"]
 

@@ -28,8 +28,9 @@ from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
 from kiro_asgi.upstreams.kiro.aliases import read_aliases
 from kiro_asgi.upstreams.kiro.models import FALLBACK, find
-from kiro_asgi.upstreams.kiro.rules.table import TABLE, Loss
+from kiro_asgi.upstreams.kiro.rules.table import TABLE
 from kiro_asgi.upstreams.kiro.spelling import normalise, with_wishes
+from kiro_asgi.upstreams.rules import Loss
 from kiro_asgi.wire.json import loads
 
 __all__ = ["add_arguments", "guess", "run"]

@@ -22,7 +22,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from kiro_asgi.model.server_tools import ServerCall, ServerResult
+from kiro_asgi.model.server_tools import SearchHit, ServerCall, ServerResult
 
 __all__ = [
     "BlockEnd",
@@ -34,6 +34,7 @@ __all__ = [
     "Delta",
     "Event",
     "FollowupPrompt",
+    "Grounding",
     "MessageEnd",
     "MessageStart",
     "Metering",
@@ -232,6 +233,15 @@ class FollowupPrompt:
 
 
 @frozen
+class Grounding:
+    """What the model read on the web for its answer; of several in one answer the last counts."""
+
+    queries: tuple[str, ...] = ()
+    hits: tuple[SearchHit, ...] = ()
+    """The pages, in the order of their numbers; a title or an address may be missing."""
+
+
+@frozen
 class CodeReferences:
     """Licensed sources that the answer resembles."""
 
@@ -310,6 +320,7 @@ Delta = (
     | ContextUsage
     | Metering
     | FollowupPrompt
+    | Grounding
     | CodeReferences
     | ConversationId
     | ModelName

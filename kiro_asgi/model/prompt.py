@@ -82,6 +82,8 @@ class ThinkingPart:
 
     text: str = ""
     signature: str = ""
+    """The seal over it, see `kiro_asgi.model.signatures`; without *text*, of what comes behind it."""
+
     redacted: str = ""
     """Sealed thinking; then *text* and *signature* are empty."""
 
@@ -195,6 +197,9 @@ class Sampling:
     top_p: float | None = None
     top_k: int | None = None
     stop: tuple[str, ...] = ()
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
 
 
 @frozen

@@ -17,12 +17,14 @@ from kiro_asgi.stages.estimate import Estimator
 __all__ = [
     "Credential",
     "CredentialKind",
+    "Forwarding",
     "ModelCard",
     "ModelPage",
     "Note",
     "Rendered",
     "Token",
     "TokenKind",
+    "Traits",
     "Upstream",
     "UpstreamRequest",
 ]
@@ -50,6 +52,9 @@ class Credential:
 
     source: str = ""
     """Where it comes from, in words for a log line: a setting's name, a file's path."""
+
+    endpoint: str = ""
+    """Base URL where the service is asked with it; empty for the upstream's own."""
 
 
 class TokenKind(Enum):
@@ -158,10 +163,61 @@ class ModelPage:
     """What to ask for the part behind it; empty where there is none."""
 
 
+@frozen(kw_only=True)
+class Traits:
+    """What whoever plans an answer must know about an upstream."""
+
+    obeys_limits: bool = False
+    """Whether the service ends an answer at a stop sequence and at the greatest length by itself."""
+
+    runs: frozenset[str] = frozenset()
+    """Kinds of hosted tools that the service runs itself, e.g. ``web_search``."""
+
+    grounds: bool = False
+    """Whether answers may hold `kiro_asgi.model.events.Grounding`."""
+
+
+class Forwarding(Protocol):
+    """How requests go to a service that speaks a client's own API."""
+
+    @property
+    def dialect(self) -> str:
+        """Name of the dialect."""
+        ...
+
+    def request(self, body: bytes, credential: Credential, headers: Iterable[tuple[bytes, bytes]]) -> UpstreamRequest:
+        """The same request to the service.
+
+        Args:
+            body: The client's, with the service's name for the model.
+            credential: In whose name.
+            headers: The client's; those that belong to the API go on, none that is a secret.
+        """
+        ...
+
+
 class Upstream(Protocol):
     """One service."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What it is called in the settings."""
+        ...
+
+    @property
+    def traits(self) -> Traits:
+        """What is peculiar about it."""
+        ...
+
+    @property
+    def builtin(self) -> tuple[ModelCard, ...]:
+        """Models known without asking."""
+        ...
+
+    @property
+    def forwarding(self) -> Forwarding | None:
+        """How a client's own bytes go to it; ``None`` where it speaks no client's API."""
+        ...
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Put *prompt* into the service's words.
@@ -200,6 +256,22 @@ class Upstream(Protocol):
 
     def statistics(self, rendered: Rendered) -> Mapping[str, int]:
         """Sizes and counts of what was rendered, for a log line: never a word of its text."""
+        ...
+
+    def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
+        """Ask for the list of models, or for the part of it that `ModelPage.following` names."""
+        ...
+
+    def parse_models(self, body: bytes) -> ModelPage:
+        """Read a part of the list of models.
+
+        Raises:
+            UpstreamProtocolError: It is none.
+        """
+        ...
+
+    def normalise(self, model: str) -> str:
+        """One spelling for every known way to write a model's name."""
         ...
 
 

@@ -18,7 +18,16 @@ from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
-from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered, UpstreamRequest
+from kiro_asgi.upstreams.base import (
+    Credential,
+    CredentialKind,
+    Forwarding,
+    ModelCard,
+    ModelPage,
+    Rendered,
+    Traits,
+    UpstreamRequest,
+)
 from kiro_asgi.upstreams.kiro import models
 from kiro_asgi.upstreams.kiro.answer import stages
 from kiro_asgi.upstreams.kiro.auth import REGION, authorization, credential, region_of
@@ -32,6 +41,7 @@ from kiro_asgi.upstreams.kiro.mcp import search_request
 from kiro_asgi.upstreams.kiro.request import DESCRIPTION_LIMIT, Document, Wording, document
 from kiro_asgi.upstreams.kiro.rules import sizes
 from kiro_asgi.upstreams.kiro.rules.table import switched_off
+from kiro_asgi.upstreams.kiro.spelling import normalise
 from kiro_asgi.upstreams.kiro.weight import statistics, weigh
 from kiro_asgi.wire.json import dumps
 
@@ -131,6 +141,10 @@ class KiroUpstream:
     new_id: Callable[[], str] = _new_id
     """Makes the UUID of a conversation, and that of a call."""
 
+    traits: Traits = field(init=False, default=Traits())
+    builtin: tuple[ModelCard, ...] = field(init=False, default=models.FALLBACK)
+    forwarding: Forwarding | None = field(init=False, default=None)
+
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Put *prompt* into the service's words; *conversation* is a UUID, and empty for a new one.
 
@@ -202,8 +216,20 @@ class KiroUpstream:
         """``bytes``, ``messages``, ``tools``, ``tool_results``, ``images``, and the characters of ``system``."""
         return statistics(rendered.document, len(rendered.request.body))
 
+    def parse_models(self, body: bytes) -> ModelPage:
+        """Read a part of the list of models.
+
+        Raises:
+            UpstreamProtocolError: It is none.
+        """
+        return models.parse_models(body)
+
+    def normalise(self, model: str) -> str:
+        """One spelling for every known way to write a model's name."""
+        return normalise(model)
+
     def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
-        """Ask for the list of models; `kiro_asgi.upstreams.kiro.models.parse_models` reads the answer."""
+        """Ask for the list of models; `parse_models` reads the answer."""
         headers = ((b"accept", b"application/json"), *self._headers(credential))
         return models.models_request(
             self.base_url(credential), _profile(credential), headers, origin=self.origin, page=page

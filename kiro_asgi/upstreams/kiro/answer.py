@@ -19,8 +19,9 @@ from kiro_asgi.errors import NotTheUpstream
 from kiro_asgi.model.events import Delta
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.upstreams.kiro.events import EventDecoder
-from kiro_asgi.upstreams.kiro.faults import clean, fault, is_report
+from kiro_asgi.upstreams.kiro.faults import fault, is_report
 from kiro_asgi.upstreams.kiro.scan import SCANNED_PREFIXES, ScannedEventDecoder
+from kiro_asgi.upstreams.replies import clean
 from kiro_asgi.wire.eventstream import FrameDecoder
 from kiro_asgi.wire.objects import ObjectScanner
 

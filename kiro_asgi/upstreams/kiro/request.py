@@ -23,9 +23,9 @@ from kiro_asgi.upstreams.kiro.rules import sizes, thinking, turns
 from kiro_asgi.upstreams.kiro.rules.attachments import Attachments, require_images
 from kiro_asgi.upstreams.kiro.rules.drafts import Draft, Drafting
 from kiro_asgi.upstreams.kiro.rules.names import ToolNames
-from kiro_asgi.upstreams.kiro.rules.notes import Notes
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, paragraphs
 from kiro_asgi.upstreams.kiro.rules.tools import Specifications, directives, offered
+from kiro_asgi.upstreams.notes import Notes
 
 __all__ = ["CONSENT", "DESCRIPTION_LIMIT", "Document", "Wording", "document"]
 

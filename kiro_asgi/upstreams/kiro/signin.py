@@ -21,7 +21,7 @@ from attrs import evolve, field, frozen
 from kiro_asgi._version import __version__
 from kiro_asgi.errors import UpstreamDenied, UpstreamProtocolError, UpstreamRejected
 from kiro_asgi.upstreams.base import Token, TokenKind, UpstreamRequest
-from kiro_asgi.upstreams.kiro.faults import clean
+from kiro_asgi.upstreams.replies import clean
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
 __all__ = [

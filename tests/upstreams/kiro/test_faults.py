@@ -28,8 +28,9 @@ from kiro_asgi.errors import (
     UpstreamTimeout,
     UpstreamTokenInvalid,
 )
-from kiro_asgi.upstreams.kiro.faults import MAX_MESSAGE, MAX_RETRY_AFTER, clean, exception_fault, fault
+from kiro_asgi.upstreams.kiro.faults import exception_fault, fault
 from kiro_asgi.upstreams.kiro.reasons import REASONS
+from kiro_asgi.upstreams.replies import MAX_MESSAGE, MAX_RETRY_AFTER, clean
 
 SUSPENDED = "Your User ID (d-123.abc) temporarily is suspended. We've locked it as a security precaution."
 SUSPICIOUS = (

@@ -13,7 +13,7 @@ from attrs import define, field
 
 from kiro_asgi.model.prompt import Document, Image
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.kiro.rules.notes import Notes, refusal
+from kiro_asgi.upstreams.notes import Notes, refusal
 
 __all__ = ["Attachments", "document_text", "require_images"]
 

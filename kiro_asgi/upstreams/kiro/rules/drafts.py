@@ -14,10 +14,11 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from kiro_asgi.model.prompt import Document, Image, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
+from kiro_asgi.model.signatures import read_mark
 from kiro_asgi.upstreams.kiro.rules.attachments import Attachments, document_text
 from kiro_asgi.upstreams.kiro.rules.names import ToolNames
-from kiro_asgi.upstreams.kiro.rules.notes import Notes
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, is_blank
+from kiro_asgi.upstreams.notes import Notes
 
 __all__ = ["Draft", "Drafting", "Lifted"]
 
@@ -162,7 +163,7 @@ class Drafting:
             return "thinking.dropped"
         if part.redacted:
             return "" if BASE64.fullmatch(part.redacted) else "thinking.malformed_dropped"
-        if not part.signature:
+        if not part.signature or read_mark(part.signature).owner:
             return "thinking.unsigned_dropped"
         return "" if part.text else "thinking.malformed_dropped"
 

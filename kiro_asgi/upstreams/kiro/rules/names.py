@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import define, field
 
-from kiro_asgi.upstreams.kiro.rules.notes import Notes
+from kiro_asgi.upstreams.notes import Notes
 
 __all__ = ["CALL_ID", "TOOL_NAME", "ToolNames", "plain", "substitute"]
 

@@ -15,8 +15,8 @@ from attrs import define, field
 
 from kiro_asgi.upstreams.kiro.rules.drafts import Draft
 from kiro_asgi.upstreams.kiro.rules.names import CALL_ID, plain, substitute
-from kiro_asgi.upstreams.kiro.rules.notes import Notes
 from kiro_asgi.upstreams.kiro.rules.texts import is_blank, paragraphs
+from kiro_asgi.upstreams.notes import Notes
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["answer_calls", "pair", "tell_as_text"]

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.upstreams.kiro.rules.notes import Notes
+from kiro_asgi.upstreams.notes import Notes
 
 __all__ = ["Schemas"]
 

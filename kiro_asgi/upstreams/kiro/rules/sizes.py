@@ -12,8 +12,8 @@ from typing import Any, Final
 from kiro_asgi.errors import ContextTooLong
 from kiro_asgi.model.prompt import Document, Part, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.upstreams.kiro.rules.drafts import Draft
-from kiro_asgi.upstreams.kiro.rules.notes import Notes, too_long
 from kiro_asgi.upstreams.kiro.rules.texts import paragraphs
+from kiro_asgi.upstreams.notes import Notes, too_long
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["measure", "messages", "payload_limit", "require_messages", "require_payload", "trim"]

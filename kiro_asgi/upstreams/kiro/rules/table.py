@@ -4,41 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
-from attrs import frozen
-
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.upstreams.rules import Loss, Rule
 
-__all__ = ["RULES", "TABLE", "Loss", "Rule", "switched_off"]
-
-
-class Loss(Enum):
-    """What of the client's request is lost by a rule."""
-
-    NONE = "none"
-    """Nothing; or the whole request is refused, and says so."""
-
-    FORM = "form"
-    """Everything is still said, in another form or at another place."""
-
-    CONTENT = "content"
-    """Something is not said any more."""
-
-
-@frozen
-class Rule:
-    """One constraint of the service, or one quirk, and what is done about it."""
-
-    name: str
-    what: str
-    """One sentence."""
-
-    loss: Loss
-    module: str
-    """The module that applies it, of this package unless it has a dot."""
+__all__ = ["RULES", "TABLE", "switched_off"]
 
 
 _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
@@ -144,7 +116,12 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("calls.input_wrapped", "Arguments that are no object become one.", _FORM, "drafts"),
     Rule("calls.empty_keys", "Arguments with an empty name are dropped.", _CONTENT, "drafts"),
     Rule("thinking.dropped", "Earlier thinking is not handed back, if that is set.", _CONTENT, "drafts"),
-    Rule("thinking.unsigned_dropped", "Earlier thinking without a signature is not handed back.", _CONTENT, "drafts"),
+    Rule(
+        "thinking.unsigned_dropped",
+        "Earlier thinking without a signature, or with another service's, is not handed back.",
+        _CONTENT,
+        "drafts",
+    ),
     Rule(
         "thinking.malformed_dropped",
         "Earlier thinking is not handed back if its text is missing, or its seal is no base64.",

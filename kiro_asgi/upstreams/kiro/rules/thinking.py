@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.kiro.rules.notes import Notes
+from kiro_asgi.upstreams.notes import Notes
 
 __all__ = ["MAX_BUDGET", "MIN_BUDGET", "instruction", "is_native", "nearest_effort", "options", "wants_tags"]
 

@@ -20,7 +20,8 @@ from kiro_asgi.simulator.conversation import Conversation
 from kiro_asgi.simulator.rulebook import RULES
 from kiro_asgi.simulator.rules import Asked, Refusal, check
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.kiro.rules.table import TABLE, Loss
+from kiro_asgi.upstreams.kiro.rules.table import TABLE
+from kiro_asgi.upstreams.rules import Loss
 from tests.upstreams.kiro.invariants import breaches
 from tests.upstreams.kiro.prompts import GPT, NATIVE, PLAIN, PNG, PROMPTS, SCHEMA, rendered, texts
 

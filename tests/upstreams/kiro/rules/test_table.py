@@ -28,7 +28,8 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro import KiroUpstream
-from kiro_asgi.upstreams.kiro.rules.table import RULES, TABLE, Loss
+from kiro_asgi.upstreams.kiro.rules.table import RULES, TABLE
+from kiro_asgi.upstreams.rules import Loss
 from tests.upstreams.kiro.prompts import GPT, NATIVE, PLAIN, PNG, ask, assistant, call, current, rendered, result, user
 
 DARK = ModelCard("glm-5", images=False)

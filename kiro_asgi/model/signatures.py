@@ -1,0 +1,37 @@
+"""Whose a signature is: only who has given it can check it, so it must not be handed to anybody else.
+
+Clients keep signatures as they are and hand them back.  A signature of Anthropic's models stands as it was received;
+those of others carry a mark: ``gemini.call:`` and the signature, where ``call`` is the kind of part that it came on.
+No signature has a colon.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+__all__ = ["Mark", "marked", "read_mark"]
+
+
+@frozen
+class Mark:
+    """A signature with what is known about it."""
+
+    owner: str
+    """Name of the upstream's kind, e.g. ``gemini``; empty for Anthropic's models."""
+
+    part: str
+    """Kind of part that it came on, in the owner's words; empty without an owner."""
+
+    signature: str
+
+
+def marked(owner: str, part: str, signature: str) -> str:
+    """*signature* as clients are given it."""
+    return f"{owner}.{part}:{signature}"
+
+
+def read_mark(signature: str) -> Mark:
+    """What clients give back."""
+    mark, colon, rest = signature.partition(":")
+    owner, _, part = mark.partition(".")
+    return Mark(owner, part, rest) if colon else Mark("", "", signature)

@@ -1,0 +1,70 @@
+"""Server-sent events whose data is JSON, as every upstream but Kiro sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from attrs import define, field, frozen
+
+from kiro_asgi.errors import NotTheUpstream
+from kiro_asgi.model.events import Notice
+from kiro_asgi.wire.json import JsonError, loads
+from kiro_asgi.wire.sse import SseDecoder
+
+__all__ = ["DONE", "EVENT_STREAM", "JsonEvent", "JsonEvents", "require_media_type"]
+
+DONE: Final = "[DONE]"
+"""Data of the event by which some services end a stream; it is no JSON."""
+
+EVENT_STREAM: Final = ("text/event-stream",)
+
+
+@frozen
+class JsonEvent:
+    """One event."""
+
+    name: str
+    value: Mapping[str, Any]
+    """Empty where `done`."""
+
+    done: bool = False
+    """Whether it is the sentinel at the end."""
+
+
+@define
+class JsonEvents:
+    """The stage from bytes to events.  What is no JSON object is passed over, with a notice."""
+
+    _lines: SseDecoder = field(init=False, factory=SseDecoder)
+
+    def feed(self, items: Iterable[bytes], /) -> Iterator[JsonEvent | Notice]:
+        """The events that *items* complete."""
+        for event in self._lines.feed(items):
+            if event.data.strip() == DONE:
+                yield JsonEvent(event.event, {}, done=True)
+                continue
+            try:
+                value = loads(event.data)
+            except JsonError:
+                value = None
+            if type(value) is dict:
+                yield JsonEvent(event.event, value)
+            else:
+                yield Notice("event.undecodable")
+
+    def flush(self) -> Iterator[JsonEvent | Notice]:
+        """Nothing: an event without its empty line does not count."""
+        yield from ()
+
+
+def require_media_type(content_type: str, accepted: Iterable[str] = EVENT_STREAM) -> None:
+    """Accept an answer of one of these media types, or of none that was named.
+
+    Raises:
+        NotTheUpstream: Code ``upstream.content_type``.
+    """
+    media_type = content_type.partition(";")[0].strip().lower()
+    if media_type and media_type not in accepted:
+        shown = media_type[:60]
+        raise NotTheUpstream(f"the upstream answered in {shown}, which is no stream", code="upstream.content_type")

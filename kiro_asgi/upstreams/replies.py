@@ -1,0 +1,86 @@
+"""What every upstream's refusals have in common: headers, JSON that reports, words fit to be passed on.
+
+Source: https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+from kiro_asgi.wire.json import JsonError, loads
+
+__all__ = ["MAX_MESSAGE", "MAX_RETRY_AFTER", "clean", "fields_of", "redacted", "report_of", "retry_after", "text_of"]
+
+MAX_MESSAGE: Final = 500
+"""Characters of the service's words that we pass on."""
+
+MAX_RETRY_AFTER: Final = 3600.0
+"""Seconds; a service that asks for more gets this."""
+
+
+def fields_of(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers by name, in lower case; of several of one name, the last."""
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
+
+
+def report_of(body: bytes) -> Mapping[str, Any]:
+    """The object that a body is; an empty one where it is none."""
+    try:
+        report = loads(body)
+    except JsonError:
+        return {}
+    return report if type(report) is dict else {}
+
+
+def clean(text: str) -> str:
+    """*text* fit for a log line or an error body: one line, short, without secrets."""
+    text = redacted(_UNPRINTABLE.sub(" ", text[: 4 * MAX_MESSAGE]).strip())
+    return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
+
+
+def redacted(text: str) -> str:
+    """*text* without secrets."""
+    for pattern, replacement in _SECRETS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def text_of(report: Mapping[str, Any], key: str) -> str:
+    """The text of a member; empty where it is none."""
+    value = report.get(key)
+    return value if type(value) is str else ""
+
+
+def retry_after(fields: Mapping[str, str]) -> float | None:
+    """Seconds to wait.  A date is compared with the answer's own, so no clock is asked, ours or a wrong one."""
+    value = fields.get("retry-after", "").strip()
+    if re.fullmatch(r"[0-9]{1,18}(?:\.[0-9]{1,9})?", value):
+        return min(float(value), MAX_RETRY_AFTER)
+    then, now = _date(value), _date(fields.get("date", ""))
+    if then is None or now is None:
+        return None
+    return min(max((then - now).total_seconds(), 0.0), MAX_RETRY_AFTER)
+
+
+def _date(value: str) -> datetime | None:
+    try:
+        date = parsedate_to_datetime(value)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
+
+
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+
+_SECRETS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
+    (re.compile(r"\b(bearer\s+)[\w.~+/=:-]{16,}", re.I | re.A), r"\1[redacted]"),
+    (re.compile(r"\bksk_[\w-]+", re.A), "[redacted]"),
+    (re.compile(r"\bao[ar][\w+/=:-]{20,}", re.A), "[redacted]"),
+    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]+)?", re.A), "[redacted]"),
+    (re.compile(r"(\barn:[\w-]*:[\w-]*:[\w-]*:)[0-9]{12}", re.A), r"\1[redacted]"),
+)
+"""What must not be handed on: bearer tokens, API keys, access and refresh tokens, JWTs, account numbers."""

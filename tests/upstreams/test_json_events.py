@@ -1,0 +1,48 @@
+"""Server-sent events whose data is JSON."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiro_asgi.errors import NotTheUpstream
+from kiro_asgi.model.events import Notice
+from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, require_media_type
+from tests.helpers import run_apart
+
+STREAM = (
+    b'event: a\ndata: {"x":"\xc3\xa9"}\n\n: ping\n\ndata: nonsense\n\ndata:[1]\n\ndata: {"y":1}\r\n\r\ndata: [DONE]\n\n'
+)
+EVENTS = [
+    JsonEvent("a", {"x": "é"}),
+    Notice("event.undecodable"),
+    Notice("event.undecodable"),
+    JsonEvent("message", {"y": 1}),
+    JsonEvent("message", {}, done=True),
+]
+
+
+@given(st.lists(st.integers(0, len(STREAM))))
+def test_it_does_not_matter_where_the_stream_is_cut(cuts: list[int]) -> None:
+    """What is no object is passed over with a notice; the rest is whole, wherever the network cut it."""
+    places = [0, *sorted(cuts), len(STREAM)]
+    chunks = [STREAM[a:b] for a, b in pairwise(places)]
+
+    assert run_apart(JsonEvents(), chunks) == EVENTS
+
+
+@pytest.mark.parametrize("accepted", ["text/event-stream", "Text/Event-Stream; charset=utf-8", ""])
+def test_a_stream_is_accepted(accepted: str) -> None:
+    """A service that does not name its media type is believed."""
+    require_media_type(accepted)
+
+
+def test_a_web_page_is_no_answer() -> None:
+    """Whoever answers with a page is not the service, and is not asked again."""
+    with pytest.raises(NotTheUpstream, match="text/html") as caught:
+        require_media_type("text/html; charset=utf-8")
+
+    assert caught.value.code == "upstream.content_type"
