@@ -1,0 +1,112 @@
+"""Which upstream a name for a model means, as far as the name itself and the operator's table say.
+
+============================  =========================================================================
+the name                      means
+============================  =========================================================================
+``gemini/gemini-2.5-flash``   that upstream and no other, where an upstream of this name is set up
+a row of the table            the row's targets: the first is asked, each other where those before fail
+anything else                 whatever upstream lists it, in the operator's order; else the default one
+============================  =========================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from attrs import frozen
+
+from kiro_asgi.errors import ConfigError
+
+__all__ = ["KINDS", "Registry", "Row", "Target", "read_rows"]
+
+KINDS: Final = ("kiro", "anthropic", "openai", "gemini")
+"""The upstreams that need no name of their own, in the order in which they are asked where nobody says another."""
+
+
+@frozen
+class Target:
+    """A model of one upstream."""
+
+    upstream: str
+    model: str
+    """As that upstream is asked for it; it may know other spellings."""
+
+
+@frozen
+class Row:
+    """One row of the operator's table."""
+
+    pattern: str
+    """A name for a model; ``*`` stands for any text."""
+
+    targets: tuple[tuple[str, str], ...]
+    """Upstream and model, in the order in which they are asked; without a model, the name itself."""
+
+    def matches(self, name: str) -> bool:
+        """Whether *name* is meant."""
+        return re.fullmatch(".*".join(map(re.escape, self.pattern.split("*"))), name, re.DOTALL) is not None
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        """Greater for the more particular of two rows that match."""
+        return "*" not in self.pattern, len(self.pattern.replace("*", ""))
+
+
+@frozen
+class Registry:
+    """The upstreams that are set up, and the table.
+
+    Raises:
+        ConfigError: A row, or the default, names an upstream that is not set up.
+    """
+
+    upstreams: tuple[str, ...]
+    """Their names, in the operator's order."""
+
+    rows: tuple[Row, ...] = ()
+    default: str = ""
+    """The upstream of names that nobody lists; empty for the first of all."""
+
+    def __attrs_post_init__(self) -> None:
+        named = {upstream for row in self.rows for upstream, _ in row.targets} | {self.default or self.upstreams[0]}
+        if missing := sorted(named - set(self.upstreams)):
+            names = ", ".join(missing)
+            raise ConfigError(f"routing: no upstream is set up by the name of {names}", code="routing.upstream")
+
+    def targets(self, name: str) -> tuple[Target, ...]:
+        """What *name* means by itself or by the table; nothing where the upstreams' own lists decide."""
+        prefix, slash, rest = name.partition("/")
+        if slash and rest and prefix in self.upstreams:
+            return (Target(prefix, rest),)
+        matching = [row for row in self.rows if row.matches(name)]
+        if not matching:
+            return ()
+        best = max(matching, key=lambda row: row.rank)
+        return tuple(Target(upstream, model or name) for upstream, model in best.targets)
+
+    def hint(self, name: str) -> str:
+        """What somebody ought to be told whose *name* for a model nobody knows; empty where there is nothing."""
+        prefix, slash, _ = name.partition("/")
+        absent = slash and prefix in KINDS and prefix not in self.upstreams
+        return f" (the upstream {prefix} is not set up here)" if absent else ""
+
+
+def read_rows(entries: Iterable[str]) -> tuple[Row, ...]:
+    """Rows of texts such as ``claude-*=kiro>anthropic/claude-sonnet-4-5``.
+
+    Raises:
+        ConfigError: A text of another form.
+    """
+    return tuple(map(_row, entries))
+
+
+def _row(entry: str) -> Row:
+    pattern, equals, targets = entry.partition("=")
+    pairs = [target.strip().partition("/") for target in targets.split(">")]
+    if not equals or not pattern.strip() or not all(upstream for upstream, _, _ in pairs):
+        raise ConfigError(
+            f"routing.models: {entry[:100]!r} is not written as name=upstream/model", code="routing.models"
+        )
+    return Row(pattern.strip(), tuple((upstream, model) for upstream, _, model in pairs))
