@@ -16,6 +16,7 @@ from kiro_asgi.config import (
     ClientSettings,
     KiroSettings,
     LimitSettings,
+    OpenAISettings,
     RetrySettings,
     Settings,
     StreamSettings,
@@ -26,7 +27,12 @@ from kiro_asgi.config.leaves import leaves, values_of
 from kiro_asgi.config.rules import BOUNDS, CHOICES, SHAPES
 from kiro_asgi.errors import ConfigError
 
-LEAVES = leaves(Settings)
+LEAVES = leaves(Settings, ["custom.ollama"])
+RULES = {leaf.rule: leaf for leaf in LEAVES.values()}
+
+CUSTOM = Settings(custom={"ollama": OpenAISettings(endpoint="http://127.0.0.1:11434/v1")})
+REQUIRED = {"KIRO_ASGI__CUSTOM__OLLAMA__ENDPOINT": "http://127.0.0.1:11434/v1"}
+"""What the custom service among the leaves must have."""
 
 SAMPLE = Settings(
     client=ClientSettings(api_keys=("one", "two"), allow_anonymous=True),
@@ -287,10 +293,10 @@ def test_a_file_that_cannot_be_read_is_a_mistake_like_any_other(
 def test_secrets_are_never_shown(path: str) -> None:
     """R28: no key in a repr, in a description or in a message about itself."""
     canary = "canary-7f3a"
-    value = f"http://user:{canary}@proxy:3128" if path == "kiro.proxy" else canary
-    good = Settings.from_env({LEAVES[path].env: value})
+    value = {"proxy": f"http://user:{canary}@proxy:3128", "headers": f"x-key={canary}"}.get(LEAVES[path].name, canary)
+    good = Settings.from_env({**REQUIRED, LEAVES[path].env: value})
     (row,) = (row for row in describe(good) if row.path == path)
-    (line,) = problems(Settings.from_env, {LEAVES[path].env: f"{value} {canary}"})
+    (line,) = problems(Settings.from_env, {**REQUIRED, LEAVES[path].env: f"{value}\n{canary}"})
     (typed,) = problems(Settings.from_mapping, {"kiro": {"api_key": [canary]}})
 
     assert canary in str(values_of(good)[path])
@@ -313,14 +319,14 @@ def test_settings_built_in_python_obey_the_same_rules() -> None:
 
 def test_rules_only_name_settings_that_exist() -> None:
     """A rule for a renamed setting would silently stop to count; every number has its bounds."""
-    assert {*CHOICES, *BOUNDS, *SHAPES} <= {*LEAVES}
-    assert {*BOUNDS} == {path for path, leaf in LEAVES.items() if leaf.type in (int, float)}
-    assert all(LEAVES[path].default in choices for path, choices in CHOICES.items())
+    assert {*CHOICES, *BOUNDS, *SHAPES} <= {*RULES}
+    assert {*BOUNDS} == {path for path, leaf in RULES.items() if leaf.type in (int, float)}
+    assert all(RULES[path].default in choices for path, choices in CHOICES.items())
 
 
 def test_every_setting_is_described() -> None:
     """The reference is made from these rows, so none may be empty."""
-    rows = describe()
+    rows = describe(CUSTOM)
 
     assert [row.path for row in rows] == [*LEAVES]
     assert all(row.doc.endswith(".") for row in rows)
@@ -341,7 +347,7 @@ VALUES = {
 @given(st.data(), st.sampled_from([*LEAVES.values()]))
 def test_any_text_is_a_value_or_a_named_mistake(data: st.DataObject, leaf: Any) -> None:
     """Whatever the environment holds: settings that keep the rules, or a `ConfigError` that names the variable."""
-    environ = {leaf.env: data.draw(st.one_of(st.text(), VALUES[leaf.type]))}
+    environ = {**REQUIRED, leaf.env: data.draw(st.one_of(st.text(), VALUES[leaf.type]))}
     try:
         built = Settings.from_env(environ)
     except ConfigError as error:

@@ -9,29 +9,38 @@ Times are seconds, sizes bytes.
 from __future__ import annotations
 
 from kiro_asgi.config.describe import SettingRow, describe
-from kiro_asgi.config.reading import Reading, read_environment
-from kiro_asgi.config.tree import (
+from kiro_asgi.config.direct import AnthropicSettings, DirectSettings, GeminiSettings, OpenAISettings
+from kiro_asgi.config.gateway import (
     ClientSettings,
-    KiroSettings,
     LimitSettings,
     RecoverySettings,
     RetrySettings,
-    Settings,
+    RoutingSettings,
     StateSettings,
     StreamSettings,
+    ToolSettings,
 )
+from kiro_asgi.config.kiro import KiroSettings
+from kiro_asgi.config.reading import Reading, read_environment
+from kiro_asgi.config.tree import Settings
 
 __all__ = [
+    "AnthropicSettings",
     "ClientSettings",
+    "DirectSettings",
+    "GeminiSettings",
     "KiroSettings",
     "LimitSettings",
+    "OpenAISettings",
     "Reading",
     "RecoverySettings",
     "RetrySettings",
+    "RoutingSettings",
     "SettingRow",
     "Settings",
     "StateSettings",
     "StreamSettings",
+    "ToolSettings",
     "describe",
     "read_environment",
 ]

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 from attrs import frozen
 
-from kiro_asgi.config.leaves import Leaf, leaves, values_of
+from kiro_asgi.config.leaves import Leaf, leaves, members_of, values_of
 from kiro_asgi.config.rules import CHOICES
 from kiro_asgi.config.tree import Settings
 
@@ -31,6 +31,8 @@ class SettingRow:
     """What it is set to; a secret is masked."""
 
     choices: tuple[str, ...]
+    """What it may be, besides empty where that is the default; none for one that is free."""
+
     doc: str
     """The docstring under the field, on one line; reStructuredText."""
 
@@ -38,7 +40,8 @@ class SettingRow:
 def describe(settings: Settings | None = None) -> tuple[SettingRow, ...]:
     """Rows in the order of the source; *settings* gives the values, the defaults where there are none."""
     values = values_of(settings or Settings())
-    docs: dict[type, dict[str, str]] = {}
+    known = leaves(Settings, members_of(Settings, values))
+    docs = {owner: _field_docs(owner) for owner in {leaf.owner for leaf in known.values()}}
     return tuple(
         SettingRow(
             leaf.path,
@@ -46,10 +49,10 @@ def describe(settings: Settings | None = None) -> tuple[SettingRow, ...]:
             _type_name(leaf.type),
             display(leaf, leaf.default),
             display(leaf, values[leaf.path]),
-            CHOICES.get(leaf.path, ()),
-            docs.setdefault(leaf.owner, _field_docs(leaf.owner))[leaf.name],
+            tuple(filter(None, CHOICES.get(leaf.rule, ()))),
+            docs[leaf.owner][leaf.name],
         )
-        for leaf in leaves(Settings).values()
+        for leaf in known.values()
     )
 
 
@@ -68,12 +71,13 @@ def _type_name(kind: Any) -> str:
 
 
 def _field_docs(owner: type) -> dict[str, str]:
-    """Field name to the docstring under it."""
-    body = ast.parse(inspect.getsource(owner)).body[0]
-    assert isinstance(body, ast.ClassDef)
+    """Field name to the docstring under it, in the class or in the one that it shares fields with."""
     docs = dict.fromkeys((it.name for it in attrs.fields(owner)), "")
-    for target, text in zip(body.body, body.body[1:], strict=False):
-        match target, text:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
-                docs[name] = " ".join(words.split())
+    for kind in filter(attrs.has, reversed(owner.__mro__)):
+        body = ast.parse(inspect.getsource(kind)).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for target, text in zip(body.body, body.body[1:], strict=False):
+            match target, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                    docs[name] = " ".join(words.split())
     return docs

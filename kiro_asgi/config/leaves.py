@@ -1,14 +1,18 @@
-"""A tree of attrs classes seen as dotted paths, e.g. ``kiro.region``; knows no particular setting."""
+"""A tree of attrs classes seen as dotted paths, e.g. ``kiro.region``; knows no particular setting.
+
+Most tables are there always.  Those of a family, a field that maps names to slices, are there when somebody names them:
+``custom.ollama`` is a member of the family ``custom``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar, get_type_hints
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import attrs
 from attrs import frozen
 
-__all__ = ["ENV_PREFIX", "Leaf", "assemble", "leaves", "slices", "values_of"]
+__all__ = ["ENV_PREFIX", "Leaf", "assemble", "families", "leaves", "members_of", "slices", "values_of"]
 
 ENV_PREFIX = "KIRO_ASGI__"
 
@@ -40,43 +44,80 @@ class Leaf:
         """The last part of the path."""
         return self.path.rpartition(".")[2]
 
+    @property
+    def rule(self) -> str:
+        """The path under which rules know it: all members of a family have one, ``custom.*.endpoint``."""
+        head, _, _ = self.path.partition(".")
+        return f"{head}.*.{self.name}" if self.path.count(".") > 1 else self.path
 
-def leaves(root: type) -> dict[str, Leaf]:
-    """Every setting below *root* by its path, in the order of the source."""
-    return {leaf.path: leaf for leaf in _walk(root, "")}
+
+def leaves(root: type, members: Iterable[str] = ()) -> dict[str, Leaf]:
+    """Every setting below *root* by its path, in the order of the source.
+
+    *members* are the paths of the families' tables, e.g. ``custom.ollama``.
+    """
+    return {leaf.path: leaf for leaf in _walk(root, tuple(members))}
 
 
 def slices(root: type) -> dict[str, type]:
     """The nested classes directly below *root*, by field name."""
-    hints = get_type_hints(root)
-    return {it.name: hints[it.name] for it in attrs.fields(root) if attrs.has(hints[it.name])}
+    return {name: kind for name, kind in _fields(root) if attrs.has(kind)}
+
+
+def families(root: type) -> dict[str, type]:
+    """The classes of the families' members, by field name."""
+    return {name: kind for name, hint in _fields(root) if (kind := _member(hint)) is not None}
+
+
+def members_of(root: type, paths: Iterable[str]) -> tuple[str, ...]:
+    """The families' tables that *paths* are in, e.g. ``custom.ollama`` for ``custom.ollama.endpoint``."""
+    known = families(root)
+    return tuple(dict.fromkeys(path.rpartition(".")[0] for path in paths if path.partition(".")[0] in known))
 
 
 def values_of(tree: attrs.AttrsInstance) -> dict[str, Any]:
     """What *tree* is set to, by path."""
-    return {path: _at(tree, path) for path in leaves(type(tree))}
+    named = (f"{family}.{name}" for family in families(type(tree)) for name in getattr(tree, family))
+    return {path: _at(tree, path) for path in leaves(type(tree), named)}
 
 
 def assemble(root: type[T], values: Mapping[str, Any]) -> T:
     """Build *root* from paths; those that are missing keep their defaults."""
-    nested: dict[str, dict[str, Any]] = {name: {} for name in slices(root)}
+    nested: dict[str, dict[str, Any]] = {}
     top: dict[str, Any] = {}
     for path, value in values.items():
         head, _, name = path.rpartition(".")
-        (nested[head] if head else top)[name] = value
-    return root(**{name: kind(**nested[name]) for name, kind in slices(root).items()}, **top)
+        (nested.setdefault(head, {}) if head else top)[name] = value
+    built = {name: kind(**nested.get(name, {})) for name, kind in slices(root).items()}
+    for family, kind in families(root).items():
+        tables = {head.partition(".")[2]: table for head, table in nested.items() if head.startswith(f"{family}.")}
+        built[family] = {name: kind(**table) for name, table in tables.items()}
+    return root(**built, **top)
 
 
-def _walk(root: type, at: str) -> Iterator[Leaf]:
+def _fields(root: type) -> Iterator[tuple[str, Any]]:
+    hints = get_type_hints(root)
+    return ((it.name, hints[it.name]) for it in attrs.fields(root))
+
+
+def _member(hint: Any) -> type | None:
+    return next((kind for kind in get_args(hint) if attrs.has(kind)), None)
+
+
+def _walk(root: type, members: tuple[str, ...], at: str = "") -> Iterator[Leaf]:
     hints = get_type_hints(root)
     for it in attrs.fields(root):
-        if attrs.has(hints[it.name]):
-            yield from _walk(hints[it.name], f"{at}{it.name}.")
+        hint = hints[it.name]
+        if attrs.has(hint):
+            yield from _walk(hint, (), f"{at}{it.name}.")
+        elif (kind := _member(hint)) is not None:
+            for member in (path for path in members if path.startswith(f"{it.name}.")):
+                yield from _walk(kind, (), f"{member}.")
         else:
-            yield Leaf(at + it.name, hints[it.name], it.default, it.repr is False, root)
+            yield Leaf(at + it.name, hint, it.default, it.repr is False, root)
 
 
 def _at(tree: Any, path: str) -> Any:
     for name in path.split("."):
-        tree = getattr(tree, name)
+        tree = tree[name] if isinstance(tree, Mapping) else getattr(tree, name)
     return tree

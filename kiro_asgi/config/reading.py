@@ -6,7 +6,7 @@ Layers are read one by one, lowest first, so that a mistake is reported even whe
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from kiro_asgi.config.leaves import ENV_PREFIX, Leaf, leaves, slices
+from kiro_asgi.config.leaves import ENV_PREFIX, Leaf, families, leaves, members_of, slices
 from kiro_asgi.config.presets import NATIVE, PRESETS
 from kiro_asgi.config.rules import complaint
+from kiro_asgi.config.wholes import conflicts, misnamed
 
 __all__ = [
     "CONFIG_VARIABLE",
@@ -69,7 +70,9 @@ class Reading:
 
 def read(root: type, given: Iterable[Given]) -> Reading:
     """Check every value, and let later ones win; what nobody gave has the value of the preset that was chosen."""
-    known = leaves(root)
+    given = tuple(given)
+    members = members_of(root, (it.path for it in given))
+    known = leaves(root, members)
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     problems: list[str] = []
@@ -79,6 +82,8 @@ def read(root: type, given: Iterable[Given]) -> Reading:
         else:
             values[it.path] = it.value
             sources[it.path] = it.source
+    written = {it.path: it.value for it in given}
+    problems += (f"{sources.get(path, path)}: {words}" for path, words in conflicts(members, written))
     preset = values.get("preset", NATIVE)
     below = PRESETS[preset]
     return Reading({**below, **values}, {**dict.fromkeys(below, f"preset {preset}"), **sources}, tuple(problems))
@@ -92,15 +97,18 @@ def read_environment(root: type, environ: Mapping[str, str]) -> Reading:
 
 def read_mapping(root: type, mapping: Mapping[str, Any], place: str = "") -> Iterator[Given]:
     """Values of nested mappings; *place* names the document in messages."""
-    known, tables = leaves(root), slices(root)
+    members = tuple(_named(root, mapping))
+    known, tables = leaves(root, members), {*slices(root), *families(root), *members}
     for path, value in _spread(mapping, tables):
         source = f"{place}: {path}" if place else path
         if path in known:
             yield Given(source, tuple(value) if type(value) is list else value, path)
         elif path in tables:
-            yield Given(source, problem="must be a table of settings")
-        else:
+            yield Given(source, problem="is empty" if value == {} else "must be a table of settings")
+        elif path.rpartition(".")[0] in members:
             yield Given(source, problem=_unknown(path, known))
+        else:
+            yield Given(source, problem=_misnamed(root, path) or _unknown(path, known))
 
 
 def read_toml(root: type, file: Path) -> Iterator[Given]:
@@ -118,14 +126,23 @@ def read_toml(root: type, file: Path) -> Iterator[Given]:
 
 
 def _variables(root: type, environ: Mapping[str, str]) -> Iterator[Given]:
-    known = {leaf.env: leaf for leaf in leaves(root).values()}
+    names = sorted(name for name in environ if name.upper().startswith(ENV_PREFIX))
+    tables = (_path(name).rpartition(".")[0] for name in names)
+    members = (table for table in tables if _misnamed(root, table) == "")
+    known = {leaf.env: leaf for leaf in leaves(root, members).values()}
     if key := environ.get(KEY_VARIABLE, ""):
         yield Given(KEY_VARIABLE, key, "kiro.api_key")
-    for name in sorted(name for name in environ if name.upper().startswith(ENV_PREFIX)):
+    for name in names:
         if name in known:
             yield _from_text(known[name], environ[name])
         else:
-            yield Given(name, problem=_unknown(name, known))
+            yield Given(name, problem=_misnamed(root, _path(name).rpartition(".")[0]) or _unknown(name, known))
+
+
+def _path(variable: str) -> str:
+    """The path that *variable* stands for, whether there is such a setting or not; a name may hold ``__`` itself."""
+    head, _, name = variable[len(ENV_PREFIX) :].lower().rpartition("__")
+    return f"{head.replace('__', '.', 1)}.{name}"
 
 
 def _from_text(leaf: Leaf, text: str) -> Given:
@@ -147,13 +164,26 @@ def _number(kind: type, text: str) -> Any:
         return text
 
 
-def _spread(table: Mapping[str, Any], tables: Mapping[str, type], at: str = "") -> Iterator[tuple[str, Any]]:
+def _spread(table: Mapping[str, Any], tables: Collection[str], at: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in table.items():
         path = f"{at}{key}"
-        if path in tables and isinstance(value, Mapping):
+        if path in tables and isinstance(value, Mapping) and (value or at == ""):
             yield from _spread(value, tables, f"{path}.")
         else:
             yield path, value
+
+
+def _named(root: type, mapping: Mapping[str, Any]) -> Iterator[str]:
+    """The tables of families in *mapping*."""
+    for family in families(root):
+        if isinstance(named := mapping.get(family), Mapping):
+            yield from (table for name in named if _misnamed(root, table := f"{family}.{name}") == "")
+
+
+def _misnamed(root: type, table: str) -> str | None:
+    """What is wrong with the name of a family's table; empty where nothing is, ``None`` where it is in no family."""
+    family, dot, name = table.partition(".")
+    return misnamed(name) if dot and family in families(root) else None
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:

@@ -1,14 +1,17 @@
-"""What a value must be beyond its type: tables by path, and their only reader."""
+"""What a value must be beyond its type: tables by path, and their only reader.
+
+All members of a family have the rules of one path, e.g. ``custom.*.endpoint``.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-from kiro_asgi.config.leaves import Leaf, leaves
+from kiro_asgi.config.leaves import Leaf, leaves, members_of
+from kiro_asgi.config.shapes import SHAPES
+from kiro_asgi.config.wholes import conflicts
 from kiro_asgi.errors import ConfigError
 
 __all__ = ["BOUNDS", "CHOICES", "SHAPES", "complaint", "require", "violations"]
@@ -16,6 +19,10 @@ __all__ = ["BOUNDS", "CHOICES", "SHAPES", "complaint", "require", "violations"]
 DAY: Final = 86_400.0
 MOMENT: Final = 0.001
 """The shortest time that is not "at once"."""
+
+_OPENAI: Final = ("openai", "custom.*")
+_DIRECT: Final = ("gemini", "anthropic", *_OPENAI)
+"""Slices that share their settings."""
 
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -26,8 +33,19 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "kiro.write_back": ("files", "stores", "nowhere"),
         "kiro.tool_history": ("native", "text", "auto"),
         "kiro.translation": ("native", "contract"),
+        "gemini.safety_threshold": (
+            "",
+            "OFF",
+            "BLOCK_NONE",
+            "BLOCK_ONLY_HIGH",
+            "BLOCK_MEDIUM_AND_ABOVE",
+            "BLOCK_LOW_AND_ABOVE",
+        ),
+        **{f"{service}.token_scheme": ("bearer", "token") for service in _OPENAI},
+        **{f"{service}.max_tokens_field": ("max_completion_tokens", "max_tokens") for service in _OPENAI},
         "preset": ("native", "contract"),
         "stream.language": ("en", "zh"),
+        "stream.relay": ("auto", "never"),
         "http_library": ("httpcore", "httpcore2"),
         "stream.tool_emission": ("complete", "end", "incremental"),
         "state.engine": ("memory", "sqlite"),
@@ -39,6 +57,9 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
         "kiro.first_token_timeout": (MOMENT, DAY),
         "kiro.thinking_first_token_timeout": (MOMENT, DAY),
         "kiro.models_ttl": (0, 30 * DAY),
+        **{f"{service}.first_token_timeout": (MOMENT, DAY) for service in _DIRECT},
+        **{f"{service}.thinking_first_token_timeout": (MOMENT, DAY) for service in _DIRECT},
+        **{f"{service}.models_ttl": (0, 30 * DAY) for service in _DIRECT},
         "kiro.refresh_margin": (0, DAY),
         "kiro.description_limit": (1, 10_000),
         "kiro.max_images": (0, 1000),
@@ -76,61 +97,6 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
 """Lowest and highest value, both included."""
 
 
-def _is_base_url(text: str) -> bool:
-    try:
-        url = urlsplit(text)
-        port = url.port
-    except ValueError:
-        return False
-    whole = url.scheme in ("http", "https") and bool(url.hostname) and port != 0
-    return whole and not re.search(r"[\s?#@\\\x00-\x1f\x7f-\U0010ffff]", text)
-
-
-def _is_proxy(text: str) -> bool:
-    scheme, _, rest = text.partition("://")
-    user, _, place = rest.rpartition("@")
-    return bool(_USER.fullmatch(user)) and _is_base_url(f"{scheme}://{place}")
-
-
-_USER: Final = re.compile(r"[\w.~!$&'()*+,;=:%-]*", re.ASCII)
-"""Source: https://www.rfc-editor.org/rfc/rfc3986#section-3.2.1"""
-
-Shape = tuple[Callable[[str], object], str]
-
-_KEY: Final[Shape] = (re.compile(r"[!-~]+").fullmatch, "printable ASCII without spaces")
-_HEADER: Final[Shape] = (re.compile(r"[!-~]([ -~]*[!-~])?").fullmatch, "printable ASCII")
-_WORD: Final[Shape] = (re.compile(r"[A-Za-z][A-Za-z0-9_-]*").fullmatch, "a word of letters, digits, - and _")
-_REGION: Final[Shape] = (re.compile(r"[a-z]{2,3}(-[a-z]+)+-[0-9]+").fullmatch, "a region such as us-east-1")
-_ALIAS: Final[Shape] = (re.compile(r"[^=\s]+=[^=\s]+").fullmatch, "written as name=model")
-_RULE: Final[Shape] = (re.compile(r"[a-z]+(\.[a-z_]+)+").fullmatch, "names of rules, such as calls.unanswered")
-_COUNT: Final[Shape] = (re.compile(r"[0-9]{1,9}").fullmatch, "whole numbers")
-_PROXY: Final[Shape] = (_is_proxy, "an http or https URL, with user and password where the proxy wants them")
-_URL: Final[Shape] = (_is_base_url, "an absolute http or https URL without user, query or fragment")
-
-SHAPES: Final[Mapping[str, Shape]] = MappingProxyType(
-    {
-        "client.api_keys": _KEY,
-        "kiro.api_key": _KEY,
-        "kiro.access_token": _KEY,
-        "kiro.profile_arn": _KEY,
-        "kiro.endpoint": _URL,
-        "kiro.auth_endpoint": _URL,
-        "kiro.proxy": _PROXY,
-        "kiro.conversation_salt": _KEY,
-        "kiro.auth_region": _REGION,
-        "kiro.model_aliases": _ALIAS,
-        "kiro.rules_off": _RULE,
-        "kiro.effort_budgets": _COUNT,
-        "kiro.region": _REGION,
-        "kiro.origin": _WORD,
-        "kiro.agent_mode": _WORD,
-        "kiro.user_agent": _HEADER,
-        "kiro.thinking_tags": _WORD,
-        "state.seal_key": _KEY,
-    }
-)
-"""What a text, or each text of a tuple, must look like.  An empty text is accepted where it is the default."""
-
 TYPES: Final[Mapping[Any, str]] = MappingProxyType(
     {
         bool: "true or false",
@@ -149,21 +115,22 @@ def complaint(leaf: Leaf, value: Any) -> str:
     """
     if not has_type(leaf.type, value):
         return f"must be {TYPES[leaf.type]}{_shown(leaf, value)}"
-    if (choices := CHOICES.get(leaf.path)) is not None and value not in choices:
-        return f"must be one of {', '.join(choices)}{_shown(leaf, value)}"
-    if (bounds := BOUNDS.get(leaf.path)) is not None and not bounds[0] <= value <= bounds[1]:
+    if (choices := CHOICES.get(leaf.rule)) is not None and value not in choices:
+        return f"must be one of {', '.join(filter(None, choices))}{_shown(leaf, value)}"
+    if (bounds := BOUNDS.get(leaf.rule)) is not None and not bounds[0] <= value <= bounds[1]:
         return f"must be from {bounds[0]:.15g} to {bounds[1]:.15g}{_shown(leaf, value)}"
-    if (shape := SHAPES.get(leaf.path)) is not None and value != leaf.default:
+    if (shape := SHAPES.get(leaf.rule)) is not None and value != leaf.default:
         fits, words = shape
         return "" if all(map(fits, value if isinstance(value, tuple) else (value,))) else f"must be {words}"
     return ""
 
 
 def violations(root: type, values: Mapping[str, Any]) -> tuple[str, ...]:
-    """One line for every value that breaks its rule."""
-    known = leaves(root)
+    """One line for every value that breaks its rule, and for all that do not go together."""
+    members = members_of(root, values)
+    known = leaves(root, members)
     found = ((path, complaint(known[path], value)) for path, value in values.items())
-    return tuple(f"{path}: {words}" for path, words in found if words)
+    return tuple(f"{path}: {words}" for path, words in (*found, *conflicts(members, values)) if words)
 
 
 def require(problems: Iterable[str]) -> None:

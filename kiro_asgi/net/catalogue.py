@@ -71,7 +71,7 @@ class Catalogue:
 
     async def cards(self) -> tuple[ModelCard, ...]:
         """What the service lists, or what is built in where it lists nothing; then the aliases, each as a model."""
-        await self._refresh()
+        await self.refresh()
         return self._shown()
 
     async def card(self, name: str) -> ModelCard:
@@ -96,13 +96,30 @@ class Catalogue:
         meant = self.meant(name)
         card = self._known(meant)
         if card is None:
-            await self._refresh()
+            await self.refresh()
             card = self._known(meant)
         if card is not None:
             return card
         if not self._listed:
             return ModelCard(id=self._source.normalise(meant))
         raise self.unknown(meant)
+
+    async def refresh(self) -> None:
+        """Ask for the list, unless the one that there is can still be believed."""
+        if self._clock() < self._stale_at:
+            return
+        async with self._turn.held():
+            if self._clock() < self._stale_at:
+                return
+            listed = await self._ask()
+            self._stale_at = self._clock() + (self._ttl if listed else _DOUBT)
+            if listed:
+                self._learn(listed)
+
+    def knows(self, name: str) -> bool:
+        """Whether *name* means a model that the service lists, or, as long as it has listed none, one built in."""
+        card = self._known(self.meant(name))
+        return card is not None and (not self._listed or card in self._listed)
 
     def meant(self, name: str) -> str:
         """*name* itself, or what the alias stands for that it is; a model's very id is no alias spelled differently."""
@@ -133,17 +150,6 @@ class Catalogue:
         self._listed = listed
         cards = (*self._source.builtin, *listed)
         self._index = {self._source.normalise(card.id): card for card in cards} | {card.id: card for card in cards}
-
-    async def _refresh(self) -> None:
-        if self._clock() < self._stale_at:
-            return
-        async with self._turn.held():
-            if self._clock() < self._stale_at:
-                return
-            listed = await self._ask()
-            self._stale_at = self._clock() + (self._ttl if listed else _DOUBT)
-            if listed:
-                self._learn(listed)
 
     async def _ask(self) -> tuple[ModelCard, ...]:
         """All pages; nothing where one is missing, since half a list would deny models that there are."""

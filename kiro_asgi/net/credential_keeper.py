@@ -15,7 +15,7 @@ from attrs import define, field
 from kiro_asgi.errors import KiroAsgiError, UpstreamDenied, UpstreamFault
 from kiro_asgi.net.credential_sources import Source
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.net.vendor import Vendor
+from kiro_asgi.net.vendor import Renewer
 from kiro_asgi.net.whole import fetch_whole
 from kiro_asgi.upstreams.base import Token
 
@@ -35,7 +35,9 @@ class TokenKeeper:
     token: Token | None
     """The newest that we know; ``None`` before the source was first asked."""
 
-    _vendor: Vendor
+    _renewer: Renewer | None
+    """Who makes a new token of an old one; ``None`` where the source gives a new one itself."""
+
     _transport: Transport
     _now: Callable[[], float]
     unsaved: bool = field(init=False, default=False)
@@ -64,16 +66,16 @@ class TokenKeeper:
             known = await self._look()
             if self._is_other(known, refused):
                 return known
-            if not self.source.renews:
-                raise UpstreamFault(f"{self.source.name}: the program prints the same token", code="credentials.same")
+            if self._renewer is None:
+                raise UpstreamFault(f"{self.source.name}: it gives the same token again", code="credentials.same")
             try:
-                self._keep(await self._ask(known))
+                self._keep(await self._ask(self._renewer, known))
             except UpstreamDenied:
                 later = await self._look()  # a program that knows nothing of our lock may have been faster
                 if later is known:
                     raise
                 if not self._is_other(later, refused):
-                    self._keep(await self._ask(later))
+                    self._keep(await self._ask(self._renewer, later))
             assert self.token is not None
             return self.token
 
@@ -93,7 +95,7 @@ class TokenKeeper:
         try:
             found = await self.source.read()
         except KiroAsgiError as error:
-            if self.token is None or not self.source.renews:
+            if self.token is None or self._renewer is None:
                 raise
             _log.warning("token file unreadable, going on from memory: %s", error.message)
             return self.token
@@ -105,12 +107,12 @@ class TokenKeeper:
         alive = token.expires_at is None or token.expires_at > self._now()
         return alive and token.access_token not in ("", refused)
 
-    async def _ask(self, token: Token) -> Token:
+    async def _ask(self, renewer: Renewer, token: Token) -> Token:
         if self._end is not None and token.refresh_token == self._dead:
             raise self._end
         try:
-            answer = await fetch_whole(self._transport, self._vendor.renewal(token), patience=_TIMEOUT)
-            return self._vendor.renewed(token, answer.status, answer.headers, answer.body, self._now())
+            answer = await fetch_whole(self._transport, renewer.renewal(token), patience=_TIMEOUT)
+            return renewer.renewed(token, answer.status, answer.headers, answer.body, self._now())
         except UpstreamDenied as error:
             self._dead, self._end = token.refresh_token, error
             raise

@@ -24,7 +24,7 @@ from kiro_asgi.net.credential_keeper import TokenKeeper
 from kiro_asgi.net.flights import Flights
 from kiro_asgi.net.loops import LoopLock
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.net.vendor import Vendor
+from kiro_asgi.net.vendor import Presenter
 from kiro_asgi.net.whole import fetch_whole
 from kiro_asgi.upstreams.base import Credential, Token
 
@@ -62,7 +62,7 @@ class Slot:
     name: str
     """The source, as every `Credential` of this slot names it."""
 
-    _vendor: Vendor
+    _vendor: Presenter
     _transport: Transport
     _clocks: Clocks
     _margin: float
@@ -217,7 +217,8 @@ class Slot:
 
     def _failed(self, error: KiroAsgiError) -> None:
         pause = min(_FIRST_PAUSE * 2.0**self._failures, _LONGEST_PAUSE)
-        pause = _LOOK_AGAIN if isinstance(error, UpstreamDenied) else max(pause, error.retry_after or 0.0)
+        looking = isinstance(error, UpstreamDenied) and error.retry_after is None
+        pause = _LOOK_AGAIN if looking else max(pause, error.retry_after or 0.0)
         pause *= 1 + _SPREAD * self._clocks.draw()
         self._failure, self._failures = error, min(self._failures + 1, 10)
         self._retry_at = self._clocks.steady() + pause

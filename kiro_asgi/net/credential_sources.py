@@ -46,11 +46,6 @@ class Source(Protocol):
         ...
 
     @property
-    def renews(self) -> bool:
-        """Whether a token is renewed by asking the sign-in service; otherwise by reading the source again."""
-        ...
-
-    @property
     def keeps(self) -> bool:
         """Whether a renewed token is written back."""
         ...
@@ -84,7 +79,6 @@ class KeptToken:
     keeps: bool
     _load: Callable[[], Token]
     _write: Callable[[Token], None]
-    renews: bool = field(init=False, default=True)
 
     @property
     def name(self) -> str:
@@ -156,7 +150,6 @@ class TokenCommand:
     _argv: tuple[str, ...]
     _vendor: Vendor
     _now: Callable[[], float]
-    renews: bool = field(init=False, default=False)
     keeps: bool = field(init=False, default=False)
 
     def exclusive(self) -> AbstractAsyncContextManager[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from attrs import define, field
@@ -16,8 +16,9 @@ from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credential_keeper import TokenKeeper
 from kiro_asgi.net.credential_slot import Slot
 from kiro_asgi.net.credential_sources import Source, TokenCommand, open_source
+from kiro_asgi.net.keys import Exchange, key_slot
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.net.vendor import Vendor
+from kiro_asgi.net.vendor import Renewer, Vendor
 from kiro_asgi.upstreams.base import Credential, Token
 
 __all__ = ["Clocks", "Credentials"]
@@ -53,6 +54,26 @@ class Credentials:
                 code="kiro.credential",
             )
         return cls(slots)
+
+    @classmethod
+    def of_keys(
+        cls,
+        keys: Iterable[tuple[str, str]],
+        transport: Transport,
+        clocks: Clocks = Clocks(),  # noqa: B008 - frozen
+        *,
+        exchange: Exchange | None = None,
+    ) -> Credentials:
+        """Keys that stand in the settings; nothing is asked yet.
+
+        Args:
+            keys: The name of each, which no other has, and the key, in order of preference.  For a service that wants
+                none, one that is empty.
+            transport: What they are exchanged with.
+            clocks: Time and chance.
+            exchange: How a key becomes a token, where the service wants that instead.
+        """
+        return cls(tuple(key_slot(name, key, transport, clocks, exchange) for name, key in keys))
 
     async def get(self, *, besides: Collection[Credential] = ()) -> Credential:
         """The first that does not rest and is none of *besides*, renewed if that is due.
@@ -127,7 +148,7 @@ class _Making:
         known.add(path)
         try:
             source = open_source(path, self._vendor, self._settings.write_back, self._clocks.wall)
-            yield self._slot(source.name, keeper=self._keeper(source, source.load()))
+            yield self._slot(source.name, keeper=self._keeper(source, source.load(), self._vendor))
         except OSError as error:
             self.problems.append(f"{setting}: {path}: {error.strerror or error}")
         except KiroAsgiError as error:
@@ -143,10 +164,10 @@ class _Making:
             self.problems.append(f"{setting}: there is no such program")
             return
         source = TokenCommand(setting, argv, self._vendor, self._clocks.wall)
-        yield self._slot(setting, keeper=self._keeper(source, None))
+        yield self._slot(setting, keeper=self._keeper(source, None, None))
 
-    def _keeper(self, source: Source, token: Token | None) -> TokenKeeper:
-        return TokenKeeper(source, token, self._vendor, self._transport, self._clocks.wall)
+    def _keeper(self, source: Source, token: Token | None, renewer: Renewer | None) -> TokenKeeper:
+        return TokenKeeper(source, token, renewer, self._transport, self._clocks.wall)
 
     def _slot(self, name: str, *, credential: Credential | None = None, keeper: TokenKeeper | None = None) -> Slot:
         return Slot(

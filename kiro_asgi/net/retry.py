@@ -12,6 +12,9 @@ no capacity for the model                    waits for `capacity_base`, doubled 
 any failure that proves nothing answered     waits for `base`, times `factor` each time
 everything else                              there is none
 ===========================================  ====================================================================
+
+Where there is none, a failure that is the upstream's own may still be no failure elsewhere: the next upstream is asked
+that the operator wrote down for the model, unless the last one called the request itself invalid.
 """
 
 from __future__ import annotations
@@ -24,9 +27,12 @@ from attrs import frozen
 
 from kiro_asgi.errors import (
     KiroAsgiError,
+    UnknownModel,
+    UpstreamError,
     UpstreamOverloaded,
     UpstreamQuotaSpent,
     UpstreamRateExceeded,
+    UpstreamRejected,
     UpstreamSuspended,
     UpstreamSuspicious,
     UpstreamTimeout,
@@ -106,6 +112,12 @@ class RetryPolicy:
             return Step(Remedy.ELSEWHERE, self._rest(error))
         delay = self._delay(error, attempt, draw)
         return None if delay is None else Step(Remedy.AGAIN, delay)
+
+    def other_upstream_helps(self, error: KiroAsgiError) -> bool:
+        """Whether another upstream may do better where there is no other way after *error*."""
+        if isinstance(error, UnknownModel):
+            return True
+        return isinstance(error, UpstreamError) and not isinstance(error, UpstreamRejected)
 
     def _rest(self, error: KiroAsgiError) -> float:
         if isinstance(error, UpstreamSuspicious):

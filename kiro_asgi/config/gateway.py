@@ -1,0 +1,217 @@
+"""Settings of what the gateway itself does."""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+
+__all__ = [
+    "ClientSettings",
+    "LimitSettings",
+    "RecoverySettings",
+    "RetrySettings",
+    "RoutingSettings",
+    "StateSettings",
+    "StreamSettings",
+    "ToolSettings",
+]
+
+
+@frozen(kw_only=True)
+class ClientSettings:
+    """Who may use the gateway."""
+
+    api_keys: tuple[str, ...] = field(default=(), repr=False)
+    """Keys that a client may present as ``Authorization: Bearer`` or ``x-api-key``."""
+
+    allow_anonymous: bool = False
+    """Serve clients without a key.  Without keys, without this and without host auth the app refuses to start."""
+
+    trust_host: bool = False
+    """Take the principal that the host's middleware put in the scope (``scope["user"]`` or ``scope["state"]``)."""
+
+
+@frozen(kw_only=True)
+class RoutingSettings:
+    """Which upstream a model is asked of.
+
+    Upstreams are called as their slices are: ``kiro``, ``gemini``, ``anthropic``, ``openai``, and the names of those in
+    ``custom``.  A client that asks for ``upstream/model`` names one itself.
+    """
+
+    models: tuple[str, ...] = ()
+    """Rows, each as ``pattern=upstream/model``; more targets follow after ``>``, each asked where those before it fail.
+    In a pattern, ``*`` stands for any text, and the most particular one counts.  Without ``/model``, the name stays."""
+
+    order: tuple[str, ...] = ()
+    """Upstreams in the order in which they are asked for a model that several of them list."""
+
+    default: str = ""
+    """The upstream of models that nobody lists.  Empty: the first."""
+
+
+@frozen(kw_only=True)
+class ToolSettings:
+    """What is done for tool calls that arrive broken."""
+
+    remap_arguments: bool = True
+    """Give an argument the name that the client's schema has for it, where a model used another usual one."""
+
+    parameter_names: tuple[str, ...] = ()
+    """Names of arguments to put back, each as ``tool.wire=client``: where a model calls that tool with ``wire``, the
+    client gets ``client``."""
+
+    filter_unknown: bool = True
+    """Leave out arguments that the client's schema does not allow."""
+
+    repair_encoding: bool = True
+    """Read arguments that are JSON within a text as what they stand for, where the client's schema wants no text."""
+
+    mcp_bridge: bool = True
+    """Read calls of MCP tools that a model wrote as XML in its text."""
+
+    fuzzy_names: bool = True
+    """Take a tool name that no client offered for the one that it nearly is."""
+
+    leaked_calls: bool = False
+    """Read tool calls that a model wrote into its text in other ways, as ``[Called …]`` or ``<invoke …>``."""
+
+
+@frozen(kw_only=True)
+class StreamSettings:
+    """How answers are sent to clients."""
+
+    heartbeat: float = 15.0
+    """Seconds of silence after which the client gets a sign of life; 0 switches it off."""
+
+    early_commit_after: float = 15.0
+    """Seconds after which the response head goes out even without an event; later failures go in-stream.  0: never.
+    A first try that may take no longer than this is waited for."""
+
+    idle_timeout: float = 300.0
+    """Seconds without an upstream event, not counting time spent waiting for the client; 0 switches it off."""
+
+    tool_emission: str = "complete"
+    """When a tool call is sent: ``complete`` (its JSON is), ``end`` (after everything else) or ``incremental``."""
+
+    lead_in: str = ""
+    """Text put before an answer that begins with a tool call; empty for none."""
+
+    language: str = "en"
+    """Language in which people are told that the network failed in the middle of an answer, and what pages an answer
+    rests on: ``en`` or ``zh``."""
+
+    synthetic: bool = False
+    """Wait for the whole answer, then send it as a stream."""
+
+    sentences: bool = False
+    """Send the text of such a stream sentence by sentence."""
+
+    relay: str = "auto"
+    """Whether answers of a service that speaks the client's own API go through as they are: ``auto`` (where nothing in
+    them is ours to do) or ``never`` (they are translated like all others)."""
+
+
+@frozen(kw_only=True)
+class LimitSettings:
+    """What one client may cost."""
+
+    body_bytes: int = 32 * 1024 * 1024
+    """Largest request body, in bytes."""
+
+    body_timeout: float = 30.0
+    """Seconds for the whole request body to arrive."""
+
+    connections: int = 512
+    """Upstream connections at once."""
+
+    queue: int = 1024
+    """Requests that may wait for a connection; more are refused with 503."""
+
+    keep_alive: float = 55.0
+    """Seconds an idle upstream connection is kept."""
+
+    connect_timeout: float = 10.0
+    """Seconds for an upstream connection to be made, TLS included."""
+
+    request_timeout: float = 3600.0
+    """Seconds for one whole upstream call."""
+
+    tool_input_bytes: int = 16 * 1024 * 1024
+    """Largest arguments of one tool call, in bytes."""
+
+
+@frozen(kw_only=True)
+class RetrySettings:
+    """What is tried again before anything was sent."""
+
+    attempts: int = 3
+    """Tries in all."""
+
+    timeout_attempts: int = 1
+    """Tries in all where the service was merely silent: asking a slow model again does not make it faster."""
+
+    base: float = 1.0
+    """Seconds before the second try."""
+
+    factor: float = 2.0
+    """How much longer each further delay is."""
+
+    cap: float = 30.0
+    """Longest delay, in seconds."""
+
+    jitter: float = 0.1
+    """Share of a delay that is drawn at random."""
+
+    rate_base: float = 8.0
+    """Seconds before the second try where the account's rate was exceeded: sooner, it only counts as one more."""
+
+    rate_cap: float = 60.0
+    """Longest such delay, in seconds."""
+
+    capacity_base: float = 5.0
+    """Seconds before the second try where the model has no capacity."""
+
+    capacity_cap: float = 20.0
+    """Longest such delay, in seconds."""
+
+    suspicion: float = 1800.0
+    """Seconds that a credential rests, and the service is not asked with it, after the service spoke of suspicious
+    activity."""
+
+    rest: float = 3600.0
+    """Longest rest after any other fault of the account (its quota is spent, it is suspended), in seconds."""
+
+
+@frozen(kw_only=True)
+class RecoverySettings:
+    """What the next request is told about an answer that was cut short."""
+
+    enabled: bool = True
+    """Remember answers whose tool call was cut, and tell the model on the next request."""
+
+    ttl: float = 3600.0
+    """Seconds that such an answer is remembered."""
+
+
+@frozen(kw_only=True)
+class StateSettings:
+    """What is kept between requests: responses that clients go back to, and answers that were cut."""
+
+    engine: str = "memory"
+    """Where it is kept: in the ``memory`` of the process, or in a file, ``sqlite``, for all processes of a machine."""
+
+    path: str = ""
+    """That file."""
+
+    ttl: float = 86_400.0
+    """Seconds that a response is kept."""
+
+    entries: int = 10_000
+    """Responses, and answers that were cut, kept at once."""
+
+    bytes: int = 64 * 1024 * 1024
+    """Room for all of them; those used longest ago make room for new ones."""
+
+    seal_key: str = field(default="", repr=False)
+    """Secret by which ``encrypted_content`` of reasoning is known again; the same for all processes.  Empty: a random
+    one, for as long as the process lives."""

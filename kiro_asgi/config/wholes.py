@@ -1,0 +1,40 @@
+"""What several settings must be together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from kiro_asgi.config.shapes import UPSTREAM
+
+__all__ = ["conflicts", "misnamed", "unnameable"]
+
+_TAKEN: Final = ("kiro", "gemini", "anthropic", "openai")
+"""Upstreams with a slice of their own."""
+
+
+def misnamed(name: str) -> str:
+    """What is wrong with the name of a custom upstream, in words that follow it; empty when nothing is."""
+    fits, words = UPSTREAM
+    if not fits(name):
+        return f"the name must be {words}"
+    return "the name is taken; it has settings of its own" if name in _TAKEN else ""
+
+
+def unnameable(names: Iterable[str]) -> tuple[str, ...]:
+    """One line for every name that no custom upstream can have."""
+    return tuple(f"custom.{name}: {words}" for name in names if (words := misnamed(name)))
+
+
+def conflicts(members: Iterable[str], values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Path and complaint for values that are good one by one, but not together.
+
+    *members* are the tables of custom upstreams, e.g. ``custom.ollama``.
+    """
+    named = tuple(members)
+    for table in named:
+        if not values.get(f"{table}.endpoint"):
+            yield f"{table}.endpoint", "must be set"
+    for table in ("openai", *named):
+        if values.get(f"{table}.token_url") and not values.get(f"{table}.api_key"):
+            yield f"{table}.token_url", "nothing to exchange there: api_key must be set"
