@@ -21,6 +21,7 @@ from kiro_asgi.contract import (
     translate_kiro_request,
     translate_kiro_response,
 )
+from kiro_asgi.cross_format import OpenAIToAnthropicState
 from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.anthropic import recovery as anthropic_recovery
 from kiro_asgi.dialects.base import Dialect, Encoder, Heading
@@ -52,6 +53,7 @@ __all__ = [
     "Frame",
     "FrameDecoder",
     "ObjectScanner",
+    "OpenAIToAnthropicState",
     "ServerSentEvent",
     "SseDecoder",
     "ThinkingParseResult",

@@ -9,7 +9,7 @@ vendor-neutral stage, `kiro_asgi.stages.blocks.BlockFramer`, turns them into **e
     a TEXT block holds TextDelta only, a THINKING block ThinkingDelta* SignatureDelta?, a REDACTED_THINKING block
     nothing (its data is in BlockStart), a TOOL_CALL block ToolInputDelta* whose texts join to one JSON object,
     a SERVER_CALL and a SERVER_RESULT block nothing (their value is in BlockStart); a result stands somewhere behind
-    its call, and behind a result stands a TEXT block that says the same
+    its call, and behind one that the model does not reword stands a TEXT block that says the same
 
 Blocks never overlap and are numbered 0, 1, 2 … without gaps.  Every dialect's encoder is a table over this grammar, and
 `kiro_asgi.model.message.fold` turns the same events into a whole message.
@@ -25,6 +25,7 @@ from attrs import field, frozen
 from kiro_asgi.model.server_tools import SearchHit, ServerCall, ServerResult
 
 __all__ = [
+    "Appendix",
     "BlockEnd",
     "BlockKind",
     "BlockStart",
@@ -233,6 +234,13 @@ class FollowupPrompt:
 
 
 @frozen
+class Appendix:
+    """Text that is put behind the answer, in a block of its own; the model has not written it."""
+
+    text: str
+
+
+@frozen
 class Grounding:
     """What the model read on the web for its answer; of several in one answer the last counts."""
 
@@ -321,6 +329,7 @@ Delta = (
     | Metering
     | FollowupPrompt
     | Grounding
+    | Appendix
     | CodeReferences
     | ConversationId
     | ModelName

@@ -178,8 +178,9 @@ def _open(index: int, block: Block, cut: Callable[[str], Iterable[str]]) -> Iter
         case TextBlock(text):
             return BlockStart(index, BlockKind.TEXT), *map(TextDelta, cut(text))
         case ThinkingBlock(text, signature):
+            thinking = (ThinkingDelta(text),) if text else ()
             seal = (SignatureDelta(signature),) if signature else ()
-            return BlockStart(index, BlockKind.THINKING), ThinkingDelta(text), *seal
+            return BlockStart(index, BlockKind.THINKING), *thinking, *seal
         case RedactedThinkingBlock(data):
             return (BlockStart(index, BlockKind.REDACTED_THINKING, data=data),)
         case ToolCallBlock(call_id, name, json):
@@ -191,7 +192,8 @@ def _open(index: int, block: Block, cut: Callable[[str], Iterable[str]]) -> Iter
 
 
 def unfold(message: Message, cut: Callable[[str], Iterable[str]] = whole) -> Iterable[Event]:
-    """A stream of events that folds to *message*: one delta a block, but for text that *cut* makes several of."""
+    """A stream of events that folds to *message*: one delta a block, but for text that *cut* makes several of, and
+    for thinking that is only a signature."""
     yield MessageStart(Usage(input_tokens=message.usage.input_tokens))
     for index, block in enumerate(message.blocks):
         yield from _open(index, block, cut)

@@ -45,6 +45,9 @@ class ToolOutput:
     error_code: str = ""
     """A word of the Messages API, e.g. ``too_many_requests``; empty for success."""
 
+    reworded: bool = field(default=False, eq=False)
+    """Whether the model has read it and goes on in its own words, so that no text of the answer repeats it."""
+
     @property
     def told(self) -> str:
         """All of it as text, never empty; its `spans` say where the hits are."""
@@ -53,7 +56,9 @@ class ToolOutput:
         return self.text or self.error_code or "Nothing was found."
 
     def spans(self) -> Iterator[tuple[int, int, SearchHit]]:
-        """Where in `told` each hit begins and ends, in characters."""
+        """Where in `told`, if that becomes part of the answer, each hit begins and ends, in characters."""
+        if self.reworded:
+            return
         end = -len(_GAP)
         for hit in self.hits:
             start = end + len(_GAP)

@@ -7,9 +7,23 @@ No signature has a colon.
 
 from __future__ import annotations
 
+from typing import Final
+
 from attrs import frozen
 
-__all__ = ["Mark", "marked", "read_mark"]
+__all__ = ["CALL", "GEMINI", "TEXT", "THOUGHT", "Mark", "marked", "read_mark"]
+
+GEMINI: Final = "gemini"
+"""Owner of what Google's models sign; each signature is of one part, and goes back on a part of that kind."""
+
+CALL: Final = "call"
+"""The signature of a tool call; it stands before it."""
+
+THOUGHT: Final = "thought"
+"""The signature of thinking; it stands at its end."""
+
+TEXT: Final = "text"
+"""The signature of text, or of anything else; it stands behind it."""
 
 
 @frozen

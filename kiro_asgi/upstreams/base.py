@@ -93,6 +93,9 @@ class Token:
     place: tuple[str, str] | None = None
     """Table and key in a store; ``None`` for a file of its own."""
 
+    endpoint: str = ""
+    """Base URL where the service is asked with it; empty where nobody said."""
+
 
 @frozen
 class UpstreamRequest:
@@ -128,6 +131,12 @@ class Rendered:
 
     thinking_tags: bool = False
     """Whether the prompt asks for thinking in tags, so that the answer must be searched for them."""
+
+    stop: tuple[str, ...] = ()
+    """Texts that are to end the answer and that the service is not told of, so that somebody else must see to it."""
+
+    max_tokens: int | None = None
+    """Longest answer in tokens, if the service does not see to that."""
 
     notes: tuple[Note, ...] = ()
     """What was adapted, a note for every rule, in the order in which rules were met."""
@@ -167,14 +176,14 @@ class ModelPage:
 class Traits:
     """What whoever plans an answer must know about an upstream."""
 
-    obeys_limits: bool = False
-    """Whether the service ends an answer at a stop sequence and at the greatest length by itself."""
-
     runs: frozenset[str] = frozenset()
     """Kinds of hosted tools that the service runs itself, e.g. ``web_search``."""
 
     grounds: bool = False
     """Whether answers may hold `kiro_asgi.model.events.Grounding`."""
+
+    signs_calls: bool = False
+    """Whether tool calls come with signatures that the service wants back."""
 
 
 class Forwarding(Protocol):

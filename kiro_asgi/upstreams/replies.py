@@ -79,6 +79,8 @@ _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _SECRETS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"\b(bearer\s+)[\w.~+/=:-]{16,}", re.I | re.A), r"\1[redacted]"),
     (re.compile(r"\bksk_[\w-]+", re.A), "[redacted]"),
+    (re.compile(r"\b(?:sk-|xai-|gsk_)[\w-]{8,}", re.A), "[redacted]"),
+    (re.compile(r"\bAIza[\w-]{16,}", re.A), "[redacted]"),
     (re.compile(r"\bao[ar][\w+/=:-]{20,}", re.A), "[redacted]"),
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]+)?", re.A), "[redacted]"),
     (re.compile(r"(\barn:[\w-]*:[\w-]*:[\w-]*:)[0-9]{12}", re.A), r"\1[redacted]"),

@@ -11,6 +11,7 @@ from cattrs import Converter
 
 from kiro_asgi.model import events
 from kiro_asgi.model.events import (
+    Appendix,
     BlockEnd,
     BlockKind,
     BlockStart,
@@ -69,6 +70,7 @@ SAMPLES = [
     Metering(0.01, "credit"),
     FollowupPrompt({"content": "more?"}),
     Grounding(("fjords",), (SearchHit("Fjords", "https://example.org/"),)),
+    Appendix("Sources:"),
     CodeReferences(({"url": "x"},)),
     ConversationId("c"),
     ModelName("m"),

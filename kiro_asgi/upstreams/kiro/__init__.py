@@ -158,7 +158,15 @@ class KiroUpstream:
         path, door = DOORS[self.wire_style]
         headers = (*door, *self._chat_headers(), *self._headers(credential))
         request = UpstreamRequest("POST", self.base_url(credential) + path, headers, data)
-        return Rendered(request, written.names.changed(), written.thinking_tags, written.notes.found(), written.body)
+        return Rendered(
+            request,
+            written.names.changed(),
+            written.thinking_tags,
+            prompt.sampling.stop,
+            prompt.sampling.max_tokens,
+            written.notes.found(),
+            written.body,
+        )
 
     def _written(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str) -> Document:
         wording = Wording(

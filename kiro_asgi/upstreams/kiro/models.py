@@ -6,14 +6,14 @@ The service's own list is what counts; the table here stands in for it where it 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.upstreams.base import ModelCard, ModelPage, UpstreamRequest
-from kiro_asgi.upstreams.kiro.spelling import MAX_NAME, normalise
+from kiro_asgi.upstreams.kiro.spelling import normalise
+from kiro_asgi.upstreams.model_names import resembling
 from kiro_asgi.wire.json import JsonError, loads
 
 __all__ = ["FALLBACK", "did_you_mean", "efforts_of", "find", "models_request", "parse_models"]
@@ -60,7 +60,7 @@ def find(name: str, cards: Iterable[ModelCard]) -> ModelCard | None:
 
 def did_you_mean(name: str, cards: Iterable[ModelCard]) -> tuple[str, ...]:
     """Up to three ids that resemble *name*, best first."""
-    return tuple(get_close_matches(normalise(name)[:MAX_NAME], [card.id for card in cards], 3, 0.6))
+    return resembling(normalise(name), cards)
 
 
 # The service's list.

@@ -5,24 +5,21 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Mapping
-from string import ascii_letters, digits
 from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import define, field
 
 from kiro_asgi.model.prompt import Document, Image
+from kiro_asgi.upstreams.attached import IMAGE_BEGINNINGS, essence, is_base64, plain_base64
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.notes import Notes, refusal
 
-__all__ = ["Attachments", "document_text", "require_images"]
+__all__ = ["Attachments", "require_images"]
 
 IMAGE_FORMATS: Final[Mapping[str, str]] = MappingProxyType(
     {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
 )
-
-IMAGE_BEGINNINGS: Final = (("iVBORw0KGgo", "png"), ("/9j/", "jpeg"), ("R0lGOD", "gif"), ("UklGR", "webp"))
-"""How the base64 of each format begins.  The service refuses an image whose bytes are not what its format says."""
 
 DOCUMENT_FORMATS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -45,9 +42,6 @@ MAX_NAME: Final = 100
 """Characters of a document's title that become part of its name."""
 
 _NOT_IN_TITLE: Final = re.compile(r"[^a-zA-Z0-9 ()\[\]-]+")
-
-_DIGITS: Final = (ascii_letters + digits + "+/").encode()
-_URL_SAFE: Final = str.maketrans("-_", "+/")
 
 
 def require_images(model: ModelCard, images: list[Image], notes: Notes) -> None:
@@ -73,19 +67,19 @@ class Attachments:
     _documents: int = field(init=False, default=0)
 
     def image(self, part: Image) -> dict[str, Any]:
-        """One entry of ``images``."""
+        """One entry of ``images``.  The service refuses one whose bytes are not what its format says."""
         if part.url and "images.address" not in self._notes.off:
             raise refusal("images.address", "images by address are not fetched; send the bytes as base64", part.place)
         data = self._base64(part, part.data)
         self._require_size(part, data)
-        told = IMAGE_FORMATS.get(_essence(part.media_type), "")
+        told = IMAGE_FORMATS.get(essence(part.media_type), "")
         found = next((name for beginning, name in IMAGE_BEGINNINGS if data.startswith(beginning)), told)
         if told and found != told and not self._notes.applies("images.mismatch", part.place):
             found = told
         if not found and "images.format" not in self._notes.off:
             known = ", ".join(dict.fromkeys(IMAGE_FORMATS.values()))
             raise refusal("images.format", f"image format {part.media_type[:40]!r}; there are {known}", part.place)
-        return {"format": found or _essence(part.media_type), "source": {"bytes": data}}
+        return {"format": found or essence(part.media_type), "source": {"bytes": data}}
 
     def document(self, part: Document) -> dict[str, Any]:
         """One entry of ``documents``."""
@@ -93,7 +87,7 @@ class Attachments:
             what = "documents by address are not fetched; send the bytes as base64"
             raise refusal("documents.address", what, part.place)
         data = part.data or b64encode(part.text.encode("utf-8", "replace")).decode()
-        kind = DOCUMENT_FORMATS.get(_essence(part.media_type), "")
+        kind = DOCUMENT_FORMATS.get(essence(part.media_type), "")
         if not kind and "documents.format" not in self._notes.off:
             known = ", ".join(DOCUMENT_FORMATS.values())
             raise refusal(
@@ -101,18 +95,17 @@ class Attachments:
             )
         return {
             "name": self._name(part),
-            "format": kind or _essence(part.media_type),
+            "format": kind or essence(part.media_type),
             "source": {"bytes": self._base64(part, data)},
         }
 
     def _base64(self, part: Image | Document, data: str) -> str:
         """*data* in the one form that every decoder reads."""
         rule = "attachments.base64"
-        if part.url or _is_base64(data) or rule in self._notes.off:
+        if part.url or is_base64(data) or rule in self._notes.off:
             return data
-        plain = "".join(data.split()).translate(_URL_SAFE).rstrip("=")
-        plain += "=" * (-len(plain) % 4)
-        if not _is_base64(plain):
+        plain = plain_base64(data)
+        if not plain:
             raise refusal(rule, "data that is no base64", part.place)
         self._notes.applies(rule, part.place)
         return plain
@@ -129,19 +122,3 @@ class Attachments:
             return part.title
         title = " ".join(_NOT_IN_TITLE.sub(" ", part.title).split())[:MAX_NAME]
         return f"{title or 'document'} {self._documents}"
-
-
-def document_text(part: Document) -> str:
-    """A plain-text document as part of the message's text."""
-    return f"{part.title}\n\n{part.text}" if part.title else part.text
-
-
-def _is_base64(data: str) -> bool:
-    """Whether *data* is base64 of something: the standard alphabet, padded, and nothing between."""
-    padding = data.encode("ascii", "replace").translate(None, _DIGITS)
-    return bool(data) and not len(data) % 4 and padding in (b"", b"=", b"==") and data.endswith(padding.decode())
-
-
-def _essence(media_type: str) -> str:
-    """A media type without its parameters."""
-    return media_type.partition(";")[0].strip().lower()

@@ -15,7 +15,8 @@ from attrs import define, field, frozen
 
 from kiro_asgi.model.prompt import Document, Image, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.model.signatures import read_mark
-from kiro_asgi.upstreams.kiro.rules.attachments import Attachments, document_text
+from kiro_asgi.upstreams.attached import document_text
+from kiro_asgi.upstreams.kiro.rules.attachments import Attachments
 from kiro_asgi.upstreams.kiro.rules.names import ToolNames
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, is_blank
 from kiro_asgi.upstreams.notes import Notes

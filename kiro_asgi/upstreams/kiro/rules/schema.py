@@ -13,6 +13,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.upstreams.notes import Notes
+from kiro_asgi.upstreams.schema_roots import COMBINATORS, DEFINITIONS, MAX_DEPTH, flat, target
 
 __all__ = ["Schemas"]
 
@@ -57,14 +58,6 @@ DROPPED: Final = frozenset(
 )
 """Keywords that at least one back end refuses."""
 
-COMBINATORS: Final = ("allOf", "anyOf", "oneOf")
-
-DEFINITIONS: Final = ("$defs", "definitions")
-"""Keywords with schemas to refer to, by name."""
-
-MAX_DEPTH: Final = 32
-"""Schemas within schemas; nothing that a person wrote comes near it."""
-
 
 @define
 class Schemas:
@@ -85,9 +78,9 @@ class Schemas:
         self._found.clear()
         root = self._schema(schema, MAX_DEPTH)
         if "$ref" in root and self._may("schema.reference"):
-            root = {**(_target(root, root) or {}), **{key: value for key, value in root.items() if key != "$ref"}}
+            root = {**(target(root, root) or {}), **{key: value for key, value in root.items() if key != "$ref"}}
         if any(keyword in root for keyword in COMBINATORS) and self._may("schema.combinators"):
-            root = _flat(root)
+            root = flat(root)
         properties = root.get("properties")
         if (properties is None or root.get("type") != "object") and self._may("schema.root"):
             root["type"], root["properties"] = "object", properties or {}
@@ -161,52 +154,6 @@ class Schemas:
             cleaned["required"] = value
         elif names:
             cleaned["required"] = names
-
-
-def _flat(root: dict[str, Any]) -> dict[str, Any]:
-    """*root* with the properties of its alternatives, where the service has no room for alternatives."""
-    properties, required = _gathered(root, root, set(), MAX_DEPTH)
-    members = {key: value for key, value in root.items() if key not in COMBINATORS}
-    found = {"properties": properties, "required": [*dict.fromkeys(required)]}
-    return {**members, **{key: value for key, value in found.items() if value}}
-
-
-def _gathered(schema: Any, root: dict[str, Any], passed: set[int], depth: int) -> tuple[dict[str, Any], list[str]]:
-    """The properties of a schema, those of its alternatives behind its own, and the names that every one of them wants.
-
-    A schema that refers to itself is looked at once.
-    """
-    schema = _target(schema, root) or schema
-    if not isinstance(schema, dict) or id(schema) in passed or not depth:
-        return {}, []
-    passed.add(id(schema))
-    properties, required = _map(schema.get("properties")), _list(schema.get("required"))
-    for keyword in COMBINATORS:
-        for branch in _list(schema.get(keyword)):
-            found, wanted = _gathered(branch, root, passed, depth - 1)
-            properties = {**found, **properties}
-            required = [*required, *wanted] if keyword == "allOf" else required
-    return properties, required
-
-
-def _target(schema: Any, root: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a reference leads to among the root's definitions; ``None`` where it leads nowhere, or is none."""
-    found = None
-    for _ in range(MAX_DEPTH):
-        reference = _map(schema).get("$ref")
-        if not isinstance(reference, str):
-            return found
-        keyword, _, name = reference.removeprefix("#/").partition("/")
-        schema = found = _map(_map(root.get(keyword)).get(name)) if keyword in DEFINITIONS else None
-    return None
-
-
-def _map(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 READERS: Final[Mapping[str, Callable[[Schemas, Any, int], Any]]] = MappingProxyType(

@@ -7,25 +7,15 @@ takes ``output_config.effort`` and ``thinking``, the other ``reasoning.effort``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
 from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.efforts import BUDGETS, MIN_BUDGET, effort_of, nearest_effort
 from kiro_asgi.upstreams.notes import Notes
 
-__all__ = ["MAX_BUDGET", "MIN_BUDGET", "instruction", "is_native", "nearest_effort", "options", "wants_tags"]
+__all__ = ["MAX_BUDGET", "instruction", "is_native", "options", "wants_tags"]
 
-LEVELS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""Every effort level there is, weakest first."""
-
-EFFORTS: Final = ((10_000, "low"), (20_000, "medium"), (28_000, "high"))
-"""Largest budget in tokens that a level stands for; beyond them it is ``max``."""
-
-BUDGETS: Final[Mapping[str, int]] = MappingProxyType({"minimal": 1_024, "low": 4_000, "medium": 10_000, "high": 20_000})
-"""The budget in tokens that a level stands for; beyond them it is `MAX_BUDGET`."""
-
-MIN_BUDGET: Final = 1_024
 MAX_BUDGET: Final = 24_576
 DEFAULT_BUDGET: Final = 10_000
 
@@ -83,14 +73,6 @@ def instruction(thinking: Thinking) -> str:
     )
 
 
-def nearest_effort(wanted: str, efforts: tuple[str, ...]) -> str:
-    """The level in *efforts* that comes closest, of two the weaker; empty if there is none."""
-    known = [level for level in LEVELS if level in efforts]
-    if wanted not in LEVELS:
-        return ""
-    return min(known, key=lambda level: abs(LEVELS.index(level) - LEVELS.index(wanted)), default="")
-
-
 def _fields(model: ModelCard) -> Mapping[str, Any]:
     """The free fields that the model takes; for a model that only our own table knows, those of its family."""
     properties = model.options_schema.get("properties")
@@ -118,7 +100,7 @@ def _effort(thinking: Thinking, efforts: tuple[str, ...], notes: Notes) -> str:
         return "none" if "none" in efforts else ""
     wanted = thinking.effort
     if not wanted and thinking.budget_tokens is not None:
-        wanted = next((level for largest, level in EFFORTS if thinking.budget_tokens <= largest), "max")
+        wanted = effort_of(thinking.budget_tokens)
     nearest = nearest_effort(wanted, tuple(level for level in efforts if level != "none"))
     return nearest if nearest == wanted or not efforts or notes.applies("thinking.effort") else wanted
 

@@ -14,7 +14,7 @@ from kiro_asgi.upstreams.kiro.rules.names import ToolNames
 from kiro_asgi.upstreams.kiro.rules.schema import Schemas
 from kiro_asgi.upstreams.kiro.rules.texts import Texts
 from kiro_asgi.upstreams.notes import Notes
-from kiro_asgi.wire.json import dumps
+from kiro_asgi.upstreams.told import schema_told
 
 __all__ = ["Specifications", "directives", "offered"]
 
@@ -123,9 +123,7 @@ def directives(prompt: Prompt, names: ToolNames, notes: Notes) -> Iterator[str]:
     if sentences and notes.applies("tools.choice_told", "tool_choice"):
         yield from sentences
     if prompt.schema is not None and notes.applies("output.schema_told"):
-        yield "Answer with one JSON object and nothing else: no explanation around it, no code fence."
-        if prompt.schema:
-            yield f"The object must be valid against this JSON Schema: {dumps(dict(prompt.schema)).decode()}"
+        yield from schema_told(prompt.schema)
 
 
 def _choice(choice: ToolChoice, names: ToolNames) -> Iterator[str]:

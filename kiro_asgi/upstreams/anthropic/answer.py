@@ -1,0 +1,65 @@
+"""From the media type of an answer to the stages that read it.
+
+Some services answer whole although they were asked for a stream; a whole message is read as the events that it stands
+for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from attrs import define, field
+
+from kiro_asgi.errors import NotTheUpstream
+from kiro_asgi.stages.base import Stage
+from kiro_asgi.upstreams.anthropic.events import MessageEvents
+from kiro_asgi.upstreams.anthropic.faults import event_fault
+from kiro_asgi.upstreams.json_events import EVENT_STREAM, JsonEvent, JsonEvents, require_media_type
+from kiro_asgi.upstreams.replies import report_of, text_of
+
+__all__ = ["WholeMessage", "stages"]
+
+JSON: Final = "application/json"
+
+MAX_MESSAGE: Final = 16 * 1024 * 1024
+"""Bytes of a whole message that are read."""
+
+
+@define
+class WholeMessage:
+    """The stage from the body of a whole message to the events that it stands for; all of them come at the end.
+
+    Raises:
+        KiroAsgiError: From `flush`: the error that the body reports, or that it is no message.
+    """
+
+    _body: bytearray = field(init=False, factory=bytearray)
+
+    def feed(self, items: Iterable[bytes], /) -> Iterator[JsonEvent]:
+        """Nothing."""
+        for chunk in items:
+            self._body += chunk[: MAX_MESSAGE - len(self._body)]
+        yield from ()
+
+    def flush(self) -> Iterator[JsonEvent]:
+        """The events."""
+        message = report_of(bytes(self._body))
+        if type(message.get("error")) is dict:
+            raise event_fault(message)
+        if text_of(message, "type") != "message":
+            raise NotTheUpstream("the service answered with JSON that is no message", code="upstream.content_type")
+        yield JsonEvent("message_start", {"type": "message_start", "message": message})
+        yield JsonEvent("message_stop", {"type": "message_stop"})
+
+
+def stages(content_type: str) -> tuple[Stage[Any, Any], ...]:
+    """Fresh stages, bytes to `Delta`.
+
+    Raises:
+        NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
+    """
+    require_media_type(content_type, (*EVENT_STREAM, JSON))
+    whole = content_type.partition(";")[0].strip().lower() == JSON
+    reader: Stage[bytes, Any] = WholeMessage() if whole else JsonEvents()
+    return reader, MessageEvents()

@@ -1,0 +1,173 @@
+"""Content blocks of an answer while they are open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import define, field
+
+from kiro_asgi.model.events import (
+    Delta,
+    Notice,
+    RedactedThinking,
+    ServerCall,
+    SignatureDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallFragment,
+)
+from kiro_asgi.upstreams.anthropic.searches import Searches
+from kiro_asgi.upstreams.replies import clean, text_of
+from kiro_asgi.wire.json import JsonError, dumps, loads
+
+__all__ = ["CITATION", "OPENERS", "OpenBlock"]
+
+CITATION: Final = "citations_delta"
+"""Type of a delta that no other service has, and that comes by the dozen."""
+
+
+class OpenBlock:
+    """A block whose pieces say all there is to say, or one that is not known."""
+
+    def opening(self) -> Iterable[Delta]:
+        """What its start says."""
+        return ()
+
+    def write(self, text: str) -> Iterable[Delta]:
+        """What a piece of its arguments says."""
+        return ()
+
+    def closing(self) -> Iterable[Delta]:
+        """What its end says."""
+        return ()
+
+
+@define
+class _Said(OpenBlock):
+    """A block whose start may say all of it."""
+
+    _deltas: tuple[Delta, ...]
+
+    def opening(self) -> Iterable[Delta]:
+        """The deltas that the start amounts to."""
+        return self._deltas
+
+
+@define
+class _Call(OpenBlock):
+    """A call that the client runs; arguments in the start count where no others come."""
+
+    _call_id: str
+    _name: str
+    _input: str
+
+    def opening(self) -> Iterable[Delta]:
+        """Its id and name."""
+        yield ToolCallFragment(self._call_id, self._name)
+
+    def write(self, text: str) -> Iterable[Delta]:
+        """A fragment."""
+        if text:
+            self._input = ""
+            yield ToolCallFragment(self._call_id, input=text)
+
+    def closing(self) -> Iterable[Delta]:
+        """The end of the arguments, which are complete."""
+        yield ToolCallFragment(self._call_id, input=self._input, stop=True)
+
+
+@define
+class _ServerCall(OpenBlock):
+    """A call that the service runs."""
+
+    _call_id: str
+    _name: str
+    _input: Mapping[str, Any]
+    _searches: Searches
+    _pieces: list[str] = field(init=False, factory=list)
+
+    def write(self, text: str) -> Iterable[Delta]:
+        """Nothing yet."""
+        self._pieces.append(text)
+        return ()
+
+    def closing(self) -> Iterator[Delta]:
+        """The whole call."""
+        written = "".join(self._pieces)
+        try:
+            arguments = loads(written) if written.strip() else self._input
+        except JsonError:
+            arguments = None
+        if isinstance(arguments, Mapping):
+            yield from self._searches.called(ServerCall(self._call_id, self._name, self._name, arguments))
+        else:
+            yield Notice("server_call.arguments", clean(self._name)[:60])
+
+
+@define
+class _Result(OpenBlock):
+    """What a call gave that the service has run."""
+
+    _block: Mapping[str, Any]
+    _searches: Searches
+
+    def closing(self) -> Iterable[Delta]:
+        """The result."""
+        return self._searches.answered(self._block)
+
+
+def _text(block: Mapping[str, Any], _: set[str], __: Searches) -> OpenBlock:
+    text = text_of(block, "text")
+    return _Said((TextDelta(text),) if text else ())
+
+
+def _thinking(block: Mapping[str, Any], _: set[str], __: Searches) -> OpenBlock:
+    text, signature = text_of(block, "thinking"), text_of(block, "signature")
+    return _Said((*([ThinkingDelta(text)] if text else ()), *([SignatureDelta(signature)] if signature else ())))
+
+
+def _redacted(block: Mapping[str, Any], _: set[str], __: Searches) -> OpenBlock:
+    data = text_of(block, "data")
+    return _Said((RedactedThinking(data),) if data else ())
+
+
+def _call(block: Mapping[str, Any], calls: set[str], _: Searches) -> OpenBlock:
+    arguments = block.get("input")
+    written = dumps(arguments).decode() if type(arguments) is dict and arguments else ""
+    return _Call(_distinct(text_of(block, "id"), calls), text_of(block, "name"), written)
+
+
+def _server_call(block: Mapping[str, Any], calls: set[str], searches: Searches) -> OpenBlock:
+    arguments = block.get("input")
+    arguments = arguments if type(arguments) is dict else {}
+    return _ServerCall(_distinct(text_of(block, "id"), calls), text_of(block, "name"), arguments, searches)
+
+
+def _result(block: Mapping[str, Any], _: set[str], searches: Searches) -> OpenBlock:
+    return _Result(block, searches)
+
+
+def _distinct(call_id: str, calls: set[str]) -> str:
+    """An id that no other call has: the service's, but for a number where it is not given, or given twice."""
+    stem = call_id or "toolu"
+    number = 1
+    while not call_id or call_id in calls:
+        number += 1
+        call_id = f"{stem}_{number}"
+    calls.add(call_id)
+    return call_id
+
+
+OPENERS: Final[Mapping[str, Callable[[Mapping[str, Any], set[str], Searches], OpenBlock]]] = MappingProxyType(
+    {
+        "text": _text,
+        "thinking": _thinking,
+        "redacted_thinking": _redacted,
+        "tool_use": _call,
+        "server_tool_use": _server_call,
+        "web_search_tool_result": _result,
+    }
+)
+"""Type of a block to what reads it."""

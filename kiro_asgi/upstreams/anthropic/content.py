@@ -1,0 +1,165 @@
+"""Parts of a prompt as content blocks.
+
+Source: https://docs.anthropic.com/en/api/messages
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import evolve, frozen
+
+from kiro_asgi.model.prompt import (
+    Document,
+    Image,
+    Part,
+    Prompt,
+    Text,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResult,
+    Turn,
+)
+from kiro_asgi.model.signatures import read_mark
+from kiro_asgi.upstreams.attached import IMAGE_BEGINNINGS, essence, is_base64, plain_base64
+from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.names import WireNames
+from kiro_asgi.upstreams.notes import Notes, refusal
+
+__all__ = ["Blocks", "sayable"]
+
+IMAGE_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
+
+PDF: Final = "application/pdf"
+
+TEXTS: Final = ("application/json", "application/xml", "application/yaml", "application/x-yaml")
+"""Media types of texts that do not begin with ``text/``."""
+
+
+def sayable(prompt: Prompt, notes: Notes, *, replay_thinking: bool) -> Iterator[Turn]:
+    """The turns with those of their parts that the service can be told; a turn may be left empty."""
+    for turn in prompt.turns:
+        parts = (_told(part, turn.place, notes) for part in turn.parts)
+        kept = (part for part in parts if _is_sayable(part, turn.place, notes, replay_thinking))
+        yield evolve(turn, parts=tuple(kept))
+
+
+def _told(part: Part, place: str, notes: Notes) -> Part:
+    """*part*, a result without blank texts."""
+    if type(part) is not ToolResult:
+        return part
+    return evolve(part, parts=tuple(each for each in part.parts if _is_sayable(each, place, notes)))
+
+
+def _is_sayable(part: Part, place: str, notes: Notes, replay_thinking: bool = True) -> bool:
+    match part:
+        case Text(text):
+            return not _is_blank(text, place, notes)
+        case Document(data="", url="", text=text):
+            return not _is_blank(text, place, notes)
+        case ThinkingPart() if not replay_thinking:
+            notes.applies("thinking.dropped", place)
+            return False
+        case ThinkingPart(redacted="", signature=signature):
+            if not signature or read_mark(signature).owner:
+                notes.applies("thinking.unsigned_dropped", place)
+                return False
+        case ThinkingPart(redacted=redacted):
+            if read_mark(redacted).owner:
+                notes.applies("thinking.unsigned_dropped", place)
+                return False
+    return True
+
+
+def _is_blank(text: str, place: str, notes: Notes) -> bool:
+    return (not text or text.isspace()) and notes.applies("text.blank_dropped", place)
+
+
+@frozen
+class Blocks:
+    """Writes the content blocks of one request.
+
+    Raises:
+        RequestError: An image or a document of a kind that the service does not take.
+    """
+
+    _notes: Notes
+    _names: WireNames
+    """Of tools."""
+
+    _model: ModelCard
+
+    def write(self, part: Part, place: str) -> dict[str, Any]:
+        """One block; *place* is where the turn stands."""
+        match part:
+            case Text(text):
+                return {"type": "text", "text": text}
+            case ToolCallPart(call_id, name, arguments):
+                wire = self._names.wire(name, place)
+                return {"type": "tool_use", "id": call_id, "name": wire, "input": dict(arguments)}
+            case ToolResult():
+                return self._result(part, place)
+            case ThinkingPart(text, signature, redacted):
+                if redacted:
+                    return {"type": "redacted_thinking", "data": redacted}
+                return {"type": "thinking", "thinking": text, "signature": signature}
+            case Image():
+                return {"type": "image", "source": self._image(part)}
+            case Document():
+                return self._document(part)
+
+    def _result(self, part: ToolResult, place: str) -> dict[str, Any]:
+        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": part.call_id}
+        if part.parts:
+            block["content"] = [self.write(each, place) for each in part.parts]
+        return {**block, "is_error": True} if part.is_error else block
+
+    def _image(self, part: Image) -> dict[str, Any]:
+        if not self._model.images:
+            raise refusal("images.model", f"{self._model.id} takes no images", part.place)
+        if part.url:
+            return {"type": "url", "url": part.url}
+        data = self._base64(part)
+        told = {"image/jpg": "image/jpeg"}.get(essence(part.media_type), essence(part.media_type))
+        found = next((f"image/{name}" for beginning, name in IMAGE_BEGINNINGS if data.startswith(beginning)), told)
+        if found not in IMAGE_TYPES:
+            known = ", ".join(IMAGE_TYPES)
+            raise refusal("images.format", f"image format {part.media_type[:40]!r}; there are {known}", part.place)
+        if found != told:
+            self._notes.applies("images.mismatch", part.place)
+        return {"type": "base64", "media_type": found, "data": data}
+
+    def _document(self, part: Document) -> dict[str, Any]:
+        block = {"type": "document", "source": self._source(part)}
+        return {**block, "title": part.title} if part.title.strip() else block
+
+    def _source(self, part: Document) -> Mapping[str, Any]:
+        kind = essence(part.media_type)
+        if part.url:
+            return {"type": "url", "url": part.url}
+        if kind == PDF:
+            return {"type": "base64", "media_type": PDF, "data": self._base64(part)}
+        if part.data and not (kind.startswith("text/") or kind in TEXTS):
+            what = f"document format {part.media_type[:40]!r}; there are {PDF} and texts"
+            raise refusal("documents.format", what, part.place)
+        if kind != _PLAIN["media_type"]:
+            self._notes.applies("documents.plain", part.place)
+        text = b64decode(self._base64(part)).decode("utf-8", "replace") if part.data else part.text
+        return {**_PLAIN, "data": text}
+
+    def _base64(self, part: Image | Document) -> str:
+        """The data in the one form that every decoder reads."""
+        rule = "attachments.base64"
+        if is_base64(part.data):
+            return part.data
+        plain = plain_base64(part.data)
+        if not plain:
+            raise refusal(rule, "data that is no base64", part.place)
+        self._notes.applies(rule, part.place)
+        return plain
+
+
+_PLAIN: Final[Mapping[str, str]] = MappingProxyType({"type": "text", "media_type": "text/plain"})

@@ -1,0 +1,100 @@
+"""How requests come to the service: addresses, headers, and a client's own request sent on as it is.
+
+Sources: https://docs.anthropic.com/en/api/overview, https://docs.anthropic.com/en/api/beta-headers
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from attrs import field, frozen
+
+from kiro_asgi.upstreams.base import Credential, CredentialKind, UpstreamRequest
+
+__all__ = ["Door", "Headers", "PassedOn"]
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+ENDPOINT: Final = "https://api.anthropic.com"
+
+_JSON: Final = (b"content-type", b"application/json")
+_STREAM: Final = (b"accept", b"text/event-stream")
+_LISTED: Final = re.compile(rb"[\w.:/-]{1,200}", re.ASCII)
+"""What a beta feature, or a version, may be called."""
+
+
+@frozen(kw_only=True)
+class Door:
+    """The operator's part of every request."""
+
+    endpoint: str
+    """Base URL; empty for the public one."""
+
+    user_agent: str
+    version: str
+    betas: tuple[str, ...]
+    bearer: bool
+    """Whether API keys go into ``Authorization`` as tokens do."""
+
+    extra: Headers = field(repr=False)
+    """Added to every request; one of our own that has the name of one of these is left out."""
+
+    def url(self, credential: Credential, path: str) -> str:
+        """Address of *path*, which begins with a slash."""
+        return (credential.endpoint or self.endpoint or ENDPOINT).rstrip("/") + path
+
+    def ask(self, credential: Credential, body: bytes) -> UpstreamRequest:
+        """An answer as a stream."""
+        headers = self._headers(credential, (_JSON, _STREAM), self.version.encode(), ())
+        return UpstreamRequest("POST", self.url(credential, "/v1/messages"), headers, body)
+
+    def look_up(self, credential: Credential, path: str) -> UpstreamRequest:
+        """A resource."""
+        headers = self._headers(credential, ((b"accept", b"application/json"),), self.version.encode(), ())
+        return UpstreamRequest("GET", self.url(credential, path), headers)
+
+    def pass_on(self, credential: Credential, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> UpstreamRequest:
+        """A client's request, with what its headers say about the API."""
+        given = [(name.lower(), value.strip()) for name, value in headers]
+        versions = [value for name, value in given if name == b"anthropic-version" and _LISTED.fullmatch(value)]
+        betas = [each for name, value in given if name == b"anthropic-beta" for each in _listed(value)]
+        version = versions[-1] if versions else self.version.encode()
+        own = self._headers(credential, (_JSON,), version, betas)
+        return UpstreamRequest("POST", self.url(credential, "/v1/messages"), own, body)
+
+    def _headers(self, credential: Credential, kinds: Headers, version: bytes, betas: Iterable[bytes]) -> Headers:
+        features = b",".join(dict.fromkeys((*betas, *(beta.encode() for beta in self.betas))))
+        own = (
+            *kinds,
+            (b"anthropic-version", version),
+            *([(b"anthropic-beta", features)] if features else []),
+            self._authorization(credential),
+            (b"accept-encoding", b"identity"),
+            (b"user-agent", self.user_agent.encode()),
+        )
+        named = {name.lower() for name, _ in self.extra}
+        return (*((name, value) for name, value in own if name not in named), *self.extra)
+
+    def _authorization(self, credential: Credential) -> tuple[bytes, bytes]:
+        secret = credential.secret.encode("ascii")
+        if self.bearer or credential.kind is not CredentialKind.API_KEY:
+            return b"authorization", b"Bearer " + secret
+        return b"x-api-key", secret
+
+
+def _listed(value: bytes) -> Iterable[bytes]:
+    return filter(_LISTED.fullmatch, map(bytes.strip, value.split(b",")))
+
+
+@frozen
+class PassedOn:
+    """Requests of clients that speak the service's own API, for `kiro_asgi.upstreams.base.Forwarding`."""
+
+    _door: Door
+    dialect: str = field(init=False, default="anthropic")
+
+    def request(self, body: bytes, credential: Credential, headers: Iterable[tuple[bytes, bytes]]) -> UpstreamRequest:
+        """The same request to the service; of the client's *headers* those go on that name a version and features."""
+        return self._door.pass_on(credential, body, headers)

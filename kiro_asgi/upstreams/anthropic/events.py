@@ -1,0 +1,152 @@
+"""The events of an answer as deltas.
+
+Blocks come whole, one after the other, but nothing here relies on it: a piece of text is text wherever it stands, and
+arguments go to the call whose index they name.  What is not known gives a notice and nothing else.  Counts and the
+reason for the end are said once, when the stream has ended: the service's counts are cumulative.
+
+Source: https://docs.anthropic.com/en/docs/build-with-claude/streaming
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import define, field
+
+from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.model.events import Delta, ModelName, Notice, SignatureDelta, TextDelta, ThinkingDelta
+from kiro_asgi.upstreams.anthropic.blocks import CITATION, OPENERS, OpenBlock
+from kiro_asgi.upstreams.anthropic.ending import Ending
+from kiro_asgi.upstreams.anthropic.faults import event_fault
+from kiro_asgi.upstreams.anthropic.searches import Searches
+from kiro_asgi.upstreams.json_events import JsonEvent
+from kiro_asgi.upstreams.replies import clean, text_of
+
+__all__ = ["MessageEvents"]
+
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+@define
+class MessageEvents:
+    """The stage from events to deltas.
+
+    Raises:
+        KiroAsgiError: The error that an event reports; from `flush`, `UpstreamProtocolError` with the code
+            ``stream.cut``: the stream ended before the message did.
+    """
+
+    _ending: Ending = field(init=False, factory=Ending)
+    _open: dict[Any, OpenBlock] = field(init=False, factory=dict)
+    """By index."""
+
+    _calls: set[str] = field(init=False, factory=set)
+    """Ids of all calls so far."""
+
+    _searches: Searches = field(init=False, factory=Searches)
+    _cited: bool = field(init=False, default=False)
+
+    def feed(self, items: Iterable[JsonEvent | Notice], /) -> Iterator[Delta]:
+        """The deltas of *items*; none after the end of the message."""
+        for item in items:
+            if type(item) is Notice:
+                yield item
+            elif type(item) is JsonEvent and not self._ending.complete:
+                yield from self._event(item)
+
+    def flush(self) -> Iterator[Delta]:
+        """How the message ended."""
+        if not self._ending.complete:
+            raise UpstreamProtocolError("the answer ended before its last event", code="stream.cut")
+        yield from self._ending.deltas()
+
+    def _event(self, event: JsonEvent) -> Iterable[Delta]:
+        kind = event.value.get("type", event.name)
+        reader = _EVENTS.get(kind) if type(kind) is str else None
+        if reader is not None:
+            return reader(self, event.value)
+        if type(event.value.get("error")) is dict:
+            raise event_fault(event.value)
+        return () if event.done else (Notice("event.unknown", clean(str(kind))[:60]),)
+
+    def _start(self, value: Mapping[str, Any]) -> Iterator[Delta]:
+        message = _mapping(value.get("message"))
+        if name := text_of(message, "model"):
+            yield ModelName(name)
+        self._ending.count(message.get("usage"))
+        self._ending.stop(message)
+        content = message.get("content")
+        for block in content if type(content) is list else ():
+            yield from self._open_block({"content_block": block})
+            yield from self._close_block({})
+
+    def _open_block(self, value: Mapping[str, Any]) -> Iterator[Delta]:
+        block, index = _mapping(value.get("content_block")), _index(value)
+        yield from self._close_block(value)
+        opener = OPENERS.get(text_of(block, "type"))
+        if opener is None:
+            yield Notice("block.unknown", clean(text_of(block, "type"))[:60])
+            self._open[index] = OpenBlock()
+            return
+        self._open[index] = opened = opener(block, self._calls, self._searches)
+        yield from opened.opening()
+
+    def _delta(self, value: Mapping[str, Any]) -> Iterable[Delta]:
+        delta = _mapping(value.get("delta"))
+        kind = delta.get("type")
+        if kind == "text_delta":
+            return (TextDelta(text_of(delta, "text")),)
+        if kind == "thinking_delta":
+            return (ThinkingDelta(text_of(delta, "thinking")),)
+        if kind == "signature_delta":
+            return (SignatureDelta(text_of(delta, "signature")),)
+        if kind == "input_json_delta":
+            block = self._open.get(_index(value))
+            return (Notice("delta.stray", kind),) if block is None else block.write(text_of(delta, "partial_json"))
+        if kind == CITATION and self._cited:
+            return ()
+        self._cited = self._cited or kind == CITATION
+        return (Notice("delta.unknown", clean(str(kind))[:60]),)
+
+    def _close_block(self, value: Mapping[str, Any]) -> Iterable[Delta]:
+        block = self._open.pop(_index(value), None)
+        return () if block is None else block.closing()
+
+    def _message_delta(self, value: Mapping[str, Any]) -> Iterable[Delta]:
+        self._ending.count(value.get("usage"))
+        return self._ending.stop(_mapping(value.get("delta")))
+
+    def _message_stop(self, _: Mapping[str, Any]) -> Iterable[Delta]:
+        self._ending.complete = True
+        return ()
+
+    def _error(self, value: Mapping[str, Any]) -> Iterable[Delta]:
+        raise event_fault(value)
+
+    def _ping(self, _: Mapping[str, Any]) -> Iterable[Delta]:
+        return ()
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if type(value) is dict else _NONE
+
+
+def _index(value: Mapping[str, Any]) -> int:
+    index = value.get("index")
+    return index if type(index) is int else -1
+
+
+_EVENTS: Final[Mapping[str, Callable[[MessageEvents, Mapping[str, Any]], Iterable[Delta]]]] = MappingProxyType(
+    {
+        "message_start": MessageEvents._start,
+        "content_block_start": MessageEvents._open_block,
+        "content_block_delta": MessageEvents._delta,
+        "content_block_stop": MessageEvents._close_block,
+        "message_delta": MessageEvents._message_delta,
+        "message_stop": MessageEvents._message_stop,
+        "error": MessageEvents._error,
+        "ping": MessageEvents._ping,
+    }
+)

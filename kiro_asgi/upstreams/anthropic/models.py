@@ -1,0 +1,98 @@
+"""Which models there are.
+
+The service's own list is what counts; the table here stands in for it where it cannot be fetched.
+
+Sources: https://docs.anthropic.com/en/api/models-list, https://docs.claude.com/en/docs/about-claude/models/overview
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from attrs import evolve
+
+from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.upstreams.anthropic.families import normalise
+from kiro_asgi.upstreams.base import ModelCard, ModelPage
+from kiro_asgi.upstreams.efforts import LEVELS
+from kiro_asgi.upstreams.replies import text_of
+from kiro_asgi.wire.json import JsonError, loads
+
+__all__ = ["KNOWN", "models_path", "parse_models"]
+
+MILLION: Final = 1_000_000
+FOUR: Final = ("low", "medium", "high", "max")
+FIVE: Final = ("low", "medium", "high", "xhigh", "max")
+
+KNOWN: Final[tuple[ModelCard, ...]] = (
+    ModelCard("claude-opus-4-7", "Claude Opus 4.7", MILLION, 128_000, efforts=FIVE),
+    ModelCard("claude-opus-4-6", "Claude Opus 4.6", MILLION, 128_000, efforts=FOUR),
+    ModelCard("claude-sonnet-4-6", "Claude Sonnet 4.6", MILLION, efforts=FOUR),
+    ModelCard("claude-opus-4-5-20251101", "Claude Opus 4.5"),
+    ModelCard("claude-sonnet-4-5-20250929", "Claude Sonnet 4.5"),
+    ModelCard("claude-haiku-4-5-20251001", "Claude Haiku 4.5"),
+    ModelCard("claude-opus-4-1-20250805", "Claude Opus 4.1", max_output_tokens=32_000),
+    ModelCard("claude-opus-4-20250514", "Claude Opus 4", max_output_tokens=32_000),
+    ModelCard("claude-sonnet-4-20250514", "Claude Sonnet 4"),
+)
+"""What the documentation names; of two windows the one that needs no asking, of two lengths the smaller."""
+
+
+def models_path(page: str) -> str:
+    """Path of the list of models, or of the part of it behind the model *page*."""
+    return f"/v1/models?{urlencode({'limit': '1000', **({'after_id': page} if page else {})})}"
+
+
+def parse_models(body: bytes) -> ModelPage:
+    """The models of an answer, in its order; absent facts have our defaults.
+
+    Raises:
+        UpstreamProtocolError: Not a JSON object.
+    """
+    try:
+        listing = loads(body)
+    except JsonError as error:
+        raise UpstreamProtocolError(f"the list of models is unreadable: {error}", code="upstream.models") from None
+    if type(listing) is not dict:
+        raise UpstreamProtocolError("the list of models is not an object", code="upstream.models")
+    entries = listing.get("data")
+    cards: dict[str, ModelCard] = {}
+    for card in filter(None, map(_card, entries if type(entries) is list else ())):
+        cards.setdefault(card.id, card)
+    return ModelPage(tuple(cards.values()), text_of(listing, "last_id") if listing.get("has_more") is True else "")
+
+
+def _card(entry: Any) -> ModelCard | None:
+    model = text_of(entry, "id") if type(entry) is dict else ""
+    if not model:
+        return None
+    known = next((card for card in KNOWN if normalise(card.id) == normalise(model)), ModelCard(model))
+    abilities = entry.get("capabilities")
+    return evolve(
+        known,
+        id=model,
+        name=text_of(entry, "display_name") or known.name,
+        context_window=_limit(entry, "max_input_tokens", known.context_window),
+        max_output_tokens=_limit(entry, "max_tokens", known.max_output_tokens),
+        **(_abilities(abilities, known) if type(abilities) is dict else {}),
+    )
+
+
+def _limit(entry: Mapping[str, Any], key: str, default: int) -> int:
+    value = entry.get(key)
+    return value if type(value) is int and value > 0 else default
+
+
+def _abilities(abilities: Mapping[str, Any], known: ModelCard) -> dict[str, Any]:
+    """What a model's ``capabilities`` say about images and levels of effort."""
+    effort = abilities.get("effort")
+    levels = (level for level in LEVELS if _supported(effort, level)) if type(effort) is dict else known.efforts
+    images = _supported(abilities, "image_input") if "image_input" in abilities else known.images
+    return {"images": images, "efforts": tuple(levels)}
+
+
+def _supported(abilities: Mapping[str, Any], name: str) -> bool:
+    ability = abilities.get(name)
+    return type(ability) is dict and ability.get("supported") is True

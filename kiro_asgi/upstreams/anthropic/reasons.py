@@ -1,0 +1,89 @@
+"""What the service says when it refuses, to what that means.
+
+Source: https://docs.anthropic.com/en/api/errors
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from kiro_asgi.errors import (
+    ContextTooLong,
+    KiroAsgiError,
+    NotTheUpstream,
+    UnknownModel,
+    UpstreamDenied,
+    UpstreamFault,
+    UpstreamOverloaded,
+    UpstreamProtocolError,
+    UpstreamQuotaSpent,
+    UpstreamRejected,
+    UpstreamThrottled,
+    UpstreamTimeout,
+    UpstreamTokenInvalid,
+)
+
+__all__ = ["CLASSES", "ELSE", "MODEL", "PHRASES", "SIGNATURE", "STATUSES", "TYPES", "UNKNOWN_MODEL", "Class"]
+
+Class = type[KiroAsgiError]
+
+SIGNATURE: Final = "thinking_signature_invalid"
+"""Code of the refusal of earlier thinking."""
+
+PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
+    (re.compile(r"prompt is too long|exceed context limit", re.I), ContextTooLong, "context_too_long"),
+    (re.compile(r"credit balance is too low", re.I), UpstreamQuotaSpent, "quota_spent"),
+    (re.compile(r"usage limits?\b.{0,80}\bregain access", re.I | re.S), UpstreamQuotaSpent, "quota_spent"),
+    (
+        re.compile(r"signature.{0,20} in .{0,3}thinking|thinking. blocks.{0,80}cannot be modified", re.I | re.S),
+        UpstreamRejected,
+        SIGNATURE,
+    ),
+)
+"""Words of a message that say more than its type, what they mean, and the error's code."""
+
+TYPES: Final[Mapping[str, tuple[Class, str]]] = MappingProxyType(
+    {
+        "invalid_request_error": (UpstreamRejected, "validation"),
+        "authentication_error": (UpstreamTokenInvalid, "token_invalid"),
+        "billing_error": (UpstreamQuotaSpent, "quota_spent"),
+        "permission_error": (UpstreamDenied, "access_denied"),
+        "not_found_error": (UpstreamRejected, "not_found"),
+        "request_too_large": (ContextTooLong, "request_too_large"),
+        "rate_limit_error": (UpstreamThrottled, "throttled"),
+        "timeout_error": (UpstreamTimeout, "timeout"),
+        "api_error": (UpstreamFault, "internal"),
+        "overloaded_error": (UpstreamOverloaded, "overloaded"),
+    }
+)
+"""``error.type`` to what it means."""
+
+STATUSES: Final[Mapping[int, tuple[Class, str]]] = MappingProxyType(
+    {
+        401: TYPES["authentication_error"],
+        402: TYPES["billing_error"],
+        403: TYPES["permission_error"],
+        404: TYPES["not_found_error"],
+        408: TYPES["timeout_error"],
+        413: TYPES["request_too_large"],
+        429: TYPES["rate_limit_error"],
+        504: TYPES["timeout_error"],
+        529: TYPES["overloaded_error"],
+    }
+)
+"""What a status means where the body does not say a type that is known."""
+
+CLASSES: Final[Mapping[int, tuple[Class, str]]] = MappingProxyType(
+    {3: (NotTheUpstream, "upstream.redirect"), 4: (UpstreamRejected, "rejected"), 5: (UpstreamFault, "internal")}
+)
+"""Hundreds of the statuses not in `STATUSES`.  A redirect is never followed: it would take our credential along."""
+
+ELSE: Final[tuple[Class, str]] = (UpstreamProtocolError, "upstream.status")
+
+MODEL: Final = re.compile(r"^model: ", re.I)
+"""How the message begins that says which model there is not."""
+
+UNKNOWN_MODEL: Final[tuple[Class, str]] = (UnknownModel, "model_not_found")

@@ -1,0 +1,113 @@
+"""Every rule: its name, what it does, what is lost by it, and the module that applies it; in their order."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kiro_asgi.upstreams.exchanges import PAIRING
+from kiro_asgi.upstreams.rules import Loss, Rule
+
+__all__ = ["RULES"]
+
+_NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
+
+RULES: Final[tuple[Rule, ...]] = (
+    Rule("healed.signatures", "Thinking is not handed back, as the service refused a signature.", _CONTENT, "__init__"),
+    Rule("tools.duplicate_dropped", "Of tools with the same name the first counts.", _CONTENT, "tools"),
+    Rule("tools.choice_unknown", "A choice that names a tool which is not there is refused.", _NONE, "tools"),
+    Rule(
+        "tools.stubbed",
+        "Where no tool is offered, those that history calls are defined, not to be called.",
+        _NONE,
+        "tools",
+    ),
+    Rule(
+        "tools.renamed",
+        "A name over 128 characters or with foreign characters is replaced; answers have the client's name.",
+        _FORM,
+        "request",
+    ),
+    Rule("schema.combinators", "Alternatives at a schema's root become its own properties.", _CONTENT, "tools"),
+    Rule("schema.root", "The root of a schema is an object.", _FORM, "tools"),
+    Rule("text.blank_dropped", "A text without a word is left out.", _NONE, "content"),
+    Rule("images.model", "An image for a model that takes none is refused.", _NONE, "content"),
+    Rule("images.format", "An image in a format that the service does not know is refused.", _NONE, "content"),
+    Rule("images.mismatch", "An image has the format that its bytes have.", _NONE, "content"),
+    Rule("documents.plain", "A document that is text of any kind is sent as plain text.", _FORM, "content"),
+    Rule("documents.format", "A document that is neither PDF nor text is refused.", _NONE, "content"),
+    Rule(
+        "attachments.base64",
+        "Base64 is written without line breaks, in the standard alphabet and padded; what is none is refused.",
+        _FORM,
+        "content",
+    ),
+    Rule("thinking.dropped", "Earlier thinking is not handed back, if that is set.", _CONTENT, "content"),
+    Rule(
+        "thinking.unsigned_dropped",
+        "Earlier thinking without a signature, or with another service's, is not handed back.",
+        _CONTENT,
+        "content",
+    ),
+    *PAIRING,
+    Rule(
+        "results.attachment_lifted",
+        "What is no text in a result that is an error stands behind it.",
+        _FORM,
+        "request",
+    ),
+    Rule("thinking.alone_dropped", "Earlier thinking that led to nothing is not handed back.", _CONTENT, "request"),
+    Rule("thinking.first", "Earlier thinking moves before what came of it.", _FORM, "request"),
+    Rule("turns.empty", "A conversation without a word becomes one.", _NONE, "request"),
+    Rule("turns.user_first", "Where the assistant has the first word, the user speaks before it.", _NONE, "request"),
+    Rule(
+        "turns.prefill",
+        "Where the assistant has the last word and the model does not go on from there, the user asks it to.",
+        _NONE,
+        "request",
+    ),
+    Rule("turns.trimmed", "White space at the end of the assistant's last word is left out.", _NONE, "request"),
+    Rule("output.schema_told", "The schema of the answer is told in the system text.", _FORM, "request"),
+    Rule(
+        "thinking.unavailable", "A demand for thinking that the model does not know is dropped.", _CONTENT, "thinking"
+    ),
+    Rule("thinking.forced_call", "Where a tool must be called there is no thinking.", _CONTENT, "thinking"),
+    Rule(
+        "thinking.resumed",
+        "There is no thinking in the middle of a turn that began without any that could be handed back.",
+        _CONTENT,
+        "thinking",
+    ),
+    Rule(
+        "thinking.adaptive", "A model that decides by itself how much to think is not told a budget.", _FORM, "thinking"
+    ),
+    Rule(
+        "thinking.budget",
+        "A budget has 1,024 tokens or more, and fewer than the answer may have.",
+        _FORM,
+        "thinking",
+    ),
+    Rule(
+        "thinking.max_tokens",
+        "The answer may be longer by the least budget, where it has no room for it.",
+        _FORM,
+        "thinking",
+    ),
+    Rule("thinking.effort", "An effort is told in the way that the model knows, or dropped.", _FORM, "thinking"),
+    Rule("sampling.max_tokens_default", "A greatest length that the client does not name is named.", _NONE, "thinking"),
+    Rule(
+        "sampling.max_tokens", "The greatest length of the answer is kept within the model's bounds.", _NONE, "thinking"
+    ),
+    Rule("sampling.temperature", "A temperature over 1 becomes 1.", _FORM, "sampling"),
+    Rule("sampling.thinking", "With thinking, temperature, top_p and top_k are dropped.", _CONTENT, "sampling"),
+    Rule(
+        "sampling.model", "For a model that takes none, temperature, top_p and top_k are dropped.", _CONTENT, "sampling"
+    ),
+    Rule(
+        "sampling.top_p",
+        "Where temperature is given, top_p is dropped for models that take one of them.",
+        _CONTENT,
+        "sampling",
+    ),
+    Rule("sampling.stop_blank", "A stop sequence without a visible character is dropped.", _CONTENT, "sampling"),
+    Rule("sampling.ignored", "Seed and penalties are dropped: the service has no such fields.", _CONTENT, "sampling"),
+)

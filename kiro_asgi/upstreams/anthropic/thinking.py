@@ -1,0 +1,138 @@
+"""Asking for thinking, and the greatest length of an answer, of which thinking is a part.
+
+=================  ==========================================================================================
+the model          what it is told
+=================  ==========================================================================================
+thinks in budgets  ``{"type": "enabled", "budget_tokens": …}``; an effort becomes the budget that it stands for
+is adaptive        ``{"type": "adaptive"}`` and ``output_config.effort``, the nearest level that it has; a budget
+                   becomes the level that it stands for.  One that takes both is told a budget if the client names one
+does not think     nothing
+=================  ==========================================================================================
+
+Sources: https://docs.claude.com/en/docs/build-with-claude/extended-thinking,
+https://docs.claude.com/en/docs/build-with-claude/effort
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from attrs import frozen
+
+from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, ToolChoiceMode
+from kiro_asgi.upstreams.anthropic.families import Family
+from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.efforts import BUDGETS, MIN_BUDGET, effort_of, nearest_effort
+from kiro_asgi.upstreams.notes import Notes
+
+__all__ = ["length_and_thinking", "thinks"]
+
+GREATEST: Final = 32_000
+"""Tokens of a budget for the strongest efforts."""
+
+DEFAULT_BUDGET: Final = 10_000
+
+DEFAULT_LENGTH: Final = 32_000
+"""Tokens of an answer, thinking not counted, whose client names no limit; the service wants one."""
+
+
+@frozen
+class _Asked:
+    """What is known before the fields are written."""
+
+    prompt: Prompt
+    model: ModelCard
+    family: Family
+    notes: Notes
+
+
+def thinks(prompt: Prompt, family: Family, resumed: bool, notes: Notes) -> bool:
+    """Whether to ask for thinking.
+
+    Args:
+        prompt: What is asked.
+        family: Of the model.
+        resumed: Whether the last turn hands over results of calls of a turn that does not begin with thinking.
+        notes: Why not.
+    """
+    if not prompt.thinking.wanted:
+        return False
+    if not family.thinks:
+        return not notes.applies("thinking.unavailable")
+    if prompt.tools and prompt.tool_choice.mode in (ToolChoiceMode.REQUIRED, ToolChoiceMode.NAMED):
+        return not notes.applies("thinking.forced_call", "tool_choice")
+    return not (resumed and not _is_adaptive(prompt, family) and notes.applies("thinking.resumed"))
+
+
+def _is_adaptive(prompt: Prompt, family: Family) -> bool:
+    return family.adaptive and not (family.budgets and prompt.thinking.budget_tokens)
+
+
+def length_and_thinking(
+    prompt: Prompt, model: ModelCard, family: Family, notes: Notes, *, thinking: bool
+) -> dict[str, Any]:
+    """``max_tokens``, ``thinking`` and ``output_config``; *thinking* says whether to ask for it."""
+    asked = _Asked(prompt, model, family, notes)
+    if thinking and not _is_adaptive(prompt, family):
+        return _within_budget(asked)
+    fields: dict[str, Any] = {"max_tokens": _length(asked)}
+    if thinking:
+        if prompt.thinking.budget_tokens is not None:
+            notes.applies("thinking.adaptive", "thinking")
+        fields["thinking"] = {"type": "adaptive", "display": "summarized"}
+    elif prompt.thinking.mode is ThinkingMode.DISABLED and family.thinks:
+        fields["thinking"] = {"type": "disabled"}
+    effort = _effort(asked, thinking)
+    return {**fields, "output_config": {"effort": effort}} if effort else fields
+
+
+def _effort(asked: _Asked, thinking: bool) -> str:
+    """The level to name; empty for none."""
+    wanted = _wanted_effort(asked.prompt.thinking, thinking)
+    if not wanted:
+        return ""
+    nearest = nearest_effort(wanted, asked.model.efforts)
+    if nearest != wanted:
+        asked.notes.applies("thinking.effort")
+    return nearest
+
+
+def _wanted_effort(wanted: Thinking, thinking: bool) -> str:
+    if wanted.effort or not thinking or wanted.budget_tokens is None:
+        return "" if wanted.effort == "none" else wanted.effort
+    return effort_of(wanted.budget_tokens)
+
+
+def _length(asked: _Asked, besides: int = 0) -> int:
+    """The greatest length of the answer; *besides* are tokens of thinking, where the client names no limit."""
+    wanted, most = asked.prompt.sampling.max_tokens, asked.model.max_output_tokens
+    if wanted is None:
+        asked.notes.applies("sampling.max_tokens_default")
+        return min(DEFAULT_LENGTH + besides, most)
+    bounded = min(max(wanted, 1), most)
+    if bounded != wanted:
+        asked.notes.applies("sampling.max_tokens", "max_tokens")
+    return bounded
+
+
+def _within_budget(asked: _Asked) -> dict[str, Any]:
+    """A budget of the least size or more, and a length that is greater."""
+    wanted = _budget(asked)
+    length = _length(asked, wanted)
+    budget = max(wanted if wanted < length else length // 2, MIN_BUDGET)
+    if budget != wanted:
+        asked.notes.applies("thinking.budget", "thinking")
+    if length <= budget:
+        asked.notes.applies("thinking.max_tokens", "max_tokens")
+        length += budget
+    return {"max_tokens": length, "thinking": {"type": "enabled", "budget_tokens": budget}}
+
+
+def _budget(asked: _Asked) -> int:
+    wanted = asked.prompt.thinking
+    if wanted.budget_tokens is not None:
+        return wanted.budget_tokens
+    if wanted.effort:
+        asked.notes.applies("thinking.effort")
+        return BUDGETS.get(wanted.effort, GREATEST)
+    return DEFAULT_BUDGET

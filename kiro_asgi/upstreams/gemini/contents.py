@@ -1,0 +1,235 @@
+"""The conversation as contents: turns that alternate, the user's first and last, and none without a part.
+
+A part that came with a signature goes back with it, and parts are never joined: a signature is of one part.
+
+Source: https://ai.google.dev/api/caching#Content and https://ai.google.dev/gemini-api/docs/thought-signatures
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import define, field
+
+from kiro_asgi.model.prompt import Document, Image, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
+from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, read_mark
+from kiro_asgi.upstreams.exchanges import Draft, exchanges
+from kiro_asgi.upstreams.gemini.attachments import Attachments
+from kiro_asgi.upstreams.names import WireNames
+from kiro_asgi.upstreams.notes import Notes
+
+__all__ = ["MINTED", "SKIP", "Contents", "signable", "skip_missing_signatures"]
+
+Part = dict[str, Any]
+Content = dict[str, Any]
+
+MINTED: Final = "gemini_call_"
+"""How the ids begin that we give to calls without one; the service must not be told them."""
+
+SKIP: Final = "skip_thought_signature_validator"
+"""Stands for the signature of a call that has none, as the service did not make it."""
+
+GO_ON: Final = "Continue."
+ATTACHED: Final = "Attached to the result of {}:"
+
+MAX_CALL_ID: Final = 1_000
+_CALL_ID: Final = re.compile(rf".{{1,{MAX_CALL_ID}}}", re.DOTALL)
+_SIGNATURE: Final = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+
+
+@define
+class _Said:
+    """One content while it is written."""
+
+    place: str
+    parts: list[Part] = field(factory=list)
+    lifted: list[Part] = field(factory=list)
+    """What is no text in results; it stands behind all of them."""
+
+    text: Part | None = None
+    """The latest text that a signature may belong to."""
+
+    signature: str = ""
+    """Of the next call."""
+
+    own: bool = False
+    """Whether the service itself has said this, as its signature shows."""
+
+
+@define
+class Contents:
+    """Writes the contents of one request.
+
+    Raises:
+        RequestError: An image or a document that the service cannot be given.
+    """
+
+    notes: Notes
+    names: WireNames
+    replay_thinking: bool = True
+    _attachments: Attachments = field(init=False)
+    _called: dict[str, Part] = field(init=False, factory=dict)
+    """Call id to what calls and results have in common: the name, and the id, where the service has given one."""
+
+    def __attrs_post_init__(self) -> None:
+        self._attachments = Attachments(self.notes)
+
+    def write(self, prompt: Prompt) -> list[Content]:
+        """The contents for *prompt*."""
+        ids = WireNames(_CALL_ID, MAX_CALL_ID, "calls.id_changed", self.notes)
+        drafts = exchanges(prompt.turns, ids, self.notes)
+        contents: list[Content] = []
+        for draft in drafts:
+            role = "user" if draft.role is Role.USER else "model"
+            parts = self._parts(draft)
+            if parts and contents and contents[-1]["role"] == role:
+                contents[-1]["parts"] += parts
+            elif parts:
+                contents.append({"role": role, "parts": parts})
+        places = [draft.place for draft in drafts]
+        return [*self._first(contents, places), *contents, *self._last(contents, places)]
+
+    def _parts(self, draft: Draft) -> list[Part]:
+        said = _Said(draft.place)
+        behind = 0
+        for part in draft.parts:
+            _WRITERS[type(part)](self, part, said)
+            behind = len(said.parts) if type(part) is ToolResult else behind
+        if said.signature:
+            self.notes.applies("thinking.stray_dropped", draft.place)
+        said.parts[behind:behind] = said.lifted
+        return said.parts
+
+    def _first(self, contents: list[Content], places: list[str]) -> Iterator[Content]:
+        if not contents:
+            self.notes.applies("turns.empty")
+        elif contents[0]["role"] == "model":
+            self.notes.applies("turns.user_first", places[0])
+        else:
+            return
+        yield {"role": "user", "parts": [{"text": GO_ON}]}
+
+    def _last(self, contents: list[Content], places: list[str]) -> Iterator[Content]:
+        if contents and contents[-1]["role"] == "model":
+            self.notes.applies("turns.prefill", places[-1])
+            yield {"role": "user", "parts": [{"text": GO_ON}]}
+
+    def _text(self, part: Text, said: _Said) -> None:
+        if part.text:
+            said.text = {"text": part.text}
+            said.parts.append(said.text)
+
+    def _image(self, part: Image, said: _Said) -> None:
+        said.parts.append(self._attachments.image(part))
+
+    def _document(self, part: Document, said: _Said) -> None:
+        said.parts.append(self._attachments.document(part))
+
+    def _thinking(self, part: ThinkingPart, said: _Said) -> None:
+        mark = read_mark(part.signature)
+        rule = self._unfit(part)
+        if rule:
+            self.notes.applies(rule, said.place)
+            return
+        said.own = True
+        if mark.part == THOUGHT:
+            said.parts.append({"text": part.text, "thought": True, "thoughtSignature": mark.signature})
+            return
+        if part.text:
+            self.notes.applies("thinking.unsigned_dropped", said.place)
+        if mark.part == TEXT:
+            self._sign_text(mark.signature, said)
+            return
+        if said.signature:
+            self.notes.applies("thinking.stray_dropped", said.place)
+        said.signature = mark.signature
+
+    def _unfit(self, part: ThinkingPart) -> str:
+        """The rule by which earlier thinking is not handed back; empty if it is."""
+        mark = read_mark(part.signature)
+        if not self.replay_thinking:
+            return "thinking.dropped"
+        if mark.owner != GEMINI:
+            return "thinking.unsigned_dropped"
+        return "" if mark.part in (CALL, TEXT, THOUGHT) and _SIGNATURE.fullmatch(mark.signature) else _MALFORMED
+
+    def _sign_text(self, signature: str, said: _Said) -> None:
+        """The text before it has it; where there is none, or one with a signature, an empty text."""
+        if said.text is None:
+            said.text = {"text": ""}
+            said.parts.append(said.text)
+        said.text["thoughtSignature"] = signature
+        said.text = None
+
+    def _call(self, part: ToolCallPart, said: _Said) -> None:
+        shared = {"name": self.names.wire(part.name, said.place)}
+        if said.own and not part.call_id.startswith(MINTED):
+            shared["id"] = part.call_id
+        self._called[part.call_id] = shared
+        arguments: Any = part.input
+        if not isinstance(arguments, Mapping):
+            self.notes.applies("calls.input_wrapped", said.place)
+            arguments = {"input": arguments}
+        call: Part = {"functionCall": {**shared, "args": dict(arguments)}}
+        if said.signature:
+            call["thoughtSignature"], said.signature = said.signature, ""
+        said.parts.append(call)
+
+    def _result(self, part: ToolResult, said: _Said) -> None:
+        shared = self._called[part.call_id]
+        texts: list[str] = []
+        lifted: list[Part] = []
+        for inner in part.parts:
+            written = _Said(said.place)
+            _WRITERS[type(inner)](self, inner, written)
+            for each in written.parts:
+                if "text" in each:
+                    texts.append(each["text"])
+                else:
+                    self.notes.applies("results.attachment_lifted", getattr(inner, "place", ""))
+                    lifted.append(each)
+        if lifted:
+            said.lifted += ({"text": ATTACHED.format(shared["name"])}, *lifted)
+        response = {"error" if part.is_error else "result": "\n".join(texts)}
+        said.parts.append({"functionResponse": {**shared, "response": response}})
+
+
+_MALFORMED: Final = "thinking.malformed_dropped"
+
+_WRITERS: Final[Mapping[type, Callable[[Contents, Any, _Said], None]]] = MappingProxyType(
+    {
+        Text: Contents._text,
+        Image: Contents._image,
+        Document: Contents._document,
+        ThinkingPart: Contents._thinking,
+        ToolCallPart: Contents._call,
+        ToolResult: Contents._result,
+    }
+)
+
+
+def skip_missing_signatures(contents: list[Content], notes: Notes) -> None:
+    """Sign the first call of each content of the current turn for which nobody has a signature.
+
+    The current turn begins behind the user's last content that is no answer to calls.
+    """
+    begins = max(index for index, content in enumerate(contents) if _is_question(content))
+    for content in contents[begins:]:
+        first = next((part for part in content["parts"] if "functionCall" in part), None)
+        if first is not None and "thoughtSignature" not in first:
+            notes.applies("thinking.signature_skipped")
+            first["thoughtSignature"] = SKIP
+
+
+def _is_question(content: Content) -> bool:
+    return content["role"] == "user" and not any("functionResponse" in part for part in content["parts"])
+
+
+def signable(contents: list[Content]) -> bool:
+    """Whether there is a part that has a signature, or may have to have one."""
+    return any(
+        "functionCall" in part or "thoughtSignature" in part for content in contents for part in content["parts"]
+    )

@@ -1,0 +1,126 @@
+"""What the service's refusals mean, whether they come as an HTTP status or in the middle of an answer.
+
+A report is an object with an ``error``; without server-sent events, it is the one element of an array.  The most
+telling fact decides: the ``reason`` of a detail, then well-known words of the message, then the ``status``, and only
+then the HTTP status.
+
+Source: https://ai.google.dev/gemini-api/docs/troubleshooting and https://google.aip.dev/193
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from kiro_asgi.errors import (
+    ContextTooLong,
+    KiroAsgiError,
+    UpstreamProtocolError,
+    UpstreamQuotaSpent,
+    UpstreamRateExceeded,
+    UpstreamThrottled,
+)
+from kiro_asgi.upstreams.gemini.reasons import CLASSES, PHRASES, REASONS, STATUSES, WORDS, Class
+from kiro_asgi.upstreams.gemini.shapes import object_of, objects_of
+from kiro_asgi.upstreams.replies import MAX_RETRY_AFTER, clean, fields_of, retry_after, text_of
+from kiro_asgi.wire.json import JsonError, loads
+
+__all__ = ["fault", "report_fault", "seconds"]
+
+
+def fault(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
+    """The error that an answer with a *status* other than 200 means.
+
+    Its message is the service's own, redacted and cut, with the status behind it.
+    """
+    report = _report(body)
+    said = "" if report else clean(body.decode("utf-8", "replace"))
+    return _classify(report, status, f" (HTTP {status})", said, retry_after(fields_of(headers)))
+
+
+def report_fault(status: int, report: Mapping[str, Any]) -> KiroAsgiError:
+    """The error that a *report* in the middle of an answer means; *status* is what HTTP would have said."""
+    return _classify(report, status, "", "", None)
+
+
+def _report(body: bytes) -> Mapping[str, Any]:
+    try:
+        value = loads(body)
+    except JsonError:
+        return {}
+    if type(value) is list and value:
+        value = value[0]
+    return value if type(value) is dict and type(value.get("error")) is dict else {}
+
+
+def _classify(report: Mapping[str, Any], status: int, ending: str, otherwise: str, wait: float | None) -> KiroAsgiError:
+    told = object_of(report.get("error"))
+    details = objects_of(told.get("details"))
+    message = clean(text_of(told, "message")) or otherwise or "no explanation"
+    error, code = _kind(status, text_of(told, "status"), message, [text_of(detail, "reason") for detail in details])
+    if issubclass(error, UpstreamThrottled):
+        error, code = _quota(details, error, code, message)
+    wait = None if error is UpstreamQuotaSpent else wait if wait is not None else _delay(details)
+    if error is ContextTooLong:
+        message = f"prompt is too long: {message}"
+    return error(f"{message}{ending}", code=code, retry_after=wait)
+
+
+def _kind(status: int, word: str, message: str, reasons: list[str]) -> tuple[Class, str]:
+    for reason in reasons:
+        if reason in REASONS:
+            return REASONS[reason], reason
+    for words, error, code in PHRASES:
+        if words.search(message):
+            return error, code
+    return (
+        WORDS.get(word)
+        or STATUSES.get(status)
+        or CLASSES.get(status // 100)
+        or (UpstreamProtocolError, "upstream.status")
+    )
+
+
+def _quota(details: list[Mapping[str, Any]], error: Class, code: str, message: str) -> tuple[Class, str]:
+    """Which quota it is: one of a day, or one that is nought, is not waited for."""
+    violations = [violation for detail in details for violation in objects_of(detail.get("violations"))]
+    quotas = [text_of(violation, "quotaId") for violation in violations]
+    if any("PerDay" in quota for quota in quotas) or any(it.get("quotaValue") == "0" for it in violations):
+        return UpstreamQuotaSpent, "quota_spent"
+    if quotas or _PER_MINUTE.search(message):
+        return UpstreamRateExceeded, "rate_exceeded"
+    return error, code
+
+
+def _delay(details: list[Mapping[str, Any]]) -> float | None:
+    """Seconds to wait, as the details say: ``RetryInfo`` counts for more than the metadata of ``ErrorInfo``."""
+    found = [seconds(value) for value in _durations(details)]
+    return next((min(delay, MAX_RETRY_AFTER) for delay in found if delay is not None), None)
+
+
+def _durations(details: list[Mapping[str, Any]]) -> Iterator[Any]:
+    yield from (detail.get("retryDelay") for detail in details)
+    yield from (object_of(detail.get("metadata")).get("quotaResetDelay") for detail in details)
+
+
+def seconds(duration: Any) -> float | None:
+    """A duration as the service writes it: ``1.2s``, ``200ms``, ``1h16m0.667s``, ``{"seconds": 1, "nanos": 5}``."""
+    if type(duration) is dict:
+        whole, nanos = duration.get("seconds", 0), duration.get("nanos", 0)
+        whole = int(whole) if type(whole) is str and _WHOLE.fullmatch(whole) else whole
+        fits = all(type(part) is int and 0 <= part < 10**12 for part in (whole, nanos))
+        return whole + nanos / 1e9 if fits else None
+    if type(duration) is not str or not _DURATION.fullmatch(duration):
+        return None
+    return sum(float(number) * _UNITS[unit] for number, unit in _PIECE.findall(duration))
+
+
+_WHOLE: Final = re.compile(r"[0-9]{1,12}")
+_DURATION: Final = re.compile(r"(?:[0-9]{1,12}(?:\.[0-9]{1,12})?(?:ms|us|ns|[hms]))+")
+_PIECE: Final = re.compile(r"([0-9.]+)(ms|us|ns|[hms])")
+_UNITS: Final[Mapping[str, float]] = MappingProxyType(
+    {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+)
+_PER_MINUTE: Final = re.compile(r"per[ _]?minute|rate limit|quota exceeded for", re.I)

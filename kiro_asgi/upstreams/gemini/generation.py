@@ -1,0 +1,110 @@
+"""``generationConfig``: how to draw tokens, how much to think, what form the answer has.
+
+The service refuses a number that is out of its bounds, so such a number becomes the nearest that it takes.
+
+Source: https://ai.google.dev/api/generate-content#generationconfig
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from kiro_asgi.model.prompt import Prompt, Sampling
+from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.gemini.models import Family
+from kiro_asgi.upstreams.gemini.schema import answer_schema
+from kiro_asgi.upstreams.gemini.thinking import thinking_config
+from kiro_asgi.upstreams.notes import Notes
+
+__all__ = ["MAX_STOPS", "generation_config"]
+
+MAX_STOPS: Final = 5
+"""Stop sequences of one request."""
+
+BOUNDS: Final[Mapping[str, tuple[str, float, float]]] = MappingProxyType(
+    {
+        "temperature": ("temperature", 0.0, 2.0),
+        "top_p": ("topP", 0.0, 1.0),
+        "top_k": ("topK", 1, 64),
+    }
+)
+"""Field of `Sampling` to the service's name for it, and its bounds."""
+
+PENALTIES: Final[Mapping[str, tuple[str, float, float]]] = MappingProxyType(
+    {"presence_penalty": ("presencePenalty", -2.0, 1.99), "frequency_penalty": ("frequencyPenalty", -2.0, 1.99)}
+)
+"""The same for what only some models take; 2 itself is refused."""
+
+MAX_SEED: Final = 0x7FFF_FFFF
+
+
+def generation_config(
+    prompt: Prompt, model: ModelCard, family: Family, notes: Notes, *, formed: bool
+) -> dict[str, Any]:
+    """The fields that say something; empty where the client said nothing.
+
+    Args:
+        prompt: What is asked.
+        model: Of whom.
+        family: The model's.
+        notes: What was adapted.
+        formed: Whether the service is told which form the answer has, if the client says so.
+    """
+    sampling = prompt.sampling
+    config: dict[str, Any] = _bounded(sampling, BOUNDS, notes)
+    if family.penalties:
+        config |= _bounded(sampling, PENALTIES, notes)
+    elif sampling.presence_penalty or sampling.frequency_penalty:
+        notes.applies("sampling.penalties")
+    if sampling.seed is not None:
+        config["seed"] = sampling.seed & MAX_SEED
+        if config["seed"] != sampling.seed:
+            notes.applies("sampling.bounds", "seed")
+    if stops := _stops(sampling.stop, notes):
+        config["stopSequences"] = stops
+    thinking = thinking_config(prompt.thinking, family, notes)
+    if sampling.max_tokens is not None:
+        config["maxOutputTokens"] = _max_tokens(sampling.max_tokens, thinking, model, family, notes)
+    if thinking:
+        config["thinkingConfig"] = thinking
+    if prompt.schema is not None and formed:
+        config["responseMimeType"] = "application/json"
+        if schema := answer_schema(prompt.schema, notes):
+            config["responseSchema"] = schema
+    return config
+
+
+def _bounded(sampling: Sampling, bounds: Mapping[str, tuple[str, float, float]], notes: Notes) -> dict[str, Any]:
+    config: dict[str, Any] = {}
+    for name, (wire, least, most) in bounds.items():
+        value = getattr(sampling, name)
+        if value is None:
+            continue
+        config[wire] = min(max(value, least), most)
+        if config[wire] != value:
+            notes.applies("sampling.bounds", name)
+    return config
+
+
+def _stops(stops: tuple[str, ...], notes: Notes) -> list[str]:
+    """The first of them, as many as the service takes; whoever reads the answer sees to the others."""
+    said = [stop for stop in stops if stop]  # an empty one would end an answer before it begins
+    if len(said) > MAX_STOPS:
+        notes.applies("sampling.stops", "stop")
+    return said[:MAX_STOPS]
+
+
+def _max_tokens(wanted: int, thinking: dict[str, Any], model: ModelCard, family: Family, notes: Notes) -> int:
+    """The greatest length, which thoughts share: a budget leaves half of it to the answer, as far as it can."""
+    bounded = min(max(wanted, 1), model.max_output_tokens)
+    budget = thinking.get("thinkingBudget", 0)
+    if budget >= bounded and family.budgets and (halved := max(bounded // 2, family.budgets[0])) < budget:
+        thinking["thinkingBudget"] = budget = halved
+        notes.applies("thinking.budget")
+    if budget >= bounded:
+        bounded = min(bounded + budget, model.max_output_tokens)
+    if bounded != wanted:
+        notes.applies("sampling.max_tokens", "max_tokens")
+    return bounded

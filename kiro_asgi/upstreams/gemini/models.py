@@ -1,0 +1,144 @@
+"""Which models there are, and what is peculiar about each family.
+
+The service's own list is what counts; the table here stands in for it where it cannot be fetched.
+
+Source: https://ai.google.dev/gemini-api/docs/models
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from attrs import evolve, frozen
+
+from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.upstreams.base import ModelCard, ModelPage, UpstreamRequest
+from kiro_asgi.upstreams.gemini.shapes import objects_of
+from kiro_asgi.upstreams.replies import text_of
+from kiro_asgi.wire.json import JsonError, loads
+
+__all__ = ["KNOWN", "Family", "family_of", "models_request", "normalise", "parse_models"]
+
+TWO_LEVELS: Final = ("low", "high")
+THREE_LEVELS: Final = ("low", "medium", "high")
+FOUR_LEVELS: Final = ("minimal", "low", "medium", "high")
+
+
+@frozen(kw_only=True)
+class Family:
+    """What models of one kind take."""
+
+    budgets: tuple[int, int] | None = None
+    """Least and greatest thinking budget in tokens; ``None``: the model takes none."""
+
+    can_rest: bool = True
+    """Whether a budget of 0 turns thinking off."""
+
+    levels: tuple[str, ...] = ()
+    """Thinking levels, weakest first; a model that has some is told no budget."""
+
+    signs_calls: bool = False
+    """Whether a call of the current turn must come back with its signature."""
+
+    schema_with_tools: bool = False
+    """Whether the answer may have a schema while tools are offered."""
+
+    penalties: bool = False
+    """Whether presence and frequency penalties are taken."""
+
+
+FAMILIES: Final[tuple[tuple[re.Pattern[str], Family], ...]] = (
+    (re.compile(r"gemini-(?:[3-9]|[1-9][0-9]).*-image"), Family(signs_calls=True)),
+    (re.compile(r"gemini-2\.5.*-image|.*-tts"), Family()),
+    (
+        re.compile(r"gemini-3-pro"),
+        Family(levels=TWO_LEVELS, signs_calls=True, schema_with_tools=True),
+    ),
+    (
+        re.compile(r"gemini-(?:[3-9]|[1-9][0-9])(?:\.[0-9]+)?-flash"),
+        Family(levels=FOUR_LEVELS, signs_calls=True, schema_with_tools=True),
+    ),
+    (
+        re.compile(r"gemini-(?:[3-9]|[1-9][0-9])"),
+        Family(levels=THREE_LEVELS, signs_calls=True, schema_with_tools=True),
+    ),
+    (re.compile(r"gemini-2\.5-pro|gemini-pro-latest"), Family(budgets=(128, 32_768), can_rest=False)),
+    (re.compile(r"gemini-(?:2\.5-)?flash-lite"), Family(budgets=(512, 24_576))),
+    (re.compile(r"gemini-2\.5-flash|gemini-flash-latest"), Family(budgets=(1, 24_576))),
+    (re.compile(r"gemini-2\.0-flash"), Family(penalties=True)),
+)
+"""Beginning of a model's id to its family; the first that fits.  The names that end in ``latest`` may mean a model that
+has levels: those take a budget as well, if they are told nothing else."""
+
+_UNKNOWN: Final = Family()
+
+
+def family_of(model: str) -> Family:
+    """The family of a model, by its id."""
+    return next((family for beginning, family in FAMILIES if beginning.match(model)), _UNKNOWN)
+
+
+def _known(model: str, name: str, window: int = 1_048_576, answer: int = 65_536) -> ModelCard:
+    return ModelCard(model, name, window, answer, efforts=family_of(model).levels)
+
+
+KNOWN: Final[tuple[ModelCard, ...]] = (
+    _known("gemini-2.5-pro", "Gemini 2.5 Pro"),
+    _known("gemini-2.5-flash", "Gemini 2.5 Flash"),
+    _known("gemini-2.5-flash-lite", "Gemini 2.5 Flash-Lite"),
+    _known("gemini-3-pro-preview", "Gemini 3 Pro Preview"),
+    _known("gemini-3-flash-preview", "Gemini 3 Flash Preview"),
+    _known("gemini-3.1-pro-preview", "Gemini 3.1 Pro Preview"),
+)
+"""What the documentation names.  Windows are of the prompt alone."""
+
+
+def normalise(model: str) -> str:
+    """One spelling: a model's id without ``models/``, which the service writes before it, or ``google/``."""
+    return model.strip().removeprefix("google/").removeprefix("models/")
+
+
+def models_request(base: str, headers: tuple[tuple[bytes, bytes], ...], page: str) -> UpstreamRequest:
+    """Ask for the list of models; *page* is the ``nextPageToken`` of the answer before."""
+    query = {"pageSize": "1000", **({"pageToken": page} if page else {})}
+    return UpstreamRequest("GET", f"{base}/v1beta/models?{urlencode(query)}", headers)
+
+
+def parse_models(body: bytes) -> ModelPage:
+    """The models of an answer that generate content, in its order; absent facts have our defaults.
+
+    Raises:
+        UpstreamProtocolError: Not a JSON object.
+    """
+    try:
+        listing = loads(body)
+    except JsonError as error:
+        raise UpstreamProtocolError(f"the list of models is unreadable: {error}", code="upstream.models") from None
+    if type(listing) is not dict:
+        raise UpstreamProtocolError("the list of models is not an object", code="upstream.models")
+    cards: dict[str, ModelCard] = {}
+    for entry in objects_of(listing.get("models")):
+        if card := _card(entry):
+            cards.setdefault(card.id, card)
+    return ModelPage(tuple(cards.values()), text_of(listing, "nextPageToken"))
+
+
+def _card(entry: Mapping[str, Any]) -> ModelCard | None:
+    model, methods = normalise(text_of(entry, "name")), entry.get("supportedGenerationMethods")
+    if not model or "generateContent" not in (methods if type(methods) is list else ()):
+        return None
+    known = next((card for card in KNOWN if card.id == model), _known(model, ""))
+    return evolve(
+        known,
+        name=text_of(entry, "displayName") or known.name,
+        context_window=_limit(entry, "inputTokenLimit", known.context_window),
+        max_output_tokens=_limit(entry, "outputTokenLimit", known.max_output_tokens),
+    )
+
+
+def _limit(entry: Mapping[str, Any], key: str, default: int) -> int:
+    value = entry.get(key)
+    return value if type(value) is int and value > 0 else default

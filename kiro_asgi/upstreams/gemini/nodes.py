@@ -1,0 +1,263 @@
+"""One schema, without references, in the service's words: keyword by keyword, by the tables of `keywords`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import define, field
+
+from kiro_asgi.upstreams.gemini.keywords import FORMATS, KEPT, OWNERS, SILENT, TOLD, TYPES
+from kiro_asgi.upstreams.notes import Notes
+from kiro_asgi.wire.json import dumps
+
+__all__ = ["Node", "lowered"]
+
+Schema = dict[str, Any]
+
+MAX_TOLD: Final = 300
+"""Characters of a constraint in words; one that needs more is not told."""
+
+
+@define
+class Node:
+    """One schema while it is written."""
+
+    _notes: Notes
+    _place: str
+    _flat: Schema
+    """The client's keywords, without references; used up."""
+
+    _part: Callable[[Any, str], Schema]
+    """Writes a schema within this one, which stands under a key."""
+
+    _out: Schema = field(init=False, factory=dict)
+    _told: list[str] = field(init=False, factory=list)
+
+    def write(self) -> Schema:
+        """The schema; once only."""
+        self._values()
+        self._types()
+        for keyword, value in self._flat.items():
+            if keyword in _WRITERS:
+                _WRITERS[keyword](self, value)
+            elif keyword in KEPT:
+                self._keep(keyword, value)
+            elif keyword in TOLD:
+                self._tell(keyword, value)
+            elif keyword not in SILENT:
+                self._notes.applies("schema.keywords", self._place)
+        self._finish()
+        return self._out
+
+    def _malformed(self) -> None:
+        self._notes.applies("schema.malformed", self._place)
+
+    def _values(self) -> None:
+        """``enum`` and ``const``: only texts can be listed, other values are told."""
+        values = self._flat.pop("enum", None)
+        if "const" in self._flat:
+            values = [self._flat.pop("const")]
+        if values is None:
+            return
+        if type(values) is not list or not values:
+            self._malformed()
+            return
+        rest = [value for value in values if value is not None]
+        if len(rest) < len(values) and rest:
+            self._out["nullable"] = True
+        texts = [value for value in rest if type(value) is str and value]
+        if texts and len(texts) == len(rest):
+            self._out["enum"] = texts
+            self._flat["type"] = self._flat["type"] if lowered(self._flat.get("type")) == "string" else "string"
+            return
+        self._notes.applies("schema.enum", self._place)
+        if rest:
+            self._say(f"one of {dumps(rest)[1:-1].decode()}")
+        self._flat.setdefault("type", [*dict.fromkeys(map(_type_of, values))])
+
+    def _types(self) -> None:
+        """``type``: one at most; of several each is an alternative."""
+        told = self._flat.pop("type", None)
+        if lowered(told) in TYPES:
+            self._out["type"] = told
+            return
+        listed = told if type(told) is list else []
+        names = [*dict.fromkeys(name for name in listed if lowered(name) in TYPES)]
+        if told is not None and (not names or any(lowered(name) not in TYPES for name in listed)):
+            self._malformed()
+        rest = [name for name in names if lowered(name) != "null"]
+        if rest and len(rest) < len(names):
+            self._out["nullable"] = True
+        if len(rest) < 2:
+            self._out |= {"type": (*rest, *names)[0]} if names else {}
+        elif not {"anyOf", "oneOf"} & self._flat.keys():
+            self._split(rest)
+
+    def _split(self, rest: list[str]) -> None:
+        """Make an alternative of each type, with the keywords that speak of it."""
+        self._flat["anyOf"] = [{"type": name, **self._owned(name)} for name in rest]
+        for name in OWNERS:
+            for keyword in OWNERS[name]:
+                self._flat.pop(keyword, None)
+
+    def _owned(self, name: str) -> Schema:
+        return {keyword: self._flat[keyword] for keyword in OWNERS.get(name.lower(), ()) if keyword in self._flat}
+
+    def _keep(self, keyword: str, value: Any) -> None:
+        if KEPT[keyword](value):
+            self._out[keyword] = self._out.get(keyword, False) or value if keyword == "nullable" else value
+        else:
+            self._malformed()
+
+    def _tell(self, keyword: str, value: Any) -> None:
+        fits, words = TOLD[keyword]
+        if not fits(value):
+            self._malformed()
+        elif value is not False:
+            self._say(words.format(value if type(value) is str else dumps(value).decode()))
+
+    def _say(self, words: str) -> None:
+        if len(words) > MAX_TOLD:
+            self._notes.applies("schema.keywords", self._place)
+            return
+        self._notes.applies("schema.told", self._place)
+        self._told.append(words)
+
+    def _format(self, value: Any) -> None:
+        if type(value) is not str:
+            self._malformed()
+        elif value in FORMATS.get(lowered(self._out.get("type")), ()):
+            self._out["format"] = value
+        else:
+            self._say(f"format {value}")
+
+    def _items(self, value: Any) -> None:
+        """What an array holds; where each place has a schema of its own, any of them at any place."""
+        if type(value) is list:
+            self._notes.applies("schema.tuple", self._place)
+            value = {"anyOf": value}
+        self._out["items"] = self._part(value, "items")
+
+    def _prefix_items(self, value: Any) -> None:
+        if type(value) is not list:
+            self._malformed()
+        elif not isinstance(self._flat.get("items"), Mapping):
+            self._items(value)
+        else:
+            self._notes.applies("schema.keywords", self._place)
+
+    def _properties(self, value: Any) -> None:
+        if not isinstance(value, Mapping):
+            self._malformed()
+            return
+        written = {name: self._part(part, f"properties.{name}") for name, part in value.items()}
+        self._out["properties"] = {**self._out.get("properties", {}), **written}
+
+    def _required(self, value: Any) -> None:
+        """Checked against the properties at the end."""
+        self._names("required", value)
+
+    def _ordering(self, value: Any) -> None:
+        self._names("propertyOrdering", value)
+
+    def _names(self, keyword: str, value: Any) -> None:
+        if type(value) is list:
+            self._out[keyword] = value
+        else:
+            self._malformed()
+
+    def _more_properties(self, value: Any) -> None:
+        if isinstance(value, Mapping) and value:
+            self._say(f"further properties {dumps(dict(value)).decode()}")
+        elif value is False:
+            self._notes.applies("schema.keywords", self._place)
+
+    def _one_of(self, value: Any) -> None:
+        self._notes.applies("schema.one_of", self._place)
+        self._any_of(value)
+
+    def _any_of(self, value: Any) -> None:
+        """Alternatives; one that is left alone becomes part of the schema itself."""
+        if type(value) is not list or "anyOf" in self._out:
+            self._malformed()
+            return
+        branches = [self._part(branch, f"anyOf[{index}]") for index, branch in enumerate(value)]
+        rest = [branch for branch in branches if lowered(branch.get("type")) != "null"]
+        if len(rest) < len(branches) and rest:
+            self._out["nullable"] = True
+        distinct = [*{dumps(branch): branch for branch in rest}.values()]
+        if len(distinct) == 1:
+            self._absorb(distinct[0])
+        elif distinct:
+            self._out["anyOf"] = distinct
+
+    def _absorb(self, branch: Schema) -> None:
+        """Take in an alternative, as far as the schema itself says nothing else."""
+        properties = {**branch.get("properties", {}), **self._out.get("properties", {})}
+        self._out |= {key: value for key, value in branch.items() if key not in self._flat and key not in self._out}
+        if properties:
+            self._out["properties"] = properties
+
+    def _finish(self) -> None:
+        out = self._out
+        if "type" not in out and "anyOf" not in out and (inferred := next(filter(out.keys().__contains__, _HINTS), "")):
+            out["type"] = _HINTS[inferred]
+        if lowered(out.get("type")) == "array":
+            out.setdefault("items", {})
+        for keyword in ("required", "propertyOrdering"):
+            if keyword in out:
+                self._known(keyword)
+        if self._told:
+            said = f"({'; '.join(self._told)})"
+            out["description"] = f"{out['description']} {said}" if out.get("description") else said
+
+    def _known(self, keyword: str) -> None:
+        """Of names only those of properties stay."""
+        names, properties = self._out.pop(keyword), self._out.get("properties", {})
+        known = [*dict.fromkeys(name for name in names if type(name) is str and name in properties)]
+        if known:
+            self._out[keyword] = known
+        if len(known) < len({*map(str, names)}):
+            self._notes.applies("schema.required", self._place)
+
+
+def lowered(name: Any) -> str:
+    """A type's name in lower case; empty where it is no text."""
+    return name.lower() if type(name) is str else ""
+
+
+def _type_of(value: Any) -> str:
+    kinds = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+    return kinds.get(type(value), "null")
+
+
+_HINTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "properties": "object",
+        "items": "array",
+        "enum": "string",
+        "pattern": "string",
+        "minLength": "string",
+        "maxLength": "string",
+        "minimum": "number",
+        "maximum": "number",
+    }
+)
+"""Keywords that tell the type where it is missing."""
+
+_WRITERS: Final[Mapping[str, Callable[[Node, Any], None]]] = MappingProxyType(
+    {
+        "format": Node._format,
+        "items": Node._items,
+        "prefixItems": Node._prefix_items,
+        "properties": Node._properties,
+        "required": Node._required,
+        "propertyOrdering": Node._ordering,
+        "additionalProperties": Node._more_properties,
+        "anyOf": Node._any_of,
+        "oneOf": Node._one_of,
+    }
+)
+"""Keywords that need more than a look at the value; the type is known by then."""

@@ -1,0 +1,71 @@
+"""A prompt in the service's words.
+
+Source: https://ai.google.dev/api/generate-content
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from attrs import frozen
+
+from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.gemini.contents import Contents, skip_missing_signatures
+from kiro_asgi.upstreams.gemini.generation import generation_config
+from kiro_asgi.upstreams.gemini.models import family_of
+from kiro_asgi.upstreams.gemini.tools import tool_names, written_tools
+from kiro_asgi.upstreams.names import WireNames
+from kiro_asgi.upstreams.notes import Notes
+from kiro_asgi.upstreams.told import schema_told
+
+__all__ = ["CATEGORIES", "Document", "document"]
+
+CATEGORIES: Final = ("HARASSMENT", "HATE_SPEECH", "SEXUALLY_EXPLICIT", "DANGEROUS_CONTENT")
+"""Kinds of harm with a threshold, without ``HARM_CATEGORY_``."""
+
+
+@frozen
+class Document:
+    """A request body, and what is to be known about it."""
+
+    body: dict[str, Any]
+    names: WireNames
+    notes: Notes
+
+
+def document(prompt: Prompt, model: ModelCard, *, replay_thinking: bool, healed: bool, threshold: str) -> Document:
+    """The request body for *prompt*.
+
+    Args:
+        prompt: What is asked.
+        model: Of whom.
+        replay_thinking: Hand signed thinking of earlier answers back.
+        healed: Whether the service refused a signature, or the lack of one.
+        threshold: From which probability of harm the service blocks; empty for its own.
+
+    Raises:
+        RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
+    """
+    notes, family = Notes(), family_of(model.id)
+    if healed:
+        notes.applies("healed.signatures")
+    names = tool_names(notes)
+    tools = written_tools(prompt, names, notes)
+    contents = Contents(notes, names, replay_thinking and not healed).write(prompt)
+    if family.signs_calls or healed:
+        skip_missing_signatures(contents, notes)
+    told = prompt.schema is not None and bool(tools) and not family.schema_with_tools
+    if told:
+        notes.applies("output.schema_told")
+    system = [*prompt.system, *(schema_told(prompt.schema) if told and prompt.schema is not None else ())]
+    body = {
+        "systemInstruction": {"parts": parts} if (parts := [{"text": text} for text in system if text]) else {},
+        "contents": contents,
+        **tools,
+        "generationConfig": generation_config(prompt, model, family, notes, formed=not told),
+        "safetySettings": [
+            {"category": f"HARM_CATEGORY_{category}", "threshold": threshold} for category in CATEGORIES if threshold
+        ],
+    }
+    return Document({key: value for key, value in body.items() if value}, names, notes)

@@ -1,0 +1,119 @@
+"""Every rule: its name, what it does, what is lost by it, and the module that applies it; in their order."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kiro_asgi.upstreams.exchanges import PAIRING
+from kiro_asgi.upstreams.rules import Loss, Rule
+
+__all__ = ["RULES"]
+
+_NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
+
+RULES: Final[tuple[Rule, ...]] = (
+    Rule("healed.signatures", "Signatures are not handed back, as the service refused one.", _CONTENT, "request"),
+    Rule("tools.duplicate_dropped", "Of tools with the same name the first counts.", _CONTENT, "tools"),
+    Rule("tools.choice_unknown", "A choice that names a tool which is not there is refused.", _NONE, "tools"),
+    Rule(
+        "tools.renamed",
+        "A name over 64 characters or with foreign characters is replaced; answers have the client's name.",
+        _FORM,
+        "tools",
+    ),
+    Rule(
+        "tools.search_dropped",
+        "The service's own search is not offered beside functions: it refuses both together.",
+        _CONTENT,
+        "tools",
+    ),
+    Rule("tools.search_options", "Options of the search are dropped: the service has none.", _CONTENT, "tools"),
+    Rule("tools.choice_dropped", "A search cannot be demanded, so such a demand is dropped.", _CONTENT, "tools"),
+    Rule("tools.parallel", "That an answer may hold one call only cannot be said.", _CONTENT, "tools"),
+    Rule("schema.depth", "What a schema nests deeper than 32 levels may be anything.", _CONTENT, "flatten"),
+    Rule("schema.size", "What references add beyond 10,000 schemas may be anything.", _CONTENT, "flatten"),
+    Rule("schema.conflict", "Of contradicting parts of a schema the outer one counts.", _CONTENT, "flatten"),
+    Rule("schema.reference", "What a reference that leads nowhere stands for may be anything.", _CONTENT, "flatten"),
+    Rule("schema.recursion", "A schema that holds itself ends after the second time.", _CONTENT, "flatten"),
+    Rule("schema.root", "The root of a tool's schema is an object.", _FORM, "schema"),
+    Rule(
+        "schema.malformed",
+        "What is no schema, or no value of its keyword, says nothing.",
+        _CONTENT,
+        "nodes",
+    ),
+    Rule("schema.keywords", "Keywords that the service does not know are taken out of schemas.", _CONTENT, "nodes"),
+    Rule("schema.told", "Constraints that it has no keyword for are told in the description.", _FORM, "nodes"),
+    Rule("schema.enum", "A list of values that are not all texts is told in the description.", _FORM, "nodes"),
+    Rule("schema.tuple", "Schemas for each place of an array become alternatives for all.", _CONTENT, "nodes"),
+    Rule("schema.one_of", "“One of these” becomes “any of these”.", _FORM, "nodes"),
+    Rule("schema.required", "Required names of no property are dropped.", _CONTENT, "nodes"),
+    Rule("images.address", "An image by an address that the service cannot read is refused.", _NONE, "attachments"),
+    Rule("images.format", "An image in a format that the service does not know is refused.", _NONE, "attachments"),
+    Rule("documents.inlined", "A plain-text document becomes part of the text.", _FORM, "attachments"),
+    Rule("documents.address", "A document by an address that it cannot read is refused.", _NONE, "attachments"),
+    Rule("documents.format", "A document in a format that the service does not know is refused.", _NONE, "attachments"),
+    Rule(
+        "attachments.base64",
+        "Base64 is written without line breaks, in the standard alphabet and padded; what is none is refused.",
+        _FORM,
+        "attachments",
+    ),
+    *PAIRING,
+    Rule("thinking.dropped", "Earlier thinking is not handed back, if that is set.", _CONTENT, "contents"),
+    Rule(
+        "thinking.unsigned_dropped",
+        "Earlier thinking without a signature, or with another service's, is not handed back.",
+        _CONTENT,
+        "contents",
+    ),
+    Rule("thinking.malformed_dropped", "A signature that was changed is not handed back.", _CONTENT, "contents"),
+    Rule("thinking.stray_dropped", "A call's signature without the call is not handed back.", _CONTENT, "contents"),
+    Rule(
+        "thinking.signature_skipped",
+        "A call without a signature has the word that lets the service do without.",
+        _FORM,
+        "contents",
+    ),
+    Rule("calls.input_wrapped", "Arguments that are no object become one.", _FORM, "contents"),
+    Rule(
+        "results.attachment_lifted", "What is no text in a tool's result stands behind the results.", _FORM, "contents"
+    ),
+    Rule("turns.empty", "A conversation without a word becomes one.", _NONE, "contents"),
+    Rule("turns.user_first", "Where the assistant has the first word, the user speaks before it.", _NONE, "contents"),
+    Rule("turns.prefill", "Where the assistant has the last word, the user asks it to go on.", _NONE, "contents"),
+    Rule(
+        "output.schema_told",
+        "The schema of the answer is told in the system text where the model takes none beside tools.",
+        _FORM,
+        "request",
+    ),
+    Rule("sampling.bounds", "A number that the service refuses becomes one that it takes.", _FORM, "generation"),
+    Rule(
+        "sampling.penalties",
+        "Presence and frequency penalties are dropped for models that take none.",
+        _CONTENT,
+        "generation",
+    ),
+    Rule(
+        "sampling.stops",
+        "Five stop sequences are taken; the gateway ends an answer at the others.",
+        _NONE,
+        "generation",
+    ),
+    Rule(
+        "sampling.max_tokens",
+        "The greatest length of the answer is kept within the model's bounds, and above its thinking.",
+        _NONE,
+        "generation",
+    ),
+    Rule(
+        "thinking.unavailable", "A demand for thinking that the model cannot be told is dropped.", _CONTENT, "thinking"
+    ),
+    Rule("thinking.not_off", "A model that cannot do without thinking thinks as little as it can.", _FORM, "thinking"),
+    Rule(
+        "thinking.effort", "An effort that the model does not have becomes the nearest that it has.", _FORM, "thinking"
+    ),
+    Rule("thinking.budget_as_level", "A budget becomes a level for models that have levels.", _FORM, "thinking"),
+    Rule("thinking.budget", "A budget is kept within the model's bounds, and below the answer's.", _FORM, "thinking"),
+)

@@ -1,0 +1,58 @@
+"""JSON Schema to the service's own schemas: a projection, as those can say less.
+
+Whatever comes in, what comes out has only keywords that the service knows, and is in proportion to what came in:
+references are followed as far as `kiro_asgi.upstreams.gemini.flatten.SPARE` goes.  A schema that is one of the
+service's own already stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kiro_asgi.model.prompt import Tool
+from kiro_asgi.upstreams.gemini.flatten import Flattening
+from kiro_asgi.upstreams.gemini.nodes import Node, lowered
+from kiro_asgi.upstreams.notes import Notes
+
+__all__ = ["answer_schema", "parameters"]
+
+Schema = dict[str, Any]
+
+
+def parameters(tool: Tool, notes: Notes) -> Schema:
+    """The schema of a tool's arguments: an object; empty where it has no properties."""
+    written = _written(tool.schema, tool.place or "tools", notes)
+    if written and lowered(written.get("type")) != "object":
+        notes.applies("schema.root", tool.place)
+        written = _as_object(written)
+    written.pop("nullable", None)
+    return written if written.get("properties") else {}
+
+
+def answer_schema(schema: Mapping[str, Any], notes: Notes) -> Schema:
+    """The schema of the answer; empty where it demands nothing."""
+    return _written(schema, "schema", notes)
+
+
+def _as_object(written: Schema) -> Schema:
+    """An object with the properties of all alternatives, none of which is required."""
+    properties: Schema = {}
+    for branch in reversed((written, *written.get("anyOf", ()))):
+        properties |= branch.get("properties", {})
+    kept: Schema = {key: written[key] for key in ("title", "description") if key in written}
+    return {"type": "object", **kept, "properties": properties}
+
+
+def _written(schema: Mapping[str, Any], place: str, notes: Notes) -> Schema:
+    flattening = Flattening(schema, notes)
+
+    def write(node: Any, place: str, opened: tuple[str, ...], depth: int) -> Schema:
+        if not isinstance(node, Mapping):
+            if node is not True:
+                notes.applies("schema.malformed", place)
+            return {}
+        flat, opened = flattening.flat(node, place, opened, depth)
+        return Node(notes, place, flat, lambda part, key: write(part, f"{place}.{key}", opened, depth + 1)).write()
+
+    return write(schema, place, (), 0)

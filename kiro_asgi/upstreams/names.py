@@ -1,0 +1,70 @@
+"""Names and ids in the alphabet that a service allows; a substitute is the same in every request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Mapping
+from hashlib import sha256
+from re import Pattern
+from typing import Final
+
+from attrs import define, field
+
+from kiro_asgi.upstreams.notes import Notes
+
+__all__ = ["WireNames", "substitute"]
+
+_DIGEST: Final = 8
+"""Characters of the digest at the end of a substitute."""
+
+_FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]+")
+"""What some service refuses in names."""
+
+
+@define
+class WireNames:
+    """The client's names and what the service calls them, for one request."""
+
+    _legal: Pattern[str]
+    """A whole name; the first character of one is one, too."""
+
+    length: int
+    """Characters of the longest name."""
+
+    _rule: str
+    """The rule by which names are replaced."""
+
+    _notes: Notes
+    _wire: dict[str, str] = field(init=False, factory=dict)
+    _taken: set[str] = field(init=False, factory=set)
+
+    def wire(self, name: str, place: str = "") -> str:
+        """What the service calls *name*, which stands at *place*."""
+        known = self._wire.get(name)
+        if known is None:
+            known = self._wire[name] = self._new(name, place)
+            self._taken.add(known)
+        return known
+
+    def changed(self) -> Mapping[str, str]:
+        """Wire name to the client's, for every name that is not the same."""
+        return {wire: name for name, wire in self._wire.items() if wire != name}
+
+    def _new(self, name: str, place: str) -> str:
+        if self._legal.fullmatch(name) and name not in self._taken:
+            return name
+        self._notes.applies(self._rule, place)
+        begins = self._legal.fullmatch(_FOREIGN.sub("_", name)[:1])
+        return substitute(name if begins else f"t{name}", self.length, self._taken)
+
+
+def substitute(name: str, length: int, taken: Container[str]) -> str:
+    """*name* without foreign characters, and a digest of it behind that; none of those *taken*."""
+    stem, salt = _FOREIGN.sub("_", name)[: length - _DIGEST - 1], name
+    while (candidate := f"{stem}_{_digest(salt)}") in taken:
+        salt += "'"
+    return candidate
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]

@@ -1,0 +1,258 @@
+"""Chunks to deltas.
+
+An answer is whole when the service has said why it ended (``finish_reason``) or has sent ``[DONE]``; with neither, it
+was cut.  Counts may come with any chunk; the last ones are told, at the end.  A refusal is told as text, and ends the
+answer as filtered: whoever waits for an answer of a certain form must not take it for one.
+
+Source: https://platform.openai.com/docs/api-reference/chat/streaming
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import define, field
+
+from kiro_asgi.errors import UpstreamError, UpstreamFault, UpstreamOverloaded, UpstreamProtocolError
+from kiro_asgi.model.events import Delta, ModelName, Notice, Stop, StopReason, TextDelta, ThinkingDelta
+from kiro_asgi.upstreams.json_events import JsonEvent
+from kiro_asgi.upstreams.openai.calls import Calls
+from kiro_asgi.upstreams.openai.faults import is_report, stream_fault
+from kiro_asgi.upstreams.openai.usage import read_usage
+from kiro_asgi.upstreams.replies import clean
+
+__all__ = ["ChunkDecoder"]
+
+Object = Mapping[str, Any]
+
+REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
+    {
+        "stop": StopReason.END,
+        "eos": StopReason.END,
+        "eos_token": StopReason.END,
+        "end_turn": StopReason.END,
+        "stop_sequence": StopReason.STOP_SEQUENCE,
+        "tool_calls": StopReason.TOOL_CALL,
+        "tool_call": StopReason.TOOL_CALL,
+        "tool_use": StopReason.TOOL_CALL,
+        "function_call": StopReason.TOOL_CALL,
+        "length": StopReason.LENGTH,
+        "max_tokens": StopReason.LENGTH,
+        "model_length": StopReason.CONTEXT_FULL,
+        "content_filter": StopReason.CONTENT_FILTER,
+        "safety": StopReason.CONTENT_FILTER,
+        "recitation": StopReason.CONTENT_FILTER,
+    }
+)
+"""``finish_reason``, in lower case, to what it means: OpenAI's words, and those that other servers let through."""
+
+FAILURES: Final[Mapping[str, type[UpstreamError]]] = MappingProxyType(
+    {"error": UpstreamFault, "insufficient_system_resource": UpstreamOverloaded}
+)
+"""``finish_reason`` of an answer that the service gave up."""
+
+CUT: Final = frozenset({StopReason.LENGTH, StopReason.CONTEXT_FULL, StopReason.CONTENT_FILTER})
+"""Ends after which the last call may not be whole."""
+
+MAX_NOTICES: Final = 20
+
+
+@define
+class ChunkDecoder:
+    """The stage from JSON events to deltas.
+
+    Raises:
+        KiroAsgiError: What an error in the place of a chunk means, see `kiro_asgi.upstreams.openai.faults`.
+        UpstreamProtocolError: Code ``stream.cut``, from `flush`: the answer is not whole.
+    """
+
+    new_id: Callable[[], str]
+    """Makes ids of calls that have none."""
+
+    _calls: Calls = field(init=False)
+    _model: str | None = field(init=False, default=None)
+    _usage: Object | None = field(init=False, default=None)
+    _stop: Stop | None = field(init=False, default=None)
+    _refused: bool = field(init=False, default=False)
+    _answered: bool = field(init=False, default=False)
+    """Whether there was a choice."""
+
+    _done: bool = field(init=False, default=False)
+    _told: set[Notice] = field(init=False, factory=set)
+
+    def __attrs_post_init__(self) -> None:
+        self._calls = Calls(self.new_id)
+
+    def feed(self, items: Iterable[JsonEvent | Notice], /) -> Iterator[Delta]:
+        """What the chunks say."""
+        for item in items:
+            if isinstance(item, Notice):
+                yield from self._notice(item)
+            elif item.done:
+                self._done = True
+            elif text := self._plain(item.value):
+                yield TextDelta(text)
+            else:
+                yield from self._chunk(item)
+
+    def flush(self) -> Iterator[Delta]:
+        """How the answer ended."""
+        if self._stop is None and not self._done:
+            raise UpstreamProtocolError("the upstream's answer ended in the middle", code="stream.cut")
+        cut = self._stop is not None and self._stop.reason in CUT
+        yield from self._calls.release() if cut else self._calls.close()
+        if self._usage is not None:
+            yield read_usage(self._usage)
+        if self._refused:
+            yield Stop(StopReason.CONTENT_FILTER)
+        elif self._stop is not None or self._answered:
+            yield self._stop or Stop(StopReason.END)
+
+    def _plain(self, value: Object) -> str:
+        """The text of a chunk that holds nothing else, as nearly every chunk does; empty for any other."""
+        choices = value.get("choices")
+        if type(choices) is not list or len(choices) != 1 or value.get("model") != self._model or value.get("usage"):
+            return ""
+        choice = choices[0]
+        if type(choice) is not dict or choice.get("finish_reason") or choice.get("index") or value.get("error"):
+            return ""
+        delta = choice.get("delta")
+        if type(delta) is not dict or len(delta) > 1 + ("role" in delta):
+            return ""
+        text = delta.get("content")
+        if type(text) is not str:
+            return ""
+        self._answered = True
+        return text
+
+    def _chunk(self, event: JsonEvent) -> Iterator[Delta]:
+        value = event.value
+        if "error" in value or "choices" not in value or event.name == "error":
+            self._refuse(event)
+        if (model := value.get("model")) != self._model and type(model) is str and model:
+            self._model = model
+            yield ModelName(model)
+        if type(usage := value.get("usage")) is dict:
+            self._usage = usage
+        choices = value.get("choices")
+        if type(choices) is not list:
+            if choices is not None:
+                yield from self._notice(Notice("chunk.unreadable"))
+            return
+        for choice in choices:
+            yield from self._choice(choice)
+
+    def _refuse(self, event: JsonEvent) -> None:
+        if event.name == "error" or is_report(event.value):
+            raise stream_fault(event.value)
+
+    def _choice(self, choice: Any) -> Iterator[Delta]:
+        if type(choice) is not dict or choice.get("index") not in (0, None):
+            yield from self._notice(Notice("choice.unreadable" if type(choice) is not dict else "choice.surplus"))
+            return
+        self._answered = True
+        delta = choice.get("delta")
+        if delta is None:
+            delta = choice.get("message")
+        if type(delta) is dict:
+            yield from self._delta(delta)
+        elif delta is not None:
+            yield from self._notice(Notice("chunk.unreadable"))
+        if reason := choice.get("finish_reason"):
+            if type(usage := choice.get("usage")) is dict:
+                self._usage = usage
+            yield from self._finish(reason, choice)
+
+    def _delta(self, delta: Object) -> Iterator[Delta]:
+        for name, read in _READERS.items():
+            if value := delta.get(name):
+                yield from read(self, value, delta)
+
+    def _thinking(self, value: Any, delta: Object) -> Iterator[Delta]:
+        if type(value) is str:
+            yield ThinkingDelta(value)
+        else:
+            yield from self._notice(Notice("thinking.unreadable"))
+
+    def _other_thinking(self, value: Any, delta: Object) -> Iterator[Delta]:
+        """Some servers say the same under both names."""
+        if not delta.get("reasoning_content"):
+            yield from self._thinking(value, delta)
+
+    def _content(self, value: Any, delta: Object) -> Iterator[Delta]:
+        if type(value) is str:
+            yield TextDelta(value)
+        elif type(value) is list:
+            for part in value:
+                yield from self._part(part)
+        else:
+            yield from self._notice(Notice("content.unreadable"))
+
+    def _part(self, part: Any) -> Iterator[Delta]:
+        """Content as a list of parts, of which thinking may be one."""
+        kind = part.get("type") if type(part) is dict else None
+        if kind == "text" and type(part.get("text")) is str:
+            yield TextDelta(part["text"])
+        elif kind == "thinking" and type(part.get("thinking")) is list:
+            texts = [inner.get("text") for inner in part["thinking"] if type(inner) is dict]
+            yield ThinkingDelta("".join(text for text in texts if type(text) is str))
+        else:
+            yield from self._notice(Notice("content.unreadable"))
+
+    def _refusal(self, value: Any, delta: Object) -> Iterator[Delta]:
+        self._refused = True
+        yield from self._content(value, delta)
+
+    def _tool_calls(self, value: Any, delta: Object) -> Iterator[Delta]:
+        yield from self._once(self._calls.read(value))
+
+    def _function_call(self, value: Any, delta: Object) -> Iterator[Delta]:
+        yield from self._once(self._calls.read_function(value))
+
+    def _annotations(self, value: Any, delta: Object) -> Iterator[Delta]:
+        """Pages that the text names already."""
+        yield from self._notice(Notice("annotations.passed_over"))
+
+    def _finish(self, reason: Any, choice: Object) -> Iterator[Delta]:
+        word = reason.lower() if type(reason) is str else ""
+        if word in FAILURES:
+            raise FAILURES[word](f"the service gave the answer up: {word}", code=word)
+        if word not in REASONS:
+            yield from self._notice(Notice("finish_reason.unknown", clean(str(reason))[:60]))
+        self._stop = _met(choice) if word == "stop" else None
+        self._stop = self._stop or Stop(REASONS.get(word, StopReason.END))
+
+    def _once(self, deltas: Iterable[Delta]) -> Iterator[Delta]:
+        for delta in deltas:
+            if isinstance(delta, Notice):
+                yield from self._notice(delta)
+            else:
+                yield delta
+
+    def _notice(self, notice: Notice) -> Iterator[Delta]:
+        """Each once."""
+        if notice not in self._told and len(self._told) < MAX_NOTICES:
+            self._told.add(notice)
+            yield notice
+
+
+def _met(choice: Object) -> Stop | None:
+    """The stop sequence that ended the answer, where vLLM or SGLang says it."""
+    met = choice.get("stop_reason") or choice.get("matched_stop")
+    return Stop(StopReason.STOP_SEQUENCE, met) if type(met) is str and met.lower() not in REASONS else None
+
+
+_READERS: Final[Mapping[str, Callable[[ChunkDecoder, Any, Object], Iterator[Delta]]]] = MappingProxyType(
+    {
+        "reasoning_content": ChunkDecoder._thinking,
+        "reasoning": ChunkDecoder._other_thinking,
+        "content": ChunkDecoder._content,
+        "refusal": ChunkDecoder._refusal,
+        "tool_calls": ChunkDecoder._tool_calls,
+        "function_call": ChunkDecoder._function_call,
+        "annotations": ChunkDecoder._annotations,
+    }
+)
+"""Member of a delta to what reads it, in the order in which they are told; all others are passed over."""

@@ -1,0 +1,126 @@
+"""What refusals mean, whether they come as an HTTP status or in the middle of an answer.
+
+Servers that speak this API agree on the place of an error's message at best.  So the most telling fact decides: first
+the error's ``code``, then well-known words of its message, then its ``type``, and only then the status.
+
+Source: https://platform.openai.com/docs/guides/error-codes
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from kiro_asgi.errors import ContextTooLong, KiroAsgiError, UpstreamProtocolError, UpstreamThrottled
+from kiro_asgi.upstreams.openai.reasons import CLASSES, CODES, PHRASES, STATUSES, TYPES
+from kiro_asgi.upstreams.replies import MAX_RETRY_AFTER, clean, fields_of, report_of, retry_after, text_of
+
+__all__ = ["fault", "is_report", "stream_fault"]
+
+
+def fault(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
+    """The error that an answer with a *status* other than 200 means.
+
+    Its message is the service's own, redacted and cut, with the status behind it.
+    """
+    fields = fields_of(headers)
+    report = _error_of(report_of(body))
+    said = _message(report) or clean(body.decode("utf-8", "replace")) or "no explanation"
+    error = _classify(report, status, f"{said} (HTTP {status})")
+    error.retry_after = retry_after(fields)
+    if isinstance(error, UpstreamThrottled) and error.retry_after is None:
+        error.retry_after = _reset(fields, error.message)
+    return error
+
+
+def stream_fault(value: Mapping[str, Any]) -> KiroAsgiError:
+    """The error that an object in the place of a chunk, or of a whole answer, reports."""
+    report = _error_of(value)
+    said = _message(report) or "the answer ended with an error"
+    code = report.get("code")
+    status = code if type(code) is int and 400 <= code < 600 else 500
+    return _classify(report, status, said)
+
+
+def is_report(value: Mapping[str, Any]) -> bool:
+    """Whether an object reports an error instead of being part of an answer."""
+    return bool(value.get("error")) or (
+        "choices" not in value
+        and (value.get("object") == "error" or value.get("type") == "error" or bool(_message(value)))
+    )
+
+
+def _error_of(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What says what is wrong: ``error``, an object or a text, or the report itself."""
+    error = report.get("error")
+    if type(error) is dict:
+        return error
+    return {**report, "message": error} if type(error) is str else report
+
+
+def _message(report: Mapping[str, Any]) -> str:
+    """The words of a report; those of a list of complaints (FastAPI's 422) with the place that each is about."""
+    detail = report.get("detail")
+    if type(detail) is list:
+        said = "; ".join(filter(None, map(_complaint, detail)))
+    else:
+        said = text_of(report, "message") or text_of(report, "detail")
+    param = text_of(report, "param")
+    return clean(f"{param}: {said}" if said and param not in said else said)
+
+
+def _complaint(entry: Any) -> str:
+    if type(entry) is not dict:
+        return ""
+    place = entry.get("loc")
+    named = ".".join(map(str, place)) if type(place) is list else ""
+    return f"{named}: {text_of(entry, 'msg')}"
+
+
+def _classify(report: Mapping[str, Any], status: int, message: str) -> KiroAsgiError:
+    code, kind = _NOT_WORD.sub("", text_of(report, "code"))[:64], text_of(report, "type")
+    phrase = next(((error, word) for words, error, word in PHRASES if words.search(message)), None)
+    error, word = CODES.get(code), code
+    if error is None:
+        by_status = STATUSES.get(status) or CLASSES.get(status // 100) or (UpstreamProtocolError, "upstream.status")
+        error, word = phrase or TYPES.get(kind) or by_status
+        word = code or word
+    if error is ContextTooLong and "prompt is too long" not in message.lower():
+        message = f"prompt is too long: {message}"
+    return error(message, code=word)
+
+
+_NOT_WORD: Final = re.compile(r"[^\w.-]", re.ASCII)
+
+
+# When to ask again.
+
+
+def _reset(fields: Mapping[str, str], message: str) -> float | None:
+    """Seconds until a limit that is used up is whole again, by the headers, else by the words."""
+    milliseconds = fields.get("retry-after-ms", "")
+    if _MILLISECONDS.fullmatch(milliseconds):
+        return min(float(milliseconds) / 1_000, MAX_RETRY_AFTER)
+    waits = [
+        _duration(fields.get(f"x-ratelimit-reset-{kind}", ""))
+        for kind in ("requests", "tokens")
+        if fields.get(f"x-ratelimit-remaining-{kind}", "0").strip() == "0"
+    ]
+    said = _TRY_AGAIN.search(message)
+    longest = max(waits, default=0.0) or _duration(said[1] if said else "")
+    return min(longest, MAX_RETRY_AFTER) or None
+
+
+def _duration(text: str) -> float:
+    """Seconds of e.g. ``6m0s`` or ``20ms``; 0 where it is no duration."""
+    if not _DURATION.fullmatch(text):
+        return 0.0
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+
+
+_UNITS: Final[Mapping[str, float]] = {"d": 86_400, "h": 3_600, "m": 60, "s": 1, "ms": 0.001}
+_MILLISECONDS: Final = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,6})?")
+_PART: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|[dhms])")
+_DURATION: Final = re.compile(rf"(?:{_PART.pattern})+")
+_TRY_AGAIN: Final = re.compile(r"try again in ((?:[0-9.]+(?:ms|[dhms]))+)", re.I)

@@ -1,0 +1,65 @@
+"""What to ask differently after a refusal: many servers know only a part of the API, and refuse what they do not know.
+
+A field is left out only if the answer is still one to what was asked.
+
+Source: https://platform.openai.com/docs/api-reference/chat/create
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
+
+__all__ = ["OPTIONAL", "RENAMED", "REPLAYED", "refused_field"]
+
+RENAMED: Final[Mapping[str, str]] = MappingProxyType(
+    {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
+)
+"""Field to its other name: newer models know only the first, many servers only the second."""
+
+OPTIONAL: Final = frozenset(
+    {
+        *RENAMED,
+        "stream_options",
+        "parallel_tool_calls",
+        "reasoning_effort",
+        "temperature",
+        "top_p",
+        "top_k",
+        "seed",
+        "presence_penalty",
+        "frequency_penalty",
+    }
+)
+"""Fields that a request can do without, or with another name."""
+
+REPLAYED: Final = "reasoning_content"
+"""Thinking of an earlier answer: some servers demand it, some refuse it."""
+
+_UNKNOWN: Final = re.compile(
+    r"unsupported|not supported|unknown|unrecogni[sz]ed|not permitted|not allowed|unexpected|extra|does not support"
+    r"|no longer supported|must not|missing|required|must be passed|cannot be (?:used|set|specified)",
+    re.I,
+)
+"""Words that say that a field itself is the trouble, not its value."""
+
+
+def refused_field(error: KiroAsgiError, document: Mapping[str, Any], without: tuple[str, ...]) -> str:
+    """The field that *error*, the answer to *document*, is about; empty where leaving it out is no remedy.
+
+    Args:
+        without: Fields that were found before: none is tried a second time.
+    """
+    if not isinstance(error, UpstreamRejected) or not _UNKNOWN.search(error.message):
+        return ""
+    named = _WORD.findall(error.message)
+    if REPLAYED in named and REPLAYED not in without:
+        return REPLAYED
+    return next((name for name in named if name in OPTIONAL and name in document and name not in without), "")
+
+
+_WORD: Final = re.compile(r"[a-z_]+")

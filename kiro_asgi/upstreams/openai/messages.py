@@ -1,0 +1,133 @@
+"""The conversation as messages.
+
+The system text is one ``system`` message: OpenAI takes it for every model, and reads it as ``developer`` where that is
+meant, while many other servers know no ``developer``, and take one such message, at the beginning.  Some of them insist
+on turns that alternate, so there are no neighbours of one side.  A message of a tool holds nothing but text.
+
+Source: https://platform.openai.com/docs/api-reference/chat/create
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from attrs import frozen
+
+from kiro_asgi.model.prompt import Document, Image, Part, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
+from kiro_asgi.upstreams.exchanges import Draft, exchanges
+from kiro_asgi.upstreams.names import WireNames
+from kiro_asgi.upstreams.notes import Notes
+from kiro_asgi.upstreams.openai.attachments import Attachments
+from kiro_asgi.wire.json import dumps
+
+__all__ = ["Messages"]
+
+MAX_CALL_ID: Final = 40
+"""Characters."""
+
+FAILED: Final = "The tool call failed."
+LIFTED: Final = "(An attachment of this result follows in the next message of the user.)"
+LIFTED_FROM: Final = "Attachment of the result of the tool call {}:"
+
+_CALL_ID: Final = re.compile(rf"[a-zA-Z0-9_.:-]{{1,{MAX_CALL_ID}}}")
+
+
+@frozen
+class Messages:
+    """Writes the messages of one request."""
+
+    notes: Notes
+    names: WireNames
+    attachments: Attachments
+    replay_thinking: bool = False
+    """Hand thinking that is not sealed back as ``reasoning_content``."""
+
+    def write(self, prompt: Prompt) -> list[dict[str, Any]]:
+        """The messages for *prompt*.
+
+        Raises:
+            RequestError: Something has no place in them.
+        """
+        ids = WireNames(_CALL_ID, MAX_CALL_ID, "calls.id_changed", self.notes)
+        system = "\n\n".join(filter(None, prompt.system))
+        messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
+        drafts = exchanges(prompt.turns, ids, self.notes)
+        for draft in drafts:
+            messages += self._assistant(draft) if draft.role is Role.ASSISTANT else self._user(draft)
+        if not drafts:
+            self.notes.applies("turns.empty")
+            messages.append({"role": "user", "content": ""})
+        return messages
+
+    def _assistant(self, draft: Draft) -> Iterator[dict[str, Any]]:
+        calls = [self._call(part, draft.place) for part in draft.parts if isinstance(part, ToolCallPart)]
+        text = "\n".join(part.text for part in draft.parts if isinstance(part, Text))
+        message: dict[str, Any] = {"role": "assistant", "content": text if text or not calls else None}
+        thinking = [*self._thinking(draft)]
+        if thinking:
+            message["reasoning_content"] = "\n".join(thinking)
+        if calls:
+            message["tool_calls"] = calls
+        yield message
+
+    def _thinking(self, draft: Draft) -> Iterator[str]:
+        for part in draft.parts:
+            if not isinstance(part, ThinkingPart):
+                continue
+            if self.replay_thinking and part.text and not part.signature:
+                yield part.text
+            else:
+                self.notes.applies("thinking.dropped", draft.place)
+
+    def _call(self, part: ToolCallPart, place: str) -> dict[str, Any]:
+        function = {"name": self.names.wire(part.name, place), "arguments": dumps(dict(part.input)).decode()}
+        return {"id": part.call_id, "type": "function", "function": function}
+
+    def _user(self, draft: Draft) -> Iterator[dict[str, Any]]:
+        """What tools gave, then what of it is no text, then what the user says."""
+        said: list[dict[str, Any]] = []
+        for part in draft.parts:
+            if isinstance(part, ToolResult):
+                told = self._result(part, said, draft.place)
+                yield {"role": "tool", "tool_call_id": part.call_id, "content": told}
+        said += [self._part(part) for part in draft.parts if not isinstance(part, ToolResult)]
+        if said:
+            yield {"role": "user", "content": _content(said)}
+
+    def _result(self, result: ToolResult, lifted: list[dict[str, Any]], place: str) -> str:
+        """A result as text; what is no text goes to *lifted*."""
+        lines = [*self._lines(result, lifted, place)]
+        if result.is_error:
+            self.notes.applies("results.error_told", place)
+            lines.insert(0, FAILED)
+        return "\n".join(lines)
+
+    def _lines(self, result: ToolResult, lifted: list[dict[str, Any]], place: str) -> Iterator[str]:
+        for part in result.parts:
+            written = self._part(part)
+            if written["type"] == "text":
+                yield written["text"]
+                continue
+            self.notes.applies("results.attachment_lifted", place)
+            lifted += [{"type": "text", "text": LIFTED_FROM.format(result.call_id)}, written]
+            yield LIFTED
+
+    def _part(self, part: Part) -> dict[str, Any]:
+        match part:
+            case Text(text):
+                return {"type": "text", "text": text}
+            case Image():
+                return self.attachments.image(part)
+            case Document():
+                return self.attachments.document(part)
+        raise AssertionError(f"no part of what a user says: {type(part).__name__}")
+
+
+def _content(parts: Iterable[dict[str, Any]]) -> Any:
+    """One text where there is nothing else, as not every server takes a list."""
+    parts = [*parts]
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(part["text"] for part in parts)
+    return parts

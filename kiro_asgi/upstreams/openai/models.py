@@ -1,0 +1,116 @@
+"""Which models there are.
+
+The list has little more than names at OpenAI; other servers say more, each in its own words.
+
+Source: https://platform.openai.com/docs/api-reference/models/list
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.upstreams.base import ModelCard, ModelPage
+from kiro_asgi.upstreams.openai.thinking import efforts_of
+from kiro_asgi.wire.json import JsonError, loads
+
+__all__ = ["BUILTIN", "parse_models"]
+
+_DEFAULTS: Final = ModelCard("")
+
+
+def _card(name: str, title: str, window: int, output: int) -> ModelCard:
+    return ModelCard(name, title, window, output, efforts=efforts_of(name) or ())
+
+
+BUILTIN: Final[tuple[ModelCard, ...]] = (
+    _card("gpt-5.2", "GPT-5.2", 400_000, 128_000),
+    _card("gpt-5.1", "GPT-5.1", 400_000, 128_000),
+    _card("gpt-5", "GPT-5", 400_000, 128_000),
+    _card("gpt-5-mini", "GPT-5 mini", 400_000, 128_000),
+    _card("gpt-5-nano", "GPT-5 nano", 400_000, 128_000),
+    _card("gpt-4.1", "GPT-4.1", 1_047_576, 32_768),
+    _card("gpt-4.1-mini", "GPT-4.1 mini", 1_047_576, 32_768),
+    _card("gpt-4o", "GPT-4o", 128_000, 16_384),
+    _card("gpt-4o-mini", "GPT-4o mini", 128_000, 16_384),
+    _card("o3", "o3", 200_000, 100_000),
+    _card("o4-mini", "o4-mini", 200_000, 100_000),
+)
+"""OpenAI's, as its model pages have them."""
+
+_NO_CHAT: Final = re.compile(
+    r"embedding|whisper|tts|dall-e|moderation|davinci|babbage|realtime|transcribe|image|audio|sora|instruct"
+)
+"""In names of OpenAI's models that do not speak this API."""
+
+_WINDOWS: Final = (
+    ("context_length",),
+    ("max_model_len",),
+    ("context_window",),
+    ("max_context_length",),
+    ("meta", "n_ctx_train"),
+    ("capabilities", "limits", "max_context_window_tokens"),
+)
+"""Where OpenRouter and Together, vLLM, Groq, LM Studio, llama.cpp and Copilot say the size of the window."""
+
+_OUTPUTS: Final = (
+    ("max_completion_tokens",),
+    ("top_provider", "max_completion_tokens"),
+    ("capabilities", "limits", "max_output_tokens"),
+)
+
+_MODALITIES: Final = (("architecture", "input_modalities"), ("input_modalities",))
+
+
+def parse_models(body: bytes, *, custom: bool) -> ModelPage:
+    """The models of an answer, in its order; entries without a name are passed over, absent facts have our defaults.
+
+    Args:
+        body: An object with the list as ``data`` or ``models``, or the list itself.
+        custom: Whether the server is another than OpenAI's, so that names say nothing.
+
+    Raises:
+        UpstreamProtocolError: Neither.
+    """
+    try:
+        listing = loads(body)
+    except JsonError as error:
+        raise UpstreamProtocolError(f"the list of models is unreadable: {error}", code="upstream.models") from None
+    if type(listing) is dict:
+        listing = listing.get("data") or listing.get("models") or []
+    if type(listing) is not list:
+        raise UpstreamProtocolError("the list of models is none", code="upstream.models")
+    cards: dict[str, ModelCard] = {}
+    for card in filter(None, map(_read, listing)):
+        if custom or not _NO_CHAT.search(card.id):
+            cards.setdefault(card.id, card)
+    return ModelPage(tuple(cards.values()))
+
+
+def _read(entry: Any) -> ModelCard | None:
+    name = _at(entry, ("id",)) or _at(entry, ("name",))
+    if type(name) is not str or not name:
+        return None
+    known = next((card for card in BUILTIN if card.id == name), _DEFAULTS)
+    title, modalities = _at(entry, ("name",)), next(filter(None, (_at(entry, path) for path in _MODALITIES)), None)
+    return ModelCard(
+        name,
+        title if type(title) is str else known.name,
+        _count(entry, _WINDOWS, known.context_window),
+        _count(entry, _OUTPUTS, known.max_output_tokens),
+        "image" in modalities if type(modalities) is list else known.images,
+        known.efforts,
+    )
+
+
+def _count(entry: Any, paths: tuple[tuple[str, ...], ...], default: int) -> int:
+    values = (_at(entry, path) for path in paths)
+    return next((value for value in values if type(value) is int and value > 0), default)
+
+
+def _at(entry: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        entry = entry.get(name) if isinstance(entry, Mapping) else None
+    return entry

@@ -1,0 +1,98 @@
+"""Everything about an answer but the conversation: its length, how it is drawn, its form.
+
+Source: https://platform.openai.com/docs/api-reference/chat/create
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kiro_asgi.model.prompt import Prompt, Sampling
+from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.notes import Notes
+from kiro_asgi.upstreams.openai.thinking import reasoning_effort, refuses_sampling
+
+__all__ = ["MAX_STOPS", "written_options"]
+
+MAX_STOPS: Final = 4
+"""Stop sequences that OpenAI takes."""
+
+_DRAWING: Final = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
+
+
+def written_options(
+    prompt: Prompt, model: ModelCard, notes: Notes, *, custom: bool, max_tokens_field: str
+) -> dict[str, Any]:
+    """The fields.
+
+    Args:
+        prompt: What is asked.
+        model: Of whom.
+        notes: What had to be adapted.
+        custom: Whether the server is another than OpenAI's: then it is sent what only others know.
+        max_tokens_field: Name of the field with the answer's greatest length.
+    """
+    sampling = prompt.sampling
+    fields: dict[str, Any] = {max_tokens_field: sampling.max_tokens, "seed": sampling.seed}
+    fields["stop"] = _stop(sampling, model, notes, custom=custom)
+    fields["reasoning_effort"] = effort = reasoning_effort(prompt, model, notes) or None
+    fields |= _drawing(sampling, model, notes, thinks=effort != "none")
+    if sampling.top_k is not None:
+        if custom:
+            fields["top_k"] = sampling.top_k
+        else:
+            notes.applies("sampling.top_k")
+    if prompt.schema is not None:
+        fields["response_format"] = _format(prompt.schema)
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _stop(sampling: Sampling, model: ModelCard, notes: Notes, *, custom: bool) -> list[str] | None:
+    """The first of them, as many as the service takes; whoever reads the answer sees to the others."""
+    if sampling.stop and refuses_sampling(model.id):
+        notes.applies("stop.unavailable", "stop")
+        return None
+    if len(sampling.stop) > MAX_STOPS and not custom:
+        notes.applies("stop.limit", "stop")
+        return [*sampling.stop[:MAX_STOPS]]
+    return [*sampling.stop] or None
+
+
+def _drawing(sampling: Sampling, model: ModelCard, notes: Notes, *, thinks: bool) -> dict[str, float]:
+    given = {name: value for name in _DRAWING if (value := getattr(sampling, name)) is not None}
+    if given and thinks and refuses_sampling(model.id):
+        notes.applies("sampling.fixed", times=len(given))
+        return {}
+    return given
+
+
+def _format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    if not schema:
+        return {"type": "json_object"}
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": _is_strict(schema)}}
+
+
+def _is_strict(schema: Any) -> bool:
+    """Whether the service can be held to *schema*: every object in it is closed, and all its members are required.
+
+    Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
+    """
+    if isinstance(schema, list | tuple):
+        return all(map(_is_strict, schema))
+    if not isinstance(schema, Mapping):
+        return True
+    properties = schema.get("properties")
+    named = properties if isinstance(properties, Mapping) else {}
+    if schema.get("type") == "object":
+        required = schema.get("required")
+        if schema.get("additionalProperties") is not False or not isinstance(required, list):
+            return False
+        if set(map(str, required)) != {*named}:
+            return False
+    inner = (value for key, value in schema.items() if key not in _VALUES)
+    return all(map(_is_strict, (*named.values(), *inner)))
+
+
+_VALUES: Final = frozenset({"properties", "required", "enum", "const", "default", "examples"})
+"""Members of a schema that are no schemas."""

@@ -1,0 +1,71 @@
+"""A prompt in the words of Chat Completions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from attrs import frozen
+
+from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.upstreams.base import ModelCard, Note
+from kiro_asgi.upstreams.notes import Notes
+from kiro_asgi.upstreams.openai.attachments import Attachments
+from kiro_asgi.upstreams.openai.healing import RENAMED, REPLAYED
+from kiro_asgi.upstreams.openai.messages import Messages
+from kiro_asgi.upstreams.openai.options import written_options
+from kiro_asgi.upstreams.openai.tools import tool_names, written_tools
+
+__all__ = ["Document", "Wording", "document"]
+
+
+@frozen(kw_only=True)
+class Wording:
+    """How prompts are put, the same for all of them."""
+
+    custom: bool = False
+    """Whether the server is another than OpenAI's."""
+
+    max_tokens_field: str = "max_completion_tokens"
+    include_usage: bool = True
+    replay_thinking: bool = False
+    without: tuple[str, ...] = ()
+    """Fields that the service refused, see `kiro_asgi.upstreams.openai.healing`."""
+
+
+@frozen
+class Document:
+    """A request body, and what is to be known about it."""
+
+    body: dict[str, Any]
+    tool_names: Mapping[str, str]
+    notes: tuple[Note, ...]
+
+
+def document(prompt: Prompt, model: ModelCard, wording: Wording) -> Document:
+    """The request body for *prompt*.
+
+    Raises:
+        RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
+    """
+    notes = Notes()
+    for name in wording.without:
+        notes.applies("healed.reasoning" if name == REPLAYED else "healed.field")
+    names = tool_names(notes)
+    tools = written_tools(prompt, names, notes)
+    messages = Messages(notes, names, Attachments(notes, model.images), wording.replay_thinking)
+    body: dict[str, Any] = {"model": model.id, "messages": messages.write(prompt), "stream": True}
+    if wording.include_usage:
+        body["stream_options"] = {"include_usage": True}
+    field = wording.max_tokens_field
+    body |= written_options(prompt, model, notes, custom=wording.custom, max_tokens_field=field)
+    body |= tools
+    _leave_out(body, wording.without)
+    return Document(body, names.changed(), notes.found())
+
+
+def _leave_out(body: dict[str, Any], fields: Iterable[str]) -> None:
+    for name in fields:
+        value = body.pop(name, None)
+        if value is not None and name in RENAMED:
+            body[RENAMED[name]] = value

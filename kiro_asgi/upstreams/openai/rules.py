@@ -1,0 +1,69 @@
+"""Every rule: its name, what it does, what is lost by it, and the module that applies it; in their order."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kiro_asgi.upstreams.exchanges import PAIRING
+from kiro_asgi.upstreams.rules import Loss, Rule
+
+__all__ = ["RULES"]
+
+_NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
+
+RULES: Final[tuple[Rule, ...]] = (
+    Rule("healed.field", "A field that the service refused is left out, or has its other name.", _CONTENT, "healing"),
+    Rule("healed.reasoning", "Earlier thinking is handed back, or not, as the service asked.", _FORM, "healing"),
+    Rule("tools.duplicate_dropped", "Of tools with the same name the first counts.", _CONTENT, "tools"),
+    Rule("tools.choice_unknown", "A choice that names a tool which is not offered is refused.", _NONE, "tools"),
+    Rule(
+        "tools.renamed",
+        "A name over 64 characters or with foreign ones is replaced; answers have the client's name.",
+        _FORM,
+        "tools",
+    ),
+    Rule("schema.root", "The root of a schema is an object with properties.", _FORM, "tools"),
+    Rule("schema.items", "An array in a schema has items, which may be anything.", _NONE, "tools"),
+    Rule("images.model", "An image for a model that takes none is refused.", _NONE, "attachments"),
+    Rule("documents.address", "A document by address is refused: addresses are never fetched.", _NONE, "attachments"),
+    Rule("documents.inlined", "A plain-text document becomes part of the text.", _FORM, "attachments"),
+    Rule(
+        "attachments.base64",
+        "Base64 is written without line breaks, in the standard alphabet and padded; what is none is refused.",
+        _FORM,
+        "attachments",
+    ),
+    *PAIRING,
+    Rule("turns.empty", "A conversation without a message gets an empty one.", _NONE, "messages"),
+    Rule(
+        "thinking.dropped",
+        "Earlier thinking is not handed back to OpenAI, which has no field for it; to other servers only what is not "
+        "sealed.",
+        _CONTENT,
+        "messages",
+    ),
+    Rule("results.error_told", "That a tool failed stands in front of what it gave.", _FORM, "messages"),
+    Rule(
+        "results.attachment_lifted",
+        "An image or a document in a tool's result moves to a message of the user's behind it.",
+        _FORM,
+        "messages",
+    ),
+    Rule("thinking.budget_to_effort", "A budget in tokens becomes an effort.", _FORM, "thinking"),
+    Rule("thinking.unavailable", "A demand for thinking is dropped where a model has none.", _CONTENT, "thinking"),
+    Rule("thinking.not_disabled", "A model that cannot be told not to think is to think little.", _FORM, "thinking"),
+    Rule(
+        "sampling.fixed",
+        "Temperature, top_p and penalties are dropped where a model that thinks refuses them.",
+        _CONTENT,
+        "options",
+    ),
+    Rule("sampling.top_k", "OpenAI has no top_k; other servers are sent it.", _CONTENT, "options"),
+    Rule(
+        "stop.unavailable",
+        "A model that thinks refuses stop sequences; the gateway ends its answer at them.",
+        _NONE,
+        "options",
+    ),
+    Rule("stop.limit", "OpenAI takes four stop sequences; the gateway ends an answer at the others.", _NONE, "options"),
+)

@@ -1,0 +1,37 @@
+"""Token counts.
+
+The API counts the whole prompt, cached or not; and it counts thinking among the answer.
+
+Source: https://platform.openai.com/docs/api-reference/completions/object
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kiro_asgi.model.events import TokenUsage
+
+__all__ = ["read_usage"]
+
+
+def read_usage(usage: Mapping[str, Any]) -> TokenUsage:
+    """Counts; what is absent or is none stays unsaid."""
+    prompt_details, answer_details = _map(usage, "prompt_tokens_details"), _map(usage, "completion_tokens_details")
+    prompt, written = _count(usage, "prompt_tokens"), _count(prompt_details, "cache_write_tokens")
+    cached = _count(prompt_details, "cached_tokens")
+    if cached is None:
+        cached = _count(usage, "prompt_cache_hit_tokens")
+    uncached = None if prompt is None else max(prompt - (cached or 0) - (written or 0), 0)
+    answer = _count(usage, "completion_tokens")
+    return TokenUsage(uncached, answer, cached, written, _count(answer_details, "reasoning_tokens"))
+
+
+def _count(counts: Mapping[str, Any], name: str) -> int | None:
+    value = counts.get(name)
+    return value if type(value) is int and value >= 0 else None
+
+
+def _map(counts: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = counts.get(name)
+    return value if type(value) is dict else {}

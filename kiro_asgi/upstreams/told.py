@@ -1,0 +1,17 @@
+"""What a service has no field for, in words of the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kiro_asgi.wire.json import dumps
+
+__all__ = ["schema_told"]
+
+
+def schema_told(schema: Mapping[str, Any]) -> Iterator[str]:
+    """The demand for an answer that obeys *schema*, a JSON Schema; an empty one stands for any object."""
+    yield "Answer with one JSON object and nothing else: no explanation around it, no code fence."
+    if schema:
+        yield f"The object must be valid against this JSON Schema: {dumps(dict(schema)).decode()}"

@@ -1,0 +1,71 @@
+"""What one half of an API writes, the other half reads."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
+from kiro_asgi.model.events import Event, StopReason
+from kiro_asgi.model.message import Message, TextBlock, ThinkingBlock, ToolCallBlock, fold
+from kiro_asgi.model.server_tools import ServerResult
+from kiro_asgi.stages.answer import Plan, build_pipeline
+from kiro_asgi.upstreams.openai import OpenAIUpstream
+from kiro_asgi.wire.json import loads
+from tests.dialects.strategies import answers
+from tests.helpers import cut, run
+from tests.upstreams.openai.chunks import new_ids
+
+HEADING = Heading("chatcmpl-1", "m", 1, ChatOptions(include_usage=True))
+PLAN = Plan(drop_equal_tool_calls=False)
+READ_AS = {StopReason.STOP_SEQUENCE: StopReason.END, StopReason.CONTEXT_FULL: StopReason.LENGTH}
+"""Reasons for which the API has no word of their own."""
+
+
+def carried(message: Message) -> tuple[str, str, list[tuple[str, object]]]:
+    """What the API carries of a message: one text, one reasoning, the calls."""
+    texts = "".join(block.text for block in message.blocks if isinstance(block, TextBlock))
+    thinking = "".join(block.text for block in message.blocks if isinstance(block, ThinkingBlock))
+    calls = [(block.name, loads(block.input)) for block in message.blocks if isinstance(block, ToolCallBlock)]
+    return texts, thinking, calls
+
+
+def read(stream: bytes, cuts: list[int]) -> Message:
+    answer = build_pipeline(OpenAIUpstream(new_id=new_ids()).decoder("text/event-stream"), PLAN)
+    events = [event for piece in cut(stream, cuts) for event in answer.feed([piece])]
+    return fold([*events, *answer.flush()])
+
+
+def expected(message: Message) -> StopReason:
+    reason = READ_AS.get(message.stop_reason, message.stop_reason)
+    called = any(isinstance(block, ToolCallBlock) for block in message.blocks)
+    if reason in (StopReason.LENGTH, StopReason.CONTENT_FILTER):
+        return reason
+    return StopReason.TOOL_CALL if called else StopReason.END
+
+
+@given(answers(), st.lists(st.integers(0, 10_000), max_size=4))
+def test_our_own_streams_are_read_as_they_were_meant(events: list[Event], cuts: list[int]) -> None:
+    """Any legal answer, written as Chat Completions and read again, says the same, as far as the API carries it."""
+    meant = fold(events)
+    found = read(b"".join(run(OpenAIChat().encoder(HEADING), events)), cuts)
+
+    if not any(isinstance(block, ServerResult) for block in meant.blocks):
+        assert carried(found) == carried(meant)
+    assert found.stop_reason is expected(meant)
+    assert found.usage.prompt_tokens == meant.usage.prompt_tokens
+    assert found.usage.output_tokens == meant.usage.output_tokens
+
+
+@given(answers())
+def test_our_own_documents_are_read_as_they_were_meant(events: list[Event]) -> None:
+    """The same for an answer in one piece."""
+    meant = fold(events)
+    answer = build_pipeline(OpenAIUpstream(new_id=new_ids()).decoder("application/json"), PLAN)
+    body = OpenAIChat().render(meant, HEADING)
+    found = fold([*answer.feed([body]), *answer.flush()])
+
+    if not any(isinstance(block, ServerResult) for block in meant.blocks):
+        assert carried(found) == carried(meant)
+    assert found.stop_reason is expected(meant)

@@ -1,0 +1,245 @@
+"""Where requests go, what they say of us, and what is asked differently after a refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError, UpstreamRejected, UpstreamThrottled
+from kiro_asgi.model.prompt import Sampling, Text, ThinkingPart, Tool, ToolChoice
+from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, ModelPage, Upstream
+from kiro_asgi.upstreams.openai import OpenAIUpstream
+from kiro_asgi.upstreams.openai.models import BUILTIN
+from kiro_asgi.upstreams.openai.rules import RULES
+from tests.upstreams.kiro.prompts import ask, assistant, user
+
+KEY = Credential(CredentialKind.API_KEY, "sk-secret")
+NONE = Credential(CredentialKind.API_KEY, "")
+PROMPT = ask(user("Hi"))
+MODEL = ModelCard("gpt-4.1")
+AZURE = "https://me.openai.azure.com/openai/deployments/x?api-version=2024-10-21"
+
+
+def test_it_is_an_upstream() -> None:
+    """The protocol holds, and so does that every rule has a name of its own."""
+    upstream: Upstream = OpenAIUpstream()
+
+    assert upstream.name == "openai"
+    assert upstream.forwarding is not None
+    assert upstream.forwarding.dialect == "openai_chat"
+    assert len({rule.name for rule in RULES}) == len(RULES)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "url"),
+    [
+        ("", "https://api.openai.com/v1/chat/completions"),
+        ("http://localhost:8000/v1/", "http://localhost:8000/v1/chat/completions"),
+        (AZURE, "https://me.openai.azure.com/openai/deployments/x/chat/completions?api-version=2024-10-21"),
+    ],
+)
+def test_addresses(endpoint: str, url: str) -> None:
+    """A base as client libraries have it; a query goes with every path; a credential's own address goes first."""
+    upstream = OpenAIUpstream(endpoint=endpoint)
+
+    assert upstream.render(PROMPT, MODEL, KEY).request.url == url
+    assert upstream.forwarding.request(b"{}", KEY, ()).url == url
+    assert upstream.models_request(KEY).url == url.replace("chat/completions", "models")
+    other = evolve(KEY, endpoint="https://api.githubcopilot.com")
+    assert upstream.render(PROMPT, MODEL, other).request.url == "https://api.githubcopilot.com/chat/completions"
+
+
+def test_headers() -> None:
+    """A key is a bearer, and no key is none; the operator's headers replace ours of the same name."""
+    plain = dict(OpenAIUpstream().render(PROMPT, MODEL, KEY).request.headers)
+    told = ((b"api-key", b"k"), (b"User-Agent", b"me"))
+    own = OpenAIUpstream(headers=told).render(PROMPT, MODEL, NONE).request.headers
+
+    assert plain == {
+        b"content-type": b"application/json",
+        b"accept": b"text/event-stream, application/json",
+        b"accept-encoding": b"identity",
+        b"user-agent": b"kiro-asgi",
+        b"authorization": b"Bearer sk-secret",
+    }
+    assert [value for name, value in own if name.lower() == b"user-agent"] == [b"me"]
+    assert (b"api-key", b"k") in own
+    assert b"authorization" not in dict(own)
+
+
+def test_secrets_do_not_show() -> None:
+    """Not in any repr."""
+    upstream = OpenAIUpstream(headers=((b"api-key", b"sk-secret"),))
+    found = upstream.render(PROMPT, MODEL, KEY)
+
+    assert "sk-secret" not in repr((upstream, found, found.request, upstream.forwarding))
+
+
+def test_a_clients_own_request_is_sent_on_untouched() -> None:
+    """With our headers, and of its own those of the API that say nothing about whose it is."""
+    given = [
+        (b"OpenAI-Beta", b"x=1"),
+        (b"Authorization", b"Bearer theirs"),
+        (b"openai-organization", b"org"),
+        (b"cookie", b"c"),
+    ]
+    request = OpenAIUpstream().forwarding.request(b' {"model" : 1}', KEY, given)
+    headers = dict(request.headers)
+
+    assert request.body == b' {"model" : 1}'
+    assert headers[b"authorization"] == b"Bearer sk-secret"
+    assert headers[b"openai-beta"] == b"x=1"
+    assert not {b"cookie", b"openai-organization", b"Authorization"} & set(headers)
+
+
+def test_thinking_in_tags_is_looked_for_where_the_server_lets_models_do_that() -> None:
+    """Only there."""
+    assert not OpenAIUpstream().render(PROMPT, MODEL, KEY).thinking_tags
+    assert OpenAIUpstream(thinking_tags=("think",)).render(PROMPT, MODEL, KEY).thinking_tags
+
+
+# Models.
+
+
+def test_models_that_are_known() -> None:
+    """OpenAI's own; of other servers none."""
+    assert OpenAIUpstream().builtin == OpenAIUpstream(endpoint="https://eu.api.openai.com/v1").builtin == BUILTIN
+    assert OpenAIUpstream(endpoint="http://localhost/v1").builtin == ()
+    assert OpenAIUpstream().normalise(" GPT-5 ") == "gpt-5"
+
+
+@pytest.mark.parametrize(
+    ("body", "card"),
+    [
+        (b'{"data":[{"id":"gpt-5","object":"model"}]}', BUILTIN[2]),
+        (b'{"data":[{"id":"m","max_model_len":4096},{"id":"m"},{"id":""},7]}', ModelCard("m", context_window=4096)),
+        (b'[{"id":"m","context_length":8192}]', ModelCard("m", context_window=8192)),
+        (b'{"models":[{"name":"m","max_context_length":5}]}', ModelCard("m", "m", 5)),
+        (
+            b'{"data":[{"id":"m","name":"M","context_length":9,"top_provider":{"max_completion_tokens":3},'
+            b'"architecture":{"input_modalities":["text"]}}]}',
+            ModelCard("m", "M", 9, 3, images=False),
+        ),
+        (b'{"data":[{"id":"m","meta":{"n_ctx_train":7}}]}', ModelCard("m", context_window=7)),
+    ],
+)
+def test_lists_of_models(body: bytes, card: ModelCard) -> None:
+    """As OpenAI and others write them; each model once, and absent facts by default."""
+    assert OpenAIUpstream(endpoint="http://localhost/v1").parse_models(body) == ModelPage((card,))
+
+
+def test_models_that_do_not_speak_this_api_are_left_out() -> None:
+    """Where names say so, which is at OpenAI only; an empty list is one."""
+    body = b'{"data":[{"id":"text-embedding-3-small"},{"id":"gpt-4o"},{"id":"tts-1"}]}'
+
+    assert [card.id for card in OpenAIUpstream().parse_models(body).cards] == ["gpt-4o"]
+    assert len(OpenAIUpstream(endpoint="http://localhost/v1").parse_models(body).cards) == 3
+    assert OpenAIUpstream().parse_models(b'{"object":"list","data":null}') == ModelPage(())
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"7", b'{"data":{"a":1}}'])
+def test_what_is_no_list_is_refused(body: bytes) -> None:
+    """A page of a proxy is no empty list."""
+    with pytest.raises(UpstreamProtocolError):
+        OpenAIUpstream().parse_models(body)
+
+
+# Asking differently.
+
+FULL = ask(
+    user("q"),
+    assistant(ThinkingPart("hm"), Text("a")),
+    user("r"),
+    tools=(Tool("f"),),
+    tool_choice=ToolChoice(parallel=False),
+    sampling=Sampling(10, 0.5, top_k=3),
+)
+LOCAL = OpenAIUpstream(endpoint="http://localhost/v1")
+
+
+def refused(message: str) -> UpstreamRejected:
+    return UpstreamRejected(f"{message} (HTTP 400)", code="rejected")
+
+
+def healed(upstream: OpenAIUpstream, error: KiroAsgiError) -> OpenAIUpstream | None:
+    return upstream.healed(error, upstream.render(FULL, MODEL, KEY))
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        ("Unrecognized request argument supplied: stream_options", "stream_options"),
+        ("body.parallel_tool_calls: Extra inputs are not permitted", "parallel_tool_calls"),
+        ("Unsupported value: 'temperature' does not support 0.5 with this model.", "temperature"),
+        ("Unknown parameter: 'top_k'.", "top_k"),
+    ],
+)
+def test_a_field_that_is_refused_is_left_out(message: str, field: str) -> None:
+    """Once, and it is told; the rest of the request stays as it was."""
+    before = LOCAL.render(FULL, MODEL, KEY)
+    upstream = healed(LOCAL, refused(message))
+    assert upstream is not None
+    after = upstream.render(FULL, MODEL, KEY)
+
+    assert {**before.document, field: None} == {**after.document, field: None}
+    assert field not in after.document
+    assert "healed.field" in [note.rule for note in after.notes]
+    assert upstream.healed(refused(message), before) is None
+
+
+def test_the_greatest_length_has_two_names() -> None:
+    """Old servers know one, new models the other; the refusal often names both."""
+    upstream = healed(LOCAL, refused("extra field: max_completion_tokens"))
+    assert upstream is not None
+    assert upstream.render(FULL, MODEL, KEY).document["max_tokens"] == 10
+
+    old = OpenAIUpstream(max_tokens_field="max_tokens")
+    message = (
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    )
+    upstream = healed(old, refused(message))
+    assert upstream is not None
+    document = upstream.render(FULL, MODEL, KEY).document
+    assert document["max_completion_tokens"] == 10
+    assert "max_tokens" not in document
+
+
+def test_several_fields_may_be_refused_one_after_the_other() -> None:
+    """Each once, so it comes to an end."""
+    upstream: Any = LOCAL
+    for name in ("stream_options", "top_k", "max_completion_tokens"):
+        upstream = healed(upstream, refused(f"unknown field {name}"))
+
+    assert upstream.without == ("stream_options", "top_k", "max_completion_tokens")
+    assert healed(upstream, refused("unknown field top_k")) is None
+
+
+def test_thinking_is_handed_back_where_it_is_missed_and_not_where_it_is_refused() -> None:
+    """Servers differ, and say so; each is believed once."""
+    refusal = refused("reasoning_content is not supported")
+    upstream = healed(LOCAL, refusal)
+    assert upstream is not None
+    found = upstream.render(FULL, MODEL, KEY)
+    assert "reasoning_content" not in found.document["messages"][1]
+    assert "healed.reasoning" in [note.rule for note in found.notes]
+    assert healed(upstream, refusal) is None
+
+    upstream = healed(evolve(LOCAL, replay_thinking=False), refused("Missing `reasoning_content` field"))
+    assert upstream is not None
+    assert upstream.render(FULL, MODEL, KEY).document["messages"][1]["reasoning_content"] == "hm"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        refused("max_completion_tokens is too large: 10"),
+        refused("unknown field tools"),
+        refused("unknown field seed"),
+        UpstreamThrottled("unsupported top_k"),
+    ],
+)
+def test_other_refusals_stand(error: KiroAsgiError) -> None:
+    """A bad value, a field that matters, one that was not sent, another trouble."""
+    assert healed(LOCAL, error) is None
