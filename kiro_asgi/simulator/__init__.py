@@ -1,4 +1,4 @@
-"""A Kiro service that needs no credential: real bytes over a real socket, and every fault on demand.
+"""A model service that needs no credential: real bytes over a real socket, and every fault on demand.
 
 For test suites::
 
@@ -8,8 +8,11 @@ For test suites::
     async with kiro_asgi.simulator.serve() as simulator:       # in this loop, asyncio or trio
         ...
 
-What is answered follows from the prompt: marker words (`MARKERS`) choose an answer or a fault, anything else gets small
-talk.  `Simulator.enqueue` and `Simulator.answer_with` override both; `Simulator.requests` tells what was asked.
+At the same address it speaks the formats of Gemini, Anthropic and OpenAI too; every script can be said in all of them.
+
+What is answered follows from the prompt: marker words (`MARKERS`, `FORMAT_MARKERS`) choose an answer or a fault,
+anything else gets small talk.  `Simulator.enqueue` and `Simulator.answer_with` override both; `Simulator.requests`
+tells what was asked.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ from kiro_asgi.simulator.builders import (
 )
 from kiro_asgi.simulator.catalogue import MODELS, Model
 from kiro_asgi.simulator.control import Simulator
+from kiro_asgi.simulator.doors import FORMAT_MARKERS
+from kiro_asgi.simulator.pieces import Hit, picture, search
 from kiro_asgi.simulator.record import RecordedRequest
 from kiro_asgi.simulator.scenarios import MARKERS, markers_as_markdown
 from kiro_asgi.simulator.scripts import (
@@ -52,6 +57,7 @@ from kiro_asgi.simulator.scripts import (
 from kiro_asgi.simulator.server import running, serve
 
 __all__ = [
+    "FORMAT_MARKERS",
     "MARKERS",
     "MODELS",
     "PROFILE_ARN",
@@ -61,6 +67,7 @@ __all__ = [
     "ExceptionFrame",
     "HalfClose",
     "Head",
+    "Hit",
     "Layout",
     "Model",
     "Pause",
@@ -77,9 +84,11 @@ __all__ = [
     "answer",
     "json_answer",
     "markers_as_markdown",
+    "picture",
     "plain_answer",
     "refusal",
     "running",
+    "search",
     "serve",
     "tagged_thinking",
     "text",

@@ -72,6 +72,10 @@ def _thinking(conversation: Conversation, _: str) -> Script:
     return compose(conversation, *thinking(*words(THOUGHT)), *text(*words(SENTENCE)))
 
 
+def _thinking_tool(conversation: Conversation, parameter: str) -> Script:
+    return compose(conversation, *thinking(*words(THOUGHT)), *call(_tool_named(conversation, parameter), conversation))
+
+
 def _tagged(conversation: Conversation, parameter: str) -> Script:
     return compose(conversation, *tagged_thinking(THOUGHT, parameter or "thinking"), *text(*words(SENTENCE)))
 
@@ -187,6 +191,7 @@ ANSWERS: Final[Mapping[str, Marker]] = {
         _tool,
         "tool name; behind it may stand its arguments, as JSON",
     ),
+    "thinking-tool": Marker("native reasoning with a signature, then a call", _thinking_tool, "tool name"),
     "parallel": Marker("several tool calls one after the other", _parallel, "how many (2)"),
     "interleaved": Marker("several tool calls whose fragments take turns", _interleaved, "how many (2)"),
     "cut-tool": Marker("a tool call that never ends: no stop, no trailers", _cut_tool, "tool name"),

@@ -82,6 +82,15 @@ class Journal:
             return tuple(self._requests)
 
     @property
+    def last_request(self) -> RecordedRequest:
+        """The latest request.
+
+        Raises:
+            IndexError: There was none.
+        """
+        return self.requests[-1]
+
+    @property
     def connections_open(self) -> int:
         """Connections at this moment."""
         return self.connections_opened - self.connections_closed

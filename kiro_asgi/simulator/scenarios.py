@@ -23,7 +23,7 @@ from kiro_asgi.simulator.faults import FAULTS
 from kiro_asgi.simulator.scripts import Script
 from kiro_asgi.simulator.smalltalk import compose, converse
 
-__all__ = ["MARKERS", "MarkerEntry", "find_markers", "markers_as_markdown", "play"]
+__all__ = ["MARKERS", "REPERTOIRE", "MarkerEntry", "Repertoire", "find_markers", "markers_as_markdown", "play"]
 
 ONCE: Final = "once-"
 SYNTAX: Final = re.compile(r"(?<![\w:-])sim:([a-z0-9][a-z0-9-]*)(?:[=:]([\w.-]*\w))?")
@@ -42,12 +42,41 @@ class MarkerEntry:
     parameter: str = ""
 
 
+@frozen
+class Repertoire:
+    """What one service can be asked for."""
+
+    answers: Mapping[str, Marker]
+    changes: Mapping[str, tuple[str, Callable[[Script, str], Script], str]]
+    faults: Mapping[str, Marker]
+
+    @property
+    def names(self) -> dict[str, None]:
+        """The names of all, in order."""
+        return dict.fromkeys((*self.answers, *self.changes, *self.faults))
+
+    def entries(self) -> dict[str, MarkerEntry]:
+        """A row of the table of markers for each, without the once-only faults."""
+        return {
+            **{name: MarkerEntry("answer", one.shows, one.parameter) for name, one in self.answers.items()},
+            **{name: MarkerEntry("change", shows, parameter) for name, (shows, _, parameter) in self.changes.items()},
+            **{name: MarkerEntry("fault", one.shows, one.parameter) for name, one in self.faults.items()},
+        }
+
+    def entries_beside(self, other: Repertoire) -> dict[str, MarkerEntry]:
+        """The rows for what *other* does not know."""
+        return {name: entry for name, entry in self.entries().items() if name not in other.names}
+
+
+REPERTOIRE: Final = Repertoire(ANSWERS, CHANGES, FAULTS)
+"""What the Kiro service can be asked for."""
+
+
 def _table() -> dict[str, MarkerEntry]:
+    faults = FAULTS.items()
     return {
-        **{name: MarkerEntry("answer", one.shows, one.parameter) for name, one in ANSWERS.items()},
-        **{name: MarkerEntry("change", shows, parameter) for name, (shows, _, parameter) in CHANGES.items()},
-        **{name: MarkerEntry("fault", one.shows, one.parameter) for name, one in FAULTS.items()},
-        **{ONCE + name: MarkerEntry("once", f"{one.shows}; the second time an answer") for name, one in FAULTS.items()},
+        **REPERTOIRE.entries(),
+        **{ONCE + name: MarkerEntry("once", f"{one.shows}; the second time an answer") for name, one in faults},
     }
 
 
@@ -61,38 +90,39 @@ def find_markers(prompt: str) -> list[tuple[str, str]]:
     return [(match[1], match[2] or "") for match in found if match]
 
 
-def play(conversation: Conversation, first_time: Callable[[str], bool]) -> Script:
+def play(conversation: Conversation, first_time: Callable[[str], bool], repertoire: Repertoire = REPERTOIRE) -> Script:
     """The script that *conversation* asks for.
 
     Args:
         conversation: The request.
         first_time: Whether a once-only marker strikes for this conversation; called at most once, and for such only.
+        repertoire: What can be asked for.
     """
     markers = find_markers(conversation.content)
-    script = _answer(conversation, markers, first_time)
+    script = _answer(conversation, markers, first_time, repertoire)
     for name, parameter in markers:
-        if name in CHANGES:
-            script = CHANGES[name][1](script, parameter)
+        if name in repertoire.changes:
+            script = repertoire.changes[name][1](script, parameter)
     return script
 
 
-def _answer(conversation: Conversation, markers: list[tuple[str, str]], first_time: Callable[[str], bool]) -> Script:
+def _answer(
+    conversation: Conversation,
+    markers: list[tuple[str, str]],
+    first_time: Callable[[str], bool],
+    repertoire: Repertoire,
+) -> Script:
     for name, parameter in markers:
         plain = name.removeprefix(ONCE)
-        if name not in MARKERS:
-            return compose(
-                conversation, *text(*words(f"There is no marker sim:{name}. There are: {', '.join(MARKERS)}."))
-            )
-        if plain != name:
-            return _script(plain, conversation, parameter) if first_time(name) else converse(conversation)
-        if name not in CHANGES:
-            return _script(name, conversation, parameter)
+        if plain not in repertoire.names or (plain != name and plain not in repertoire.faults):
+            known = ", ".join(repertoire.names)
+            return compose(conversation, *text(*words(f"There is no marker sim:{name}. There are: {known}.")))
+        if plain != name and not first_time(name):
+            return converse(conversation)
+        if plain not in repertoire.changes:
+            marker = repertoire.answers.get(plain) or repertoire.faults[plain]
+            return marker.script(conversation, parameter)
     return converse(conversation)
-
-
-def _script(name: str, conversation: Conversation, parameter: str) -> Script:
-    marker: Marker = ANSWERS.get(name) or FAULTS[name]
-    return marker.script(conversation, parameter)
 
 
 def markers_as_markdown() -> str:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from email.utils import formatdate
 from time import time
 from typing import Any, Final
-from urllib.parse import parse_qsl
 
 from attrs import define, field
 
 from kiro_asgi.simulator.accounts import Accounts
 from kiro_asgi.simulator.auxiliary import mcp, profiles
+from kiro_asgi.simulator.bodies import document_of, form_of
 from kiro_asgi.simulator.builders import json_answer, refusal
 from kiro_asgi.simulator.catalogue import MODELS, Model, listing
 from kiro_asgi.simulator.conversation import Conversation, as_map
+from kiro_asgi.simulator.doors import Door, door_of
 from kiro_asgi.simulator.faults import BAD_TOKEN
 from kiro_asgi.simulator.layouts import paced
 from kiro_asgi.simulator.record import RecordedRequest
@@ -62,9 +62,6 @@ TARGETS: Final[Mapping[str, str]] = {
 
 REGION: Final = re.compile(r"/([a-z]{2}(?:-[a-z]+)+-[0-9])(/.*)")
 
-SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-"""How the escape of a half of a surrogate pair begins."""
-
 MAX_FAILED_ONCE: Final = 10_000
 
 
@@ -102,20 +99,36 @@ class Service:
 
     def script_for(self, request: RecordedRequest) -> Script:
         """The answer to *request*, whose ``operation`` is filled in."""
+        door = door_of(request)
+        if door is not None:
+            return self._through(door, request)
         method, request.operation = _operation(request)
-        self.calls[request.operation] += 1
-        script = self._answerer(request) if self._answerer else None
+        script = self._told(request)
         if script is not None:
             return script
-        queued = self._queued.get(request.operation)
-        if queued:
-            return queued.popleft()
         if not request.operation:
             return refusal(404, "Not found.", error_type="UnknownOperationException")
         if request.method != method:
             document = {"message": "Method not allowed.", "reason": None}
             return json_answer(405, document, (("allow", method), ("x-amzn-errortype", "ValidationException")))
-        return OPERATIONS[request.operation](self, request, _document(request))
+        return OPERATIONS[request.operation](self, request, document_of(request))
+
+    def _told(self, request: RecordedRequest) -> Script | None:
+        """What a test wants to be answered, if it wants anything."""
+        self.calls[request.operation] += 1
+        script = self._answerer(request) if self._answerer else None
+        queued = self._queued.get(request.operation)
+        return queued.popleft() if script is None and queued else script
+
+    def _through(self, door: Door, request: RecordedRequest) -> Script:
+        """The answer to *request* in another format; scripts of Kiro's events are spoken in that."""
+        request.operation = door.operation
+        document = document_of(request)
+        script = self._told(request)
+        if script is None:
+            script = door.answer(request, document, self.accounts, strict=self.strict, first_time=self._first_time)
+            script = paced(script, self.pace) if self.pace else script
+        return door.spoken(request, document, script)
 
     def _refused(self, asked: Asked) -> Refusal | None:
         if asked.token in self.accounts.revoked:
@@ -191,27 +204,6 @@ def _place(path: str) -> tuple[str, str]:
     return (match[1], match[2]) if match else ("", path)
 
 
-def _document(request: RecordedRequest) -> Mapping[str, Any] | None:
-    """The body; ``None`` unless it is an object in UTF-8, without ``NaN`` and without halves of surrogate pairs."""
-    try:
-        document = json.loads(request.body.decode(), parse_constant=_refuse_constant)
-        if SURROGATE.search(request.body):
-            json.dumps(document, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):
-        return None
-    return document if isinstance(document, dict) else None
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(name)
-
-
-def _form(request: RecordedRequest) -> dict[str, str]:
-    if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
-        return {}
-    return dict(parse_qsl(request.body.decode("latin-1")))
-
-
 OPERATIONS: Final[Mapping[str, Callable[[Service, RecordedRequest, Mapping[str, Any] | None], Script]]] = {
     CHAT: Service.chat,
     "ListAvailableModels": Service.list_models,
@@ -224,5 +216,5 @@ OPERATIONS: Final[Mapping[str, Callable[[Service, RecordedRequest, Mapping[str, 
     "StartDeviceAuthorization": lambda service, _, document: service.accounts.devices.authorize(document or {}),
     "StartSocialAuthorization": lambda service, _, document: service.accounts.devices.authorize_social(document or {}),
     "PollSocialAuthorization": lambda service, _, document: service.accounts.poll_social(document or {}),
-    "CreateExternalToken": lambda service, request, _: service.accounts.refresh_external(_form(request)),
+    "CreateExternalToken": lambda service, request, _: service.accounts.refresh_external(form_of(request)),
 }

@@ -25,7 +25,7 @@ from kiro_asgi.simulator.builders import (
     words,
 )
 from kiro_asgi.simulator.catalogue import MODELS
-from kiro_asgi.simulator.conversation import Conversation, ToolSpec, as_list
+from kiro_asgi.simulator.conversation import Conversation, ToolSpec, as_list, as_map
 from kiro_asgi.simulator.made_up import value_for
 from kiro_asgi.simulator.scripts import Event, Head, Layout, Script
 
@@ -236,9 +236,20 @@ def _greeting(conversation: Conversation) -> tuple[Event, ...] | None:
 
 
 def _echo(conversation: Conversation) -> tuple[Event, ...]:
-    pictures = len(as_list(conversation.current.get("images")))
-    seen = f" I also see {pictures} image{'s' * (pictures != 1)}." if pictures else ""
-    return _say(conversation, f"You said: {conversation.said}{seen}")
+    return _say(conversation, f"You said: {conversation.said}{_seen(conversation)}")
+
+
+def _seen(conversation: Conversation) -> str:
+    pictures = [as_map(picture) for picture in as_list(conversation.current.get("images"))]
+    if not pictures:
+        return ""
+    each = ", ".join(f"image/{picture.get('format')} of {_size(picture)} bytes" for picture in pictures)
+    return f" I also see {len(pictures)} image{'s' * (len(pictures) != 1)}: {each}."
+
+
+def _size(picture: Mapping[str, Any]) -> int:
+    encoded = str(as_map(picture.get("source")).get("bytes", "")).rstrip("=")
+    return len(encoded) * 3 // 4
 
 
 TALKS: Final[tuple[Callable[[Conversation], tuple[Event, ...] | None], ...]] = (

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from attrs import frozen
 
-from kiro_asgi.simulator import MARKERS, markers_as_markdown
+from kiro_asgi.simulator import FORMAT_MARKERS, MARKERS, markers_as_markdown
 from kiro_asgi.simulator.answers import CUT_INPUT, SENTENCE, THOUGHT, UNICODE
 from kiro_asgi.simulator.builders import sign
 from kiro_asgi.simulator.faults import REFUSALS
@@ -56,6 +56,10 @@ ANSWERS = {
     "thinking-only": Sees(lambda a: a.text == "" and a.thoughts == THOUGHT, ["reasoningContentEvent", *TRAILERS]),
     "tool": Sees(
         lambda a: _inputs(a) == [{"city": "Oslo"}] and a.stop_reason == "TOOL_USE", [TEXT, "toolUseEvent", *TRAILERS]
+    ),
+    "thinking-tool": Sees(
+        lambda a: a.thoughts == THOUGHT and _inputs(a) == [{"city": "Oslo"}],
+        ["reasoningContentEvent", "toolUseEvent", *TRAILERS],
     ),
     "parallel": Sees(
         lambda a: _inputs(a) == [{"city": "Oslo"}, {"city": "Oslo 2"}, {"city": "Oslo 3"}],
@@ -247,3 +251,10 @@ def test_the_documentation_table_has_every_marker():
 
     assert all(f"| `sim:{name}" in table for name in ALL)
     assert table.count("\n") == len(ALL) + 3
+
+
+def test_other_formats_have_their_own_table():
+    """What only other formats know is told by format, and is no marker of Kiro's."""
+    assert set(FORMAT_MARKERS) == {"gemini", "anthropic", "openai"}
+    assert {"array", "envelope"} <= set(FORMAT_MARKERS["gemini"])
+    assert not set(MARKERS) & {name for known in FORMAT_MARKERS.values() for name in known}

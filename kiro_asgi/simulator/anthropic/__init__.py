@@ -1,0 +1,69 @@
+"""The simulated service in Anthropic's format: the Messages API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kiro_asgi.simulator.answers import number
+from kiro_asgi.simulator.anthropic.faults import REFUSALS, envelope, refusal
+from kiro_asgi.simulator.anthropic.reader import read
+from kiro_asgi.simulator.anthropic.rules import RULES
+from kiro_asgi.simulator.anthropic.speaker import AnthropicSpeaker
+from kiro_asgi.simulator.catalogue import Model
+from kiro_asgi.simulator.extras import repertoire
+from kiro_asgi.simulator.format import Format, bearer
+from kiro_asgi.simulator.record import RecordedRequest
+
+__all__ = ["ANTHROPIC"]
+
+MODELS: Final = (
+    Model("claude-sonnet-4-5", 200_000, 64_000),
+    Model("claude-haiku-4-5", 200_000, 64_000),
+    Model("claude-opus-4-1", 200_000, 32_000),
+    Model("claude-opus-4-6", 200_000, 64_000),
+)
+"""With hyphens, where Kiro has a dot."""
+
+
+def _key(request: RecordedRequest) -> str:
+    return request.headers.get("x-api-key") or bearer(request)
+
+
+def _listing(models: tuple[Model, ...], parameters: Mapping[str, str]) -> Mapping[str, Any]:
+    entries = [
+        {
+            "type": "model",
+            "id": model.id,
+            "display_name": model.id.replace("-", " ").title(),
+            "created_at": "2026-01-01T00:00:00Z",
+            "max_input_tokens": model.window,
+            "max_tokens": model.output,
+        }
+        for model in models
+    ]
+    ids = [model.id for model in models]
+    first = ids.index(parameters["after_id"]) + 1 if parameters.get("after_id") in ids else 0
+    page = entries[first : first + int(number(parameters.get("limit", ""), 20, 1000))]
+    more = bool(page) and page[-1] is not entries[-1]
+    ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else {"first_id": None, "last_id": None}
+    return {"data": page, "has_more": more, **ends}
+
+
+ANTHROPIC: Final = Format(
+    "anthropic",
+    MODELS,
+    repertoire({}, {}, REFUSALS, refusal, lambda words: envelope(*words[1:])),
+    REFUSALS,
+    RULES,
+    _key,
+    refusal(401, "authentication_error", "x-api-key header is required"),
+    lambda request, document: read(document),
+    lambda request, question, used: AnthropicSpeaker(question, used),
+    _listing,
+    lambda size: {"input_tokens": size},
+    lambda message: refusal(400, "invalid_request_error", message),
+    lambda model: refusal(404, "not_found_error", f"model: {model}"),
+    "anthropic-version",
+)
+"""Everything about the format."""

@@ -1,0 +1,192 @@
+"""Says an answer as Anthropic's Messages API does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from attrs import define, field
+
+from kiro_asgi.simulator.anthropic.faults import FAILURES, envelope
+from kiro_asgi.simulator.anthropic.message import block_of, citations, ending, own_id, search_blocks
+from kiro_asgi.simulator.builders import conversation_id, tool_id
+from kiro_asgi.simulator.pieces import (
+    CallPart,
+    Failure,
+    Piece,
+    Seal,
+    Sealed,
+    Searched,
+    Stop,
+    Thought,
+    Unknown,
+    Usage,
+    Words,
+)
+from kiro_asgi.simulator.question import Question
+from kiro_asgi.simulator.speech import SSE, Collected
+
+__all__ = ["AnthropicSpeaker"]
+
+Json = dict[str, Any]
+
+
+@define
+class AnthropicSpeaker:
+    """One answer, streamed or whole."""
+
+    question: Question
+    used: Usage
+    content_type: str = field(init=False, default=SSE)
+    _started: bool = field(init=False, default=False)
+    _next: int = field(init=False, default=0)
+    _open: str = field(init=False, default="")
+    """Kind of the open block at `_next` - 1, unless that is a call; empty: none."""
+
+    _calls: dict[str, int] = field(init=False, factory=dict)
+    """Call id to the index of its open block."""
+
+    _cites: list[Json] = field(init=False, factory=list)
+    _stop: Stop | None = field(init=False, default=None)
+
+    def say(self, piece: Piece) -> Iterator[bytes]:
+        """What *piece* adds to the stream, an event each."""
+        if not self._started:
+            self._started = True
+            yield _event("message_start", message=self._message([], None))
+            yield _event("ping")
+        yield from self._say(piece)
+
+    def _say(self, piece: Piece) -> Iterator[bytes]:
+        match piece:
+            case Words(text):
+                yield from self._words(text)
+            case Thought() | Seal():
+                yield from self._thought(piece)
+            case Sealed(data):
+                yield from self._whole({"type": "redacted_thinking", "data": data})
+            case CallPart():
+                yield from self._call(piece)
+            case Searched():
+                yield from self._searched(piece)
+            case Stop():
+                self._stop = piece
+            case Unknown(name, payload):
+                yield _event(name, **payload)
+            case Failure():
+                yield _event("error", error=envelope(*FAILURES[piece.name][1:])["error"])
+            case _:
+                pass
+
+    def close(self) -> Iterator[bytes]:
+        """The end of the stream, if there was a `Stop`."""
+        if self._stop is None:
+            return
+        yield from self._closed()
+        for index in self._calls.values():
+            yield _event("content_block_stop", index=index)
+        yield _event("message_delta", delta=ending(self._stop), usage={"output_tokens": self.used.output})
+        yield _event("message_stop")
+
+    def document(self, answer: Collected) -> Json:
+        """A message."""
+        cites: list[Json] = []
+        blocks: list[Json] = []
+        for block in answer.blocks:
+            if isinstance(block.first, Searched):
+                blocks += search_blocks(block.first, self._search_id())
+                cites = citations(block.first)
+            else:
+                blocks += [block_of(block, cites if isinstance(block.first, Words) else [])]
+        return self._message(blocks, answer.stop)
+
+    def error(self, failure: Failure) -> tuple[int, Json]:
+        """Status and body where *failure* is all that is answered."""
+        status, kind, message = FAILURES[failure.name]
+        return status, envelope(kind, message)
+
+    def _message(self, blocks: list[Json], stop: Stop | None) -> Json:
+        usage = {
+            "input_tokens": self.used.input,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": self.used.cached,
+            "output_tokens": 1 if stop is None else self.used.output,
+            "service_tier": "standard",
+        }
+        return {
+            "id": f"msg_{conversation_id(self.question.conversation.content).replace('-', '')[:24]}",
+            "type": "message",
+            "role": "assistant",
+            "model": self.question.model,
+            "content": blocks,
+            **({"stop_reason": None, "stop_sequence": None} if stop is None else ending(stop)),
+            "usage": usage,
+        }
+
+    def _words(self, text: str) -> Iterator[bytes]:
+        yield from self._opened("text", {"type": "text", "text": ""})
+        yield self._delta(self._next - 1, "text_delta", text=text)
+        for citation in self._cites:
+            yield self._delta(self._next - 1, "citations_delta", citation=citation)
+        self._cites = []
+
+    def _thought(self, piece: Thought | Seal) -> Iterator[bytes]:
+        yield from self._opened("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+        if isinstance(piece, Thought):
+            yield self._delta(self._next - 1, "thinking_delta", thinking=piece.text)
+        else:
+            yield self._delta(self._next - 1, "signature_delta", signature=piece.signature)
+            yield from self._closed()
+
+    def _call(self, part: CallPart) -> Iterator[bytes]:
+        if part.call_id not in self._calls:
+            yield from self._closed()
+            self._calls[part.call_id] = self._next
+            block = {"type": "tool_use", "id": own_id(part.call_id), "name": part.name, "input": {}}
+            yield _event("content_block_start", index=self._next, content_block=block)
+            self._next += 1
+            yield self._delta(self._next - 1, "input_json_delta", partial_json="")
+        if part.input:
+            yield self._delta(self._calls[part.call_id], "input_json_delta", partial_json=part.input)
+        if part.stop:
+            yield _event("content_block_stop", index=self._calls.pop(part.call_id))
+
+    def _searched(self, searched: Searched) -> Iterator[bytes]:
+        use, result = search_blocks(searched, self._search_id())
+        yield from self._closed()
+        yield _event("content_block_start", index=self._next, content_block={**use, "input": {}})
+        yield self._delta(self._next, "input_json_delta", partial_json=json.dumps(use["input"]))
+        yield _event("content_block_stop", index=self._next)
+        self._next += 1
+        yield from self._whole(result)
+        self._cites = citations(searched)
+
+    def _search_id(self) -> str:
+        return own_id(tool_id(self.question.conversation.content), "srvtoolu_")
+
+    def _opened(self, kind: str, block: Json) -> Iterator[bytes]:
+        if self._open != kind:
+            yield from self._closed()
+            yield _event("content_block_start", index=self._next, content_block=block)
+            self._open = kind
+            self._next += 1
+
+    def _closed(self) -> Iterator[bytes]:
+        if self._open:
+            self._open = ""
+            yield _event("content_block_stop", index=self._next - 1)
+
+    def _whole(self, block: Json) -> Iterator[bytes]:
+        yield from self._closed()
+        yield _event("content_block_start", index=self._next, content_block=block)
+        yield _event("content_block_stop", index=self._next)
+        self._next += 1
+
+    def _delta(self, index: int, kind: str, **values: Any) -> bytes:
+        return _event("content_block_delta", index=index, delta={"type": kind, **values})
+
+
+def _event(name: str, **values: Any) -> bytes:
+    data = json.dumps({"type": name, **values}, ensure_ascii=False)
+    return f"event: {name}\ndata: {data}\n\n".encode()

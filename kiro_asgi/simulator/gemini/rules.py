@@ -1,0 +1,202 @@
+"""What the service refuses: names, turns, calls and their answers, tools.  Most messages are Google's own."""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from kiro_asgi.simulator.conversation import as_list, as_map
+from kiro_asgi.simulator.format import FormatRule, Json
+from kiro_asgi.simulator.gemini.fields import unknown_names
+from kiro_asgi.simulator.gemini.options import OPTIONS
+from kiro_asgi.simulator.gemini.reader import contents_of, either, parts_of
+from kiro_asgi.simulator.gemini.signature_rules import SIGNATURES
+from kiro_asgi.simulator.question import Question
+
+__all__ = ["RULES"]
+
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
+DATA: Final = (
+    "text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult",
+)  # fmt: skip
+TYPES: Final = frozenset(("STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"))
+
+
+def names_known(document: Json, _: Question) -> str:
+    """No message has a name that the service does not know, in camelCase or snake_case."""
+    found = next(unknown_names(document), None)
+    if found is None:
+        return ""
+    name, place = found
+    where = f" at '{place}'" if place else ""
+    return f'Invalid JSON payload received. Unknown name "{name}"{where}: Cannot find field.'
+
+
+def contents_present(document: Json, _: Question) -> str:
+    """There are contents."""
+    return "" if contents_of(document) else "* GenerateContentRequest.contents: contents is not specified"
+
+
+def roles_alternate(document: Json, _: Question) -> str:
+    """Roles are ``user`` and ``model`` in turns, the user's first and last."""
+    roles = [content.get("role", "user") for content in contents_of(document)]
+    if any(role not in ("user", "model") for role in roles):
+        return "Please use a valid role: user, model."
+    if roles != [("user", "model")[at % 2] for at in range(len(roles))] or roles[-1] != "user":
+        return "Please ensure that multiturn requests alternate between user and model."
+    return ""
+
+
+def parts_present(document: Json, _: Question) -> str:
+    """A content has parts, and every part is one thing; text is empty only where it bears a signature."""
+    for at, content in enumerate(contents_of(document)):
+        parts = parts_of(content)
+        if not parts:
+            return f"* GenerateContentRequest.contents[{at}].parts: contents.parts must not be empty."
+        for number, part in enumerate(parts):
+            given = [name for name in DATA if either(part, name) is not None]
+            empty = part.get("text") == "" and not either(part, "thoughtSignature")
+            if len(given) != 1 or empty:
+                place = f"GenerateContentRequest.contents[{at}].parts[{number}]"
+                return f"* {place}.data: required oneof field 'data' must have one initialized field"
+    return ""
+
+
+def blobs_valid(document: Json, _: Question) -> str:
+    """Data has a media type, and is base64."""
+    blobs = (as_map(either(part, "inlineData")) for _, part in _parts(document) if either(part, "inlineData"))
+    for blob in blobs:
+        if not either(blob, "mimeType"):
+            return "Unable to determine the mime type of inline data."
+        try:
+            binascii.a2b_base64(str(blob.get("data", "")), strict_mode=True)
+        except ValueError:
+            return "Invalid value at 'contents.parts.inline_data.data' (TYPE_BYTES), Base64 decoding failed"
+    return ""
+
+
+def structs_valid(document: Json, _: Question) -> str:
+    """``args`` of a call and ``response`` of its answer are objects."""
+    for name, member in (("functionCall", "args"), ("functionResponse", "response")):
+        for place, part in _parts(document):
+            value = either(part, name)
+            if value is not None and not isinstance(as_map(value).get(member, {}), Mapping):
+                where = f"{place}.{name}.{member}"
+                return f"Invalid value at '{where}' (type.googleapis.com/google.protobuf.Struct)"
+            if value is not None and name == "functionResponse" and member not in as_map(value):
+                return f"* {place}.function_response.response: required field is not set"
+    return ""
+
+
+def calls_answered(document: Json, _: Question) -> str:
+    """A turn with calls is followed by as many answers, of the same names in the same order, ids included."""
+    before: list[tuple[Any, Any]] = []
+    for content in contents_of(document):
+        answers = _named(content, "functionResponse")
+        if answers and not before:
+            return "Please ensure that function response turn comes immediately after a function call turn."
+        if len(answers) != len(before):
+            return (
+                "Please ensure that the number of function response parts is equal to the number of function call "
+                "parts of the function call turn."
+            )
+        if answers != before:
+            return "Please ensure that function response parts have the names and ids of the function call parts."
+        before = _named(content, "functionCall")
+    return "Please ensure that a function call turn is followed by a function response turn." if before else ""
+
+
+def names_valid(document: Json, _: Question) -> str:
+    """Names of functions begin with a letter or ``_`` and go on with letters, digits and ``_.:-``, 64 at most; no two
+    functions have the same."""
+    names = [str(declared.get("name")) for _, declared in _declared(document)]
+    called = [str(name) for content in contents_of(document) for name, _ in _named(content, "functionCall")]
+    if not all(map(NAME.fullmatch, names + called)):
+        return (
+            "Invalid function name. Must start with a letter or an underscore. Must be alphanumeric (a-z, A-Z, 0-9), "
+            "underscores (_), dots (.), colons (:), or dashes (-), with a maximum length of 64."
+        )
+    twice = next((name for at, name in enumerate(names) if name in names[:at]), "")
+    return f"Duplicate function declaration found: {twice}" if twice else ""
+
+
+def tools_of_one_kind(document: Json, _: Question) -> str:
+    """Functions are not offered beside the service's own search, and an entry is of one kind."""
+    tools = [as_map(tool) for tool in as_list(document.get("tools"))]
+    if any(len(tool) != 1 for tool in tools):
+        return "* GenerateContentRequest.tools: required oneof field 'tool_type' must have one initialized field"
+    kinds = {name for tool in tools for name in tool}
+    functions = kinds & {"functionDeclarations", "function_declarations"}
+    return "Tool use with function calling is unsupported" if functions and kinds - functions else ""
+
+
+def schemas_valid(document: Json, _: Question) -> str:
+    """Every schema has a type of the service's, arrays say of what, enumerations are of strings, ``required`` lists
+    properties, and ``parametersJsonSchema`` is an alternative."""
+    for place, declared in _declared(document):
+        if "parameters" in declared and either(declared, "parametersJsonSchema") is not None:
+            return f"* {place}.parameters: only one of parameters and parameters_json_schema may be set"
+        broken = next(_faults(declared.get("parameters"), f"{place}.parameters"), "")
+        if broken:
+            return f"* GenerateContentRequest.{broken}"
+    return ""
+
+
+def _faults(schema: Any, place: str) -> Iterator[str]:
+    rest = [(schema, place)] if schema is not None else []
+    while rest:
+        part, where = rest.pop()
+        if not isinstance(part, Mapping):
+            yield f"{where}: schema must be an object"
+            continue
+        kind = str(part.get("type", "")).upper()
+        if kind not in TYPES and "anyOf" not in part:
+            yield f"{where}.type: must be specified"
+        if kind == "ARRAY" and "items" not in part:
+            yield f"{where}.items: missing field."
+        if not all(isinstance(value, str) for value in as_list(part.get("enum"))):
+            yield f"{where}.enum: only strings are allowed"
+        if "enum" in part and kind != "STRING":
+            yield f"{where}.enum: only allowed for STRING type"
+        properties = as_map(part.get("properties"))
+        if any(name not in list(properties) for name in as_list(part.get("required"))):
+            yield f"{where}.required: property is not defined"
+        rest += [(value, f"{where}.properties[{name}]") for name, value in properties.items()]
+        rest += [(value, f"{where}.any_of") for value in as_list(part.get("anyOf"))]
+        rest += [(part["items"], f"{where}.items")] if "items" in part else []
+
+
+def _parts(document: Json) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for at, content in enumerate(contents_of(document)):
+        for number, part in enumerate(parts_of(content)):
+            yield f"contents[{at}].parts[{number}]", part
+
+
+def _named(content: Mapping[str, Any], kind: str) -> list[tuple[Any, Any]]:
+    """Name and id of every call, or answer, in *content*."""
+    found = (as_map(either(part, kind)) for part in parts_of(content))
+    return [(one.get("name"), one.get("id")) for one in found if one]
+
+
+def _declared(document: Json) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for at, tool in enumerate(map(as_map, as_list(document.get("tools")))):
+        for number, declared in enumerate(as_list(either(tool, "functionDeclarations"))):
+            yield f"tools[{at}].function_declarations[{number}]", as_map(declared)
+
+
+RULES: Final[tuple[FormatRule, ...]] = (
+    names_known,
+    contents_present,
+    roles_alternate,
+    parts_present,
+    blobs_valid,
+    structs_valid,
+    calls_answered,
+    names_valid,
+    tools_of_one_kind,
+    schemas_valid,
+    *OPTIONS,
+    *SIGNATURES,
+)

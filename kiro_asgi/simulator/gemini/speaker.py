@@ -1,0 +1,235 @@
+"""Says an answer as ``generateContent`` and ``streamGenerateContent`` do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from attrs import define, field
+
+from kiro_asgi.simulator.builders import conversation_id
+from kiro_asgi.simulator.gemini import signatures
+from kiro_asgi.simulator.gemini.faults import FAILURES, envelope
+from kiro_asgi.simulator.pieces import (
+    CONTEXT_FULL,
+    CallPart,
+    Failure,
+    Picture,
+    Piece,
+    Seal,
+    Searched,
+    Stop,
+    Thought,
+    Unknown,
+    Usage,
+    Words,
+)
+from kiro_asgi.simulator.question import Question
+from kiro_asgi.simulator.speech import SSE, Collected
+
+__all__ = ["STOPS", "GeminiSpeaker"]
+
+Json = dict[str, Any]
+
+STOPS: Final[Mapping[str, str]] = {
+    "END_TURN": "STOP",
+    "TOOL_USE": "STOP",
+    "MAX_TOKENS": "MAX_TOKENS",
+    "STOP_SEQUENCE": "STOP",
+    "CONTENT_FILTERED": "SAFETY",
+    "GUARDRAIL_INTERVENED": "PROHIBITED_CONTENT",
+    CONTEXT_FULL: "MAX_TOKENS",
+}
+"""Stop reason in Kiro's words to the one of this format."""
+
+BLOCKED: Final = "REFUSED"
+"""Stop reason of an answer that is none: the prompt is blocked."""
+
+
+@define
+class GeminiSpeaker:
+    """One answer, streamed or whole."""
+
+    question: Question
+    used: Usage
+    array: bool
+    """Whether a stream is one JSON array instead of events."""
+
+    content_type: str = field(init=False)
+    _said: int = field(init=False, default=0)
+    """Chunks so far."""
+
+    _spoken: int = field(init=False, default=0)
+    _thoughts: int = field(init=False, default=0)
+    _text: list[str] = field(init=False, factory=list)
+    _thought: list[str] = field(init=False, factory=list)
+    _calls: dict[str, list[str]] = field(init=False, factory=dict)
+    """Call id to the pieces of its arguments."""
+
+    _signed: bool = field(init=False, default=False)
+    """Whether the answer has its signature."""
+
+    _malformed: bool = field(init=False, default=False)
+    _searched: Searched | None = field(init=False, default=None)
+    _stop: Stop | None = field(init=False, default=None)
+
+    @content_type.default
+    def _type(self) -> str:
+        return "application/json" if self.array else SSE
+
+    def say(self, piece: Piece) -> Iterator[bytes]:
+        """What *piece* adds to the stream, a chunk each."""
+        match piece:
+            case Failure():
+                yield self._data(envelope(*FAILURES[piece.name]))
+            case Unknown(_, payload):
+                yield self._data({**self._chunk([]), "foo": payload})
+            case _:
+                parts = list(self._parts(piece))
+                if parts:
+                    yield self._data(self._chunk(parts))
+
+    def close(self) -> Iterator[bytes]:
+        """The end of the stream, if there was a `Stop`."""
+        if self._stop is not None:
+            yield self._data(self._last(list(self._trailing())))
+            if self.array:
+                yield b"]"
+
+    def document(self, answer: Collected) -> Json:
+        """The whole answer, in the shape of a chunk."""
+        parts: list[Json] = []
+        for block in answer.blocks:
+            match block.first:
+                case Words():
+                    parts += self._parts(Words(block.text))
+                case Thought():
+                    self._thoughts += len(block.text.split()) - 1
+                    parts += [*self._parts(Thought(block.text)), *self._parts(Seal(block.seal))]
+                case CallPart(call_id, name):
+                    parts += self._parts(CallPart(call_id, name, block.text, block.done))
+                case piece:
+                    parts += self._parts(piece)
+        self._stop = answer.stop or Stop("END_TURN")
+        return self._wrapped(self._last([*parts, *self._trailing()]))
+
+    def error(self, failure: Failure) -> tuple[int, Json]:
+        """Status and body where *failure* is all that is answered."""
+        words = FAILURES[failure.name]
+        return words[0], envelope(*words)
+
+    def _parts(self, piece: Piece) -> Iterator[Json]:
+        match piece:
+            case Words(text):
+                self._spoken += 1
+                first = not any(self._text)
+                self._text.append(text)
+                yield {"text": text, **(self._signature() if first and self._signs("text") else {})}
+            case Thought(text):
+                self._thoughts += 1
+                self._thought.append(text)
+                yield {"text": text, "thought": True}
+            case Seal(signature) if signature and self._signs("thought"):
+                yield {"text": "", "thought": True, **self._signature()}
+            case CallPart():
+                yield from self._call(piece)
+            case Picture(media_type, data):
+                self._spoken += 1
+                yield {"inlineData": {"mimeType": media_type, "data": data}}
+            case Searched():
+                self._searched = piece
+            case Stop():
+                self._stop = piece
+            case _:
+                pass
+
+    def _call(self, part: CallPart) -> Iterator[Json]:
+        said = self._calls.setdefault(part.call_id, [])
+        said.append(part.input)
+        if not part.stop:
+            return
+        self._spoken += 1
+        try:
+            arguments = json.loads("".join(said) or "{}")
+        except ValueError:
+            self._malformed = True
+            return
+        named = {"id": part.call_id.removeprefix("tooluse_")} if self._names_calls else {}
+        call = {**named, "name": part.name, "args": arguments}
+        signature = {} if self._signed else {"thoughtSignature": signatures.of_call(part.name, arguments)}
+        self._signed = True
+        yield {"functionCall": call, **(signature if self._thinks else {})}
+
+    @property
+    def _names_calls(self) -> bool:
+        habits = self.question.habits
+        return "no-ids" not in habits and ("with-ids" in habits or self.question.model.startswith("gemini-3"))
+
+    @property
+    def _thinks(self) -> bool:
+        """Whether the answer is signed: Gemini 3 always thinks, older models when they are asked to."""
+        return self.question.model.startswith("gemini-3") or bool(self._thought)
+
+    def _signs(self, place: str) -> bool:
+        return self._thinks and not self._signed and self.question.habits.get("signed-at", "end") == place
+
+    def _signature(self) -> Json:
+        self._signed = True
+        return {"thoughtSignature": signatures.of_text("".join(self._thought) or "".join(self._text))}
+
+    def _trailing(self) -> Iterator[Json]:
+        if self._signs("end"):
+            yield {"text": "", **self._signature()}
+
+    def _last(self, parts: list[Json]) -> Json:
+        assert self._stop is not None
+        if self._stop.reason == BLOCKED:
+            feedback = {"blockReason": "SAFETY", "safetyRatings": []}
+            return {"promptFeedback": feedback, **self._about(final=True)}
+        chunk = self._chunk(parts or [{"text": ""}], final=True)
+        reason = STOPS.get(self._stop.reason, self._stop.reason)
+        chunk["candidates"][0]["finishReason"] = "MALFORMED_FUNCTION_CALL" if self._malformed else reason
+        if self._searched is not None:
+            chunk["candidates"][0]["groundingMetadata"] = _grounding(self._searched, "".join(self._text))
+        return chunk
+
+    def _chunk(self, parts: list[Json], *, final: bool = False) -> Json:
+        candidate = {"content": {"role": "model", "parts": parts}, "index": 0}
+        return {"candidates": [candidate], **self._about(final=final)}
+
+    def _about(self, *, final: bool) -> Json:
+        prompt = self.used.input + self.used.cached
+        output = max(self.used.output - self._thoughts, self._spoken) if final else self._spoken
+        usage = {
+            "promptTokenCount": prompt,
+            **({"cachedContentTokenCount": self.used.cached} if self.used.cached else {}),
+            "candidatesTokenCount": output,
+            **({"thoughtsTokenCount": self._thoughts} if self._thoughts else {}),
+            "totalTokenCount": prompt + output + self._thoughts,
+        }
+        identity = conversation_id(self.question.conversation.content).replace("-", "")[:22]
+        told = {} if "no-usage" in self.question.habits else {"usageMetadata": usage}
+        return {**told, "modelVersion": self.question.model, "responseId": identity}
+
+    def _wrapped(self, document: Json) -> Json:
+        return {"response": document} if "envelope" in self.question.habits else document
+
+    def _data(self, document: Json) -> bytes:
+        text = json.dumps(self._wrapped(document), ensure_ascii=False)
+        self._said += 1
+        if self.array:
+            return f"{'[' if self._said == 1 else ','}{text}\r\n".encode()
+        return f"data: {text}\r\n\r\n".encode()
+
+
+def _grounding(searched: Searched, text: str) -> Json:
+    segment = {"startIndex": 0, "endIndex": len(text.encode()), "text": text}
+    places = list(range(len(searched.hits)))
+    support = {"segment": segment, "groundingChunkIndices": places, "confidenceScores": [0.9 for _ in places]}
+    return {
+        "webSearchQueries": [searched.query],
+        "groundingChunks": [{"web": {"uri": hit.url, "title": hit.title}} for hit in searched.hits],
+        "groundingSupports": [support],
+        "searchEntryPoint": {"renderedContent": "<div>simulated</div>"},
+    }

@@ -1,0 +1,187 @@
+"""What the service refuses about the fields of a request, and about messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kiro_asgi.simulator.conversation import as_list, as_map
+from kiro_asgi.simulator.format import FormatRule, Json
+from kiro_asgi.simulator.openai.reader import messages_of, parts_of
+from kiro_asgi.simulator.openai.tool_rules import TOOLS
+from kiro_asgi.simulator.question import Question
+
+__all__ = ["RULES"]
+
+FIELDS: Final = frozenset(
+    (
+        "audio", "frequency_penalty", "function_call", "functions", "logit_bias", "logprobs", "max_completion_tokens",
+        "max_tokens", "messages", "metadata", "modalities", "model", "n", "parallel_tool_calls", "prediction",
+        "presence_penalty", "prompt_cache_key", "prompt_cache_retention", "reasoning_effort", "response_format",
+        "safety_identifier", "seed", "service_tier", "stop", "store", "stream", "stream_options", "temperature",
+        "tool_choice", "tools", "top_logprobs", "top_p", "user", "verbosity", "web_search_options",
+    )
+)  # fmt: skip
+MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "system": ("role", "content", "name"),
+    "developer": ("role", "content", "name"),
+    "user": ("role", "content", "name"),
+    "assistant": (
+        "role", "content", "name", "tool_calls", "refusal", "audio", "function_call", "annotations",
+        "reasoning_content",
+    ),
+    "tool": ("role", "content", "tool_call_id"),
+    "function": ("role", "content", "name"),
+}  # fmt: skip
+"""Role to what a message of it has; servers like OpenAI's take ``reasoning_content`` back."""
+
+PARTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "user": ("text", "image_url", "input_audio", "file"),
+    "assistant": ("text", "refusal"),
+}
+"""Role to its types of parts; all others have text only."""
+
+RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    "temperature": (0, 2),
+    "top_p": (0, 1),
+    "presence_penalty": (-2, 2),
+    "frequency_penalty": (-2, 2),
+    "max_tokens": (1, 128_000),
+    "max_completion_tokens": (1, 128_000),
+}
+EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
+MAX_STOPS: Final = 4
+
+
+def _reasons(question: Question) -> bool:
+    return question.model.startswith(("gpt-5", "o"))
+
+
+def fields_known(document: Json, question: Question) -> str:
+    """No field is unknown, nor the one that the prompt says is."""
+    strange = question.habits.get("unrecognized")
+    unknown = next((name for name in document if name not in FIELDS or name == strange), None)
+    return "" if unknown is None else f"Unrecognized request argument supplied: {unknown}"
+
+
+def numbers_in_range(document: Json, _: Question) -> str:
+    """Temperature, penalties and lengths are numbers within their bounds."""
+    for name, (least, most) in RANGES.items():
+        value = document.get(name)
+        if value is not None and (not isinstance(value, int | float) or not least <= value <= most):
+            return f"Invalid '{name}': expected a value from {least} to {most}, but got {value} instead."
+    return ""
+
+
+def few_stops(document: Json, _: Question) -> str:
+    """There are four stop sequences at most."""
+    stops = as_list(document.get("stop"))
+    if len(stops) <= MAX_STOPS:
+        return ""
+    return f"Invalid 'stop': array too long. Expected an array with maximum length 4, but got {len(stops)} instead."
+
+
+def stream_options_with_stream(document: Json, _: Question) -> str:
+    """``stream_options`` come with ``stream`` only."""
+    if document.get("stream_options") is None or document.get("stream") is True:
+        return ""
+    return "The 'stream_options' parameter is only allowed when 'stream' is enabled."
+
+
+def one_length(document: Json, _: Question) -> str:
+    """``max_tokens`` and ``max_completion_tokens`` are not both there."""
+    if document.get("max_tokens") is None or document.get("max_completion_tokens") is None:
+        return ""
+    return "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
+
+
+def model_takes_options(document: Json, question: Question) -> str:
+    """A model that reasons takes no ``max_tokens``, no ``stop`` and no temperature but 1; others take no effort."""
+    if not _reasons(question):
+        effort = document.get("reasoning_effort")
+        return "" if effort is None else "Unrecognized request argument supplied: reasoning_effort"
+    if document.get("max_tokens") is not None:
+        return (
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+        )
+    if document.get("stop") is not None:
+        return "Unsupported parameter: 'stop' is not supported with this model."
+    for name in ("temperature", "top_p"):
+        if document.get(name) not in (1, None):
+            return f"Unsupported value: '{name}' does not support {document[name]} with this model."
+    effort = document.get("reasoning_effort")
+    return "" if effort is None or effort in EFFORTS else f"Invalid value: '{effort}'. Supported values are: …"
+
+
+def messages_present(document: Json, _: Question) -> str:
+    """There are messages, with known roles, and without unknown members."""
+    messages = messages_of(document)
+    if not messages:
+        return (
+            "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead."
+        )
+    for at, message in enumerate(messages):
+        role = str(message.get("role"))
+        if role not in MEMBERS:
+            return f"Invalid value: '{role}'. Supported values are: {', '.join(MEMBERS)}."
+        unknown = next((name for name in message if name not in MEMBERS[role]), None)
+        if unknown is not None:
+            return f"Additional properties are not allowed ('{unknown}' was unexpected) - 'messages.{at}'"
+    return ""
+
+
+def content_valid(document: Json, _: Question) -> str:
+    """Content is text or parts that the role may have; only an assistant's that calls, or refuses, may be null."""
+    for at, message in enumerate(messages_of(document)):
+        content = message.get("content")
+        if isinstance(content, str):
+            continue
+        instead = message["role"] == "assistant" and any(message.get(name) for name in ("tool_calls", "refusal"))
+        if content is None and instead:
+            continue
+        if not isinstance(content, list) or not content:
+            return f"Invalid value for 'messages[{at}].content': expected a string, got {content!r:.20}."
+        allowed = PARTS.get(message["role"], ("text",))
+        for number, part in enumerate(parts_of(content)):
+            if part.get("type") not in allowed or part.get(str(part.get("type"))) is None:
+                return f"Invalid value: '{part.get('type')}' in 'messages[{at}].content[{number}]'."
+    return ""
+
+
+def images_valid(document: Json, _: Question) -> str:
+    """An image is a URL, or data with a media type and base64."""
+    parts = (part for message in messages_of(document) for part in parts_of(message.get("content")))
+    urls = [str(as_map(part.get("image_url")).get("url", "")) for part in parts if part.get("type") == "image_url"]
+    if all(url.startswith(("https://", "http://")) or _is_data(url) for url in urls):
+        return ""
+    return "Invalid MIME type. Only image types are supported."
+
+
+def _is_data(url: str) -> bool:
+    head, comma, data = url.partition(",")
+    return bool(head.startswith("data:image/") and head.endswith(";base64") and comma and data)
+
+
+def format_valid(document: Json, _: Question) -> str:
+    """``response_format`` is text, JSON, or JSON of a named schema."""
+    wanted: Mapping[str, Any] = as_map(document.get("response_format"))
+    if wanted.get("type", "text") not in ("text", "json_object", "json_schema"):
+        return f"Invalid value: '{wanted['type']}'. Supported values are: 'json_object', 'json_schema', and 'text'."
+    if wanted.get("type") == "json_schema" and not as_map(wanted.get("json_schema")).get("name"):
+        return "Missing required parameter: 'response_format.json_schema.name'."
+    return ""
+
+
+RULES: Final[tuple[FormatRule, ...]] = (
+    fields_known,
+    numbers_in_range,
+    few_stops,
+    stream_options_with_stream,
+    one_length,
+    model_takes_options,
+    messages_present,
+    content_valid,
+    images_valid,
+    format_valid,
+    *TOOLS,
+)

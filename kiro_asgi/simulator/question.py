@@ -1,0 +1,128 @@
+"""A request of any format, as far as the answer depends on it.
+
+Readers put what they find into the shape that the simulated model has always read, a Kiro request: so it says the same
+to the same question, whoever asks in which format.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from kiro_asgi.simulator.conversation import Conversation, ToolSpec
+from kiro_asgi.simulator.scenarios import find_markers
+
+__all__ = ["Question", "Result", "Turn", "conversation_of"]
+
+FORMATS: Final[Mapping[str, str]] = {"jpg": "jpeg"}
+"""Subtypes of images that have another name."""
+
+
+@frozen
+class Result:
+    """What a tool returned."""
+
+    call_id: str
+    text: str
+    failed: bool = False
+
+
+@frozen
+class Turn:
+    """One message."""
+
+    side: str
+    """``user`` or ``assistant``."""
+
+    text: str = ""
+    images: tuple[tuple[str, str], ...] = ()
+    """Media type and base64 of each."""
+
+    results: tuple[Result, ...] = ()
+
+    def __add__(self, other: Turn) -> Turn:
+        text = "\n".join(part for part in (self.text, other.text) if part)
+        return Turn(self.side, text, self.images + other.images, self.results + other.results)
+
+
+@frozen
+class Question:
+    """One request."""
+
+    conversation: Conversation
+    model: str
+    stream: bool
+    max_tokens: int | None = None
+    stops: tuple[str, ...] = ()
+    must_call: str | None = None
+    """A tool that has to be called; ``""``: any; ``None``: none has to be."""
+
+    searches: bool = False
+    """Whether the service may search the web by itself."""
+
+    with_usage: bool = True
+    """Whether a stream tells what it took."""
+
+    habits: Mapping[str, str] = field(init=False)
+    """Markers of the current message, with their parameters."""
+
+    @habits.default
+    def _marked(self) -> Mapping[str, str]:
+        return dict(find_markers(self.conversation.content))
+
+
+def conversation_of(
+    model: str,
+    turns: Iterable[Turn],
+    *,
+    system: str = "",
+    tools: Iterable[ToolSpec] = (),
+    thinks: bool = False,
+    schema: Any = None,
+) -> Conversation:
+    """The same as a Kiro request; neighbours of one side are one message, and the system text is the first.
+
+    What the answer has to look like, a *schema*, is told in words there.
+    """
+    merged: list[Turn] = []
+    for turn in turns:
+        if merged and merged[-1].side == turn.side:
+            merged[-1] += turn
+        else:
+            merged.append(turn)
+    current = merged.pop() if merged and merged[-1].side == "user" else Turn("user", "Go on.")
+    context = {"tools": [_tool(tool) for tool in tools], "toolResults": [_result(one) for one in current.results]}
+    message = {
+        "content": current.text,
+        "modelId": model,
+        "images": [_image(media_type, data) for media_type, data in current.images],
+        "userInputMessageContext": context,
+    }
+    wanted = "" if schema is None else f"\nAnswer in this JSON schema: {json.dumps(schema)}"
+    history = [{"userInputMessage": {"content": system + wanted}}, *map(_history, merged)]
+    options = {"additionalModelRequestFields": {"thinking": {"type": "adaptive"}}} if thinks else {}
+    state = {"currentMessage": {"userInputMessage": message}, "history": history}
+    return Conversation({"conversationState": state, **options})
+
+
+def _history(turn: Turn) -> dict[str, Any]:
+    kind = "userInputMessage" if turn.side == "user" else "assistantResponseMessage"
+    return {kind: {"content": turn.text}}
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    spec = {"name": tool.name, "description": tool.description, "inputSchema": {"json": tool.schema}}
+    return {"toolSpecification": spec}
+
+
+def _result(result: Result) -> dict[str, Any]:
+    status = "error" if result.failed else "success"
+    return {"toolUseId": result.call_id, "status": status, "content": [{"text": result.text}]}
+
+
+def _image(media_type: str, data: str) -> dict[str, Any]:
+    subtype = media_type.rpartition("/")[2]
+    return {"format": FORMATS.get(subtype, subtype), "source": {"bytes": data}}

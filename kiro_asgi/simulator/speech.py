@@ -1,0 +1,211 @@
+"""Speaks a script in another format than Kiro's: every event of it becomes bytes of that format.
+
+Pauses, breaks and bytes that are in the script stay as they are, so the faults of the wire are the same in all formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, Protocol
+
+from attrs import define, evolve, field
+
+from kiro_asgi.simulator.builders import json_answer
+from kiro_asgi.simulator.pieces import (
+    CallPart,
+    Failure,
+    Picture,
+    Piece,
+    Seal,
+    Sealed,
+    Searched,
+    Stop,
+    Thought,
+    Unknown,
+    Usage,
+    Words,
+    pieces_of,
+)
+from kiro_asgi.simulator.question import Question
+from kiro_asgi.simulator.scripts import (
+    EVENT_STREAM,
+    CloseEarly,
+    CorruptChecksum,
+    HalfClose,
+    Head,
+    RawBytes,
+    Repeat,
+    Reset,
+    Script,
+    Stall,
+    Step,
+    TornFrame,
+)
+
+__all__ = ["SSE", "Block", "Collected", "Speaker", "spoken", "used_by"]
+
+SSE: Final = "text/event-stream"
+BREAKS: Final = (Reset, CloseEarly, HalfClose, Stall)
+
+
+class Speaker(Protocol):
+    """Says one answer in one format.  It says nothing before the first piece, so that an empty script is silence."""
+
+    content_type: str
+    """Of a stream."""
+
+    def say(self, piece: Piece) -> Iterator[bytes]:
+        """What *piece* adds to the stream, an event each."""
+        ...
+
+    def close(self) -> Iterator[bytes]:
+        """The end of a stream; nothing unless there was a `Stop`."""
+        ...
+
+    def document(self, answer: Collected) -> dict[str, Any]:
+        """The whole answer in one document."""
+        ...
+
+    def error(self, failure: Failure) -> tuple[int, dict[str, Any]]:
+        """Status and body where *failure* is all that is answered."""
+        ...
+
+
+@define
+class Block:
+    """A part of a collected answer."""
+
+    first: Piece
+    """Of `Words` and `Thought`, everything; of calls, without their arguments."""
+
+    text: str = ""
+    seal: str = ""
+    done: bool = False
+    """Whether a call has come to its end."""
+
+
+@define
+class Collected:
+    """An answer, whole."""
+
+    blocks: list[Block] = field(factory=list)
+    stop: Stop | None = None
+    failure: Failure | None = None
+
+    def add(self, piece: Piece) -> None:
+        """Take in one more piece."""
+        match piece:
+            case Words(text) | Thought(text):
+                if not self.blocks or type(self.blocks[-1].first) is not type(piece):
+                    self.blocks.append(Block(piece))
+                self.blocks[-1].text += text
+            case CallPart(call_id, _, part, stop):
+                block = self._call(call_id) or self._opened(piece)
+                block.text += part
+                block.done |= stop
+            case Seal(signature):
+                (self.blocks[-1] if self.blocks else self._opened(Thought(""))).seal = signature
+            case Sealed() | Picture() | Searched():
+                self._opened(piece)
+            case Stop():
+                self.stop = piece
+            case Failure():
+                self.failure = piece
+            case Usage() | Unknown():
+                pass
+
+    def _call(self, call_id: str) -> Block | None:
+        calls = (block for block in self.blocks if isinstance(block.first, CallPart))
+        return next((block for block in calls if block.first.call_id == call_id), None)  # type: ignore[union-attr]
+
+    def _opened(self, piece: Piece) -> Block:
+        self.blocks.append(Block(piece))
+        return self.blocks[-1]
+
+
+def used_by(script: Script, question: Question) -> Usage:
+    """What *script* says that it took; where it says nothing, the size of the prompt, and a token for every event."""
+    pieces = [piece for step in script for piece in pieces_of(step) or ()]
+    found = next((piece for piece in pieces if isinstance(piece, Usage)), None)
+    return found or Usage(question.conversation.size, sum(map(_tokens, script)))
+
+
+def _tokens(step: Step) -> int:
+    if isinstance(step, Repeat):
+        return step.times
+    return sum(isinstance(piece, Words | Thought | CallPart) for piece in pieces_of(step) or ())
+
+
+def spoken(script: Script, speaker: Speaker, *, stream: bool) -> Script:
+    """*script* with every event, and every piece, in the format of *speaker*."""
+    if not any(pieces_of(step) is not None or isinstance(step, Repeat) for step in script):
+        return tuple(_head(step, speaker) for step in script)
+    return tuple(_streamed(script, speaker)) if stream else _collected(script, speaker)
+
+
+def _head(step: Step, speaker: Speaker) -> Step:
+    if isinstance(step, Head) and step.content_type == EVENT_STREAM:
+        return evolve(step, content_type=speaker.content_type, headers=())
+    return step
+
+
+def _streamed(script: Script, speaker: Speaker) -> Iterator[Step]:
+    if not any(isinstance(step, Head) for step in script):
+        yield Head(content_type=speaker.content_type)
+    for step in script:
+        pieces = pieces_of(step)
+        if pieces is not None:
+            yield from map(RawBytes, _said(pieces, speaker))
+            continue
+        match step:
+            case Repeat(frame, times) if not isinstance(frame, RawBytes):
+                first, *again = (list(_said(pieces_of(frame) or (), speaker)) for _ in range(min(times, 2)))
+                yield from map(RawBytes, first)
+                yield from (Repeat(RawBytes(b"".join(said)), times - 1) for said in again)
+            case TornFrame(frame, keep):
+                data = b"".join(_said(pieces_of(frame) or (), speaker))
+                yield RawBytes(data[: len(data) // 2 if keep is None else keep])
+            case CorruptChecksum(frame):
+                yield RawBytes(b"".join(_said(pieces_of(frame) or (), speaker)).replace(b"}", b")"))
+            case _:
+                yield _head(step, speaker)
+    yield from map(RawBytes, speaker.close())
+
+
+def _said(pieces: tuple[Piece, ...], speaker: Speaker) -> Iterator[bytes]:
+    for piece in pieces:
+        yield from speaker.say(piece)
+
+
+def _collected(script: Script, speaker: Speaker) -> Script:
+    """One document, where the script has pauses after them; broken off in the middle where the script breaks off."""
+    answer = Collected()
+    waits: list[Step] = []
+    breaks: list[Step] = []
+    for step in script:
+        for piece in _whole(step):
+            answer.add(piece)
+        if isinstance(step, BREAKS):
+            breaks.append(step)
+        elif not isinstance(step, Head | RawBytes) and pieces_of(step) is None:
+            waits.append(step)
+    if answer.failure is not None:
+        return (*_pauses(waits), *json_answer(*speaker.error(answer.failure)))
+    head, body = json_answer(200, speaker.document(answer))
+    if answer.stop is not None and not breaks:
+        return (*_pauses(waits), head, body)
+    assert isinstance(body, RawBytes)
+    ending = breaks or [CloseEarly()]
+    return (*_pauses(waits), head, RawBytes(body.data[: len(body.data) // 2]), *ending)
+
+
+def _whole(step: Step) -> Iterator[Piece]:
+    if isinstance(step, Repeat):
+        for piece in pieces_of(step.frame) or ():
+            yield Words(piece.text * step.times) if isinstance(piece, Words) else piece
+    else:
+        yield from pieces_of(step) or ()
+
+
+def _pauses(steps: list[Step]) -> Script:
+    return tuple(step for step in steps if not isinstance(step, Repeat | TornFrame | CorruptChecksum))
