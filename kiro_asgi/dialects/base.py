@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from attrs import frozen
+from attrs import field, frozen
 
+from kiro_asgi.dialects.names import renamed
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event
 from kiro_asgi.model.message import Message
-from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.prompt import Prompt, Tool
+from kiro_asgi.wire.json import quote_bytes
 
-__all__ = ["Dialect", "Encoder", "ErrorReply", "Heading", "Inquiry"]
+if TYPE_CHECKING:
+    from kiro_asgi.dialects.passage import Fault, Passage
+
+__all__ = ["Dialect", "Encoder", "ErrorReply", "Glance", "Heading", "Inquiry", "TransparentDialect", "Writer"]
+
+Item = TypeVar("Item", contravariant=True)
 
 
 @frozen
@@ -23,6 +30,29 @@ class Inquiry:
     stream: bool
     options: Any
     """A frozen class of the dialect's own; handed back to it with the answer."""
+
+
+@frozen
+class Glance:
+    """What must be known of a request to decide where it goes; everything else is in its bytes."""
+
+    body: bytes = field(repr=False)
+    document: Mapping[str, Any] = field(repr=False)
+    """The same, decoded."""
+
+    model: str
+    """As the client wrote it."""
+
+    stream: bool
+    thinking: bool = False
+    """Whether thinking was asked for in so many words."""
+
+    tools: tuple[Tool, ...] = field(default=(), repr=False)
+    """Of each only the name, and the kind of one that the client does not run."""
+
+    def renamed(self, model: str) -> bytes:
+        """The client's very bytes, but for the model's name where *model* is another."""
+        return self.body if model == self.model else renamed(self.body, quote_bytes(model), ("model",))
 
 
 @frozen
@@ -49,13 +79,13 @@ class ErrorReply:
     """Those that the error calls for: ``retry-after``, ``x-should-retry``, ``allow``.  Not the content type."""
 
 
-class Encoder(Protocol):
-    """A stage from events to the bytes of one streamed answer."""
+class Writer(Protocol[Item]):
+    """A stage to the bytes of one streamed answer."""
 
     heartbeat: bytes
     """What keeps the client patient; legal anywhere after the first event, until the end."""
 
-    def feed(self, items: Iterable[Event], /) -> Iterator[bytes]:
+    def feed(self, items: Iterable[Item], /) -> Iterator[bytes]:
         """Server-sent events; every item is whole, so a stream may be joined at will."""
         ...
 
@@ -66,6 +96,10 @@ class Encoder(Protocol):
     def error(self, error: KiroAsgiError) -> bytes:
         """The in-band ending of a stream that has begun and cannot go on; nothing may follow it."""
         ...
+
+
+Encoder = Writer[Event]
+"""From events."""
 
 
 class Dialect(Protocol):
@@ -95,4 +129,25 @@ class Dialect(Protocol):
 
     def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
         """The HTTP answer to an error before the first byte."""
+        ...
+
+
+class TransparentDialect(Dialect, Protocol):
+    """A client API in which a service's own answers may go through as they are."""
+
+    def glance(self, body: bytes) -> Glance:
+        """Look at a request that may go on as it is.
+
+        Raises:
+            RequestError: No JSON object, or one without a model.
+        """
+        ...
+
+    def passage(self, fault: Fault, name: str = "") -> Passage:
+        """A fresh stage for the answer to such a request.
+
+        Args:
+            fault: What an error of the service means.
+            name: What the client calls the model; empty where the service calls it so, too.
+        """
         ...

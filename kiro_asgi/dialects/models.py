@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
+from attrs import frozen
+
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["Card", "render_model", "render_models"]
+__all__ = ["Card", "Listing", "render_model", "render_models"]
 
 CREATED: Final = 1_735_689_600
 """Seconds since the epoch.  Upstreams do not say when a model came out, but clients want a date."""
 
 CREATED_AT: Final = "2025-01-01T00:00:00Z"
 """The same, as RFC 3339 has it."""
-
-OWNER: Final = "kiro-asgi"
 
 LEVELS: Final = ("low", "medium", "high", "xhigh", "max")
 """The effort levels that the Messages API knows."""
@@ -64,37 +64,44 @@ class Card(Protocol):
         ...
 
 
-def render_models(cards: Iterable[Card], *, owner: str = OWNER, web_search: bool = False) -> bytes:
-    """The JSON body of ``GET /v1/models``: all of them on one page.
+@frozen
+class Listing:
+    """A model with what is not its own."""
 
-    Args:
-        cards: The models.
-        owner: Who is said to own them.
-        web_search: Whether the hosted web search of the client APIs is served.
-    """
-    data = [_object(card, owner, web_search) for card in cards]
+    card: Card
+    owner: str
+    """Who is said to own it."""
+
+    web_search: bool = False
+    """Whether the hosted web search of the client APIs is served with it."""
+
+
+def render_models(listings: Iterable[Listing]) -> bytes:
+    """The JSON body of ``GET /v1/models``: all of them on one page."""
+    data = [_object(listing) for listing in listings]
     first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
     return dumps({"object": "list", "data": data, "has_more": False, "first_id": first, "last_id": last})
 
 
-def render_model(card: Card, *, owner: str = OWNER, web_search: bool = False) -> bytes:
+def render_model(listing: Listing) -> bytes:
     """The JSON body of ``GET /v1/models/{id}``."""
-    return dumps(_object(card, owner, web_search))
+    return dumps(_object(listing))
 
 
-def _object(card: Card, owner: str, web_search: bool) -> dict[str, Any]:
+def _object(listing: Listing) -> dict[str, Any]:
+    card = listing.card
     return {
         "id": card.id,
         "object": "model",
         "created": CREATED,
-        "owned_by": owner,
+        "owned_by": listing.owner,
         "type": "model",
         "display_name": card.name or card.id,
         "created_at": CREATED_AT,
         "lifecycle": "active",
         "max_input_tokens": card.context_window,
         "max_tokens": card.max_output_tokens,
-        "capabilities": _capabilities(card, web_search),
+        "capabilities": _capabilities(card, listing.web_search),
         "context_window": card.context_window,
         "max_output_tokens": card.max_output_tokens,
         "input_modalities": ["text", "image"] if card.images else ["text"],

@@ -30,7 +30,7 @@ from cattrs.gen import make_dict_structure_fn
 from kiro_asgi.errors import RequestError
 from kiro_asgi.wire.json import MAX_DEPTH, JsonError, loads
 
-__all__ = ["PLAIN", "Mismatch", "Raw", "Tagged", "make_converter", "structure", "structure_value"]
+__all__ = ["PLAIN", "Mismatch", "Raw", "Tagged", "make_converter", "read_json", "structure", "structure_value"]
 
 T = TypeVar("T")
 
@@ -95,11 +95,19 @@ def structure(
         RequestError: Not JSON (code ``invalid_json``), or not what *cls* wants (code ``invalid_value``, or
             ``missing_required_parameter``): the message names the places, ``param`` the first of them.
     """
+    return structure_value(read_json(body, max_depth=max_depth), cls, converter=converter, missing=missing)
+
+
+def read_json(body: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
+    """The value of a request body.
+
+    Raises:
+        RequestError: Code ``invalid_json``.
+    """
     try:
-        value = loads(body, max_depth=max_depth)
+        return loads(body, max_depth=max_depth)
     except JsonError as exc:
         raise RequestError(exc.message, code="invalid_json") from exc
-    return structure_value(value, cls, converter=converter, missing=missing)
 
 
 def structure_value(

@@ -10,11 +10,14 @@ from attrs import define, field, frozen
 from kiro_asgi.model.events import Delta, Event, MessageEnd, ServerCall, ServerResult
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.stages.blocks import BlockFramer
+from kiro_asgi.stages.call_signatures import CallSignatures
+from kiro_asgi.stages.citations import Citations, Citing
 from kiro_asgi.stages.ending import EndOfStream
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 from kiro_asgi.stages.fingerprint import Fingerprint, Fingerprinter
 from kiro_asgi.stages.limits import Limits
 from kiro_asgi.stages.pulse import Pulse
+from kiro_asgi.stages.repairs import Repairs
 from kiro_asgi.stages.repeats import RepeatFilter
 from kiro_asgi.stages.server_tools import ServerTools
 from kiro_asgi.stages.single_call import SingleCall
@@ -52,8 +55,17 @@ class Plan:
     tool_names: Mapping[str, str] = field(factory=dict)
     """Name on the wire to the client's name."""
 
+    repairs: Repairs = field(factory=Repairs)
+    """What is done for tool calls that arrive broken."""
+
     server_tools: Mapping[str, str] = field(factory=dict)
     """Tools that the client does not run, by the client's name, and their kinds."""
+
+    citing: Citing | None = None
+    """How what the model read on the web is told; ``None`` for not at all."""
+
+    keep_call_signatures: bool = False
+    """Whether signatures of tool calls may have to be put back, see `kiro_asgi.stages.call_signatures`."""
 
     parallel_tool_calls: bool = True
     """Whether the answer may hold several calls."""
@@ -98,6 +110,7 @@ class Answer:
     _server_tools: ServerTools | None
     _framer: BlockFramer
     _fingerprinter: Fingerprinter | None
+    _call_signatures: CallSignatures | None
     _drained: bool = field(init=False, default=False)
 
     def feed(self, chunks: Iterable[bytes], /) -> Iterator[Event]:
@@ -153,6 +166,11 @@ class Answer:
         """Of what the client was shown so far; ``None`` where the plan did not ask for one."""
         return None if self._fingerprinter is None else self._fingerprinter.fingerprint
 
+    @property
+    def call_signatures(self) -> Mapping[str, str]:
+        """Call id to signature so far, where the plan asked for that."""
+        return {} if self._call_signatures is None else self._call_signatures.found
+
 
 def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
     """Fresh stages for one try.
@@ -167,19 +185,25 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
     framer = BlockFramer(input_tokens=plan.input_tokens, lead_in=plan.lead_in)
     fingerprinter = Fingerprinter() if plan.fingerprint else None
     server_tools = ServerTools(plan.server_tools) if plan.server_tools else None
+    call_signatures = CallSignatures() if plan.keep_call_signatures else None
     front: tuple[Stage[Delta, Delta] | None, ...] = (
         pulse,
         RepeatFilter() if plan.drop_repeated_text else None,
         _splitter(plan) if plan.thinking else None,
         limits,
+        plan.repairs.written_calls,
         ToolCallAssembler(
             emission=plan.tool_emission, drop_equal=plan.drop_equal_tool_calls, max_bytes=plan.tool_input_bytes
         ),
+        call_signatures,
         None if plan.parallel_tool_calls else SingleCall(),
         ToolNames(plan.tool_names) if plan.tool_names else None,
+        plan.repairs.tool_spelling,
+        None if plan.tool_emission == "incremental" else plan.repairs.arguments,
         server_tools,
     )
     back: tuple[Stage[Any, Any], ...] = (
+        *([] if plan.citing is None else [Citations(plan.citing)]),
         EndOfStream(),
         *([] if plan.complaint is None else [StructuredCheck(plan.complaint)]),
         UsageMeter(
@@ -193,7 +217,15 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
     )
     neutral = [stage for stage in front if stage is not None]
     return Answer(
-        Pipeline(*decoder), Pipeline(*neutral), Pipeline(*back), pulse, limits, server_tools, framer, fingerprinter
+        Pipeline(*decoder),
+        Pipeline(*neutral),
+        Pipeline(*back),
+        pulse,
+        limits,
+        server_tools,
+        framer,
+        fingerprinter,
+        call_signatures,
     )
 
 

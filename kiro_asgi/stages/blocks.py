@@ -9,6 +9,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.model.events import (
+    Appendix,
     BlockEnd,
     BlockKind,
     BlockStart,
@@ -35,6 +36,7 @@ from kiro_asgi.model.events import (
     TruncationInfo,
     Usage,
 )
+from kiro_asgi.model.signatures import read_mark
 
 __all__ = ["BlockFramer"]
 
@@ -50,7 +52,8 @@ class BlockFramer:
 
     The message starts with the first delta that shows something, so whoever waits for an event waits for the model, not
     for the connection.  Empty text opens nothing; an answer without any block gets one empty text block.  A signature
-    is held until its thinking block closes; one that comes outside of thinking gets a thinking block of its own.
+    is held until its thinking block closes; one that comes outside of thinking gets a thinking block of its own, and so
+    does a marked one (`kiro_asgi.model.signatures`) that comes behind another.
 
     The framer does not decide: `Stop` and `Usage` come from stages before it, and the last one of each counts.
     """
@@ -147,6 +150,10 @@ class BlockFramer:
             yield from self._open_block(BlockKind.TEXT)
             yield delta
 
+    def _appendix(self, delta: Appendix) -> Iterator[Event]:
+        yield from self._text(TextDelta(delta.text))
+        yield from self._close_block()
+
     def _thinking(self, delta: ThinkingDelta) -> Iterator[Event]:
         if delta.text:
             yield from self._open_block(BlockKind.THINKING)
@@ -155,7 +162,7 @@ class BlockFramer:
     def _seal(self, delta: SignatureDelta) -> Iterator[Event]:
         if not delta.signature:
             return
-        if self._open is not BlockKind.THINKING:
+        if self._open is not BlockKind.THINKING or _apart(self._signature, delta.signature):
             yield from self._open_block(BlockKind.THINKING)
         self._signature = delta.signature
         self._accepts = None  # what is thought after a seal is not under it
@@ -183,10 +190,12 @@ class BlockFramer:
         yield from self._close_block()
 
     def _server_result(self, delta: ServerResult) -> Iterator[Event]:
-        """The result, and once more as text, since nobody comes after it who would put it into words."""
+        """The result, and once more as text, unless the model comes after it to put it into words."""
         yield from self._open_block(BlockKind.SERVER_RESULT, value=delta)
-        yield from self._text(TextDelta(delta.output.told))
-        yield from self._close_block()
+        if delta.output.reworded:
+            yield from self._close_block()
+        else:
+            yield from self._appendix(Appendix(delta.output.told))
 
     def _input(self, _: ToolInputDelta) -> Iterator[Event]:
         raise AssertionError("arguments came while no tool call was open")
@@ -208,6 +217,11 @@ class BlockFramer:
         return iter(())
 
 
+def _apart(earlier: str, later: str) -> bool:
+    """Whether neither of two signatures replaces the other: those with a mark are of one part each."""
+    return bool(earlier) and later != earlier and bool(read_mark(later).owner)
+
+
 def _keep(kept: list[Any], *more: Any) -> None:
     kept.extend(more[: _KEPT - len(kept)])
 
@@ -227,6 +241,7 @@ _PIECE: Final[Mapping[BlockKind, type | None]] = MappingProxyType(
 _TURNS: Final[Mapping[type, Callable[[BlockFramer, Any], Iterator[Event]]]] = MappingProxyType(
     {
         TextDelta: BlockFramer._text,
+        Appendix: BlockFramer._appendix,
         ThinkingDelta: BlockFramer._thinking,
         SignatureDelta: BlockFramer._seal,
         RedactedThinking: BlockFramer._redacted,

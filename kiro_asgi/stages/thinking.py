@@ -20,6 +20,7 @@ from kiro_asgi.model.events import (
     ToolCallStart,
     ToolInputDelta,
 )
+from kiro_asgi.model.signatures import CALL, read_mark
 from kiro_asgi.stages.thinking_parser import (
     HANDLING,
     MODES,
@@ -46,7 +47,8 @@ class ThinkingSplitter:
     """Turn text between thinking tags into `ThinkingDelta`, and do to all thinking what *mode* says.
 
     ``remove`` drops native thinking as well, ``strip_tags`` turns it into text, and ``pass`` does so between
-    ``<thinking>`` tags; its seals go in all three.  After the first native thinking, tags are plain text.
+    ``<thinking>`` tags; its seals go in all three, but not those of tool calls.  After the first native thinking, tags
+    are plain text.
 
     Text that is held goes out before any other content that follows it.  With *scan* ``start``, nothing is looked at
     any more once the answer proper has begun.
@@ -119,10 +121,14 @@ class ThinkingSplitter:
         if type(item) not in _SEALS:
             yield from self._unwrap()
             yield item
-        elif self._keeps_thinking:
+        elif self._keeps_thinking or _is_of_a_call(item):
             yield item
 
     def _unwrap(self) -> Iterator[Delta]:
         if self._wrapped:
             self._wrapped = False
             yield TextDelta("</thinking>")
+
+
+def _is_of_a_call(seal: Delta) -> bool:
+    return type(seal) is SignatureDelta and read_mark(seal.signature).part == CALL

@@ -11,7 +11,7 @@ from attrs import frozen
 from openai._models import validate_type as validate_openai
 from openai.pagination import SyncPage as OpenAIPage
 
-from kiro_asgi.dialects.models import render_model, render_models
+from kiro_asgi.dialects.models import Listing, render_model, render_models
 
 
 @frozen
@@ -25,11 +25,12 @@ class Card:
 
 
 CARDS = (Card("a/b", "A B"), Card("c", "", 1_000_000, 128_000, False, ("none", "low", "high", "xhigh")))
+LISTINGS = tuple(Listing(card, "me") for card in CARDS)
 
 
 def test_one_list_satisfies_both_families() -> None:
     """The strict models of both official SDKs take the list."""
-    body = json.loads(render_models(CARDS))
+    body = json.loads(render_models(LISTINGS))
     ours = validate_anthropic(type_=AnthropicPage[anthropic.types.ModelInfo], value=body)
     theirs = validate_openai(type_=OpenAIPage[openai.types.Model], value=body)
 
@@ -52,16 +53,16 @@ def test_an_empty_list_is_a_list() -> None:
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
 def test_one_model_satisfies_both_families(card: Card) -> None:
     """The strict models of both official SDKs take a single model, which is as in the list."""
-    body = json.loads(render_model(card, owner="me"))
+    body = json.loads(render_model(Listing(card, "me")))
 
     assert validate_anthropic(type_=anthropic.types.ModelInfo, value=body).created_at.timestamp() == body["created"]
     assert validate_openai(type_=openai.types.Model, value=body).owned_by == "me"
-    assert body in json.loads(render_models(CARDS, owner="me"))["data"]
+    assert body in json.loads(render_models(LISTINGS))["data"]
 
 
 def test_both_families_find_what_a_model_can() -> None:
     """Sizes, images and efforts, in the documented members of the one API and in plain ones for the other."""
-    body = json.loads(render_model(CARDS[1], web_search=True))
+    body = json.loads(render_model(Listing(CARDS[1], "me", web_search=True)))
     card = validate_anthropic(type_=anthropic.types.ModelInfo, value=body)
     assert card.capabilities is not None
     able = card.capabilities
@@ -85,7 +86,7 @@ def test_both_families_find_what_a_model_can() -> None:
 
 def test_a_model_without_abilities_says_so() -> None:
     """Nothing is claimed that a request would find missing."""
-    able = json.loads(render_model(CARDS[0]))["capabilities"]
+    able = json.loads(render_model(LISTINGS[0]))["capabilities"]
 
     assert able["effort"] == {name: {"supported": False} for name in ("low", "medium", "high", "xhigh", "max")} | {
         "supported": False

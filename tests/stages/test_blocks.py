@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kiro_asgi.model.events import (
+    Appendix,
     BlockEnd,
     BlockKind,
     BlockStart,
@@ -36,6 +37,7 @@ from kiro_asgi.stages.truncation import truncation_info
 from tests.grammar import check_events
 from tests.helpers import run, run_apart
 
+OF_TEXT, OF_CALL = SignatureDelta("g.text:s"), SignatureDelta("g.call:s")
 A, T, SEAL, SEALED = TextDelta("a"), ThinkingDelta("t"), SignatureDelta("s"), RedactedThinking("AAAA")
 CALL: list[Delta] = [ToolCallStart("c", "f"), ToolInputDelta("{}"), ToolCallEnd("c")]
 CUT = ToolCallCut(truncation_info("d", "f", "{"))
@@ -82,6 +84,21 @@ def call(index: int, json: str = "{}") -> list[Event]:
             [T, SEAL, T, A], [*thinking(0, "t", seal="s"), *thinking(1, "t"), *text(2, "a")], id="thinking-goes-on"
         ),
         pytest.param([A, SEAL], [*text(0, "a"), *thinking(1, seal="s")], id="F186-late-seal"),
+        pytest.param(
+            [A, OF_TEXT, T, OF_CALL, *CALL],
+            [*text(0, "a"), *thinking(1, seal="g.text:s"), *thinking(2, "t", seal="g.call:s"), *call(3)],
+            id="F186-never-merged-into-later-thinking",
+        ),
+        pytest.param(
+            [T, OF_TEXT, OF_CALL, OF_CALL, *CALL],
+            [*thinking(0, "t", seal="g.text:s"), *thinking(1, seal="g.call:s"), *call(2)],
+            id="marked-seals-replace-none",
+        ),
+        pytest.param(
+            [A, Appendix("b"), Appendix(""), A],
+            [*text(0, "a"), *text(1, "b"), *text(2, "a")],
+            id="F318-appendix",
+        ),
         pytest.param([SEAL, A], [*thinking(0, seal="s"), *text(1, "a")], id="F186-seal-alone"),
         pytest.param([SEALED, A], [*sealed(0), *text(1, "a")], id="sealed-thinking"),
         pytest.param([T, SEALED, T], [*thinking(0, "t"), *sealed(1), *thinking(2, "t")], id="sealed-between"),

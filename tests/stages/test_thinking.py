@@ -55,6 +55,17 @@ def test_splits_text(deltas: list[Delta], expected: list[Delta]) -> None:
 NATIVE: list[Delta] = [T("t"), T("u"), SEAL, A("a"), SEALED, T("v"), FRAGMENT, T("w")]
 
 
+@pytest.mark.parametrize("mode", ["as_reasoning_content", "remove", "strip_tags", "pass"])
+def test_the_signature_of_a_call_stays(mode: str) -> None:
+    """It proves the call, whatever becomes of thinking; other signatures go with what they prove."""
+    others = [SignatureDelta("gemini.thought:s"), SignatureDelta("gemini.text:s")]
+    call = [SignatureDelta("gemini.call:s"), FRAGMENT]
+
+    assert (
+        run(ThinkingSplitter(mode=mode), [*others, *call]) == (others if mode == "as_reasoning_content" else []) + call
+    )
+
+
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [

@@ -11,9 +11,11 @@ from attrs import define, field
 
 from kiro_asgi.dialects.anthropic.encoder import AnthropicEncoder
 from kiro_asgi.dialects.anthropic.errors import error_reply
+from kiro_asgi.dialects.anthropic.passage import MESSAGES, glance
 from kiro_asgi.dialects.anthropic.request import Options, parse_count, parse_messages
 from kiro_asgi.dialects.anthropic.response import render_count, render_message
-from kiro_asgi.dialects.base import ErrorReply, Heading, Inquiry
+from kiro_asgi.dialects.base import ErrorReply, Glance, Heading, Inquiry
+from kiro_asgi.dialects.passage import Fault, Passage
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.prompt import Prompt
@@ -37,6 +39,18 @@ class AnthropicMessages:
             RequestError: Not a legal request; ``param`` names the place.
         """
         return parse_messages(body)
+
+    def glance(self, body: bytes) -> Glance:
+        """Look at the body of ``POST /v1/messages``.
+
+        Raises:
+            RequestError: No JSON object, or one without a model.
+        """
+        return glance(body)
+
+    def passage(self, fault: Fault, name: str = "") -> Passage:
+        """A fresh stage for an answer that a service of this API gives."""
+        return Passage(MESSAGES, fault, name)
 
     def parse_count(self, body: bytes) -> Prompt:
         """Read the body of ``POST /v1/messages/count_tokens``.

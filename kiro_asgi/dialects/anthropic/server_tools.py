@@ -17,8 +17,9 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.model.prompt import Part, Text, ToolCallPart, ToolResult
+from kiro_asgi.model.prompt import Part, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, SearchHit, ServerCall, ServerResult, ToolOutput
+from kiro_asgi.model.signatures import CALL, read_mark
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["answered_in_place", "has_shape", "parse_result", "render_server_block", "tally"]
@@ -145,8 +146,8 @@ def _opened(sealed: str) -> str:
 def answered_in_place(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """The parts of an assistant's turn in an order in which a conversation could have come to them.
 
-    Results stand behind their calls, and calls that the client is to answer at the end.  Text that only repeats a
-    result is left out.
+    Results stand behind their calls, and calls that the client is to answer at the end, with what is signed for them.
+    Text that only repeats a result is left out.
     """
     results = {part.call_id: part for part in parts if isinstance(part, ToolResult)}
     if not results:
@@ -156,10 +157,16 @@ def answered_in_place(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     ordered: list[Part] = []
     unanswered: list[Part] = []
     for part in parts:
-        if isinstance(part, ToolCallPart):
-            result = results.get(part.call_id)
-            unanswered += [part] if result is None else []
-            ordered += [] if result is None else [part, result]
+        if isinstance(part, ToolCallPart) and part.call_id in results:
+            ordered += [part, results[part.call_id]]
+        elif isinstance(part, ToolCallPart):
+            if ordered and _signs_a_call(ordered[-1]):
+                unanswered.append(ordered.pop())
+            unanswered.append(part)
         elif part not in told and not (isinstance(part, ToolResult) and part.call_id in called):
             ordered.append(part)
     return *ordered, *unanswered
+
+
+def _signs_a_call(part: Part) -> bool:
+    return isinstance(part, ThinkingPart) and read_mark(part.signature).part == CALL

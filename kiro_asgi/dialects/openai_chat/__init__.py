@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from kiro_asgi.dialects.base import ErrorReply, Heading, Inquiry
+from kiro_asgi.dialects.base import ErrorReply, Glance, Heading, Inquiry
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
 from kiro_asgi.dialects.openai_chat.options import ChatOptions
+from kiro_asgi.dialects.openai_chat.passage import COMPLETIONS, glance
 from kiro_asgi.dialects.openai_chat.request import parse
 from kiro_asgi.dialects.openai_chat.response import render
 from kiro_asgi.dialects.openai_errors import error_reply
+from kiro_asgi.dialects.passage import Fault, Passage
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message
 
@@ -30,6 +32,14 @@ class OpenAIChat:
     def parse(self, body: bytes) -> Inquiry:
         """Read a request."""
         return parse(body)
+
+    def glance(self, body: bytes) -> Glance:
+        """Look at a request."""
+        return glance(body)
+
+    def passage(self, fault: Fault, name: str = "") -> Passage:
+        """A fresh stage for an answer that a service of this API gives."""
+        return Passage(COMPLETIONS, fault, name)
 
     def heading(self, inquiry: Inquiry, token: Callable[[], str], created: int) -> Heading:
         """Facts for one answer."""

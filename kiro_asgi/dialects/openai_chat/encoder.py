@@ -6,7 +6,8 @@ Every event is one bare ``data:`` line and a blank line; clients take an event n
     or at any place  error-chunk "[DONE]"
 
 All that the chunks of one answer share is written once, when the encoder is made; what remains for an event is to quote
-its text.  Signatures and sealed thinking have no place in this API and are left out.
+its text.  A call's signature stands on the call; sealed thinking and all other signatures have no place in this API and
+are left out.
 
 Source: https://platform.openai.com/docs/api-reference/chat/streaming
 """
@@ -21,6 +22,7 @@ from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_chat.errors import stream_error_object
 from kiro_asgi.dialects.openai_chat.options import options_of
 from kiro_asgi.dialects.openai_chat.response import GAP, citations, finish_reason, usage_object
+from kiro_asgi.dialects.openai_chat.signatures import call_signature, extra_content
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import (
     BlockEnd,
@@ -41,7 +43,8 @@ __all__ = ["ChatEncoder"]
 
 _DONE: Final = b"data: [DONE]\n\n"
 
-_CALL: Final = b'{"tool_calls":[{"index":%d,"id":%b,"type":"function","function":{"name":%b,"arguments":""}}]}'
+_CALL: Final = b'{"tool_calls":[{"index":%d,"id":%b,"type":"function","function":{"name":%b,"arguments":""}%b}]}'
+_EXTRA: Final = b',"extra_content":'
 _ARGUMENTS: Final = b'{"tool_calls":[{"index":%d,"function":{"arguments":'
 _ARGUMENTS_END: Final = b"}}]}"
 
@@ -75,6 +78,7 @@ class ChatEncoder:
         "_input_seen",
         "_legacy",
         "_length",
+        "_signature",
         "_usage_in_finish_chunk",
     )
 
@@ -98,6 +102,8 @@ class ChatEncoder:
         self._input_seen = False
         self._length = 0
         """Characters of content so far."""
+        self._signature = ""
+        """Of the next call."""
         self._citations: list[dict[str, Any]] = []
         self._arguments: tuple[bytes, bytes] | None = None
         """What stands around a fragment of the open call's arguments; ``None`` where the call cannot be told."""
@@ -158,7 +164,9 @@ class ChatEncoder:
         if self._legacy:
             return self._start_function(event, index)
         self._arguments = self._before + _ARGUMENTS % index, _ARGUMENTS_END + self._after
-        call = _CALL % (index, quote_bytes(event.call_id), quote_bytes(event.name))
+        signature, self._signature = self._signature, ""
+        extra = _EXTRA + dumps(extra_content(signature)) if signature else b""
+        call = _CALL % (index, quote_bytes(event.call_id), quote_bytes(event.name), extra)
         return self._before + call + self._after
 
     def _start_function(self, event: BlockStart, index: int) -> bytes:
@@ -171,6 +179,10 @@ class ChatEncoder:
 
     def _thinking(self, event: ThinkingDelta) -> bytes:
         return b'%b{"reasoning_content":%b}%b' % (self._before, quote_bytes(event.text), self._after)
+
+    def _sign(self, event: SignatureDelta) -> bytes:
+        self._signature = call_signature(event.signature) or self._signature
+        return b""
 
     def _input(self, event: ToolInputDelta) -> bytes:
         if self._arguments is None or not event.json:
@@ -213,7 +225,7 @@ _STEPS: Final = MappingProxyType[type[Event], Callable[[ChatEncoder, Any], bytes
         MessageStart: ChatEncoder._nothing,
         BlockStart: ChatEncoder._start_block,
         ThinkingDelta: ChatEncoder._thinking,
-        SignatureDelta: ChatEncoder._nothing,
+        SignatureDelta: ChatEncoder._sign,
         ToolInputDelta: ChatEncoder._input,
         BlockEnd: ChatEncoder._end_block,
         MessageEnd: ChatEncoder._end,

@@ -20,6 +20,7 @@ from kiro_asgi.dialects.openai_chat.shapes import (
     ToolMessage,
     UserMessage,
 )
+from kiro_asgi.dialects.openai_chat.signatures import read_extra_content
 from kiro_asgi.dialects.refusals import invalid
 from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.model.prompt import Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
@@ -83,9 +84,11 @@ class Conversation:
         )
         self.turns.append(Turn(Role.ASSISTANT, parts, place))
 
-    def _tool_calls(self, calls: Iterable[Call], place: str) -> Iterator[ToolCallPart]:
+    def _tool_calls(self, calls: Iterable[Call], place: str) -> Iterator[Part]:
         for index, call in enumerate(calls):
             self._calls.add(call.id)
+            if signature := read_extra_content(call.extra_content):
+                yield ThinkingPart(signature=signature)
             yield _tool_call(call, f"{place}.tool_calls[{index}]")
 
     def _function_call(self, call: Invocation | None, place: str) -> Iterator[ToolCallPart]:

@@ -5,11 +5,13 @@ Source: https://platform.openai.com/docs/api-reference/chat/object
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_chat.options import options_of
+from kiro_asgi.dialects.openai_chat.signatures import call_signature, extra_content
 from kiro_asgi.model.events import StopReason, Usage
 from kiro_asgi.model.message import Message, TextBlock, ThinkingBlock, ToolCallBlock
 from kiro_asgi.model.server_tools import ServerResult, ToolOutput
@@ -95,8 +97,20 @@ def _message(message: Message, legacy: bool) -> dict[str, Any]:
     if calls and legacy:
         turn["function_call"] = _function(calls[0])
     elif calls:
-        turn["tool_calls"] = [{"id": call.call_id, "type": "function", "function": _function(call)} for call in calls]
+        turn["tool_calls"] = list(_tool_calls(message))
     return turn
+
+
+def _tool_calls(message: Message) -> Iterator[dict[str, Any]]:
+    """The calls, each with the signature that stands before it."""
+    signature = ""
+    for block in message.blocks:
+        if isinstance(block, ThinkingBlock):
+            signature = call_signature(block.signature) or signature
+        elif isinstance(block, ToolCallBlock):
+            call = {"id": block.call_id, "type": "function", "function": _function(block)}
+            yield {**call, "extra_content": extra_content(signature)} if signature else call
+            signature = ""
 
 
 def _content(message: Message) -> tuple[str, list[dict[str, Any]]]:

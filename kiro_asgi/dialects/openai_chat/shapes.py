@@ -144,6 +144,7 @@ class Call:
     id: str
     function: Invocation | None = None
     custom: CustomInvocation | None = None
+    extra_content: Any = None
 
 
 @frozen

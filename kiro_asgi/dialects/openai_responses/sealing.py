@@ -1,9 +1,10 @@
 """Thinking in a form that only its owner can hand back: what ``reasoning.encrypted_content`` holds.
 
-A seal proves that this gateway made it for this client and this upstream, and that nothing in it was changed.  It hides
-nothing: whoever has one can read the thinking in it, which is that client's own.  Layout::
+A seal proves that this gateway made it for this client, and that nothing in it was changed.  Whichever upstream answers
+next, it opens: who may be handed the signature in it, the signature itself tells (`kiro_asgi.model.signatures`).  It
+hides nothing: whoever has one can read the thinking in it, which is that client's own.  Layout::
 
-    "kas1." base64url( HMAC-SHA256 of the rest, 32 bytes | JSON [text, signature, redacted] )
+    "kas2." base64url( HMAC-SHA256 of the rest, 32 bytes | JSON [text, signature, redacted] )
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kiro_asgi.wire.json import dumps
 
 __all__ = ["Sealer"]
 
-_PREFIX: Final = "kas1."
+_PREFIX: Final = "kas2."
 """The version of the layout; part of what the key is made from, so no other version's seal is taken for one."""
 
 _MAC_BYTES: Final = 32
@@ -34,15 +35,14 @@ class Sealer:
     _key: bytes = field(repr=False)
 
     @classmethod
-    def create(cls, key: bytes, principal: str, upstream: str) -> Sealer:
-        """The sealer for one pair of client and upstream.
+    def create(cls, key: bytes, principal: str) -> Sealer:
+        """The sealer for one client.
 
         Args:
             key: The gateway's secret; whoever has it can forge seals.
             principal: Who the client is.
-            upstream: Whose signature it is, e.g. ``kiro``: no other one could check it.
         """
-        return cls(_mac(key, json.dumps([_PREFIX, principal, upstream]).encode()))
+        return cls(_mac(key, json.dumps([_PREFIX, principal]).encode()))
 
     def seal(self, thinking: ThinkingPart) -> str:
         """*thinking* as text for ``encrypted_content``; the same thinking gives the same text."""

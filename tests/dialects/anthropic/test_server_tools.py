@@ -17,7 +17,7 @@ from kiro_asgi.dialects.anthropic.server_tools import render_server_block
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.model.events import StopReason
 from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock, unfold
-from kiro_asgi.model.prompt import Part, Role, Text, ToolCallPart, ToolResult
+from kiro_asgi.model.prompt import Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.server_tools import SearchHit, ServerCall, ServerResult, ToolOutput
 from tests.dialects.anthropic.grammar import check
 from tests.helpers import run
@@ -123,6 +123,21 @@ def given_(identity: str, text: str) -> ToolResult:
             [use("a"), found("a", "1"), use("b")],
             [ToolCallPart("a", "f", {}), given_("a", "1"), ToolCallPart("b", "f", {})],
             id="one-without-a-result",
+        ),
+        pytest.param(
+            [
+                {"type": "thinking", "thinking": "", "signature": "gemini.call:s"},
+                use("c", server=False),
+                use("a"),
+                found("a", "1"),
+            ],
+            [
+                ToolCallPart("a", "f", {}),
+                given_("a", "1"),
+                ThinkingPart(signature="gemini.call:s"),
+                ToolCallPart("c", "f", {}),
+            ],
+            id="with-what-is-signed-for-it",
         ),
         pytest.param(
             [use("c", server=False), {"type": "text", "text": "t"}],

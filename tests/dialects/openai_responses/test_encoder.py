@@ -43,7 +43,7 @@ CALL = [BlockStart(0, BlockKind.TOOL_CALL, "call_1", "f"), ToolInputDelta('{"x"'
 THINKING = [BlockStart(0, BlockKind.THINKING), ThinkingDelta("h"), ThinkingDelta("m"), SignatureDelta("s"), BlockEnd(0)]
 SEALED = [BlockStart(0, BlockKind.REDACTED_THINKING, data="AAAA"), BlockEnd(0)]
 
-SEALER = Sealer.create(b"key", "me", "kiro")
+SEALER = Sealer.create(b"key", "me")
 
 
 def heading(options: ResponsesOptions | None = None) -> Heading:

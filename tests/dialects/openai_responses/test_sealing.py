@@ -13,7 +13,7 @@ from kiro_asgi.model.prompt import ThinkingPart
 
 WELL_FORMED = st.text(st.characters(exclude_categories=["Cs"]))
 THINKING = st.builds(ThinkingPart, WELL_FORMED, WELL_FORMED, WELL_FORMED)
-SEALER = Sealer.create(b"secret", "key:1", "kiro")
+SEALER = Sealer.create(b"secret", "key:1")
 SEAL = SEALER.seal(ThinkingPart("I think.", "c2ln"))
 
 
@@ -22,7 +22,7 @@ def test_what_is_sealed_comes_back(thinking):
     """A seal is text that is legal anywhere, and opens to what was sealed."""
     seal = SEALER.seal(thinking)
 
-    assert seal.startswith("kas1.")
+    assert seal.startswith("kas2.")
     assert seal.isascii() and not set(seal) & set(' "\\\n')
     assert SEALER.open(seal) == thinking
 
@@ -30,16 +30,15 @@ def test_what_is_sealed_comes_back(thinking):
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(Sealer.create(b"another", "key:1", "kiro"), id="key"),
-        pytest.param(Sealer.create(b"secret", "key:2", "kiro"), id="principal"),
-        pytest.param(Sealer.create(b"secret", "key:1", "gemini"), id="upstream"),
-        pytest.param(Sealer.create(b"secret", 'key:1", "kiro', ""), id="boundary"),
+        pytest.param(Sealer.create(b"another", "key:1"), id="key"),
+        pytest.param(Sealer.create(b"secret", "key:2"), id="principal"),
+        pytest.param(Sealer.create(b"secret", 'key:1"'), id="boundary"),
     ],
 )
 def test_nobody_else_opens_it(other):
-    """A seal is bound to the key, the client and the upstream."""
+    """A seal is bound to the key and the client."""
     assert other.open(SEAL) is None
-    assert Sealer.create(b"secret", "key:1", "kiro").open(SEAL) == ThinkingPart("I think.", "c2ln")
+    assert Sealer.create(b"secret", "key:1").open(SEAL) == ThinkingPart("I think.", "c2ln")
 
 
 @given(st.integers(0, 8 * len(base64.urlsafe_b64decode(SEAL[5:])) - 1))
@@ -48,10 +47,10 @@ def test_a_changed_bit_breaks_it(bit):
     data = bytearray(base64.urlsafe_b64decode(SEAL[5:]))
     data[bit // 8] ^= 1 << bit % 8
 
-    assert SEALER.open("kas1." + base64.urlsafe_b64encode(data).decode()) is None
+    assert SEALER.open("kas2." + base64.urlsafe_b64encode(data).decode()) is None
 
 
-@given(st.one_of(st.text(), st.text("ABab01-_=").map("kas1.".__add__), st.just("gAAAAAB-foreign")))
+@given(st.one_of(st.text(), st.text("ABab01-_=").map("kas2.".__add__), st.just("gAAAAAB-foreign")))
 def test_anything_else_is_nothing(text):
     """What a client sends in place of a seal, also another service's, is no error."""
     assert SEALER.open(text) is None

@@ -1,0 +1,80 @@
+"""What has to be known of Messages that another service has written.
+
+Source: https://docs.anthropic.com/en/docs/build-with-claude/streaming
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kiro_asgi.dialects.anthropic.errors import stream_error_body
+from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED
+from kiro_asgi.dialects.anthropic.tools import HOSTED_TOOLS
+from kiro_asgi.dialects.base import Glance
+from kiro_asgi.dialects.glance import objects, read_glance
+from kiro_asgi.dialects.passage import Format, Sign, count
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.events import TokenUsage
+from kiro_asgi.model.prompt import Tool
+from kiro_asgi.wire.sse import encode_sse
+
+__all__ = ["MESSAGES", "glance"]
+
+_ENDED: Final = Sign(ended=True)
+_FAILED: Final = Sign(failed=True)
+
+
+def glance(body: bytes) -> Glance:
+    """What must be known of a request."""
+    return read_glance(body, FIELD_REQUIRED, tools=_tools, thinking=_thinks)
+
+
+def _tools(document: Mapping[str, Any]) -> tuple[Tool, ...]:
+    return tuple(Tool(str(tool.get("name")), hosted=_hosted(tool)) for tool in objects(document.get("tools")))
+
+
+def _hosted(tool: Mapping[str, Any]) -> str:
+    kind = str(tool.get("type"))
+    return next((known.hosted for start, known in HOSTED_TOOLS if kind.startswith(start)), "")
+
+
+def _thinks(document: Mapping[str, Any]) -> bool:
+    thinking = document.get("thinking")
+    return type(thinking) is dict and thinking.get("type") in ("enabled", "adaptive")
+
+
+def _read(document: Mapping[str, Any]) -> Sign:
+    match document:
+        case {"type": "message_stop"}:
+            return _ENDED
+        case {"type": "error"}:
+            return _FAILED
+        case {"type": "message_start", "message": {"usage": dict(usage)}} | {"usage": dict(usage)}:
+            return Sign(usage=_usage(usage))
+    return Sign()
+
+
+def _usage(usage: Mapping[str, Any]) -> TokenUsage:
+    return TokenUsage(
+        input_tokens=count(usage.get("input_tokens")),
+        output_tokens=count(usage.get("output_tokens")),
+        cache_read_tokens=count(usage.get("cache_read_input_tokens")),
+        cache_write_tokens=count(usage.get("cache_creation_input_tokens")),
+    )
+
+
+def _error(error: KiroAsgiError) -> bytes:
+    return encode_sse("error", stream_error_body(error))
+
+
+MESSAGES: Final = Format(
+    heartbeat=encode_sse("ping", b'{"type":"ping"}'),
+    telling=re.compile(rb'"(?:message_(?:start|delta|stop)|error)"'),
+    read=_read,
+    named=b'"message_start"',
+    place=("message", "model"),
+    error=_error,
+)
+"""The Messages API."""

@@ -1,0 +1,42 @@
+"""A first look at a request that may go on as it is: whose model, how it is answered, and who runs the tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from attrs import frozen
+
+from kiro_asgi.dialects.base import Glance
+from kiro_asgi.dialects.structure import read_json, structure_value
+from kiro_asgi.model.prompt import Tool
+
+__all__ = ["objects", "read_glance"]
+
+
+@frozen
+class _Asked:
+    model: str
+    stream: bool | None = None
+
+
+def read_glance(
+    body: bytes,
+    missing: str,
+    *,
+    tools: Callable[[Mapping[str, Any]], tuple[Tool, ...]],
+    thinking: Callable[[Mapping[str, Any]], bool],
+) -> Glance:
+    """Look at *body*.  Only what decides where it goes is checked; the rest is for the service to judge.
+
+    Raises:
+        RequestError: No JSON object, or one without a model; ``param`` names the place.
+    """
+    document = read_json(body)
+    asked = structure_value(document, _Asked, missing=missing)
+    return Glance(body, document, asked.model, bool(asked.stream), thinking(document), tools(document))
+
+
+def objects(value: Any) -> Iterator[Mapping[str, Any]]:
+    """The objects in an array; nothing of anything else."""
+    return (each for each in value if type(each) is dict) if type(value) is list else iter(())

@@ -1,0 +1,255 @@
+"""Answers of a service that speaks the client's own API: the bytes go through, and are watched on their way.
+
+Only three things about them have to be known: whether the answer has begun with an error, so that it may be asked for
+again; whether it came to its end, so that a cut answer is never taken for a whole one; and what it used.  The events
+that can tell have words in them by which they are found, and no other event is read.
+
+What goes out always ends with an event, so that a sign of life or an error of ours may stand behind it.  The only thing
+that is ever changed is the model's name, where the client calls the model by another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from attrs import define, field, frozen
+
+from kiro_asgi.dialects.names import renamed
+from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
+from kiro_asgi.model.events import TokenUsage, Usage
+from kiro_asgi.stages.usage import UsageMeter
+from kiro_asgi.wire.json import JsonError, loads, quote_bytes
+from kiro_asgi.wire.sse import MAX_EVENT, ServerSentEvent, SseDecoder, encode_comment, encode_sse
+
+__all__ = ["Fault", "Format", "Passage", "Sign", "count"]
+
+Fault = Callable[[bytes], KiroAsgiError]
+"""From a server-sent event that holds an error of the service to the error that it means."""
+
+_COMMENT: Final = encode_comment("ping")
+
+_ENDS: Final = (b"\n\n", b"\n\r\n", b"\r\r", b"\r\r\n", b"\n\r")
+"""How bytes end that end with an empty line, and with it an event."""
+
+
+@frozen
+class Sign:
+    """What a document says that has to be known."""
+
+    ended: bool = False
+    failed: bool = False
+    usage: TokenUsage | None = None
+
+
+@frozen(kw_only=True)
+class Format:
+    """What a passage knows about an API."""
+
+    heartbeat: bytes
+    """A sign of life within an answer."""
+
+    telling: re.Pattern[bytes]
+    """Found in every event that `read` has to see, and in few others."""
+
+    done: bytes = b""
+    """Data of the event at the end, where that is no JSON; empty where it is."""
+
+    read: Callable[[Mapping[str, Any]], Sign]
+    """From the data of an event, or the body of a collected answer."""
+
+    named: bytes
+    """Found in every event that names the model."""
+
+    place: tuple[str, ...]
+    """Where in such an event the name stands; in a collected answer it is the member ``model``."""
+
+    error: Callable[[KiroAsgiError], bytes]
+    """The in-band ending of an answer that cannot go on."""
+
+
+@define
+class Passage:
+    """The stage from a service's bytes to a client's, for one answer.
+
+    Args:
+        format: Of the API.
+        fault: What an error of the service means.
+        name: What the client calls the model; empty where the service calls it so, too.
+        max_event: Largest event that is accepted, in bytes.
+    """
+
+    _format: Format
+    _fault: Fault
+    _name: str = ""
+    _max_event: int = field(default=MAX_EVENT, kw_only=True)
+
+    heartbeat: bytes = field(init=False, default=_COMMENT)
+    """A comment as long as there is no answer, for some clients take an event for the beginning of one."""
+
+    begun: bool = field(init=False, default=False)
+    """Whether an event has come through."""
+
+    ended: bool = field(init=False, default=False)
+    """Whether the API's own signal has come that an answer is complete."""
+
+    failure: KiroAsgiError | None = field(init=False, default=None)
+    """What the service broke its answer off with; the client has seen its words."""
+
+    _literal: bytes = field(init=False)
+    _held: bytearray = field(init=False, factory=bytearray)
+    """The event that has not ended."""
+
+    _meter: UsageMeter | None = field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        self._literal = quote_bytes(self._name) if self._name else b""
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the answer took, as far as the service said."""
+        return None if self._meter is None else next(u for u in self._meter.flush() if type(u) is Usage)
+
+    def feed(self, items: Iterable[bytes], /) -> Iterator[bytes]:
+        """The events that *items* complete, in one piece.
+
+        Raises:
+            KiroAsgiError: The answer began with an error.
+            UpstreamProtocolError: Code ``sse.too_large``.
+        """
+        data = b"".join(items)
+        if self._held or not data.endswith(_ENDS):
+            data = self._whole(data)
+        if not data:
+            return
+        if not self.begun:
+            self._begin(data)
+        done = self._format.done
+        if (done and done in data) or self._format.telling.search(data):
+            self._look(data)
+        yield self._renamed(data) if self._literal else data
+
+    def flush(self) -> Iterator[bytes]:
+        """What stands behind the last event.
+
+        Raises:
+            KiroAsgiError: The answer ended with an error, or before its end: code ``stream.cut``.
+        """
+        rest = bytes(self._held)
+        self._held.clear()
+        if rest and not self.ended:
+            self._look(rest + b"\n\n")
+        if not self.ended and self.failure is None:
+            raise UpstreamProtocolError("the upstream's answer ended before it was complete", code="stream.cut")
+        if rest:
+            yield self._renamed(rest) if self._literal else rest
+        if self.failure is not None:
+            raise self.failure
+
+    def whole(self, body: bytes) -> bytes:
+        """A collected answer.
+
+        Raises:
+            KiroAsgiError: It is an error, whatever its status said.
+            UpstreamProtocolError: Code ``answer.undecodable``: it is no JSON object.
+        """
+        try:
+            document = loads(body)
+        except JsonError as why:
+            raise _undecodable() from why
+        if type(document) is not dict:
+            raise _undecodable()
+        sign = self._format.read(document)
+        if sign.failed:
+            raise self._fault(encode_sse("error", body))
+        self._count(sign.usage)
+        named = self._literal and type(document.get("model")) is str
+        return renamed(body, self._literal, ("model",)) if named else body
+
+    def error(self, error: KiroAsgiError) -> bytes:
+        """The in-band ending of an answer that has begun and cannot go on; nothing where it has one already."""
+        return b"" if self.ended or self.failure is not None else self._format.error(error)
+
+    def _whole(self, data: bytes) -> bytes:
+        """The whole events in what is held and *data*; the rest is held."""
+        held = self._held
+        unseen = max(len(held) - 2, 0)
+        held += data
+        end = _last_end(held, unseen)
+        if len(held) - end > self._max_event:
+            raise UpstreamProtocolError(f"event of more than {self._max_event} bytes", code="sse.too_large")
+        data = bytes(held[:end])
+        del held[:end]
+        return data
+
+    def _begin(self, data: bytes) -> None:
+        first = next(SseDecoder().feed([data]), None)
+        if first is None:
+            return
+        if self._sign(first).failed:
+            raise self._fault(encode_sse(first.event, first.data))
+        self.begun, self.heartbeat = True, self._format.heartbeat
+
+    def _look(self, data: bytes) -> None:
+        for event in self._telling(data):
+            sign = self._sign(event)
+            self.ended = self.ended or sign.ended
+            self._count(sign.usage)
+            if sign.failed and self.failure is None:
+                self.failure = self._fault(encode_sse(event.event, event.data))
+
+    def _telling(self, data: bytes) -> Iterator[ServerSentEvent]:
+        """The events that have to be read."""
+        if b"\r" in data:
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        spots = [match.start() for match in self._format.telling.finditer(data)]
+        if self._format.done and (spot := data.rfind(self._format.done)) >= 0:
+            spots.append(spot)
+        seen = 0
+        for spot in spots:
+            if spot < seen:
+                continue
+            begin = max(data.rfind(b"\n\n", seen, spot), seen)
+            seen = data.find(b"\n\n", spot) + 2
+            yield from SseDecoder().feed([data[begin:seen]])
+
+    def _sign(self, event: ServerSentEvent) -> Sign:
+        if self._format.done and event.data.strip().encode() == self._format.done:
+            return Sign(ended=True)
+        try:
+            document = loads(event.data)
+        except JsonError:
+            return Sign()
+        return self._format.read(document) if type(document) is dict else Sign()
+
+    def _count(self, usage: TokenUsage | None) -> None:
+        if usage is not None:
+            if self._meter is None:
+                self._meter = UsageMeter(input_tokens=0, cumulative=True)
+            deque(self._meter.feed([usage]), maxlen=0)
+
+    def _renamed(self, data: bytes) -> bytes:
+        """*data* with the client's name for the model in every event that names it."""
+        named, literal, place = self._format.named, self._literal, self._format.place
+        if named not in data:
+            return data
+        lines = data.splitlines(keepends=True)
+        return b"".join([renamed(line, literal, place) if named in line else line for line in lines])
+
+
+def count(value: Any) -> int | None:
+    """A number of tokens; ``None`` for anything else."""
+    return value if type(value) is int and value >= 0 else None
+
+
+def _last_end(data: bytearray, start: int) -> int:
+    """Where the last whole event of *data* ends, looking from *start* on; 0 where there is none."""
+    ends = [at + 2 for pair in (b"\n\n", b"\n\r", b"\r\r") if (at := data.rfind(pair, start)) >= 0]
+    end = max(ends, default=0)
+    return end + 1 if bytes(data[end - 2 : end + 1]) in (b"\n\r\n", b"\r\r\n") else end
+
+
+def _undecodable() -> UpstreamProtocolError:
+    return UpstreamProtocolError("the upstream's answer is no JSON object", code="answer.undecodable")

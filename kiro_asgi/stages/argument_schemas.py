@@ -1,0 +1,163 @@
+"""What a tool's JSON Schema says about its arguments, as far as that can be told without validating anything.
+
+Schemas come from clients and are never checked here: what is not understood allows everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import define, field
+
+__all__ = ["KINDS", "ToolSchema", "kind_of"]
+
+KINDS: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
+"""Kinds of values.  An ``integer`` is not also a ``number`` here: a schema's ``number`` admits both."""
+
+_PYTHON: Final[Mapping[type, str]] = MappingProxyType(
+    {type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+)
+_ADMITTED: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {name: frozenset({name, "integer"} if name == "number" else {name}) for name in KINDS}
+)
+_Following = Callable[[Mapping[str, Any]], Iterable[Any]]
+
+_CHOICES: Final = ("anyOf", "oneOf")
+_LISTS: Final = ("allOf", *_CHOICES)
+_CONDITIONS: Final = ("if", "then", "else")
+
+
+def kind_of(value: Any) -> str:
+    """The one of `KINDS` that a JSON value is of; 1.0 is an integer."""
+    kind = _PYTHON[type(value)]
+    return "integer" if kind == "number" and value.is_integer() else kind
+
+
+@define
+class ToolSchema:
+    """One tool's schema, asked about one call.
+
+    Every part of it is looked at once, so references may lead in circles.
+    """
+
+    root: Mapping[str, Any]
+    """As the client sent it."""
+
+    _kinds: dict[int, frozenset[str]] = field(init=False, factory=dict)
+    """What a part admits, by its identity; everything while that is being found out."""
+
+    @cached_property
+    def declared(self) -> frozenset[str]:
+        """Names of the arguments that it speaks of, in whatever branch; none where it says nothing of them."""
+        return frozenset(name for part in self._parts for name in _mapping(part.get("properties")))
+
+    @cached_property
+    def is_open(self) -> bool:
+        """Whether it says that there may be arguments which it does not declare."""
+        return any(map(_says_open, self._parts))
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it says that there may be none."""
+        return self.root.get("additionalProperties") is False
+
+    def admitted(self, part: Any) -> frozenset[str]:
+        """Kinds of values that may fit *part*, which is in this schema: any other certainly does not."""
+        if not isinstance(part, Mapping):
+            return KINDS
+        kinds = self._kinds.get(id(part))
+        if kinds is None:
+            self._kinds[id(part)] = KINDS
+            kinds = self._kinds[id(part)] = _typed(part) & _listed(part) & self._combined(part)
+        return kinds
+
+    def applying(self, part: Any, kind: str) -> list[Mapping[str, Any]]:
+        """The schemas that a value of this kind has to fit, all of them, to fit *part*.
+
+        Of several to choose from it is the one that admits the kind; where more than one does, nothing is certain.
+        """
+        return self._reachable(part, lambda it: self._certain(it, kind))
+
+    @cached_property
+    def _parts(self) -> list[Mapping[str, Any]]:
+        """Everything in it that speaks of the arguments object itself."""
+        return self._reachable(self.root, self._branches)
+
+    def _reachable(self, part: Any, following: _Following) -> list[Mapping[str, Any]]:
+        found: dict[int, Mapping[str, Any]] = {}
+        open_parts = [part]
+        while open_parts:
+            part = open_parts.pop()
+            if isinstance(part, Mapping) and id(part) not in found:
+                found[id(part)] = part
+                open_parts += following(part)
+        return list(found.values())
+
+    def _branches(self, part: Mapping[str, Any]) -> Iterator[Any]:
+        for word in _LISTS:
+            yield from _sequence(part.get(word))
+        yield from map(part.get, _CONDITIONS)
+        yield self._target(part)
+
+    def _certain(self, part: Mapping[str, Any], kind: str) -> Iterator[Any]:
+        yield from _sequence(part.get("allOf"))
+        yield self._target(part)
+        for word in _CHOICES:
+            fitting = [it for it in _sequence(part.get(word)) if kind in self.admitted(it)]
+            if len(fitting) == 1:
+                yield fitting[0]
+
+    def _combined(self, part: Mapping[str, Any]) -> frozenset[str]:
+        kinds = self.admitted(self._target(part))
+        for it in _sequence(part.get("allOf")):
+            kinds &= self.admitted(it)
+        for word in _CHOICES:
+            if choices := _sequence(part.get(word)):
+                kinds &= _union(map(self.admitted, choices))
+        return kinds
+
+    def _target(self, part: Mapping[str, Any]) -> Any:
+        """What a reference within the schema refers to; ``None`` where there is none, or it leads elsewhere."""
+        reference = part.get("$ref")
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return None
+        place: Any = self.root
+        for name in reference[1:].split("/")[1:]:
+            place = _mapping(place).get(name.replace("~1", "/").replace("~0", "~"))
+        return place
+
+
+def _says_open(part: Mapping[str, Any]) -> bool:
+    extra = (part.get(word) for word in ("additionalProperties", "unevaluatedProperties"))
+    return "patternProperties" in part or any(it is True or isinstance(it, Mapping) for it in extra)
+
+
+def _typed(part: Mapping[str, Any]) -> frozenset[str]:
+    """What the schema's ``type`` admits."""
+    said = part.get("type")
+    names = (said,) if isinstance(said, str) else _sequence(said)
+    if not names:
+        return KINDS
+    kinds = _union(_ADMITTED.get(name, KINDS) if isinstance(name, str) else KINDS for name in names)
+    return kinds | {"null"} if part.get("nullable") is True else kinds
+
+
+def _listed(part: Mapping[str, Any]) -> frozenset[str]:
+    """Kinds of the only values that the schema allows, where it lists them."""
+    values = (part["const"],) if "const" in part else _sequence(part.get("enum"))
+    return frozenset(map(kind_of, values)) if values else KINDS
+
+
+def _union(kinds: Iterable[frozenset[str]]) -> frozenset[str]:
+    return frozenset().union(*kinds)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _sequence(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else ()

@@ -1,0 +1,93 @@
+"""Signatures of tool calls, for clients that do not hand them back.
+
+A model that signs its calls wants each signature back with the call.  Not every client keeps what it does not know, so
+the gateway remembers it under the call's id, and puts it into the next request where the client left it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final, TypeGuard
+
+from attrs import define, evolve, field
+
+from kiro_asgi.model.events import Delta, SignatureDelta, ToolCallStart
+from kiro_asgi.model.prompt import Part, Prompt, Role, ThinkingPart, ToolCallPart, ToolResult, Turn
+from kiro_asgi.model.signatures import CALL, read_mark
+
+__all__ = ["CallSignatures", "signed", "unsigned_calls"]
+
+_LOOKUPS: Final = 64
+"""Calls that one request may cost."""
+
+
+@define
+class CallSignatures:
+    """Passes everything on, and keeps which signature stood before which call."""
+
+    found: dict[str, str] = field(init=False, factory=dict)
+    """Call id to signature, as clients are given it."""
+
+    _last: str = field(init=False, default="")
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """The same deltas."""
+        for item in items:
+            if type(item) is SignatureDelta:
+                self._last = item.signature if _is_of_call(item.signature) else ""
+            elif type(item) is ToolCallStart and self._last:
+                self.found[item.call_id], self._last = self._last, ""
+            yield item
+
+    def flush(self) -> Iterator[Delta]:
+        """Nothing is held back."""
+        yield from ()
+
+
+def unsigned_calls(prompt: Prompt) -> tuple[str, ...]:
+    """Ids of calls that came without a signature since the user last said something; earlier ones need none."""
+    unsigned = (part.call_id for _, part, signs in _parts(_current(prompt.turns)) if _lacks(part, signs))
+    return tuple(islice(unsigned, _LOOKUPS))
+
+
+def signed(prompt: Prompt, known: Mapping[str, str]) -> Prompt:
+    """*prompt* with the signatures before those calls that *known* has by their ids."""
+    if not known:
+        return prompt
+    parts: list[list[Part]] = [[] for _ in prompt.turns]
+    for place, part, signs in _parts(prompt.turns):
+        if _lacks(part, signs) and part.call_id in known:
+            parts[place].append(ThinkingPart(signature=known[part.call_id]))
+        parts[place].append(part)
+    turns = zip(prompt.turns, parts, strict=True)
+    return evolve(prompt, turns=tuple(evolve(turn, parts=tuple(each)) for turn, each in turns))
+
+
+def _parts(turns: tuple[Turn, ...]) -> Iterator[tuple[int, Part, bool]]:
+    """Every part with the number of its turn, and whether the one before it signs a call.
+
+    That may stand in the turn before: a client may send each part as a turn of its own.
+    """
+    signs = False
+    for place, turn in enumerate(turns):
+        for part in turn.parts:
+            yield place, part, signs
+            signs = isinstance(part, ThinkingPart) and _is_of_call(part.signature)
+
+
+def _lacks(part: Part, signs: bool) -> TypeGuard[ToolCallPart]:
+    return isinstance(part, ToolCallPart) and not signs
+
+
+def _current(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """What follows the last turn in which the user does not merely give results."""
+    for place in range(len(turns) - 1, -1, -1):
+        turn = turns[place]
+        if turn.role is Role.USER and not all(isinstance(part, ToolResult) for part in turn.parts):
+            return turns[place:]
+    return turns
+
+
+def _is_of_call(signature: str) -> bool:
+    return read_mark(signature).part == CALL

@@ -1,0 +1,128 @@
+"""What the model read on the web, told behind its answer.
+
+A client that asked for its API's hosted web search is told of a search in that API's own words, as of one that was run
+on the way.  Any other one is told in a text of Markdown::
+
+    ---
+    **Searched the web for:** tallest tower, height of the tallest tower
+
+    **Sources:**
+    [1] [Burj Khalifa](https://example.org/burj)
+    [2] [Towers](https://example.org/towers)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from attrs import define, field, frozen
+
+from kiro_asgi.model.events import Appendix, Delta, Grounding
+from kiro_asgi.model.server_tools import WEB_SEARCH, SearchHit, ServerCall, ServerResult, ToolOutput
+
+__all__ = ["LANGUAGES", "Citations", "Citing", "markdown"]
+
+
+@frozen
+class _Words:
+    searched: str
+    sources: str
+    untitled: str
+    """Stands for a title that is missing."""
+
+
+_WORDS: Final[Mapping[str, _Words]] = MappingProxyType(
+    {
+        "en": _Words("**Searched the web for:** ", "**Sources:**", "Web page"),
+        "zh": _Words("**🔍 已为您搜索:** ", "**🌐 来源引文:**", "网页来源"),
+    }
+)
+
+LANGUAGES: Final = tuple(_WORDS)
+
+_NO_ADDRESS: Final = "#"
+
+_SCHEMES: Final = ("http://", "https://")
+
+_BREAKS_TITLE: Final = re.compile(r"[][\\]")
+_BACKSLASHED: Final = r"\\\g<0>"
+
+_BREAKS_ADDRESS: Final = re.compile(r"[\s()<>\\]")
+"""What would end the address of a link."""
+
+
+@frozen
+class Citing:
+    """How the reader of an answer is told."""
+
+    language: str = "en"
+    """One of `LANGUAGES`."""
+
+    tool: str = ""
+    """Name of the hosted web search, as the client calls it; empty where it did not ask for one."""
+
+    call_id: str = ""
+    """What a call of that is known by; no other call has it."""
+
+
+@define
+class Citations:
+    """Takes every `Grounding` out, and tells at the end what the last one says; nothing where none says anything."""
+
+    _citing: Citing
+    _grounding: Grounding = field(init=False, factory=Grounding)
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """Pass *items* on, all but `Grounding`."""
+        for item in items:
+            if type(item) is Grounding:
+                self._grounding = item
+            else:
+                yield item
+
+    def flush(self) -> Iterator[Delta]:
+        """What the model read."""
+        text = markdown(self._grounding, self._citing.language)
+        if not text:
+            return
+        if self._citing.tool and self._grounding.queries:
+            yield from self._search(text)
+        else:
+            yield Appendix(text)
+
+    def _search(self, text: str) -> Iterator[Delta]:
+        """The search that the service has run, as if it were one of ours."""
+        query = ", ".join(self._grounding.queries)
+        call = ServerCall(self._citing.call_id, self._citing.tool, WEB_SEARCH, {"query": query})
+        pages = tuple(filter(_has_address, self._grounding.hits))
+        yield call
+        yield ServerResult(call, ToolOutput(pages, "" if pages else text))
+
+
+def markdown(grounding: Grounding, language: str) -> str:
+    """*grounding* as text, set apart from what is before it; empty where it says nothing."""
+    words, text = _WORDS[language], ""
+    if grounding.queries:
+        text += f"\n\n---\n{words.searched}{', '.join(grounding.queries)}"
+    if grounding.hits:
+        lines = (f"[{number}] {_link(hit, words)}" for number, hit in enumerate(grounding.hits, 1))
+        text += "\n".join((f"\n\n{words.sources}", *lines))
+    return text
+
+
+def _link(hit: SearchHit, words: _Words) -> str:
+    title = " ".join(hit.title.split()) or words.untitled
+    address = _BREAKS_ADDRESS.sub(_escaped, hit.url) if _has_address(hit) else _NO_ADDRESS
+    return f"[{_BREAKS_TITLE.sub(_BACKSLASHED, title)}]({address})"
+
+
+def _has_address(hit: SearchHit) -> bool:
+    """Whether a browser could open it."""
+    return hit.url.lower().startswith(_SCHEMES)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match[0].encode())

@@ -1,0 +1,170 @@
+"""Tool calls that a model wrote into its text instead of making them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from typing import Final
+
+from attrs import define, field
+
+from kiro_asgi.model.events import (
+    CodeReferences,
+    ContextUsage,
+    ConversationId,
+    Delta,
+    FollowupPrompt,
+    Grounding,
+    Metering,
+    ModelName,
+    Notice,
+    TextDelta,
+    TokenUsage,
+    ToolCallFragment,
+    Usage,
+)
+from kiro_asgi.stages.excerpt import MAX_EXCERPT, Excerpt, Form
+from kiro_asgi.stages.fences import CodeTracker
+
+__all__ = ["WRITTEN", "WrittenCalls"]
+
+WRITTEN: Final = "tool_call.written"
+"""A call was read from the text; the detail is the tool's name."""
+
+_MAX_FAILED: Final = 32
+"""Excerpts that may turn out to be none: a text with more of them is about such calls, and is left alone from there."""
+
+_ASIDE: Final = frozenset(
+    {
+        TokenUsage,
+        ContextUsage,
+        Metering,
+        Usage,
+        FollowupPrompt,
+        Grounding,
+        CodeReferences,
+        ConversationId,
+        ModelName,
+        Notice,
+    }
+)
+"""Deltas that do not interrupt a text."""
+
+
+@define
+class WrittenCalls:
+    """Turn excerpts of text that are calls into `ToolCallFragment`, each with a `Notice`; everything else passes.
+
+    However the text is cut, the same comes of it, in the same order.  Nothing in a Markdown code block or between
+    back-ticks is a call.  Text is held only while it may be a call: what never ends, is longer than *longest*, or is
+    interrupted by anything but a report, goes out as the text that it is.
+    """
+
+    _forms: Iterable[Form]
+    _taken: Collection[str] = ()
+    """Call ids that the conversation has used."""
+
+    _longest: int = MAX_EXCERPT
+    """Characters of an excerpt."""
+
+    _leads: Mapping[str, Form] = field(init=False)
+    _lead: re.Pattern[str] = field(init=False)
+    """A lead, or the beginning of one at the end of a text."""
+
+    _code: CodeTracker = field(init=False, factory=CodeTracker)
+    _held: str = field(init=False, default="")
+    """The tail of the text that a lead may begin with."""
+
+    _excerpt: Excerpt | None = field(init=False, default=None)
+    _failed: int = field(init=False, default=0)
+    _numbers: Counter[str] = field(init=False, factory=Counter)
+    """How often an id was needed."""
+
+    def __attrs_post_init__(self) -> None:
+        self._leads = {form.lead: form for form in self._forms}
+        self._lead = _any_lead(self._leads)
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """Pass *items* on, with calls in place of their text."""
+        for item in items:
+            idle = not self._held and self._excerpt is None
+            if type(item) is TextDelta:
+                if idle and self._lead.search(item.text) is None:
+                    self._code.advance(item.text)
+                    yield item
+                else:
+                    yield from self._read(item.text)
+            else:
+                if not idle and type(item) not in _ASIDE:
+                    yield from self.flush()
+                yield item
+
+    def flush(self) -> Iterator[Delta]:
+        """The text that was held: it is interrupted, or has ended."""
+        while self._excerpt is not None:
+            yield from self._read((yield from self._give_up(self._excerpt)))
+        held, self._held = self._held, ""
+        yield from self._text(held)
+
+    def _read(self, text: str) -> Iterator[Delta]:
+        text, at, self._held = self._held + text, 0, ""
+        while at < len(text):
+            if self._excerpt is None:
+                at = yield from self._search(text, at)
+                continue
+            end = self._excerpt.read(text, at)
+            if end < 0:
+                rest = yield from self._give_up(self._excerpt)
+                text, at = rest + text[at:], 0
+            else:
+                at = end
+                yield from self._written(self._excerpt)
+
+    def _search(self, text: str, at: int) -> Generator[Delta, None, int]:
+        """Text up to the next lead, and the lead if it is in code, else an excerpt begins; where the rest is."""
+        match = self._lead.search(text, at) if self._failed < _MAX_FAILED else None
+        if match is None:
+            yield from self._text(text[at:])
+            return len(text)
+        yield from self._text(text[at : match.start()])
+        lead = match[0]
+        if lead not in self._leads:
+            self._held = lead
+        elif self._code.in_code:
+            yield from self._text(lead)
+        else:
+            self._excerpt = Excerpt(self._leads[lead], self._longest)
+        return match.end()
+
+    def _give_up(self, excerpt: Excerpt) -> Generator[Delta, None, str]:
+        """The lead is text; what follows it may hold another."""
+        self._excerpt = None
+        self._failed += 1
+        lead = excerpt.form.lead
+        yield from self._text(lead)
+        return excerpt.text[len(lead) :]
+
+    def _written(self, excerpt: Excerpt) -> Iterator[Delta]:
+        for call in excerpt.calls:
+            self._excerpt = None
+            yield Notice(WRITTEN, call.name)
+            yield ToolCallFragment(self._new_id(f"{call.name}-{excerpt.form.suffix}"), call.name, call.input, stop=True)
+
+    def _new_id(self, name: str) -> str:
+        while True:
+            self._numbers[name] += 1
+            number = self._numbers[name]
+            call_id = name if number == 1 else f"{name}-{number}"
+            if call_id not in self._taken:
+                return call_id
+
+    def _text(self, text: str) -> Iterator[TextDelta]:
+        if text:
+            self._code.advance(text)
+            yield TextDelta(text)
+
+
+def _any_lead(leads: Iterable[str]) -> re.Pattern[str]:
+    starts = (f"{re.escape(lead[:size])}\\Z" for lead in leads for size in range(len(lead) - 1, 0, -1))
+    return re.compile("|".join((*map(re.escape, leads), *starts)))

@@ -1,0 +1,291 @@
+"""Answers on their way through: untouched, cut between events only, and never taken for whole when they are not."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.base import TransparentDialect
+from kiro_asgi.dialects.openai_chat import OpenAIChat
+from kiro_asgi.dialects.passage import Passage
+from kiro_asgi.errors import KiroAsgiError, UpstreamFault, UpstreamProtocolError
+from kiro_asgi.model.events import Usage, UsageSource
+from kiro_asgi.wire.sse import SseDecoder, encode_sse
+
+ANTHROPIC, CHAT = AnthropicMessages(), OpenAIChat()
+BOTH = pytest.mark.parametrize("dialect", [ANTHROPIC, CHAT], ids=["anthropic", "openai_chat"])
+
+
+def event(value: object, name: str = "") -> bytes:
+    """One event, as services write it."""
+    return encode_sse(name, json.dumps(value, separators=(",", ":")).encode())
+
+
+def named(value: dict[str, object]) -> bytes:
+    """One event of the Messages API."""
+    return event(value, str(value["type"]))
+
+
+START = named(
+    {
+        "type": "message_start",
+        "message": {"id": "msg_1", "model": "theirs", "content": [], "usage": {"input_tokens": 7, "output_tokens": 1}},
+    }
+)
+HELLO = named({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": 'say "model": "x"'}})
+STOPPING = named({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}})
+STOP = named({"type": "message_stop"})
+BROKEN = named({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
+
+CHUNK = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "theirs"}
+PIECE = event({**CHUNK, "choices": [{"index": 0, "delta": {"content": 'say "model": "x"'}, "finish_reason": None}]})
+FINISH = event({**CHUNK, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": None})
+COUNTS = {"prompt_tokens": 10, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 3}}
+USED = event({**CHUNK, "choices": [], "usage": COUNTS})
+DONE = b"data: [DONE]\n\n"
+FAILED = event({"error": {"message": "Overloaded", "type": "server_error"}})
+
+WHOLE = {"anthropic": START + HELLO + STOPPING + STOP, "openai_chat": PIECE + FINISH + USED + DONE}
+ERRORS = {"anthropic": BROKEN, "openai_chat": FAILED}
+
+
+def fault(data: bytes) -> KiroAsgiError:
+    """The error of the service, which remembers its event."""
+    return UpstreamFault(data.decode())
+
+
+def through(passage: Passage, chunks: list[bytes]) -> list[bytes]:
+    """What comes out for every chunk, and at the end."""
+    return [b"".join(passage.feed([chunk])) for chunk in chunks] + [b"".join(passage.flush())]
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    """*data* cut at *places*."""
+    edges = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
+    return [data[start:end] for start, end in pairwise(edges)]
+
+
+ends = st.sampled_from(["\n", "\r\n", "\r"])
+lines = st.sampled_from(
+    ["data: x", "data:", ": ping", "event: novel", "id: 7", "data: é世", "data: {", "unknown", "data"]
+)
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> bytes:
+    """Events, comments and unknown fields, with line ends of every kind."""
+    events = draw(st.lists(st.tuples(st.lists(lines, min_size=1, max_size=3), ends), max_size=8))
+    return "".join(end.join([*fields, "", ""]) for fields, end in events).encode()
+
+
+@BOTH
+@given(stream=streams(), places=st.lists(st.integers(0, 10_000), max_size=12))
+def test_bytes_go_through_untouched_however_they_are_cut(
+    dialect: TransparentDialect, stream: bytes, places: list[int]
+) -> None:
+    """F429: every byte arrives, in order, unknown events included; after every piece the client has whole events."""
+    stream += WHOLE[dialect.name]
+    passage = dialect.passage(fault)
+    out, fed, reader = b"", b"", SseDecoder()
+    for chunk in cut(stream, places):
+        piece = b"".join(passage.feed([chunk]))
+        fed, out = fed + chunk, out + piece
+        assert fed.startswith(out)
+        whole = list(SseDecoder().feed([fed]))
+        assert list(SseDecoder().feed([out])) == whole, "an event that is complete is not held back"
+        list(reader.feed([piece]))
+        assert [each.data for each in reader.feed([b": ping\n\ndata: ours\n\n"])] == ["ours"]
+    out += b"".join(passage.flush())
+
+    assert out == stream
+    assert passage.ended
+
+
+@BOTH
+@given(places=st.lists(st.integers(0, 10_000), max_size=12), end=ends)
+def test_what_is_learnt_does_not_depend_on_the_cuts(dialect: TransparentDialect, places: list[int], end: str) -> None:
+    """Usage and end are found wherever the bytes are cut, with line ends of every kind."""
+    stream = WHOLE[dialect.name].replace(b"\n", end.encode())
+    passage = dialect.passage(fault)
+    through(passage, cut(stream, places))
+
+    assert passage.ended and passage.begun
+    used = passage.usage
+    assert used is not None
+    assert (used.prompt_tokens, used.output_tokens) == ((7, 9) if dialect is ANTHROPIC else (10, 9))
+    assert used.output_source is UsageSource.UPSTREAM
+
+
+def test_usage_counts_cached_tokens_once() -> None:
+    """Chat Completions counts cached tokens among those of the prompt; we do not."""
+    passage = CHAT.passage(fault)
+    through(passage, [WHOLE["openai_chat"]])
+
+    assert isinstance(passage.usage, Usage)
+    assert (passage.usage.input_tokens, passage.usage.cache_read_tokens) == (7, 3)
+
+
+@BOTH
+@pytest.mark.parametrize("pieces", [1, 7, 10_000])
+def test_the_clients_name_for_the_model(dialect: TransparentDialect, pieces: int) -> None:
+    """F429: where the client calls the model by another name, that name stands in the answer; nothing else changes."""
+    stream = WHOLE[dialect.name]
+    chunks = [stream[start : start + pieces] for start in range(0, len(stream), pieces)]
+    out = b"".join(through(dialect.passage(fault, 'mine/"é'), chunks))
+
+    assert out == stream.replace(b'"model":"theirs"', '"model":"mine/\\"é"'.encode())
+    assert out != stream
+
+
+def test_a_chunk_with_other_members_of_that_name() -> None:
+    """Only the name of the model is replaced, wherever a service puts its own members."""
+    chunk = event({"choices": [{"delta": {"content": "", "model": "inner"}}], "model": "theirs", "x": {"model": "y"}})
+    out = b"".join(through(CHAT.passage(fault, "mine"), [chunk + DONE]))
+
+    assert out == chunk.replace(b'"theirs"', b'"mine"') + DONE
+
+
+@BOTH
+def test_a_cut_answer_is_no_whole_one(dialect: TransparentDialect) -> None:
+    """Cut anywhere before its end, what was whole has gone out, half an event never does, and the end is an error."""
+    stream = WHOLE[dialect.name]
+    last = stream.index(STOP if dialect is ANTHROPIC else FINISH) + 20
+    for place in range(0, last, 5):
+        passage = dialect.passage(fault)
+        out = b"".join(passage.feed([stream[:place]]))
+        with pytest.raises(UpstreamProtocolError) as caught:
+            list(passage.flush())
+
+        assert caught.value.code == "stream.cut"
+        assert out == b"" or out.endswith(b"\n\n")
+        assert stream.startswith(out)
+        assert passage.error(caught.value)
+
+
+@pytest.mark.parametrize("tail", [FINISH, PIECE + b"data: [DONE]", PIECE + b"data: [DONE]\r", FINISH + b": bye"])
+def test_ends_that_services_write_in_their_own_way(tail: bytes) -> None:
+    """A finish reason without the sentinel, or a sentinel without its empty line, ends an answer; bytes stay."""
+    assert b"".join(through(CHAT.passage(fault), [PIECE, tail])) == PIECE + tail
+
+
+def test_a_reason_inside_the_text_ends_nothing() -> None:
+    """Words in an answer are no signal."""
+    text = '"finish_reason":"stop" [DONE] "error" message_stop'
+    piece = event({**CHUNK, "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]})
+    passage = CHAT.passage(fault)
+    assert b"".join(passage.feed([piece])) == piece
+    assert not passage.ended and passage.failure is None
+
+
+@BOTH
+def test_an_error_at_the_start_is_raised(dialect: TransparentDialect) -> None:
+    """An answer that begins with an error has not begun: nothing goes out, and the service's event says what it is."""
+    passage = dialect.passage(fault)
+    with pytest.raises(UpstreamFault, match="Overloaded"):
+        list(passage.feed([ERRORS[dialect.name] + DONE]))
+
+    assert not passage.begun
+
+
+@BOTH
+@pytest.mark.parametrize("pieces", [1, 10_000])
+def test_an_error_later_goes_through_and_counts(dialect: TransparentDialect, pieces: int) -> None:
+    """The client reads the service's own words, no other error of ours follows, and the answer has failed."""
+    begun = START + HELLO if dialect is ANTHROPIC else PIECE
+    stream = begun + ERRORS[dialect.name]
+    passage = dialect.passage(fault)
+    out = b"".join(b"".join(passage.feed([stream[at : at + pieces]])) for at in range(0, len(stream), pieces))
+    with pytest.raises(UpstreamFault, match="Overloaded"):
+        list(passage.flush())
+
+    assert out == stream
+    assert passage.error(UpstreamFault("ours")) == b""
+
+
+@BOTH
+def test_signs_of_life(dialect: TransparentDialect) -> None:
+    """Before the first event only a comment may be sent, which no client takes for the start of an answer."""
+    passage = dialect.passage(fault)
+    assert list(SseDecoder().feed([passage.heartbeat])) == []
+    list(passage.feed([WHOLE[dialect.name]]))
+    assert passage.heartbeat == dialect_heartbeat(dialect)
+
+
+def dialect_heartbeat(dialect: TransparentDialect) -> bytes:
+    """Within an answer."""
+    return b'event: ping\ndata: {"type":"ping"}\n\n' if dialect is ANTHROPIC else b": ping\n\n"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "told"),
+    [
+        (ANTHROPIC, b'event: error\ndata: {"type":"error","error":{"type":"api_error","message":"no"}}\n\n'),
+        (
+            CHAT,
+            b'data: {"error":{"message":"no","type":"api_error","param":null,"code":"stream_error"}}\n\n'
+            b"data: [DONE]\n\n",
+        ),
+    ],
+    ids=["anthropic", "openai_chat"],
+)
+def test_an_error_of_ours(dialect: TransparentDialect, told: bytes) -> None:
+    """An answer that cannot go on ends in the words of its API."""
+    passage = dialect.passage(fault)
+    list(passage.feed([WHOLE[dialect.name][:30]]))
+    assert passage.error(UpstreamFault("no")) == told
+
+
+def test_an_event_that_never_ends() -> None:
+    """What is held back is bounded."""
+    passage = Passage(CHAT.passage(fault)._format, fault, max_event=1000)
+    assert list(passage.feed([b"data: " + b"x" * 900])) == []
+    with pytest.raises(UpstreamProtocolError) as caught:
+        list(passage.feed([b"x" * 200]))
+
+    assert caught.value.code == "sse.too_large"
+
+
+BODIES = {
+    "anthropic": b'{"type": "message", "content": [{"input": {"model": "no"}}], "model": "theirs",'
+    b'  "usage": {"input_tokens": 7, "output_tokens": 9}, "new": 1.0}\n',
+    "openai_chat": b'{"choices": [{"message": {"model": "no"}, "finish_reason": "stop"}], "model": "theirs",'
+    b'  "usage": {"prompt_tokens": 7, "completion_tokens": 9}, "new": 1.0}\n',
+}
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["", "mine"])
+def test_a_collected_answer(dialect: TransparentDialect, name: str) -> None:
+    """A body stays as it is but for the model's name, and tells what it used."""
+    passage, body = dialect.passage(fault, name), BODIES[dialect.name]
+    assert passage.whole(body) == (body.replace(b'"theirs"', b'"mine"') if name else body)
+    assert passage.usage is not None and (passage.usage.input_tokens, passage.usage.output_tokens) == (7, 9)
+
+
+@BOTH
+def test_a_collected_answer_that_names_no_model(dialect: TransparentDialect) -> None:
+    """What is not there is not put there, and the arguments of a call are not taken for it."""
+    body = BODIES[dialect.name].replace(b'"model": "theirs",', b"")
+    assert dialect.passage(fault, "mine").whole(body) == body
+
+
+@BOTH
+@pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"a":'])
+def test_a_body_that_is_no_answer(dialect: TransparentDialect, body: bytes) -> None:
+    """Only an object is an answer."""
+    with pytest.raises(UpstreamProtocolError) as caught:
+        dialect.passage(fault).whole(body)
+
+    assert caught.value.code == "answer.undecodable"
+
+
+@BOTH
+def test_an_error_with_a_good_status(dialect: TransparentDialect) -> None:
+    """Some services answer 200 to say that they could not."""
+    with pytest.raises(UpstreamFault, match="Overloaded"):
+        dialect.passage(fault).whole(b'{"type": "error", "error": {"message": "Overloaded"}}')
