@@ -8,14 +8,16 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from kiro_asgi.asgi.access import log_access
 from kiro_asgi.asgi.auth import Authenticator
 from kiro_asgi.asgi.call import Call
-from kiro_asgi.asgi.exchange import Exchange
+from kiro_asgi.asgi.exchange import Asked, Exchange
 from kiro_asgi.asgi.http import JSON, Disconnected, Headers, header_values
 from kiro_asgi.asgi.lifespan import host_lifespan
 from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
+from kiro_asgi.asgi.passing import passed_output
 from kiro_asgi.asgi.relay import Relay
 from kiro_asgi.asgi.reports import rules_header, wants_rules
 from kiro_asgi.asgi.responses import ResponsesApi
@@ -25,7 +27,7 @@ from kiro_asgi.asgi.service import Service
 from kiro_asgi.asgi.typing import ASGIApp, Receive, Scope, Send
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.anthropic import AnthropicMessages
-from kiro_asgi.dialects.base import Dialect, Inquiry
+from kiro_asgi.dialects.base import Dialect, Inquiry, TransparentDialect
 from kiro_asgi.dialects.models import render_model, render_models
 from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.dialects.openai_responses import OpenAIResponses
@@ -83,11 +85,11 @@ class App:
         self._anthropic = AnthropicMessages(emit_code_references=settings.emit_code_references)
         self._openai_chat = OpenAIChat()
         self._openai_responses = OpenAIResponses()
-        self._dialects: Mapping[Operation, Dialect] = MappingProxyType(
+        self._dialects: Mapping[Operation, TransparentDialect] = MappingProxyType(
             {Operation.CHAT: self._openai_chat, Operation.MESSAGES: self._anthropic}
         )
         service = self._service
-        responses = ResponsesApi(settings, service.store, service.upstream.name, self._answer, service.count)
+        responses = ResponsesApi(settings, service.store, self._answer, service.count)
         self._operations: Mapping[Operation, Callable[[Call, Route], Awaitable[None]]] = MappingProxyType(
             {
                 **dict.fromkeys(self._dialects, self._create),
@@ -160,28 +162,36 @@ class App:
 
     async def _create(self, call: Call, route: Route) -> None:
         dialect = self._dialects[route.operation]
-        inquiry = dialect.parse(await call.body(self._settings.limits))
-        await self._answer(call, dialect, inquiry, call.send)
+        body = await call.body(self._settings.limits)
+        await self._reply(call, self._service.asked(call, dialect, body), call.send)
 
     async def _answer(self, call: Call, dialect: Dialect, inquiry: Inquiry, send: Send) -> None:
-        call.model = inquiry.prompt.model
-        exchange = await self._service.exchange(dialect, inquiry, call.request_id, call.principal)
+        await self._reply(call, self._service.asked_for(call, dialect, inquiry), send)
+
+    async def _reply(self, call: Call, asked: Asked, send: Send) -> None:
+        call.model = asked.model
+        exchange = await self._service.exchange(asked)
         relay = Relay(exchange, call.receive, self._service, self._settings, self._clock, self._draw)
         told = wants_rules(call.scope)
-        output = self._output(
-            send, exchange, lambda: (*call.headers, rules_header(relay.exchange.notes)) if told else call.headers
-        )
-        if inquiry.prompt.sampling.max_tokens == 0:
-            await _warm_up(output, exchange)
+
+        def headers() -> Headers:
+            return (*call.headers, rules_header(relay.exchange.notes)) if told else call.headers
+
+        def output(exchange: Exchange) -> Output[Any]:
+            return self._output(send, exchange, headers)
+
+        if exchange.inquiry.prompt.sampling.max_tokens == 0:
+            await _warm_up(output(exchange), exchange)
             return
         await relay.run(output)
-        call.outcome, call.failure = relay.outcome.value, relay.failure
-        call.usage = relay.end.usage if relay.end is not None else None
+        call.outcome, call.failure, call.usage = relay.outcome.value, relay.failure, relay.usage
 
-    def _output(self, send: Send, exchange: Exchange, headers: Callable[[], Headers]) -> Output:
-        dialect, heading = exchange.dialect, exchange.heading
-        if exchange.inquiry.stream and self._settings.stream.synthetic:
-            cut = sentences if self._settings.stream.sentences else whole
+    def _output(self, send: Send, exchange: Exchange, headers: Callable[[], Headers]) -> Output[Any]:
+        if exchange.passed is not None:
+            return passed_output(send, exchange.passed, headers, self._clock)
+        dialect, heading, stream = exchange.asked.dialect, exchange.asked.heading, self._settings.stream
+        if exchange.inquiry.stream and stream.synthetic:
+            cut = sentences if stream.sentences else whole
             return Synthetic(send, dialect.encoder(heading), headers, self._clock, cut)
         if exchange.inquiry.stream:
             return Streamed(send, dialect.encoder(heading), headers, self._clock)
@@ -193,18 +203,16 @@ class App:
         await call.respond(200, self._anthropic.render_count(tokens), [JSON])
 
     async def _models(self, call: Call, route: Route) -> None:
-        cards = await self._service.catalogue.cards()
-        await call.respond(200, render_models(cards, web_search=self._settings.kiro.web_search), [JSON])
+        await call.respond(200, render_models(await self._service.models.listings()), [JSON])
 
     async def _model(self, call: Call, route: Route) -> None:
-        card = await self._service.catalogue.card(route.argument)
-        await call.respond(200, render_model(card, web_search=self._settings.kiro.web_search), [JSON])
+        await call.respond(200, render_model(await self._service.models.listing(route.argument)), [JSON])
 
     async def _health(self, call: Call, route: Route) -> None:
         await call.respond(200, b'{"status":"ok"}', [JSON])
 
 
-async def _warm_up(output: Output, exchange: Exchange) -> None:
+async def _warm_up(output: Output[Any], exchange: Exchange) -> None:
     """Answer a request for no tokens at all, which fills caches elsewhere; there is nothing to ask the upstream for."""
     output.put(unfold(Message(stop_reason=StopReason.LENGTH, usage=Usage(input_tokens=exchange.input_tokens))))
     await output.finish()

@@ -2,31 +2,83 @@
 
 from __future__ import annotations
 
-from attrs import frozen
+from collections.abc import Callable
 
+from attrs import define, field, frozen
+
+from kiro_asgi.asgi.models import Route
+from kiro_asgi.asgi.provider import Manner
 from kiro_asgi.asgi.recovery import Recovered
 from kiro_asgi.asgi.server_tools import Toolbox
-from kiro_asgi.dialects.base import Dialect, Heading, Inquiry
+from kiro_asgi.dialects.base import Dialect, Glance, Heading, Inquiry, TransparentDialect
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import Credential, ModelCard, Note, Rendered, Upstream
 
-__all__ = ["Exchange"]
+__all__ = ["Asked", "Exchange", "Passed"]
 
 
 @frozen(kw_only=True)
-class Exchange:
-    """Everything that is settled before the upstream is asked.
+class Passed:
+    """A request that goes on as it is, to a service of the client's own API."""
 
-    What a failed try makes different about the next one is another exchange.
-    """
+    dialect: TransparentDialect
+    glance: Glance
+    headers: tuple[tuple[bytes, bytes], ...] = field(repr=False)
+    """The client's, its key among them."""
+
+
+@define(kw_only=True)
+class Asked:
+    """What a client asks, whoever is going to answer; read no further than the answer needs it."""
 
     request_id: str
     principal: str
     dialect: Dialect
+    passed: Passed | None = None
+    """The request as it came, where an upstream may take it like that."""
+
+    _read: Callable[[], Inquiry]
+    _head: Callable[[Inquiry], Heading]
+    _inquiry: Inquiry | None = field(init=False, default=None)
+    _heading: Heading | None = field(init=False, default=None)
+
+    @property
+    def model(self) -> str:
+        """As the client wrote it."""
+        return self.inquiry.prompt.model if self.passed is None else self.passed.glance.model
+
+    @property
+    def inquiry(self) -> Inquiry:
+        """All of it.
+
+        Raises:
+            RequestError: It is not a legal request.
+        """
+        if self._inquiry is None:
+            self._inquiry = self._read()
+        return self._inquiry
+
+    @property
+    def heading(self) -> Heading:
+        """What every part of a translated answer repeats."""
+        if self._heading is None:
+            self._heading = self._head(self.inquiry)
+        return self._heading
+
+
+@frozen(kw_only=True)
+class Exchange:
+    """Everything that is settled before an upstream is asked.
+
+    What a failed try makes different about the next one is another exchange.
+    """
+
+    asked: Asked
+    route: Route
     inquiry: Inquiry
-    heading: Heading
+    """What the client asks, as this upstream is to be asked it."""
+
     upstream: Upstream
-    model: ModelCard
     credential: Credential
     conversation: str
     """The UUID that the upstream knows the conversation by."""
@@ -42,11 +94,31 @@ class Exchange:
     output_factor: float
     """What experience multiplies estimates of the answer by."""
 
-    toolbox: Toolbox
-    """The tools that the gateway runs."""
-
     recovered: Recovered
     """The prompt, and what was told to the model about answers that were cut."""
+
+    passed: Passed | None = None
+    """What goes on as it is; ``None`` where the answer is translated."""
+
+    @property
+    def request_id(self) -> str:
+        """What clients and log lines call it."""
+        return self.asked.request_id
+
+    @property
+    def model(self) -> ModelCard:
+        """Who is asked."""
+        return self.route.model
+
+    @property
+    def manner(self) -> Manner:
+        """How the answer is waited for and read."""
+        return self.route.provider.manner
+
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools that the gateway runs."""
+        return self.route.provider.toolbox
 
     @property
     def notes(self) -> tuple[Note, ...]:

@@ -1,20 +1,20 @@
 """Where an answer goes: out as it comes, as a stream when it is complete, or into one JSON body at the end.
 
-All take events and know whether anything has been sent (the commit), because that decides whether a failure may
-still be tried again or told as an HTTP status.
+All take the items of an answer: events, or bytes where an answer goes through as it is.  All know whether anything has
+been sent (the commit), because that decides whether a failure may still be tried again or told as an HTTP status.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import anyio
 from attrs import define, field
 
 from kiro_asgi.asgi.http import JSON, Headers, respond, response_body, response_start
 from kiro_asgi.asgi.typing import Send
-from kiro_asgi.dialects.base import Encoder
+from kiro_asgi.dialects.base import Writer
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event
 from kiro_asgi.model.message import Message, MessageBuilder, unfold, whole
@@ -27,9 +27,12 @@ _STREAM_HEADERS = (
     (b"x-accel-buffering", b"no"),
 )
 
+Item = TypeVar("Item")
+In = TypeVar("In", contravariant=True)
 
-class Output(Protocol):
-    """Takes the events of one answer."""
+
+class Output(Protocol[In]):
+    """Takes the items of one answer."""
 
     committed: bool
     """Whether the client has been sent anything."""
@@ -44,16 +47,16 @@ class Output(Protocol):
         """Forget what was put: the answer is tried again."""
         ...
 
-    def put(self, events: Iterable[Event]) -> KiroAsgiError | None:
-        """Take what *events* yields until it ends or fails; what came before a failure counts."""
+    def put(self, items: Iterable[In], /) -> KiroAsgiError | None:
+        """Take what *items* yields until it ends or fails; what came before a failure counts."""
         ...
 
     async def push(self) -> None:
         """Send what was put, if this output sends as it goes."""
         ...
 
-    async def open(self, events: Iterable[Event]) -> None:
-        """Commit without waiting for the model: *events* is the start of the message."""
+    async def open(self, items: Iterable[In], /) -> None:
+        """Commit without waiting for the model: *items* is the start of the message."""
         ...
 
     async def beat(self) -> None:
@@ -70,11 +73,11 @@ class Output(Protocol):
 
 
 @define
-class Streamed:
+class Streamed(Generic[Item]):
     """Sends every event as it comes: what one `push` finds goes out in one body message."""
 
     _send: Send
-    _encoder: Encoder
+    _encoder: Writer[Item]
     _headers: Callable[[], Headers]
     _clock: Callable[[], float]
     committed: bool = field(init=False, default=False)
@@ -89,10 +92,10 @@ class Streamed:
     def restart(self) -> None:
         """Nothing was sent, so nothing was encoded."""
 
-    def put(self, events: Iterable[Event]) -> KiroAsgiError | None:
+    def put(self, items: Iterable[Item], /) -> KiroAsgiError | None:
         """Encode."""
         try:
-            self._pending.extend(self._encoder.feed(events))
+            self._pending.extend(self._encoder.feed(items))
         except KiroAsgiError as error:
             return error
         return None
@@ -102,9 +105,9 @@ class Streamed:
         if self._pending:
             await self._write(self._take(), more=True)
 
-    async def open(self, events: Iterable[Event]) -> None:
+    async def open(self, items: Iterable[Item], /) -> None:
         """Send the head, what the start of the message gives, and a heartbeat."""
-        self.put(events)
+        self.put(items)
         await self._write(self._take() + self._encoder.heartbeat, more=True)
 
     async def beat(self) -> None:
@@ -146,7 +149,7 @@ class _Gathering:
         """Begin a new message."""
         self._builder = MessageBuilder()
 
-    def put(self, events: Iterable[Event]) -> KiroAsgiError | None:
+    def put(self, events: Iterable[Event], /) -> KiroAsgiError | None:
         """Add to the message."""
         try:
             self._builder.feed(events)
@@ -161,7 +164,7 @@ class _Gathering:
 
 
 @define
-class Synthetic(_Gathering, Streamed):
+class Synthetic(_Gathering, Streamed[Event]):
     """Waits for the whole answer, then sends it as a stream; so nothing is sent of an answer that fails."""
 
     _cut: Callable[[str], Iterable[str]] = whole
@@ -169,7 +172,7 @@ class Synthetic(_Gathering, Streamed):
 
     _builder: MessageBuilder = field(init=False, factory=MessageBuilder)
 
-    async def open(self, events: Iterable[Event]) -> None:
+    async def open(self, events: Iterable[Event], /) -> None:
         """Nothing: a status that has been sent could not tell of a failure any more."""
 
     async def finish(self) -> None:
@@ -193,7 +196,7 @@ class Collected(_Gathering):
     async def push(self) -> None:
         """Nothing goes out before the end."""
 
-    async def open(self, events: Iterable[Event]) -> None:
+    async def open(self, events: Iterable[Event], /) -> None:
         """A status that has been sent could not tell of a failure any more, so nothing is."""
 
     async def beat(self) -> None:

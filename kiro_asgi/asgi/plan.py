@@ -6,9 +6,13 @@ from typing import Final
 
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.validation import complaint_for
-from kiro_asgi.config import Settings
-from kiro_asgi.model.prompt import ThinkingMode
+from kiro_asgi.config import Settings, ToolSettings
+from kiro_asgi.model.prompt import ThinkingMode, ToolCallPart
+from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.stages.answer import Plan
+from kiro_asgi.stages.argument_names import USUAL, parse_names
+from kiro_asgi.stages.citations import Citing
+from kiro_asgi.stages.repairs import Repairs
 
 __all__ = ["early_commit", "first_event_timeout", "plan_answer"]
 
@@ -18,21 +22,24 @@ _GRACE: Final = 1.0
 
 def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
     """The plan for every try at one exchange."""
-    prompt, kiro = exchange.inquiry.prompt, settings.kiro
+    prompt, manner = exchange.inquiry.prompt, exchange.manner
     tagged = exchange.rendered.thinking_tags
     return Plan(
-        thinking=_thinking(exchange, settings),
-        thinking_tags=kiro.thinking_tags if tagged else (),
-        thinking_scan=kiro.thinking_scan,
-        stop=prompt.sampling.stop,
-        max_tokens=prompt.sampling.max_tokens,
+        thinking=_thinking(exchange),
+        thinking_tags=manner.thinking_tags if tagged else (),
+        thinking_scan=manner.thinking_scan,
+        stop=exchange.rendered.stop,
+        max_tokens=exchange.rendered.max_tokens,
         tool_emission=_tool_emission(exchange, settings),
-        drop_equal_tool_calls=kiro.drop_equal_tool_calls,
-        drop_repeated_text=kiro.drop_repeated_content,
+        drop_equal_tool_calls=manner.drop_equal_tool_calls,
+        drop_repeated_text=manner.drop_repeated_text,
         tool_input_bytes=settings.limits.tool_input_bytes,
         tool_names=exchange.rendered.tool_names,
+        repairs=_repairs(exchange, settings.tools),
         server_tools=exchange.toolbox.kinds(prompt),
+        citing=_citing(exchange, settings),
         fingerprint=settings.recovery.enabled,
+        keep_call_signatures=exchange.upstream.traits.signs_calls,
         lead_in=settings.stream.lead_in,
         parallel_tool_calls=prompt.tool_choice.parallel,
         input_tokens=exchange.input_tokens,
@@ -43,10 +50,10 @@ def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
     )
 
 
-def first_event_timeout(exchange: Exchange, settings: Settings) -> float:
+def first_event_timeout(exchange: Exchange) -> float:
     """Seconds from asking the upstream to its first event."""
-    kiro, wanted = settings.kiro, exchange.inquiry.prompt.thinking.wanted
-    return kiro.thinking_first_token_timeout if wanted else kiro.first_token_timeout
+    manner, wanted = exchange.manner, exchange.inquiry.prompt.thinking.wanted
+    return manner.thinking_first_event_timeout if wanted else manner.first_event_timeout
 
 
 def early_commit(exchange: Exchange, settings: Settings) -> float:
@@ -54,8 +61,26 @@ def early_commit(exchange: Exchange, settings: Settings) -> float:
 
     A first try that may not even take that long keeps its status: only what comes after it is committed early.
     """
-    after, timeout = settings.stream.early_commit_after, first_event_timeout(exchange, settings)
+    after, timeout = settings.stream.early_commit_after, first_event_timeout(exchange)
     return after if not after or after < timeout else max(after, timeout + _GRACE)
+
+
+def _repairs(exchange: Exchange, tools: ToolSettings) -> Repairs:
+    """For the client's own tools: the arguments of hosted ones are not its business."""
+    prompt = exchange.inquiry.prompt
+    return Repairs(
+        schemas={tool.name: tool.schema for tool in prompt.tools if not tool.hosted},
+        aliases=exchange.rendered.tool_names,
+        renames=(*parse_names(tools.parameter_names), *(USUAL if tools.remap_arguments else ())),
+        decode=tools.repair_encoding,
+        drop_unknown=tools.filter_unknown,
+        mcp_bridge=tools.mcp_bridge,
+        spelling=tools.fuzzy_names,
+        leaked_calls=tools.leaked_calls,
+        call_ids=frozenset(
+            part.call_id for turn in prompt.turns for part in turn.parts if isinstance(part, ToolCallPart)
+        ),
+    )
 
 
 def _tool_emission(exchange: Exchange, settings: Settings) -> str:
@@ -64,8 +89,17 @@ def _tool_emission(exchange: Exchange, settings: Settings) -> str:
     return emission if streamed or emission != "incremental" else "complete"
 
 
-def _thinking(exchange: Exchange, settings: Settings) -> str:
+def _citing(exchange: Exchange, settings: Settings) -> Citing | None:
+    """Behind an answer that is to be a JSON object nothing may stand."""
+    prompt = exchange.inquiry.prompt
+    if not exchange.upstream.traits.grounds or prompt.schema is not None:
+        return None
+    search = next((tool.name for tool in prompt.tools if tool.hosted == WEB_SEARCH), "")
+    return Citing(settings.stream.language, search, exchange.asked.heading.id)
+
+
+def _thinking(exchange: Exchange) -> str:
     """Tags are searched for only where they were asked for; native thinking is dropped where it was declined."""
     if exchange.rendered.thinking_tags:
-        return settings.kiro.fake_reasoning_handling
+        return exchange.manner.thinking_handling
     return "remove" if exchange.inquiry.prompt.thinking.mode is ThinkingMode.DISABLED else ""

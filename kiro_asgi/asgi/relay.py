@@ -13,7 +13,7 @@ from enum import Enum
 from functools import partial
 from itertools import count
 from logging import getLogger
-from typing import Final
+from typing import Any, Final
 
 import anyio
 from attrs import define, field
@@ -22,15 +22,18 @@ from kiro_asgi.asgi.attempt import Attempt
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.http import Disconnected
 from kiro_asgi.asgi.output import Output
+from kiro_asgi.asgi.passing import PassedStream, PassedWhole, Passing
 from kiro_asgi.asgi.plan import early_commit
+from kiro_asgi.asgi.reading import Reading
 from kiro_asgi.asgi.refusals import log_body
 from kiro_asgi.asgi.service import Service
 from kiro_asgi.asgi.typing import Receive
 from kiro_asgi.asgi.wording import translated
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError, UpstreamUnreachable
-from kiro_asgi.model.events import MessageEnd
+from kiro_asgi.model.events import MessageEnd, Usage
 from kiro_asgi.net.retry import Remedy, Step
+from kiro_asgi.stages.tool_spelling import CORRECTED
 from kiro_asgi.upstreams.base import Credential
 
 __all__ = ["Outcome", "Relay"]
@@ -41,8 +44,8 @@ _CONNECTION_TROUBLE: Final = (UpstreamUnreachable, UpstreamProtocolError)
 """After these, idle connections are not trusted either."""
 
 
-_EXPECTED = "event.unknown"
-"""The service adds kinds of events without notice; that is no reason for one."""
+_EXPECTED: Final = frozenset({"event.unknown", CORRECTED})
+"""The service adds kinds of events without notice, which is no reason for one; names have lines of their own."""
 
 
 class Outcome(Enum):
@@ -83,8 +86,9 @@ class Relay:
     _spent: list[Credential] = field(init=False, factory=list)
     """Credentials that failed; none is used again for this exchange, however short its rest."""
 
-    _output: Output = field(init=False)
-    _attempt: Attempt | None = field(init=False, default=None)
+    _outputs: Callable[[Exchange], Output[Any]] = field(init=False)
+    _output: Output[Any] = field(init=False)
+    _reading: Reading[Any] | None = field(init=False, default=None)
     _started: float = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -93,15 +97,23 @@ class Relay:
     @property
     def end(self) -> MessageEnd | None:
         """How the answer ended, where it came to an end."""
-        return self._attempt.answer.end if self._attempt and self._attempt.answer else None
+        return None if self._reading is None else self._reading.end
 
-    async def run(self, output: Output) -> None:
-        """Answer into *output*, or find out that nobody listens any more.
+    @property
+    def usage(self) -> Usage | None:
+        """What the answer took, where that is known."""
+        return None if self._reading is None else self._reading.usage
+
+    async def run(self, outputs: Callable[[Exchange], Output[Any]]) -> None:
+        """Answer, or find out that nobody listens any more.
+
+        Args:
+            outputs: Makes the way out for an exchange; asked again where another upstream's answer takes another way.
 
         Raises:
             KiroAsgiError: There is no answer, and nothing has been sent.
         """
-        self._output = output
+        self._outputs, self._output = outputs, outputs(self.exchange)
         failure: Exception | None = None
 
         async def guarded(work: Callable[[], Awaitable[None]]) -> None:
@@ -146,22 +158,33 @@ class Relay:
                 await self._output.beat()
 
     async def _commit_early(self) -> None:
-        if self._attempt is not None and not self._output.committed:
-            await self._output.open(self._attempt.open())
+        if self._reading is not None and not self._output.committed:
+            await self._output.open(self._reading.open())
 
     async def _answer(self) -> None:
         for self.attempts in count(1):
             try:
                 await self._try()
             except KiroAsgiError as error:
-                if self._output.committed:
-                    await self._break_off(error)
+                if not await self._goes_on(error):
                     return
-                await self._prepare_another(error)
             else:
                 self.outcome = Outcome.COMPLETE
                 self._report()
                 return
+
+    async def _goes_on(self, error: KiroAsgiError) -> bool:
+        """Whether there is another try; a client that has been shown anything is told where there is none."""
+        try:
+            if self._output.committed:
+                raise error
+            await self._prepare_another(error)
+        except KiroAsgiError as final:
+            if not self._output.committed:
+                raise
+            await self._break_off(final)
+            return False
+        return True
 
     async def _break_off(self, error: KiroAsgiError) -> None:
         self.outcome, self.failure = Outcome.FAILED, error
@@ -172,8 +195,31 @@ class Relay:
         """Change what has to be different about the next try, and wait as long as the policy says.
 
         Raises:
-            KiroAsgiError: *error*, where there must be no other try.
+            KiroAsgiError: There must be no other try.
         """
+        try:
+            await self._prepare_same_upstream(error)
+        except KiroAsgiError as failure:
+            changed = await self._service.at_another_upstream(self.exchange, failure)
+            self._find_way_out(changed, failure)
+            self.exchange = changed
+            self._again, self._renewed = 0, False
+            self._warn("try %d failed, next with %s: %r", self.attempts, self.exchange.route.provider.name, failure)
+
+    def _find_way_out(self, changed: Exchange, error: KiroAsgiError) -> None:
+        """Take another way out where an answer is translated that was to go through, or the other way round.
+
+        Raises:
+            KiroAsgiError: *error*, where the client has been shown the start of an answer of the other kind.
+        """
+        if (changed.passed is None) is (self.exchange.passed is None):
+            return
+        if self._output.committed:
+            raise error
+        self._output = self._outputs(changed)
+
+    async def _prepare_same_upstream(self, error: KiroAsgiError) -> None:
+        """As `_prepare_another`, as long as this upstream may be asked again."""
         changed = self._service.healed(self.exchange, error)
         if changed is not None:
             self._warn("try %d failed, asking differently: %r", self.attempts, error)
@@ -191,7 +237,7 @@ class Relay:
         self._again += 1
         self._warn("try %d failed, next in %.1f s: %r", self.attempts, seconds, error)
         if isinstance(error, _CONNECTION_TROUBLE):
-            await self._service.transport.reset()
+            await self.exchange.route.provider.transport.reset()
         await anyio.sleep(seconds)
 
     async def _use_another_credential(self, error: KiroAsgiError, step: Step) -> None:
@@ -213,10 +259,16 @@ class Relay:
         _log.warning(message, *arguments, extra={"request_id": self.exchange.request_id})
 
     def _report(self) -> None:
-        """Write down that something in the answer was passed over: codes only, since details may quote it."""
+        """Write down that something in the answer was passed over: codes only, since details may quote it.
+
+        Names of tools are no secret: those that were corrected are told.
+        """
         if self.end is None:
             return
-        codes = Counter(notice.code for notice in self.end.notices if notice.code != _EXPECTED)
+        for notice in self.end.notices:
+            if notice.code == CORRECTED:
+                self._warn("tool name corrected: %s", notice.detail)
+        codes = Counter(notice.code for notice in self.end.notices if notice.code not in _EXPECTED)
         codes.update("call.cut" for _ in self.end.truncations)
         if codes:
             told = ", ".join(f"{code} ({times})" for code, times in codes.items())
@@ -224,12 +276,16 @@ class Relay:
 
     async def _try(self) -> None:
         self._output.restart()
-        opened = self._output.committed
-        learn = partial(self._service.finished, self.exchange)
-        attempt = Attempt(self.exchange, self._settings, self._output, self._clock, learn, opened)
-        self._attempt = attempt
-        timeout = attempt.first_event_timeout
+        self._reading = reading = self._next_reading()
         if self._settings.kiro.log_bodies:
             log_body(self.exchange)
-        await self._service.transport.fetch(self.exchange.rendered.request, attempt, head_timeout=timeout)
-        await attempt.finish()
+        transport, timeout = self.exchange.route.provider.transport, reading.first_event_timeout
+        await transport.fetch(self.exchange.rendered.request, reading, head_timeout=timeout)
+        await reading.finish()
+
+    def _next_reading(self) -> Reading[Any]:
+        exchange, output = self.exchange, self._output
+        if isinstance(output, PassedStream | PassedWhole):
+            return Passing(exchange, self._settings, output, self._clock)
+        learn = partial(self._service.finished, exchange)
+        return Attempt(exchange, self._settings, output, self._clock, learn, output.committed)

@@ -50,9 +50,6 @@ class ResponsesApi:
 
     _settings: Settings
     _store: Store
-    _upstream: str
-    """Name of the upstream, which alone can check what is in a seal."""
-
     _answer: Answering
     _count: Counting
     _responses: Responses = field(init=False)
@@ -114,7 +111,7 @@ class ResponsesApi:
 
     async def _read(self, call: Call) -> tuple[Recorded, Inquiry, int]:
         """The request of *call* with all that it builds on, and how many items of its input come from there."""
-        sealer = Sealer.create(self._key, call.principal, self._upstream)
+        sealer = Sealer.create(self._key, call.principal)
         value = _decoded(await call.body(self._settings.limits))
         earlier = 0
         if isinstance(value, dict):

@@ -97,9 +97,16 @@ class Toolbox:
     _timeout: float = 60.0
     """Seconds for one call."""
 
+    _elsewhere: Collection[str] = ()
+    """Kinds of hosted tools that the upstream runs itself."""
+
+    def has(self, kind: str) -> bool:
+        """Whether there is a tool for hosted tools of this kind."""
+        return any(tool.kind == kind for tool in self._tools)
+
     def offer(self, prompt: Prompt) -> Prompt:
         """*prompt*, but hosted tools that are missing here say so, lest the model count on them."""
-        if not any(tool.hosted and self._fitting(tool) is None for tool in prompt.tools):
+        if not any(map(self._absent, prompt.tools)):
             return prompt
         return evolve(prompt, tools=tuple(map(self._honest, prompt.tools)))
 
@@ -107,6 +114,10 @@ class Toolbox:
         """Kinds of the tools of *prompt* that the client does not run, by name."""
         kinds = {name: self._kind(tool) for name, tool in _by_name(prompt).items()}
         return {name: kind for name, kind in kinds.items() if kind}
+
+    def runs(self, prompt: Prompt) -> bool:
+        """Whether a tool of *prompt* is run here, not by the client and not by the upstream."""
+        return any(tool.hosted not in self._elsewhere and self._fitting(tool) for tool in prompt.tools)
 
     async def run(self, calls: Sequence[ServerCall], prompt: Prompt) -> list[ServerResult]:
         """Run *calls*, which name tools of `kinds`, side by side; their results in the same order."""
@@ -128,12 +139,16 @@ class Toolbox:
         return next((each for each in self._tools if tool.name in each.names), None)
 
     def _kind(self, tool: Tool) -> str:
+        if tool.hosted:
+            return "" if tool.hosted in self._elsewhere else tool.hosted
         fitting = self._fitting(tool)
-        return tool.hosted or (fitting.kind if fitting is not None else "")
+        return fitting.kind if fitting is not None else ""
+
+    def _absent(self, tool: Tool) -> bool:
+        return bool(tool.hosted) and tool.hosted not in self._elsewhere and self._fitting(tool) is None
 
     def _honest(self, tool: Tool) -> Tool:
-        absent = tool.hosted and self._fitting(tool) is None
-        return evolve(tool, description=tool.description + _ABSENT) if absent else tool
+        return evolve(tool, description=tool.description + _ABSENT) if self._absent(tool) else tool
 
     async def _output(self, call: ServerCall, tool: Tool, use: int) -> ToolOutput:
         """What the *use*-th call of *tool* gives."""

@@ -5,58 +5,50 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final
 
 from attrs import define, evolve, field
 
+from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.conversations import Conversations
-from kiro_asgi.asgi.exchange import Exchange
-from kiro_asgi.asgi.recovery import Recovery
-from kiro_asgi.asgi.server_tools import KiroWebSearch, ServerTool, Toolbox
-from kiro_asgi.asgi.wiring import kiro_upstream, kiro_vendor, new_store, new_transport, retry_policy
-from kiro_asgi.config import Settings
-from kiro_asgi.dialects.base import Dialect, Inquiry
-from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent, UpstreamRejected
+from kiro_asgi.asgi.exchange import Asked, Exchange, Passed
+from kiro_asgi.asgi.models import Models, Route
+from kiro_asgi.asgi.passing import may_pass, passed, rendered
+from kiro_asgi.asgi.provider import Provider
+from kiro_asgi.asgi.providers import new_providers
+from kiro_asgi.asgi.recovery import Recovered, Recovery
+from kiro_asgi.asgi.server_tools import ServerTool
+from kiro_asgi.asgi.signatures import Signatures
+from kiro_asgi.asgi.wiring import new_registry, new_store, retry_policy
+from kiro_asgi.config import Settings, StreamSettings
+from kiro_asgi.dialects.base import Dialect, Inquiry, TransparentDialect
+from kiro_asgi.errors import KiroAsgiError, UnknownModel, UpstreamError, UpstreamQuotaSpent
 from kiro_asgi.model.prompt import Prompt
-from kiro_asgi.net.asking import Asker
-from kiro_asgi.net.catalogue import LIST_TIMEOUT, Catalogue, ModelSource
-from kiro_asgi.net.credentials import Clocks, Credentials
+from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
-from kiro_asgi.net.transport import Transport
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.calibration import Calibration
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.state.base import Store
 from kiro_asgi.upstreams.base import Credential
-from kiro_asgi.upstreams.kiro import KiroUpstream
-from kiro_asgi.upstreams.kiro.aliases import read_aliases
-from kiro_asgi.upstreams.kiro.auth import without_profile
-from kiro_asgi.upstreams.kiro.limits import parse_reset
-from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean, parse_models
-from kiro_asgi.upstreams.kiro.spelling import normalise, with_wishes
+from kiro_asgi.upstreams.registry import Target
 
 __all__ = ["Service"]
-
-_LIMITS_TIMEOUT: Final = 5.0
-"""Seconds for a question while a client waits for something else."""
 
 
 @define(kw_only=True)
 class Service:
-    """Everything an app needs to ask its upstream."""
+    """Everything an app needs to ask its upstreams."""
 
-    transport: Transport
     policy: RetryPolicy
-    upstream: KiroUpstream
-    credentials: Credentials
-    asker: Asker
-    conversations: Conversations
-    catalogue: Catalogue
-    toolbox: Toolbox
+    models: Models
     store: Store
-    recovery: Recovery
-    estimator: Estimator
-    calibration: Calibration = field(factory=Calibration)
+    _providers: tuple[Provider, ...]
+    _conversations: Conversations
+    _recovery: Recovery
+    _signatures: Signatures
+    _estimator: Estimator
+    _calibration: Calibration = field(factory=Calibration)
+    _stream: StreamSettings
     _clocks: Clocks
     _token: Callable[[], str]
 
@@ -72,59 +64,114 @@ class Service:
         """Build it from settings; opens no connection.
 
         Raises:
-            ConfigError: There is no credential, or one that cannot be used.
+            ConfigError: There is no upstream, or one that cannot be used.
         """
-        transport, upstream, kiro = new_transport(settings), kiro_upstream(settings), settings.kiro
-        credentials = Credentials.create(kiro, kiro_vendor(settings), transport, clocks)
-        asker, store = Asker(transport, credentials, upstream.fault), new_store(settings, clocks)
-        search = KiroWebSearch(asker, upstream, kiro.server_tool_timeout)
+        providers = new_providers(settings, clocks, server_tools)
+        store = new_store(settings, clocks)
         return cls(
-            transport=transport,
             policy=retry_policy(settings),
-            upstream=upstream,
-            credentials=credentials,
-            asker=asker,
-            conversations=Conversations.by(kiro.conversation_salt),
-            catalogue=_catalogue(settings, asker, upstream),
-            toolbox=Toolbox((*server_tools, *([search] if kiro.web_search else [])), kiro.server_tool_timeout),
+            models=Models(new_registry(settings, providers), providers),
             store=store,
+            providers=tuple(providers.values()),
+            conversations=Conversations.by(settings.kiro.conversation_salt),
             recovery=Recovery(store, settings.recovery.ttl, settings.recovery.enabled),
+            signatures=Signatures(store, settings.state.ttl),
             estimator=estimator,
+            stream=settings.stream,
             clocks=clocks,
             token=token,
         )
 
-    async def exchange(self, dialect: Dialect, inquiry: Inquiry, request_id: str, principal: str) -> Exchange:
+    def asked(self, call: Call, dialect: TransparentDialect, body: bytes) -> Asked:
+        """A request as it came; read at once unless an upstream may take it like that.
+
+        Raises:
+            RequestError: It is not a legal request.
+        """
+        if all(_spoken(provider) != dialect.name for provider in self._providers):
+            return self.asked_for(call, dialect, dialect.parse(body))
+        passed = Passed(dialect=dialect, glance=dialect.glance(body), headers=tuple(call.scope["headers"]))
+        return self._asked(call, dialect, partial(dialect.parse, body), passed)
+
+    def asked_for(self, call: Call, dialect: Dialect, inquiry: Inquiry) -> Asked:
+        """A request that has been read."""
+        return self._asked(call, dialect, lambda: inquiry)
+
+    def _asked(self, call: Call, dialect: Dialect, read: Callable[[], Inquiry], passed: Passed | None = None) -> Asked:
+        return Asked(
+            request_id=call.request_id,
+            principal=call.principal,
+            dialect=dialect,
+            passed=passed,
+            read=read,
+            head=lambda inquiry: dialect.heading(inquiry, self._token, int(self._clocks.wall())),
+        )
+
+    async def exchange(self, asked: Asked) -> Exchange:
         """Settle all facts about a request.
 
         Raises:
             RequestError: The upstream cannot be asked this.
             UpstreamError: There is no credential to ask with, or it rests.
         """
-        model = await self.catalogue.find(inquiry.prompt.model)
-        credential = await self.credentials.get()
-        recovered = await self.recovery.prepare(self._adapted(inquiry.prompt, model.id), principal)
-        conversation = self.conversations.name(principal, inquiry.prompt.session)
-        rendered = self.upstream.render(recovered.prompt, model, credential, conversation)
-        weight = self.upstream.weigh(rendered, self.estimator)
+        return await self._first(asked, await self.models.targets(asked.model))
+
+    async def _first(self, asked: Asked, targets: tuple[Target, ...]) -> Exchange:
+        """The exchange with the first of *targets* that can be asked.
+
+        Raises:
+            KiroAsgiError: None of them; the first one's reason.
+        """
+        target, *others = targets
+        rest = tuple(others)
+        try:
+            return await self._settled(asked, await self.models.route(target, rest))
+        except (UpstreamError, UnknownModel) as error:
+            if not rest or not self.policy.other_upstream_helps(error):
+                raise
+            failure = error
+        try:
+            return await self._first(asked, rest)
+        except KiroAsgiError:
+            raise failure from None
+
+    async def _settled(self, asked: Asked, route: Route) -> Exchange:
+        provider, model = route.provider, route.model
+        credential = await provider.credentials.get()
+        if (request := self._passed(asked, provider)) is not None:
+            return passed(asked, route, credential, request, self._estimator)
+        recovered = await self._recovered(asked, route)
+        conversation = self._conversations.name(asked.principal, asked.inquiry.prompt.session)
+        put = provider.upstream.render(recovered.prompt, model, credential, conversation)
+        weight = provider.upstream.weigh(put, self._estimator)
         return Exchange(
-            request_id=request_id,
-            principal=principal,
-            dialect=dialect,
-            inquiry=evolve(inquiry, prompt=recovered.prompt),
-            heading=dialect.heading(inquiry, self._token, int(self._clocks.wall())),
-            upstream=self.upstream,
-            model=model,
+            asked=asked,
+            route=route,
+            inquiry=evolve(asked.inquiry, prompt=recovered.prompt),
+            upstream=provider.upstream,
             credential=credential,
             conversation=conversation,
-            rendered=rendered,
-            estimator=self.estimator,
+            rendered=put,
+            estimator=self._estimator,
             weight=weight,
-            output_factor=self.calibration.output_factor(model.id),
-            input_tokens=self.calibration.tokens(model.id, weight),
-            toolbox=self.toolbox,
+            output_factor=self._calibration.output_factor(model.id),
+            input_tokens=self._calibration.tokens(model.id, weight),
             recovered=recovered,
         )
+
+    def _passed(self, asked: Asked, provider: Provider) -> Passed | None:
+        """The request as it came, if it goes on to *provider* like that."""
+        request = asked.passed
+        if request is None:
+            return None
+        able = may_pass(request.glance, request.dialect, provider.upstream, provider.toolbox, self._stream)
+        return request if able else None
+
+    async def _recovered(self, asked: Asked, route: Route) -> Recovered:
+        prompt = route.provider.adapted(asked.inquiry.prompt, route.name, route.model)
+        if route.provider.upstream.traits.signs_calls:
+            prompt = await self._signatures.restored(prompt, asked.principal)
+        return await self._recovery.prepare(prompt, asked.principal)
 
     async def count(self, prompt: Prompt) -> int:
         """Tokens of *prompt* as it would be sent.
@@ -132,24 +179,22 @@ class Service:
         Raises:
             KiroAsgiError: As for `exchange`.
         """
-        model = await self.catalogue.find(prompt.model)
-        credential = await self.credentials.get()
-        rendered = self.upstream.render(self._adapted(prompt, model.id), model, credential)
-        return self.calibration.tokens(model.id, self.upstream.weigh(rendered, self.estimator))
-
-    def _adapted(self, prompt: Prompt, model: str) -> Prompt:
-        """*prompt* with the wishes that its model's name spells out, and honest about tools that are missing here."""
-        name = self.catalogue.meant(prompt.model)
-        return self.toolbox.offer(evolve(prompt, thinking=with_wishes(prompt.thinking, name, model)))
+        route = await self.models.route((await self.models.targets(prompt.model))[0])
+        provider, model = route.provider, route.model
+        credential = await provider.credentials.get()
+        put = provider.upstream.render(provider.adapted(prompt, route.name, model), model, credential)
+        return self._calibration.tokens(model.id, provider.upstream.weigh(put, self._estimator))
 
     def healed(self, exchange: Exchange, error: KiroAsgiError) -> Exchange | None:
         """The same request in other words, where *error* says that the words were the trouble."""
+        if exchange.passed is not None:
+            return None
         upstream = exchange.upstream.healed(error, exchange.rendered)
         return None if upstream is None else _rendered(evolve(exchange, upstream=upstream))
 
     async def renewed(self, exchange: Exchange) -> Exchange | None:
         """The same request with a newer token; ``None`` where there is none to be had."""
-        credential = await self.credentials.renew(exchange.credential)
+        credential = await exchange.route.provider.credentials.renew(exchange.credential)
         return None if credential is None else _rendered(evolve(exchange, credential=credential))
 
     async def elsewhere(
@@ -162,17 +207,31 @@ class Service:
         """
         if isinstance(error, UpstreamQuotaSpent):
             error = await self._with_reset(error, exchange)
-        self.credentials.cool(exchange.credential, error, seconds)
+        credentials = exchange.route.provider.credentials
+        credentials.cool(exchange.credential, error, seconds)
         try:
-            credential = await self.credentials.get(besides=besides)
+            credential = await credentials.get(besides=besides)
         except KiroAsgiError:
             raise error from None
         return _rendered(evolve(exchange, credential=credential))
 
+    async def at_another_upstream(self, exchange: Exchange, error: KiroAsgiError) -> Exchange:
+        """The same request where the operator wrote that it may be asked next.
+
+        Raises:
+            KiroAsgiError: *error*, where there is no such place, or it would be no remedy.
+        """
+        if not exchange.route.rest or not self.policy.other_upstream_helps(error):
+            raise error
+        try:
+            return await self._first(exchange.asked, exchange.route.rest)
+        except KiroAsgiError:
+            raise error from None
+
     async def _with_reset(self, error: UpstreamQuotaSpent, exchange: Exchange) -> UpstreamQuotaSpent:
         """*error* with the time of the next quota, if the upstream can be asked for it."""
         try:
-            reset = parse_reset(await self._limits(exchange.credential))
+            reset = await exchange.route.provider.ask_reset(exchange.credential)
         except KiroAsgiError:
             return error
         if reset is None:
@@ -181,42 +240,35 @@ class Service:
         seconds = max(reset - self._clocks.wall(), 0.0)
         return type(error)(f"{error.message}; resets at {moment}", code=error.code, retry_after=seconds)
 
-    async def _limits(self, credential: Credential) -> bytes:
-        ask = partial(self.asker.ask, self.upstream.limits_request, patience=_LIMITS_TIMEOUT)
-        try:
-            return await ask(credential=credential)
-        except UpstreamRejected:  # some enterprise accounts must not name their profile here
-            return await ask(credential=without_profile(credential))
-
     async def finished(self, exchange: Exchange, answer: Answer) -> None:
         """Learn from an answer that has been given."""
         assert answer.end is not None, "the answer has not ended"
-        self.calibration.observe(exchange.model.id, exchange.weight, answer.end.usage)
-        await self.recovery.remember(exchange.recovered, answer)
+        self._calibration.observe(exchange.model.id, exchange.weight, answer.end.usage)
+        await self._signatures.remember(answer.call_signatures, exchange.asked.principal)
+        await self._recovery.remember(exchange.recovered, answer)
 
     async def aclose(self) -> None:
         """Let go of what the running event loop holds."""
-        await self.credentials.aclose()
-        await self.transport.aclose()
+        for provider in self._providers:
+            await provider.credentials.aclose()
+        for provider in self._providers:
+            await provider.transport.aclose()
         await self.store.aclose()
 
 
 def _rendered(exchange: Exchange) -> Exchange:
     """*exchange* with its prompt put anew."""
+    if exchange.passed is not None:
+        again = rendered(exchange.passed, exchange.upstream, exchange.model, exchange.credential)
+        return evolve(exchange, rendered=again)
+    if exchange.passed is not None:
+        again = rendered(exchange.passed, exchange.upstream, exchange.model, exchange.credential)
+        return evolve(exchange, rendered=again)
     prompt, model, credential = exchange.inquiry.prompt, exchange.model, exchange.credential
     return evolve(exchange, rendered=exchange.upstream.render(prompt, model, credential, exchange.conversation))
 
 
-def _catalogue(settings: Settings, asker: Asker, upstream: KiroUpstream) -> Catalogue:
-    async def ask(page: str) -> bytes:
-        return await asker.ask(partial(upstream.models_request, page=page), patience=LIST_TIMEOUT)
-
-    source = ModelSource(
-        ask=ask,
-        parse=parse_models,
-        normalise=normalise,
-        suggest=did_you_mean,
-        builtin=FALLBACK,
-        aliases=read_aliases(settings.kiro.model_aliases),
-    )
-    return Catalogue(source, settings.kiro.models_ttl)
+def _spoken(provider: Provider) -> str:
+    """The dialect that the upstream speaks; empty where that is none."""
+    forwarding = provider.upstream.forwarding
+    return "" if forwarding is None else forwarding.dialect

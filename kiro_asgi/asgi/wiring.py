@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from attrs import asdict
 
 from kiro_asgi._version import __version__
-from kiro_asgi.config import KiroSettings, Settings
+from kiro_asgi.config import DirectSettings, KiroSettings, Settings
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
@@ -20,12 +21,21 @@ from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.auth import credential
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
 from kiro_asgi.upstreams.kiro.vendor import KiroVendor
+from kiro_asgi.upstreams.registry import Registry, read_rows
 
-__all__ = ["kiro_upstream", "kiro_vendor", "new_store", "new_transport", "retry_policy"]
+__all__ = [
+    "kiro_upstream",
+    "kiro_vendor",
+    "new_registry",
+    "new_store",
+    "new_transport",
+    "retry_policy",
+    "user_agent",
+]
 
 
-def new_transport(settings: Settings) -> Transport:
-    """The transport that *settings* describe."""
+def new_transport(settings: Settings, proxy: str | None = None) -> Transport:
+    """The transport that *settings* describe; *proxy* is that of Kiro where no other one is named."""
     limits = settings.limits
     return Transport(
         library=settings.http_library,
@@ -33,7 +43,7 @@ def new_transport(settings: Settings) -> Transport:
         queue=limits.queue,
         keep_alive=limits.keep_alive,
         connect_timeout=limits.connect_timeout,
-        proxy=settings.kiro.proxy,
+        proxy=settings.kiro.proxy if proxy is None else proxy,
     )
 
 
@@ -56,6 +66,20 @@ def retry_policy(settings: Settings) -> RetryPolicy:
     return RetryPolicy(**asdict(settings.retry))
 
 
+def new_registry(settings: Settings, upstreams: Iterable[str]) -> Registry:
+    """Which upstream a name means; *upstreams* are those that are set up.
+
+    Raises:
+        ConfigError: The table, the order or the default names another.
+    """
+    routing, names = settings.routing, tuple(upstreams)
+    if missing := sorted(set(routing.order) - set(names)):
+        raise ConfigError(
+            f"routing.order: no upstream is set up by the name of {', '.join(missing)}", code="routing.order"
+        )
+    return Registry(tuple(dict.fromkeys((*routing.order, *names))), read_rows(routing.models), routing.default)
+
+
 def kiro_upstream(settings: Settings) -> KiroUpstream:
     """The upstream that *settings* describe."""
     kiro = settings.kiro
@@ -65,7 +89,7 @@ def kiro_upstream(settings: Settings) -> KiroUpstream:
         wire_style=kiro.wire_style,
         origin=kiro.origin,
         agent_mode=kiro.agent_mode,
-        user_agent=_user_agent(kiro),
+        user_agent=user_agent(kiro),
         checksums=kiro.checksums,
         fake_reasoning=kiro.fake_reasoning_enabled,
         replay_thinking=kiro.replay_thinking,
@@ -103,7 +127,7 @@ def kiro_vendor(settings: Settings) -> KiroVendor:
         region=kiro.region,
         profile_arn=kiro.profile_arn,
         discover_profile=kiro.discover_profile,
-        user_agent=_user_agent(kiro),
+        user_agent=user_agent(kiro),
     )
 
 
@@ -114,5 +138,6 @@ def _given(kiro: KiroSettings) -> Credential | None:
     return credential(kiro.api_key, kiro.access_token, kiro.profile_arn, external_idp=kiro.external_idp)
 
 
-def _user_agent(kiro: KiroSettings) -> str:
-    return kiro.user_agent or f"kiro-asgi/{__version__}"
+def user_agent(settings: KiroSettings | DirectSettings) -> str:
+    """What we call ourselves towards a service."""
+    return settings.user_agent or f"kiro-asgi/{__version__}"

@@ -10,17 +10,20 @@ import logging
 from collections.abc import Iterator, Mapping
 from functools import partial
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
 from attrs import evolve
 
 from kiro_asgi import create_app, simulator
+from kiro_asgi.asgi.direct import direct_services
 from kiro_asgi.cli.standalone import LOOPS, Server, bind, until_signalled
-from kiro_asgi.config import ClientSettings, Settings
+from kiro_asgi.config import ClientSettings, DirectSettings, OpenAISettings, Settings
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 
 __all__ = ["add_arguments", "add_config", "run", "simulated"]
+
+Direct = TypeVar("Direct", bound=DirectSettings)
 
 SIMULATOR_KEY: Final = "ksk_simulator"
 """Opens nothing but the simulator."""
@@ -69,7 +72,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 
 def simulated(settings: Settings, url: str, host: str) -> Settings:
-    """*settings* with the simulator at *url* as the service.
+    """*settings* with the simulator at *url* as every service.
 
     No real credential is sent there, and the made-up one never rests: who asks for a spent quota goes on to try other
     things.  Clients need no key where none is configured and only this machine can connect.
@@ -88,7 +91,24 @@ def simulated(settings: Settings, url: str, host: str) -> Settings:
     client = settings.client
     if client == ClientSettings() and _is_loopback(host):
         client = ClientSettings(allow_anonymous=True)
-    return evolve(settings, kiro=kiro, client=client, retry=evolve(settings.retry, rest=0, suspicion=0))
+    return evolve(
+        settings,
+        kiro=kiro,
+        anthropic=_simulated(settings.anthropic, url),
+        gemini=_simulated(settings.gemini, url),
+        openai=_simulated_openai(settings.openai, url),
+        custom={name: _simulated_openai(service, url) for name, service in settings.custom.items()},
+        client=client,
+        retry=evolve(settings.retry, rest=0, suspicion=0),
+    )
+
+
+def _simulated(service: Direct, url: str) -> Direct:
+    return evolve(service, endpoint=url, api_key=SIMULATOR_KEY, fallback_api_keys=(), headers=(), proxy="")
+
+
+def _simulated_openai(service: OpenAISettings, url: str) -> OpenAISettings:
+    return evolve(_simulated(service, f"{url}/v1"), token_url="")
 
 
 async def _serve_simulated(server: Server, settings: Settings, host: str, port: int) -> None:
@@ -117,7 +137,14 @@ def _announcement(settings: Settings, base: str) -> Iterator[str]:
         yield f"Service:            simulated at {settings.kiro.endpoint}"
         yield "Marker words:       sim:tool, sim:thinking, sim:slow … in a question; see docs/reference/markers.rst"
     else:
-        yield f"Service:            {settings.kiro.endpoint or f'Kiro in {settings.kiro.region}'}"
+        yield f"Services:           {', '.join(_services(settings))}"
+
+
+def _services(settings: Settings) -> Iterator[str]:
+    direct = {service.upstream.name: service.settings.endpoint for service in direct_services(settings)}
+    if settings.kiro.configured or not direct:
+        yield f"kiro ({settings.kiro.endpoint or settings.kiro.region})"
+    yield from (f"{name} ({endpoint})" if endpoint else name for name, endpoint in direct.items())
 
 
 def _key_situation(client: ClientSettings) -> str:

@@ -1,0 +1,115 @@
+"""The models of all upstreams together: whose a name is, and what clients are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import anyio
+from attrs import evolve, field, frozen
+
+from kiro_asgi.asgi.provider import Provider
+from kiro_asgi.dialects.models import Listing
+from kiro_asgi.errors import UnknownModel
+from kiro_asgi.model.server_tools import WEB_SEARCH
+from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.registry import Registry, Target
+
+__all__ = ["Models", "Route"]
+
+
+@frozen
+class Route:
+    """Whom to ask, and for which model."""
+
+    provider: Provider
+    model: ModelCard
+    name: str
+    """By which that upstream's model was asked for."""
+
+    rest: tuple[Target, ...] = ()
+    """Where else the same may be asked, in order."""
+
+
+@frozen
+class Models:
+    """The models of one app."""
+
+    _registry: Registry
+    _providers: Mapping[str, Provider] = field()
+    """By name."""
+
+    async def targets(self, name: str) -> tuple[Target, ...]:
+        """Where *name* may be asked, best first; never nothing."""
+        named = self._registry.targets(name)
+        if named:
+            return named
+        upstream = self._owner(name)
+        if not upstream and len(self._providers) > 1:
+            await self._refresh()
+            upstream = self._owner(name)
+        return (Target(upstream or self._default, name),)
+
+    async def route(self, target: Target, rest: tuple[Target, ...] = ()) -> Route:
+        """The way to *target*.
+
+        Raises:
+            UnknownModel: The upstream lists its models, and this is not one of them.
+        """
+        provider = self._providers[target.upstream]
+        try:
+            model = await provider.catalogue.find(target.model)
+        except UnknownModel as error:
+            error.message += self._registry.hint(target.model)
+            raise
+        return Route(provider, model, target.model, rest)
+
+    async def listings(self) -> tuple[Listing, ...]:
+        """The models of all upstreams, in the operator's order.
+
+        Of several with one name only the first, which is the one that is asked, has it; the others have their
+        upstream's before it.
+        """
+        await self._refresh()
+        listed: dict[str, Listing] = {}
+        for provider in self._ordered():
+            for card in await provider.catalogue.cards():
+                listing = _listing(provider, card)
+                if card.id in listed:
+                    listing = evolve(listing, card=evolve(card, id=f"{provider.name}/{card.id}"))
+                listed[listing.card.id] = listing
+        return tuple(listed.values())
+
+    async def listing(self, name: str) -> Listing:
+        """The one that *name* means.
+
+        Raises:
+            UnknownModel: None of them.
+        """
+        for listing in await self.listings():
+            if listing.card.id == name:
+                return listing
+        target = (await self.targets(name))[0]
+        provider = self._providers[target.upstream]
+        return _listing(provider, await provider.catalogue.card(target.model))
+
+    @property
+    def _default(self) -> str:
+        return self._registry.default or self._registry.upstreams[0]
+
+    def _ordered(self) -> list[Provider]:
+        return [self._providers[name] for name in self._registry.upstreams]
+
+    def _owner(self, name: str) -> str:
+        """The first upstream that is known to have a model of this name; empty where there is none."""
+        return next((provider.name for provider in self._ordered() if provider.catalogue.knows(name)), "")
+
+    async def _refresh(self) -> None:
+        """Ask for the lists that are out of date, side by side."""
+        async with anyio.create_task_group() as group:
+            for provider in self._providers.values():
+                group.start_soon(provider.catalogue.refresh)
+
+
+def _listing(provider: Provider, card: ModelCard) -> Listing:
+    searches = WEB_SEARCH in provider.upstream.traits.runs or provider.toolbox.has(WEB_SEARCH)
+    return Listing(card, provider.name, searches)

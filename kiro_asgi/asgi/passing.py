@@ -1,0 +1,235 @@
+"""Requests that go to a service of the client's own API as they are, and answers that come back as they are.
+
+What decides whether that is possible, the reader of such an answer, and where it goes.  Tries, time limits, credentials
+and signs of life are the relay's, as for every other answer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol
+
+from attrs import define, field
+
+from kiro_asgi.asgi.exchange import Asked, Exchange, Passed
+from kiro_asgi.asgi.http import JSON, Headers, respond
+from kiro_asgi.asgi.models import Route
+from kiro_asgi.asgi.output import Output, Streamed
+from kiro_asgi.asgi.reading import Reading
+from kiro_asgi.asgi.recovery import Recovered
+from kiro_asgi.asgi.server_tools import Toolbox
+from kiro_asgi.asgi.typing import Send
+from kiro_asgi.config import StreamSettings
+from kiro_asgi.dialects.base import Dialect, Glance, Inquiry
+from kiro_asgi.dialects.passage import Fault, Passage
+from kiro_asgi.errors import KiroAsgiError, UpstreamFault, UpstreamProtocolError
+from kiro_asgi.model.events import Usage
+from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
+from kiro_asgi.stages.base import Pipeline
+from kiro_asgi.stages.estimate import Estimator
+from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Upstream
+from kiro_asgi.upstreams.json_events import EVENT_STREAM
+
+__all__ = [
+    "PassedOutput",
+    "PassedStream",
+    "PassedWhole",
+    "Passing",
+    "inquiry_of",
+    "may_pass",
+    "passed",
+    "passed_output",
+    "rendered",
+]
+
+_MAX_BODY: Final = 64 * 1024 * 1024
+"""Largest collected answer, in bytes."""
+
+_EVENTS: Final = EVENT_STREAM[0]
+
+
+def may_pass(glance: Glance, dialect: Dialect, upstream: Upstream, toolbox: Toolbox, stream: StreamSettings) -> bool:
+    """Whether a request may go to *upstream* as it is: the API is the same, and the gateway has no part in the answer.
+
+    It has one where it runs a tool of the request, or sends answers in another way than they come.
+    """
+    forwarding = upstream.forwarding
+    if stream.relay == "never" or forwarding is None or forwarding.dialect != dialect.name:
+        return False
+    if glance.stream and stream.synthetic:
+        return False
+    return not toolbox.runs(inquiry_of(glance).prompt)
+
+
+def inquiry_of(glance: Glance) -> Inquiry:
+    """As much of the request as was looked at."""
+    mode = ThinkingMode.ENABLED if glance.thinking else ThinkingMode.DEFAULT
+    return Inquiry(Prompt(glance.model, tools=glance.tools, thinking=Thinking(mode)), glance.stream, None)
+
+
+def rendered(request: Passed, upstream: Upstream, model: ModelCard, credential: Credential) -> Rendered:
+    """*request* as *upstream* is sent it."""
+    forwarding = upstream.forwarding
+    assert forwarding is not None, "an upstream that speaks no client's API"
+    return Rendered(forwarding.request(request.glance.renamed(model.id), credential, request.headers))
+
+
+def passed(asked: Asked, route: Route, credential: Credential, request: Passed, estimator: Estimator) -> Exchange:
+    """The exchange for a request of which `may_pass` is true.  Nothing is estimated: the service counts."""
+    inquiry, upstream = inquiry_of(request.glance), route.provider.upstream
+    return Exchange(
+        asked=asked,
+        route=route,
+        inquiry=inquiry,
+        upstream=upstream,
+        credential=credential,
+        conversation="",
+        rendered=rendered(request, upstream, route.model, credential),
+        estimator=estimator,
+        weight=0.0,
+        output_factor=1.0,
+        input_tokens=0,
+        recovered=Recovered(inquiry.prompt, inquiry.prompt, asked.principal),
+        passed=request,
+    )
+
+
+def passed_output(
+    send: Send, request: Passed, headers: Callable[[], Headers], clock: Callable[[], float]
+) -> PassedStream | PassedWhole:
+    """The way out for the answer to *request*."""
+    return PassedStream(send, headers, clock) if request.glance.stream else PassedWhole(send, headers)
+
+
+class PassedOutput(Output[bytes], Protocol):
+    """Takes the bytes of one answer."""
+
+    def through(self, passage: Passage) -> None:
+        """Watch the answer of the next try by *passage*."""
+        ...
+
+
+@define
+class PassedStream(Streamed[bytes]):
+    """Sends whole events as they come."""
+
+    _encoder: Passage = field(init=False)
+
+    def through(self, passage: Passage) -> None:
+        """Watch the answer of the next try by *passage*."""
+        self._encoder = passage
+
+
+@define
+class PassedWhole:
+    """Sends one body."""
+
+    _send: Send
+    _headers: Callable[[], Headers]
+    committed: bool = field(init=False, default=False)
+    closing: bool = field(init=False, default=False)
+    last_sent: float = field(init=False, default=0.0)
+    _passage: Passage = field(init=False)
+    _body: bytearray = field(init=False, factory=bytearray)
+
+    def through(self, passage: Passage) -> None:
+        """Watch the answer of the next try by *passage*."""
+        self._passage = passage
+
+    def restart(self) -> None:
+        """Forget what has come."""
+        self._body.clear()
+
+    def put(self, items: Iterable[bytes], /) -> KiroAsgiError | None:
+        """Add to the body."""
+        self._body += b"".join(items)
+        if len(self._body) > _MAX_BODY:
+            return UpstreamProtocolError(f"answer of more than {_MAX_BODY} bytes", code="answer.too_large")
+        return None
+
+    async def push(self) -> None:
+        """Nothing goes out before the end."""
+
+    async def open(self, items: Iterable[bytes], /) -> None:
+        """A status that has been sent could not tell of a failure any more, so nothing is."""
+
+    async def beat(self) -> None:
+        """A body of known length has no room for a sign of life."""
+
+    async def finish(self) -> None:
+        """Send the body."""
+        body = self._passage.whole(bytes(self._body))
+        self.committed = self.closing = True
+        await respond(self._send, 200, body, [JSON, *self._headers()])
+
+    async def fail(self, error: KiroAsgiError) -> None:
+        """Never called: a collected answer is committed only when it is complete."""
+        raise AssertionError("a collected answer failed after it was sent")
+
+
+@define
+class Passing(Reading[PassedOutput]):
+    """Hands an answer on as it comes."""
+
+    _passage: Passage = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        exchange, request = self._exchange, self._exchange.passed
+        assert request is not None, "a request that does not go on as it is"
+        name = "" if request.glance.model == exchange.model.id else request.glance.model
+        self._passage = request.dialect.passage(_fault_of(exchange.upstream), name)
+        self._output.through(self._passage)
+        if not request.glance.stream:  # nothing comes of such an answer before it is complete
+            self.first_event_timeout = self._settings.limits.request_timeout
+
+    @property
+    def heard(self) -> bool:
+        """Whether there has been an event."""
+        return self._passage.begun
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the answer took, as far as the service said."""
+        return self._passage.usage
+
+    def open(self) -> Iterable[bytes]:
+        """Nothing: the answer's own start is still to come."""
+        return ()
+
+    async def finish(self) -> None:
+        """Bring the rest to the client.
+
+        Raises:
+            KiroAsgiError: What the upstream's refusal means, or that its answer did not come to its end.
+        """
+        if not self._accepted:
+            self._refuse()
+        await self._put(self._taken())
+        if not self._passage.ended:  # what came before a failure is sent first: it must not matter how it was cut
+            await self._output.push()
+        await self._output.finish()
+
+    def _accept(self, content_type: str) -> None:
+        if self._exchange.inquiry.stream:
+            self._exchange.upstream.decoder(content_type)
+
+    async def _advance(self) -> None:
+        await self._put(self._taken())
+        await self._output.push()
+        self._last_event = self._clock()
+
+
+def _fault_of(upstream: Upstream) -> Fault:
+    """What errors of *upstream* mean; its decoder knows."""
+
+    def fault(event: bytes) -> KiroAsgiError:
+        stages: Pipeline[bytes, Any] = Pipeline(*upstream.decoder(_EVENTS))
+        try:
+            deque(stages.feed([event]), maxlen=0)
+        except KiroAsgiError as error:
+            return error
+        return UpstreamFault("the upstream reports an error", code="stream.error")
+
+    return fault

@@ -1,0 +1,74 @@
+"""One upstream with everything that it takes to ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from attrs import define, field, frozen
+
+from kiro_asgi.asgi.server_tools import Toolbox
+from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.net.catalogue import Catalogue
+from kiro_asgi.net.credentials import Credentials
+from kiro_asgi.net.transport import Transport
+from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream
+
+__all__ = ["Manner", "Provider"]
+
+Adapt = Callable[[Prompt, str, ModelCard], Prompt]
+"""A prompt, the name by which the model was asked for, and the model."""
+
+AskReset = Callable[[Credential], Awaitable[float | None]]
+"""When there is a new quota, in seconds since the epoch; ``None`` where nobody says."""
+
+
+@frozen(kw_only=True)
+class Manner:
+    """How an upstream's answers are waited for and read."""
+
+    first_event_timeout: float
+    """Seconds from asking to the first event."""
+
+    thinking_first_event_timeout: float
+    """The same where the client asked for thinking."""
+
+    thinking_tags: tuple[str, ...] = ()
+    """Names of tags that hold thinking, where the request says that there may be some."""
+
+    thinking_scan: str = "start"
+    thinking_handling: str = "as_reasoning_content"
+    """What becomes of thinking in tags."""
+
+    drop_equal_tool_calls: bool = False
+    drop_repeated_text: bool = False
+
+
+def _as_it_is(prompt: Prompt, name: str, model: ModelCard) -> Prompt:
+    return prompt
+
+
+async def _unknown(credential: Credential) -> float | None:
+    return None
+
+
+@define(kw_only=True)
+class Provider:
+    """An upstream, its models, and the credentials to ask with."""
+
+    upstream: Upstream
+    transport: Transport
+    credentials: Credentials
+    catalogue: Catalogue
+    toolbox: Toolbox
+    manner: Manner
+    ask_reset: AskReset = _unknown
+    _adapt: Adapt = field(default=_as_it_is)
+
+    @property
+    def name(self) -> str:
+        """What the upstream is called in the settings."""
+        return self.upstream.name
+
+    def adapted(self, prompt: Prompt, name: str, model: ModelCard) -> Prompt:
+        """*prompt* with the wishes that the model's name spells out, and honest about tools that are missing here."""
+        return self.toolbox.offer(self._adapt(prompt, self.catalogue.meant(name), model))

@@ -1,0 +1,140 @@
+"""Reading one upstream answer within the time allowed, whatever is made of its bytes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, NoReturn, TypeVar
+
+from attrs import define, field
+
+from kiro_asgi.asgi.exchange import Exchange
+from kiro_asgi.asgi.output import Output
+from kiro_asgi.asgi.plan import first_event_timeout
+from kiro_asgi.asgi.refusals import log_refusal
+from kiro_asgi.config import Settings
+from kiro_asgi.errors import UpstreamTimeout
+from kiro_asgi.model.events import MessageEnd, Usage
+from kiro_asgi.net.transport import Enough, Headers
+
+__all__ = ["Reading"]
+
+_MAX_REFUSAL_BYTES = 64 * 1024
+
+Way = TypeVar("Way", bound=Output[Any])
+
+
+@define
+class Reading(ABC, Generic[Way]):
+    """Reads one answer, as `kiro_asgi.net.transport.Reader`."""
+
+    _exchange: Exchange
+    _settings: Settings
+    _output: Way
+    _clock: Callable[[], float]
+
+    first_event_timeout: float = field(init=False)
+    """Seconds from asking to the first event."""
+
+    _accepted: bool = field(init=False, default=False)
+    """Whether the upstream said 200."""
+
+    _started: float = field(init=False)
+    _last_event: float = field(init=False)
+    _status: int = field(init=False, default=0)
+    _headers: Headers = field(init=False, default=())
+    _chunks: list[bytes] = field(init=False, factory=list)
+    take: Callable[[bytes], None] = field(init=False)
+    """Puts a chunk aside."""
+
+    def __attrs_post_init__(self) -> None:
+        self.first_event_timeout = first_event_timeout(self._exchange)
+        self._started = self._last_event = self._clock()
+        self.take = self._chunks.append
+
+    @property
+    @abstractmethod
+    def heard(self) -> bool:
+        """Whether there has been an event."""
+
+    @property
+    @abstractmethod
+    def usage(self) -> Usage | None:
+        """What the answer took, where that is known."""
+
+    @property
+    def end(self) -> MessageEnd | None:
+        """How the answer ended, where it was read to its end."""
+        return None
+
+    @abstractmethod
+    def open(self) -> Iterable[Any]:
+        """What the output is to show of an answer before there is anything in it."""
+
+    @abstractmethod
+    async def finish(self) -> None:
+        """Bring the rest to the client.
+
+        Raises:
+            KiroAsgiError: What the upstream's refusal means, or what the end of its answer revealed.
+        """
+
+    @abstractmethod
+    def _accept(self, content_type: str) -> None:
+        """Make ready for an answer of this media type."""
+
+    @abstractmethod
+    async def _advance(self) -> None:
+        """Bring what has arrived to the client."""
+
+    def begin(self, status: int, headers: Headers) -> None:
+        """Choose what becomes of the answer by its head."""
+        self._status, self._headers = status, headers
+        if status == 200:
+            self._accept(_content_type(headers))
+            self._accepted = True
+
+    async def turn(self) -> float | None:
+        """Bring what has arrived to the client, then say how long the next read may take."""
+        if self._chunks:
+            if self._accepted:
+                await self._advance()
+            elif sum(map(len, self._chunks)) > _MAX_REFUSAL_BYTES:
+                raise Enough
+        return self._patience()
+
+    def _refuse(self) -> NoReturn:
+        """Say what a status other than 200 means."""
+        refusal = self._exchange.upstream.fault(self._status, self._headers, b"".join(self._chunks))
+        log_refusal(self._exchange, self._status, self._headers, refusal)
+        raise refusal
+
+    def _taken(self) -> list[bytes]:
+        """What has arrived, which is then no longer here."""
+        chunks = self._chunks.copy()
+        self._chunks.clear()
+        return chunks
+
+    async def _put(self, items: Iterable[Any]) -> None:
+        """Take *items*.  What came before a failure is sent first: it must not matter how the bytes were cut."""
+        error = self._output.put(items)
+        if error is not None:
+            await self._output.push()
+            raise error
+
+    def _patience(self) -> float | None:
+        """Seconds that the upstream may stay silent now; waiting for the client does not count."""
+        deadline = self._started + self._settings.limits.request_timeout
+        if not self.heard:
+            deadline = min(deadline, self._started + self.first_event_timeout)
+        elif self._settings.stream.idle_timeout:
+            deadline = min(deadline, self._last_event + self._settings.stream.idle_timeout)
+        left = deadline - self._clock()
+        if left <= 0:
+            raise UpstreamTimeout("the upstream did not answer in time", code="timeout")
+        return left
+
+
+def _content_type(headers: Headers) -> str:
+    values = [value for name, value in headers if name.lower() == b"content-type"]
+    return values[0].decode("latin-1") if values else ""

@@ -1,0 +1,380 @@
+"""Requests to a service of the client's own API: they go on as they are, and answers come back as they are."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import anyio
+import pytest
+from attrs import frozen
+
+from kiro_asgi import App, create_app, simulator
+from kiro_asgi.asgi.passing import inquiry_of, may_pass
+from kiro_asgi.asgi.server_tools import Toolbox
+from kiro_asgi.config import StreamSettings
+from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.openai_chat import OpenAIChat
+from kiro_asgi.model.server_tools import ToolOutput
+from kiro_asgi.simulator import CloseEarly, Head, Layout, Pause, RawBytes, Stall, Step
+from kiro_asgi.wire.sse import SseDecoder
+from tests.asgi.answers import comes_true
+from tests.asgi.conftest import settings_for
+from tests.asgi.driver import PATHS, Exchange, post
+from tests.dialects.test_passage import BODIES, ERRORS, HELLO, PIECE, START, WHOLE
+
+UNKNOWN = b'event: novel\r\ndata: {"type": "novel", "x": 1.0}\r\n\r\n: a comment\n\n'
+STREAMS = {name: begun + UNKNOWN + WHOLE[name] for name, begun in (("anthropic", START), ("openai_chat", PIECE))}
+NAMES = {"anthropic": "anthropic", "openai": "openai_chat"}
+MODELS = {"anthropic": "claude-haiku-4-5-20251001", "openai": "gpt-5"}
+OPERATIONS = {"anthropic": "anthropic.chat", "openai": "openai.chat"}
+
+EACH_API = pytest.mark.parametrize("api", ["anthropic", "openai"])
+EACH_MODE = pytest.mark.parametrize("stream", [True, False], ids=["stream", "collect"])
+on_each_loop = pytest.mark.anyio
+
+
+@pytest.fixture
+async def direct(service, sim):
+    """An app in front of the simulated services, for slices of settings."""
+    apps: list[App] = []
+
+    def make(**slices: Any) -> App:
+        apps.append(create_app(settings_for(service.url, {**upstreams(service.url), **slices})))
+        return apps[-1]
+
+    yield make
+    for app in apps:
+        await app.aclose()
+
+
+def upstreams(url: str) -> dict[str, Any]:
+    """Both services, by the names of their own models and by names of ours."""
+    rows = [f"{model}={name}/{model}" for name, model in MODELS.items()]
+    ours = [f"mine-{name}={name}/{model}" for name, model in MODELS.items()]
+    return {
+        "anthropic": {"api_key": "sk-ant-up", "endpoint": url},
+        "openai": {"api_key": "sk-up", "endpoint": f"{url}/v1"},
+        "routing": {"models": [*rows, *ours, "either=openai/gpt-5>kiro/claude-sonnet-4.5"]},
+    }
+
+
+def asking(api: str, *, stream: bool, model: str = "", **more: Any) -> Exchange:
+    """A request with white space, numbers and fields of the client's own."""
+    document = {"model": model or MODELS[api], "stream": stream, "max_tokens": 64, "novel": {"x": 1.0}, **more}
+    body = json.dumps({**document, "messages": [{"role": "user", "content": 'say "model": "x" \u4e16'}]}, indent=1)
+    return post(PATHS[api], body.encode())
+
+
+def saying(data: bytes, *more: Step, layout: Layout = Layout()) -> tuple[Step, ...]:  # noqa: B008 - frozen
+    """A streamed answer of these very bytes."""
+    return (Head(content_type="text/event-stream", layout=layout), RawBytes(data), *more)
+
+
+def collected(data: bytes) -> tuple[Step, ...]:
+    """A collected answer of these very bytes."""
+    return (Head(content_type="application/json"), RawBytes(data))
+
+
+def good(api: str, *, stream: bool) -> tuple[Step, ...]:
+    """A whole answer."""
+    return saying(STREAMS[NAMES[api]]) if stream else collected(BODIES[NAMES[api]])
+
+
+def asked(sim: simulator.Simulator, api: str) -> list[simulator.RecordedRequest]:
+    """What the service of this API was asked."""
+    return [request for request in sim.requests if request.operation == OPERATIONS[api]]
+
+
+def access_line(caplog: pytest.LogCaptureFixture) -> str:
+    """The last line of the access log."""
+    return [record.getMessage() for record in caplog.records if record.name == "kiro_asgi.access"][-1]
+
+
+@on_each_loop
+@EACH_API
+@EACH_MODE
+async def test_bytes_go_on_as_they_are(api, stream, direct, sim):
+    """F427/F429: the service reads the client's very bytes, and the client the service's, unknown events included."""
+    sim.enqueue(good(api, stream=stream), operation=OPERATIONS[api])
+    exchange = asking(api, stream=stream)
+    body = exchange.body[0]
+    await exchange.run(direct())
+
+    (request,) = asked(sim, api)
+    assert request.body == body
+    assert exchange.status == 200
+    assert exchange.content == (STREAMS if stream else BODIES)[NAMES[api]]
+    assert exchange.headers["content-type"] == ("text/event-stream" if stream else "application/json")
+    secrets = {"anthropic": ("x-api-key", "sk-ant-up"), "openai": ("authorization", "Bearer sk-up")}
+    name, value = secrets[api]
+    assert request.headers[name] == value
+    assert not any(each in ("k", "Bearer k") for each in request.headers.values())
+
+
+@on_each_loop
+@EACH_API
+@pytest.mark.parametrize("chunk", [1, 50, 10_000])
+async def test_bytes_arrive_however_they_are_cut(api, chunk, direct, sim):
+    """The wire's cuts leave no trace."""
+    sim.enqueue(saying(STREAMS[NAMES[api]], layout=Layout(chunk=chunk)), operation=OPERATIONS[api])
+    exchange = await asking(api, stream=True).run(direct())
+    assert exchange.content == STREAMS[NAMES[api]]
+
+
+@on_each_loop
+@EACH_API
+@EACH_MODE
+async def test_only_the_models_name_changes(api, stream, direct, sim):
+    """F429: the service is asked by its name for the model, the client is answered by its own."""
+    sim.enqueue(good(api, stream=stream), operation=OPERATIONS[api])
+    exchange = asking(api, stream=stream, model=f"mine-{api}")
+    body = exchange.body[0]
+    await exchange.run(direct())
+
+    said = (STREAMS if stream else BODIES)[NAMES[api]]
+    assert asked(sim, api)[0].body == body.replace(f"mine-{api}".encode(), MODELS[api].encode())
+    assert exchange.content == said.replace(b'"theirs"', f'"mine-{api}"'.encode())
+
+
+@on_each_loop
+@EACH_API
+async def test_an_answer_that_begins_with_an_error_is_asked_for_again(api, direct, sim):
+    """Nothing was sent, so the policy decides, and the client sees one answer."""
+    sim.enqueue(saying(ERRORS[NAMES[api]]), good(api, stream=True), operation=OPERATIONS[api])
+    exchange = await asking(api, stream=True).run(direct())
+
+    assert exchange.content == STREAMS[NAMES[api]]
+    assert len(asked(sim, api)) == 2
+
+
+@on_each_loop
+@EACH_API
+@EACH_MODE
+async def test_what_failed_before_the_commit_is_tried_again(api, stream, direct, sim):
+    """A reset, an empty answer and a cut body are no answers."""
+    media = "text/event-stream" if stream else "application/json"
+    troubles = [(CloseEarly(),), (Head(content_type=media),), (Head(content_type=media), CloseEarly())]
+    for trouble in troubles:
+        sim.forget()
+        sim.enqueue(trouble, good(api, stream=stream), operation=OPERATIONS[api])
+        exchange = await asking(api, stream=stream).run(direct())
+
+        assert exchange.content == (STREAMS if stream else BODIES)[NAMES[api]]
+        assert len(asked(sim, api)) == 2
+
+
+@on_each_loop
+@EACH_API
+@EACH_MODE
+async def test_a_refusal_is_told_in_our_envelope(api, stream, direct, sim):
+    """Statuses mean what the upstream's table of faults says, so retries and credentials work as for any request."""
+    refusal = (
+        Head(status=400, content_type="application/json"),
+        RawBytes(b'{"type": "error", "error": {"type": "invalid_request_error", "message": "no such thing"}}'),
+    )
+    sim.enqueue(refusal, operation=OPERATIONS[api])
+    exchange = await asking(api, stream=stream).run(direct())
+
+    assert (exchange.status, len(asked(sim, api))) == (400, 1)
+    assert "no such thing" in exchange.json()["error"]["message"]
+    assert exchange.headers["x-should-retry"] == "false"
+
+
+@on_each_loop
+@EACH_API
+@pytest.mark.parametrize("pause", [0.0, 0.05])
+async def test_a_cut_answer_ends_in_an_error(api, pause, direct, sim, caplog):
+    """R03: what was whole is delivered, half an event is not, then exactly one error; it is logged as failed."""
+    half = WHOLE[NAMES[api]][: len(START + HELLO) // 2 * 2 - 9]
+    sim.enqueue(
+        (Head(content_type="text/event-stream", length=len(half)), RawBytes(half), Pause(pause)),
+        operation=OPERATIONS[api],
+    )
+    with caplog.at_level(logging.INFO, "kiro_asgi.access"):
+        exchange = await asking(api, stream=True).run(direct())
+
+    events = list(SseDecoder().feed([exchange.content]))
+    whole = list(SseDecoder().feed([half]))
+    assert events[: len(whole)] == whole
+    assert [each for each in events if '"error"' in each.data] == [events[len(whole)]]
+    assert exchange.complete
+    assert " failed " in access_line(caplog)
+
+
+@on_each_loop
+@EACH_API
+@pytest.mark.parametrize("pause", [(), (Pause(0.05),)], ids=["at-once", "later"])
+async def test_the_services_own_error_goes_through(api, pause, direct, sim, caplog):
+    """After the commit the client reads the service's words, and nothing of ours behind them; the log knows."""
+    begun = START + HELLO if api == "anthropic" else PIECE
+    data = begun + ERRORS[NAMES[api]]
+    sim.enqueue(saying(data, *pause), operation=OPERATIONS[api])
+    with caplog.at_level(logging.INFO, "kiro_asgi.access"):
+        exchange = await asking(api, stream=True).run(direct())
+
+    assert exchange.content == data
+    assert exchange.complete
+    assert " failed " in access_line(caplog)
+
+
+@on_each_loop
+@EACH_API
+@EACH_MODE
+async def test_the_access_log_knows_what_it_took(api, stream, direct, sim, caplog):
+    """Counts are the service's."""
+    sim.enqueue(good(api, stream=stream), operation=OPERATIONS[api])
+    with caplog.at_level(logging.INFO, "kiro_asgi.access"):
+        await asking(api, stream=stream).run(direct())
+
+    line = access_line(caplog)
+    assert f"model={MODELS[api]}" in line and " complete " in line
+    assert "tokens=7+9 input=upstream output=upstream" in line
+
+
+@on_each_loop
+@EACH_API
+async def test_signs_of_life_stand_between_events(api, direct, sim):
+    """A service that falls silent in the middle of an event does not get a heartbeat into it."""
+    stream, half = STREAMS[NAMES[api]], len(STREAMS[NAMES[api]]) // 2
+    sim.enqueue(saying(stream[:half], Pause(0.3), RawBytes(stream[half:])), operation=OPERATIONS[api])
+    exchange = await asking(api, stream=True).run(direct(stream={"heartbeat": 0.1}))
+
+    beat = b'event: ping\ndata: {"type":"ping"}\n\n' if api == "anthropic" else b": ping\n\n"
+    assert exchange.content.count(beat) >= 2
+    assert exchange.content.replace(beat, b"") == stream
+    assert list(SseDecoder().feed([exchange.content.replace(beat, b"")])) == list(SseDecoder().feed([stream]))
+    assert all(piece.endswith((b"\n\n", b"\n\r\n")) for piece in exchange.bodies)
+
+
+@on_each_loop
+@EACH_API
+async def test_a_silent_service(api, direct, sim):
+    """Before its first event the head goes out early with comments; then an error in the API's words."""
+    sim.enqueue((Head(content_type="text/event-stream"), Stall()), operation=OPERATIONS[api])
+    app = direct(
+        stream={"heartbeat": 0.1, "early_commit_after": 0.1},
+        retry={"attempts": 1, "timeout_attempts": 1},
+        **{api: {**upstreams(sim.url)[api], "first_token_timeout": 0.4}},
+    )
+    exchange = await asking(api, stream=True).run(app)
+
+    if exchange.status == 200:
+        assert exchange.content.startswith(b": ping\n\n")
+        assert b'"error"' in exchange.bodies[-1]
+    else:
+        assert exchange.status == 504
+
+
+@on_each_loop
+@EACH_API
+async def test_a_client_that_leaves_ends_the_call(api, direct, sim):
+    """R01/R02: the upstream connection is closed at once."""
+    sim.enqueue(saying(WHOLE[NAMES[api]][:-60], Stall()), operation=OPERATIONS[api])
+    exchange, shown = asking(api, stream=True), anyio.Event()
+
+    async def note(message: Any) -> None:
+        if message.get("body"):
+            shown.set()
+
+    exchange.on_send = note
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(exchange.run, direct())
+            await shown.wait()
+            exchange.leave.set()
+    assert await comes_true(sim, lambda: asked(sim, api)[0].peer_closed_at is not None)
+
+
+@on_each_loop
+@EACH_API
+async def test_never_means_never(api, direct, sim):
+    """With the setting, answers of such a service are translated like all others."""
+    sim.enqueue(saying(WHOLE[NAMES[api]]), operation=OPERATIONS[api])
+    exchange = await asking(api, stream=True).run(direct(stream={"relay": "never"}))
+
+    assert exchange.status == 200
+    assert b'"msg_1"' not in exchange.content and b'"chatcmpl-1"' not in exchange.content
+    assert b'say \\"model\\": \\"x\\"' in exchange.content
+
+
+@on_each_loop
+@EACH_MODE
+async def test_another_upstream_answers_in_its_own_way(stream, direct, sim):
+    """A request that was to go through is read and translated where the service that could take it so fails."""
+    sim.enqueue((CloseEarly(),), operation=OPERATIONS["openai"])
+    sim.enqueue(simulator.answer(*simulator.text("from Kiro")))
+    app = direct(retry={"attempts": 1})
+    exchange = post(
+        PATHS["openai"], {"model": "either", "stream": stream, "messages": [{"role": "user", "content": "hi"}]}
+    )
+    await exchange.run(app)
+
+    assert exchange.status == 200
+    assert b"from Kiro" in exchange.content
+    assert b'"model":"either"' in exchange.content.replace(b" ", b"")
+
+
+# What may go through.
+
+
+@frozen
+class Speaks:
+    """An upstream, as far as the decision looks."""
+
+    dialect: str | None
+
+    @property
+    def forwarding(self) -> Speaks | None:
+        """Itself, where it speaks a client's API."""
+        return self if self.dialect is not None else None
+
+
+@frozen
+class Search:
+    """A tool of the gateway."""
+
+    kind: str = "web_search"
+    names: tuple[str, ...] = ("lookup",)
+
+    async def call(self, arguments: Any, options: Any, /) -> ToolOutput:
+        """Never called here."""
+        raise AssertionError
+
+
+SEARCHING = {"tools": [{"type": "web_search_20250305", "name": "web_search"}]}
+LOOKING = {"tools": [{"name": "lookup", "input_schema": {}}]}
+OTHER = {"tools": [{"name": "other", "input_schema": {}}]}
+TOOLS = (Search(),)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "toolbox", "stream", "request_", "passes"),
+    [
+        ("anthropic", Toolbox(), {}, {}, True),
+        ("anthropic", Toolbox(), {}, OTHER, True),
+        ("anthropic", Toolbox(), {}, SEARCHING, True),
+        ("openai_chat", Toolbox(), {}, {}, False),
+        (None, Toolbox(), {}, {}, False),
+        ("anthropic", Toolbox(), {"relay": "never"}, {}, False),
+        ("anthropic", Toolbox(), {"synthetic": True}, {"stream": True}, False),
+        ("anthropic", Toolbox(), {"synthetic": True}, {"stream": False}, True),
+        ("anthropic", Toolbox(TOOLS), {}, OTHER, True),
+        ("anthropic", Toolbox(TOOLS), {}, LOOKING, False),
+        ("anthropic", Toolbox(TOOLS), {}, SEARCHING, False),
+        ("anthropic", Toolbox(TOOLS, 60.0, {"web_search"}), {}, SEARCHING, True),
+    ],
+)
+def test_what_may_go_through(dialect, toolbox, stream, request_, passes):
+    """The same API on both sides, and nothing in the answer that the gateway has to do."""
+    own = AnthropicMessages()
+    glance = own.glance(json.dumps({"model": "m", **request_}).encode())
+    assert may_pass(glance, own, Speaks(dialect), toolbox, StreamSettings(**stream)) is passes
+
+
+def test_what_was_looked_at():
+    """Of a request that goes through, what decides about waiting and tools is known, and no more."""
+    glance = OpenAIChat().glance(b'{"model": "m", "stream": true, "reasoning_effort": "low", "messages": 7}')
+    inquiry = inquiry_of(glance)
+    assert (inquiry.prompt.model, inquiry.stream, inquiry.prompt.thinking.wanted) == ("m", True, True)
