@@ -36,8 +36,9 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
     ),
     "chunks": ((), set()),
     "contract": (("chunks", "errors", "model", "wire", "stages", "upstreams", "dialects"), {"attrs", "cattrs"}),
+    "cross_format": (("errors", "wire", "stages", "upstreams", "dialects"), {"attrs"}),
     "streaming": (
-        ("chunks", "contract", "errors", "model", "wire", "stages", "upstreams", "dialects"),
+        ("chunks", "contract", "cross_format", "errors", "model", "wire", "stages", "upstreams", "dialects"),
         {"attrs", "cattrs"},
     ),
     "cli": (EVERYTHING, {"anyio", "attrs", "h11"}),
