@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 
 from attrs import define, field, frozen
 
 from kiro_asgi.asgi.server_tools import Toolbox
+from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.net.catalogue import Catalogue
 from kiro_asgi.net.credentials import Credentials
@@ -61,7 +63,7 @@ class Provider:
     catalogue: Catalogue
     toolbox: Toolbox
     manner: Manner
-    ask_reset: AskReset = _unknown
+    _ask_reset: AskReset = _unknown
     _adapt: Adapt = field(default=_as_it_is)
 
     @property
@@ -72,3 +74,14 @@ class Provider:
     def adapted(self, prompt: Prompt, name: str, model: ModelCard) -> Prompt:
         """*prompt* with the wishes that the model's name spells out, and honest about tools that are missing here."""
         return self.toolbox.offer(self._adapt(prompt, self.catalogue.meant(name), model))
+
+    async def with_reset(self, error: UpstreamQuotaSpent, credential: Credential, now: float) -> UpstreamQuotaSpent:
+        """*error* with the time of the next quota, if the upstream can be asked for it; *now* is since the epoch."""
+        try:
+            reset = await self._ask_reset(credential)
+        except KiroAsgiError:
+            return error
+        if reset is None:
+            return error
+        moment = datetime.fromtimestamp(reset, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        return type(error)(f"{error.message}; resets at {moment}", code=error.code, retry_after=max(reset - now, 0.0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime
 from functools import partial
 
 from attrs import define, evolve, field
@@ -205,9 +204,9 @@ class Service:
         Raises:
             KiroAsgiError: *error*, where no other is left.
         """
+        provider, credentials = exchange.route.provider, exchange.route.provider.credentials
         if isinstance(error, UpstreamQuotaSpent):
-            error = await self._with_reset(error, exchange)
-        credentials = exchange.route.provider.credentials
+            error = await provider.with_reset(error, exchange.credential, self._clocks.wall())
         credentials.cool(exchange.credential, error, seconds)
         try:
             credential = await credentials.get(besides=besides)
@@ -227,18 +226,6 @@ class Service:
             return await self._first(exchange.asked, exchange.route.rest)
         except KiroAsgiError:
             raise error from None
-
-    async def _with_reset(self, error: UpstreamQuotaSpent, exchange: Exchange) -> UpstreamQuotaSpent:
-        """*error* with the time of the next quota, if the upstream can be asked for it."""
-        try:
-            reset = await exchange.route.provider.ask_reset(exchange.credential)
-        except KiroAsgiError:
-            return error
-        if reset is None:
-            return error
-        moment = datetime.fromtimestamp(reset, UTC).strftime("%Y-%m-%d %H:%M UTC")
-        seconds = max(reset - self._clocks.wall(), 0.0)
-        return type(error)(f"{error.message}; resets at {moment}", code=error.code, retry_after=seconds)
 
     async def finished(self, exchange: Exchange, answer: Answer) -> None:
         """Learn from an answer that has been given."""
