@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -40,9 +42,13 @@ from kiro_asgi.model.events import (
     ToolInputDelta,
 )
 from kiro_asgi.model.server_tools import SearchHit, ToolOutput
-from kiro_asgi.simulator import rulebook
+from kiro_asgi.simulator import doors, faults, rulebook, scenarios
+from kiro_asgi.upstreams.anthropic.rules import RULES as ANTHROPIC_RULES
+from kiro_asgi.upstreams.gemini.rules import RULES as GEMINI_RULES
 from kiro_asgi.upstreams.kiro.payloads import READERS, STOP_REASONS, Seen
 from kiro_asgi.upstreams.kiro.rules.table import RULES
+from kiro_asgi.upstreams.openai.rules import RULES as OPENAI_RULES
+from kiro_asgi.upstreams.rules import Rule
 from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder
 
 Row = Sequence[str]
@@ -94,9 +100,36 @@ def markers() -> Iterator[Row]:
     yield "``sim:once-FAULT``", "once", "any fault the first time, an answer the second", "as the fault"
 
 
-def rules() -> Iterator[Row]:
+def format_markers() -> Iterator[Row]:
+    yield "Marker", "Formats", "Kind", "What happens", "Parameter"
+    rows: dict[tuple[str, scenarios.MarkerEntry], list[str]] = {}
+    for form, known in simulator.FORMAT_MARKERS.items():
+        for name, entry in known.items():
+            rows.setdefault((name, entry), []).append(form)
+    for (name, entry), forms in rows.items():
+        marker = f"``sim:{name}{'=…' * bool(entry.parameter)}``"
+        yield marker, ", ".join(forms), entry.kind, plain(entry.shows), plain(entry.parameter)
+
+
+def simulated_refusals() -> Iterator[Row]:
+    tables = (faults.REFUSALS, *(form.refusals for form in doors.FORMATS))
+    yield "Marker", "Kiro", "Gemini", "Anthropic", "OpenAI"
+    for name in tables[0]:
+        kiro, *others = (table[name] for table in tables)
+        cells = [(kiro[0], kiro[2]), *((words[0], words[1]) for words in others)]
+        yield f"``sim:{name}``", *(f"{status} {plain(word)}" if word else str(status) for status, word in cells)
+
+
+def format_rules(name: str) -> Iterator[Row]:
+    yield ("What must hold",)
+    [form] = (form for form in doors.FORMATS if form.name == name)
+    for rule in form.rules:
+        yield (first_line(rule.__doc__),)
+
+
+def rules(table: Iterable[Rule] = RULES) -> Iterator[Row]:
     yield "Rule", "What it does", "Loss"
-    for rule in RULES:
+    for rule in table:
         yield f"``{rule.name}``", plain(rule.what), rule.loss.value
 
 
@@ -222,6 +255,30 @@ def _name(frame: ServerSentEvent) -> str:
     return ", ".join(held) or next(("finish_reason" for choice in data["choices"]), "usage")
 
 
+MATRIX = tomllib.loads((Path(__file__).parent.parent / "explanation" / "matrix.toml").read_text("utf-8"))
+UPSTREAMS = {"kiro": "Kiro", "gemini": "Gemini", "anthropic": "Anthropic", "openai": "OpenAI"}
+
+
+def matrix(api: str) -> Iterator[Row]:
+    """What one API carries from each upstream; a number stands for a loss."""
+    yield "", *UPSTREAMS.values()
+    for name, what in MATRIX["features"].items():
+        yield what, *(_carried(name, api, upstream) for upstream in UPSTREAMS)
+
+
+def _carried(feature: str, api: str, upstream: str) -> str:
+    for number, loss in enumerate(MATRIX["losses"].values(), 1):
+        if loss["feature"] == feature and api in loss["apis"] and upstream in loss["upstreams"]:
+            return str(number)
+    return "yes"
+
+
+def matrix_losses() -> Iterator[Row]:
+    yield "", "What is lost, and why", "Rules"
+    for number, loss in enumerate(MATRIX["losses"].values(), 1):
+        yield str(number), loss["why"], ", ".join(f"``{rule}``" for rule in loss["rules"]) or "–"
+
+
 TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "settings": (settings, "34 16 14 36"),
     "presets": (presets, "40 20 40"),
@@ -231,10 +288,22 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "client-events": (client_events, "18 26 20 36"),
     "stop-reasons": (stop_reasons, "60 40"),
     "rules": (rules, "26 62 12"),
+    "anthropic-rules": (lambda: rules(ANTHROPIC_RULES), "26 62 12"),
+    "gemini-rules": (lambda: rules(GEMINI_RULES), "26 62 12"),
+    "openai-rules": (lambda: rules(OPENAI_RULES), "26 62 12"),
+    "format-markers": (format_markers, "20 16 8 36 20"),
+    "simulated-refusals": (simulated_refusals, "20 20 20 20 20"),
     "simulated-rules": (simulated_rules, "62 8 30"),
+    "simulated-gemini-rules": (lambda: format_rules("gemini"), "100"),
+    "simulated-anthropic-rules": (lambda: format_rules("anthropic"), "100"),
+    "simulated-openai-rules": (lambda: format_rules("openai"), "100"),
     "errors": (error_tree, "34 10 12 44"),
     "responses-fields": (lambda: handled("Field", fields.FIELDS), "26 14 60"),
     "responses-items": (lambda: handled("Kind of item", fields.ITEM_KINDS), "26 14 60"),
+    "matrix-messages": (lambda: matrix("messages"), "44 14 14 14 14"),
+    "matrix-chat": (lambda: matrix("chat"), "44 14 14 14 14"),
+    "matrix-responses": (lambda: matrix("responses"), "44 14 14 14 14"),
+    "matrix-losses": (matrix_losses, "6 66 28"),
     "responses-tools": (lambda: handled("Kind of tool", fields.TOOL_KINDS), "30 14 56"),
 }
 """Name to rows, the first of them the heading, and the columns' widths."""

@@ -24,6 +24,7 @@ from kiro_asgi.wire.sse import SseDecoder
 __all__ = ["add_arguments", "run"]
 
 HOST: Final = "127.0.0.1"
+MODEL: Final = "claude-sonnet-4.5"
 QUESTION: Final = "Say hello, and tell in one sentence what you are."
 
 
@@ -89,31 +90,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--loop", choices=LOOPS, default="asyncio", help="event loop (default: %(default)s)")
     parser.add_argument("--question", default=QUESTION, help="what to ask; a marker word changes the answer")
+    parser.add_argument("--model", default=MODEL, help="whom; gemini/gemini-2.5-flash is another upstream's")
 
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Show both streams; 0 when every API gave an answer."""
     server = Server(loop=arguments.loop, graceful_timeout=1.0, log_level="error")
     server.ready()
-    return anyio.run(partial(_show, server, arguments.question), backend=arguments.loop)
+    return anyio.run(partial(_show, server, arguments.question, arguments.model), backend=arguments.loop)
 
 
-async def _show(server: Server, question: str) -> int:
+async def _show(server: Server, question: str, model: str) -> int:
     async with simulator.serve(port=0) as service, anyio.create_task_group() as tasks:
         listener = bind(HOST, 0)
         base = f"http://{HOST}:{listener.getsockname()[1]}"
         stop = anyio.Event()
         tasks.start_soon(server.serve, create_app(simulated(Settings(), service.url, HOST)), listener, stop.wait)
         print(f"gateway {base}, simulated service {service.url}\nquestion: {question}")
-        answers = [await _ask(base, api, question) for api in APIS]
+        answers = [await _ask(base, api, question, model) for api in APIS]
         stop.set()
     return 0 if all(answers) else 1
 
 
-async def _ask(base: str, api: Api, question: str) -> bool:
+async def _ask(base: str, api: Api, question: str, model: str) -> bool:
     print(f"\n{api.title}: POST {api.path}")
     asked = {
-        "model": "claude-sonnet-4.5",
+        "model": model,
         "max_tokens": 1024,
         "stream": True,
         "messages": [{"role": "user", "content": question}],

@@ -10,17 +10,30 @@ from typing import Final
 from attrs import frozen
 
 from kiro_asgi.cli.findings import SIGN_IN, Finding, Verdict, failed, masked, span
-from kiro_asgi.config import KiroSettings, Reading
+from kiro_asgi.config import DirectSettings, KiroSettings, Reading
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.net.credential_sources import open_source
 from kiro_asgi.net.files import exposed
+from kiro_asgi.net.keys import keys_in
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, TokenKind
 from kiro_asgi.upstreams.kiro.auth import region_of
 from kiro_asgi.upstreams.kiro.profiles import REGIONS
 from kiro_asgi.upstreams.kiro.renewal import DEFAULT_REGION
 from kiro_asgi.upstreams.kiro.vendor import KiroVendor
 
-__all__ = ["SignIn", "credentials", "expiry", "not_kept", "profile", "proxies", "refreshed", "regions", "settings"]
+__all__ = [
+    "SignIn",
+    "credentials",
+    "expiry",
+    "keys",
+    "not_kept",
+    "profile",
+    "proxied",
+    "proxies",
+    "refreshed",
+    "regions",
+    "settings",
+]
 
 KINDS: Final[Mapping[TokenKind | CredentialKind, str]] = {
     TokenKind.SOCIAL: "Google or GitHub sign-in",
@@ -161,13 +174,25 @@ def profile(credential: Credential, kiro: KiroSettings, token: Token | None) -> 
     )
 
 
-def proxies(environ: Mapping[str, str], kiro: KiroSettings) -> Finding:
-    """Our own proxy, or those that other programs obey."""
-    if kiro.proxy:
-        place = kiro.proxy.rpartition("@")[2].rpartition("/")[2]
-        return Finding("proxy", Verdict.OK, f"kiro.proxy: connections go through {place}, and are not looked at")
+def proxies(environ: Mapping[str, str]) -> Finding:
+    """Those that other programs obey."""
     found = [name for name in environ if name.upper() in PROXIES and environ[name]]
     if not found:
         return Finding("proxy", Verdict.OK, "no proxy in the environment; connections are direct")
     detail = f"{', '.join(sorted(found))} in the environment not used; connections are direct"
     return Finding("proxy", Verdict.WARN, detail, "see that this machine may connect directly, or set kiro.proxy")
+
+
+def proxied(name: str, setting: str, proxy: str) -> Finding:
+    """Our own proxy, which stands in *setting*."""
+    place = proxy.rpartition("@")[2].rpartition("/")[2]
+    return Finding(name, Verdict.OK, f"{setting}: connections go through {place}, and are not looked at")
+
+
+def keys(name: str, path: str, settings: DirectSettings) -> Finding:
+    """Which keys there are for an upstream whose settings stand at *path*."""
+    found = [setting for setting, key in keys_in(path, settings) if key]
+    if not found:
+        return Finding(name, Verdict.OK, "none; the service is asked without one")
+    others = f"; {len(found) - 1} more, which are not tried here" if len(found) > 1 else ""
+    return Finding(name, Verdict.OK, found[0] + others)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import socket
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,8 +18,9 @@ from anyio.streams.tls import TLSAttribute, TLSStream
 from attrs import define, field
 
 from kiro_asgi.cli.findings import Finding, Verdict, span
+from kiro_asgi.config import Settings
 
-__all__ = ["Way", "clock", "connection", "walk"]
+__all__ = ["Way", "clock", "connection", "trusted", "walk"]
 
 SOON: Final = 14 * 86_400.0
 """Seconds before the end of a certificate at which that is worth a word."""
@@ -29,7 +31,7 @@ SKEW: Final = 60.0
 CA_VARIABLES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 STEPS: Final[Mapping[str, str]] = {
     "DNS": "see that the host's name is right, and that this machine can resolve names",
-    "TCP": "see that a firewall lets this machine connect; proxies are not used",
+    "TCP": "see that a firewall lets this machine connect; proxies of the environment are not used",
     "TLS": "something may stand between and open the encryption; name its certificates with SSL_CERT_FILE",
 }
 """Step to what to do where it fails."""
@@ -61,6 +63,13 @@ class Way:
         self.at, started = name, perf_counter()
         yield
         self.steps[name] = perf_counter() - started
+
+
+def trusted(settings: Settings) -> ssl.SSLContext:
+    """Whom the gateway trusts."""
+    library: Any = importlib.import_module(settings.http_library)
+    context: ssl.SSLContext = library.default_ssl_context()
+    return context
 
 
 async def walk(url: str, context: ssl.SSLContext, patience: float) -> Way:

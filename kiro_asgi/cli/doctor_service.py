@@ -1,8 +1,7 @@
-"""Checks that ask the service: its models, the account's limits, one small answer."""
+"""Checks that ask a service, whichever it is: its models, one small answer."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from time import monotonic, time
 from typing import Any, Final
 
@@ -10,27 +9,29 @@ from attrs import define, evolve, field
 
 from kiro_asgi.cli import doctor_network
 from kiro_asgi.cli.findings import Finding, Verdict, failed
-from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
 from kiro_asgi.model.events import ContextUsage, Stop, TextDelta, ThinkingDelta, TokenUsage
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.net.transport import Headers, Transport
-from kiro_asgi.net.whole import WholeAnswer, fetch_whole
+from kiro_asgi.net.whole import fetch_whole
 from kiro_asgi.stages.base import Pipeline
-from kiro_asgi.upstreams.base import Credential, ModelCard, UpstreamRequest
-from kiro_asgi.upstreams.kiro import KiroUpstream
-from kiro_asgi.upstreams.kiro.auth import without_profile
-from kiro_asgi.upstreams.kiro.limits import Limits, parse_limits
-from kiro_asgi.upstreams.kiro.models import FALLBACK, parse_models
+from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream, UpstreamRequest
 from kiro_asgi.upstreams.replies import clean
 
-__all__ = ["Questions"]
+__all__ = ["PATIENCE", "Questions"]
 
 PATIENCE: Final = 15.0
 """Seconds for each small question."""
 
-CHEAP: Final = ("claude-haiku-4.5", "auto")
-"""Models to try first; the question is small, so any will do."""
+CHEAP: Final = (
+    "claude-haiku-4.5",
+    "auto",
+    "claude-haiku-4-5",
+    "gemini-2.5-flash-lite",
+    "gemini-2.5-flash",
+    "gpt-4o-mini",
+)
+"""Models to try first, whosever they are; the question is small, so any will do."""
 
 QUESTION: Final = "Say ok."
 MAX_REFUSAL: Final = 65_536
@@ -40,7 +41,7 @@ MAX_REFUSAL: Final = 65_536
 class _Reader:
     """Takes one answer of the chat operation apart."""
 
-    _upstream: KiroUpstream
+    _upstream: Upstream
     _patience: float
     _started: float = field(init=False, factory=monotonic)
     _chunks: list[bytes] = field(init=False, factory=list)
@@ -85,14 +86,22 @@ class _Reader:
             self.deltas.append(delta)
 
 
-@define
+@define(kw_only=True)
 class Questions:
     """Asks one service with one credential."""
 
-    settings: Settings
+    path: str = "kiro"
+    """Where its settings stand."""
+
     transport: Transport
-    upstream: KiroUpstream
+    upstream: Upstream
     credential: Credential
+    first_patience: float
+    """Seconds to the start of an answer."""
+
+    patience: float
+    """Seconds between two parts of it."""
+
     date: Finding | None = field(init=False, default=None)
     """What the first answer says about the clocks."""
 
@@ -100,70 +109,68 @@ class Questions:
 
     async def models(self) -> Finding:
         """Which models there are."""
+        name = self.called("models")
         try:
-            answer = await self._ask(self.upstream.models_request(self.credential))
-            self._cards = parse_models(answer.body).cards
+            body = await self.ask(self.upstream.models_request(self.credential))
+            page = self.upstream.parse_models(body)
         except UpstreamRejected as error:
-            found = failed("models", error)
+            found = failed(name, error, self.path)
             return evolve(found, verdict=Verdict.WARN, advice="none are listed, so every name is passed on as it is")
         except KiroAsgiError as error:
-            return failed("models", error)
-        names = ", ".join(clean(card.id) for card in self._cards[:4])
-        more = f" and {len(self._cards) - 4} more" if len(self._cards) > 4 else ""
-        return Finding("models", Verdict.OK, f"{names}{more}")
-
-    async def limits(self) -> Finding:
-        """What is left of the quota."""
-        try:
-            try:
-                answer = await self._ask(self.upstream.limits_request(self.credential))
-            except UpstreamRejected:  # some enterprise accounts must not name their profile here
-                answer = await self._ask(self.upstream.limits_request(without_profile(self.credential)))
-            return _left(parse_limits(answer.body))
-        except KiroAsgiError as error:
-            found = failed("usage limits", error)
-            return evolve(found, verdict=Verdict.WARN, advice="chats may work all the same")
+            return failed(name, error, self.path)
+        self._cards = page.cards
+        names = ", ".join(clean(card.id) for card in page.cards[:4]) or "none"
+        more = f" and {len(page.cards) - 4} more" if len(page.cards) > 4 else ""
+        return Finding(name, Verdict.OK, f"{names}{more}{' on the first page' if page.following else ''}")
 
     async def answer(self) -> Finding:
         """One small question, answered."""
-        card = next((card for name in CHEAP for card in self._cards if card.id == name), (*self._cards, *FALLBACK)[0])
+        name = self.called("request")
+        card = self._cheapest()
+        if card is None:
+            return Finding(name, Verdict.WARN, "not asked, since no model is known", "ask for one by its name")
         prompt = Prompt(card.id, (Turn(Role.USER, (Text(QUESTION),)),))
-        reader = _Reader(self.upstream, self.settings.stream.idle_timeout or PATIENCE)
+        reader = _Reader(self.upstream, self.patience)
         try:
             request = self.upstream.render(prompt, card, self.credential).request
-            patience = self.settings.kiro.first_token_timeout
-            await self.transport.fetch(request, reader, head_timeout=patience)
+            await self.transport.fetch(request, reader, head_timeout=self.first_patience)
             reader.finish()
         except KiroAsgiError as error:
-            return failed("request", error)
-        return _answered(card, reader)
+            return failed(name, error, self.path)
+        return _answered(name, card, reader)
 
-    async def _ask(self, request: UpstreamRequest) -> WholeAnswer:
+    async def ask(self, request: UpstreamRequest) -> bytes:
+        """The body of the answer to a small question.
+
+        Raises:
+            KiroAsgiError: There is none, or a refusal.
+        """
         answer = await fetch_whole(self.transport, request, patience=PATIENCE)
         self.date = self.date or doctor_network.clock(answer.headers, time())
         if answer.status != 200:
             raise self.upstream.fault(answer.status, answer.headers, answer.body)
-        return answer
+        return answer.body
+
+    def called(self, name: str) -> str:
+        """The name of a finding about this upstream; that of Kiro stands before none."""
+        return name if self.path == "kiro" else f"{self.upstream.name} {name}"
+
+    def _cheapest(self) -> ModelCard | None:
+        """A model for a small question: one that is known to cost little, else the first; ``None`` where none is."""
+        cards = self._cards or self.upstream.builtin
+        by_name = {self.upstream.normalise(card.id): card for card in reversed(cards)}
+        return next((by_name[name] for name in CHEAP if name in by_name), next(iter(cards), None))
 
 
-def _left(limits: Limits) -> Finding:
-    reset = f", reset on {datetime.fromtimestamp(limits.resets_at, UTC):%Y-%m-%d %H:%M} UTC" if limits.resets_at else ""
-    plan, unit = clean(limits.plan) or "unnamed plan", clean(limits.unit).lower() or "units"
-    detail = f"{plan}: {limits.remaining:g} of {limits.limit:g} {unit} left{reset}"
-    if limits.limit and not limits.remaining:
-        return Finding("usage limits", Verdict.WARN, detail, "wait for the reset, or change the plan")
-    return Finding("usage limits", Verdict.OK, detail)
-
-
-def _answered(card: ModelCard, reader: _Reader) -> Finding:
+def _answered(name: str, card: ModelCard, reader: _Reader) -> Finding:
     deltas = reader.deltas
     stops = [delta.reason.name.lower() for delta in deltas if isinstance(delta, Stop)]
     usage = next((words for kind, words in USAGE.items() if any(isinstance(it, kind) for it in deltas)), "estimated")
     words = f"{clean(card.id)}: first event after {reader.first or 0:.2f} s, "
     words += f"stop reason {stops[-1] if stops else 'not given'}, usage {usage}"
     if any(isinstance(delta, TextDelta | ThinkingDelta) for delta in deltas):
-        return Finding("request", Verdict.OK, words)
-    return Finding("request", Verdict.WARN, f"{words}, but no text", "ask once more; empty answers happen")
+        return Finding(name, Verdict.OK, words)
+    return Finding(name, Verdict.WARN, f"{words}, but no text", "ask once more; empty answers happen")
 
 
 USAGE: Final = {TokenUsage: "in tokens by the service", ContextUsage: "by the share of the context window"}

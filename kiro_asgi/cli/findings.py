@@ -73,10 +73,22 @@ BY_CLASS: Final[Mapping[type[KiroAsgiError], str]] = MappingProxyType(
 )
 """Class of an error to what to do about it; the nearest class counts."""
 
+WITH_KEY: Final[Mapping[type[KiroAsgiError], str]] = MappingProxyType(
+    {
+        errors.UpstreamTokenInvalid: "see that {path}.api_key is right, and that it is a key of this service",
+        errors.UpstreamDenied: "see what the key may do, and that the service is to be had where you are",
+        errors.UpstreamQuotaSpent: "see the account's plan and what is left of it, or set {path}.fallback_api_keys",
+        errors.NotTheUpstream: "see what {path}.endpoint names; something else answers there",
+        errors.UpstreamRejected: "see what {path}.endpoint names; the service finds fault with the request",
+    }
+)
+"""The same for an upstream that is asked with a key, whose settings stand at ``{path}``."""
 
-def failed(name: str, error: KiroAsgiError) -> Finding:
-    """A check that ended in an error: its message, class and code."""
-    by_class = next((BY_CLASS[kind] for kind in type(error).__mro__ if kind in BY_CLASS), "")
+
+def failed(name: str, error: KiroAsgiError, path: str = "kiro") -> Finding:
+    """A check that ended in an error: its message, class and code; *path* is where the upstream's settings stand."""
+    table = BY_CLASS if path == "kiro" else {**BY_CLASS, **WITH_KEY}
+    by_class = next((table[kind] for kind in type(error).__mro__ if kind in table), "").format(path=path)
     code = f", {error.code}" if error.code else ""
     detail = f"{_without_ids(error.message)} ({type(error).__name__}{code})"
     return Finding(name, Verdict.FAIL, detail, BY_CODE.get(error.code, by_class))

@@ -22,6 +22,14 @@ def test_shows_a_stream_of_each_api(loop: str, tmp_path: Path) -> None:
     assert sse_names(lines).count("message_stop") == 1
 
 
+def test_every_upstream_is_simulated(tmp_path: Path) -> None:
+    """A model of another upstream answers through the same APIs."""
+    done = command("demo", "--model", "gemini/gemini-2.5-flash", "--question", "sim:count=3", cwd=tmp_path)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line for line in done.stdout.splitlines() if line.startswith("  =")] == ["  = 1 2 3 "] * len(APIS)
+
+
 def test_an_api_without_an_answer_is_a_failure(tmp_path: Path) -> None:
     """The status tells a script whether it worked."""
     done = command("demo", "--question", "sim:bad-request", cwd=tmp_path)

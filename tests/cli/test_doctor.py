@@ -96,7 +96,7 @@ def test_a_good_chain_with_a_key(service: Simulator, tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert [line[6:21].strip() for line in lines] == NAMES_WITH_A_KEY
+    assert [line[6:24].strip() for line in lines] == NAMES_WITH_A_KEY
     assert {line.split()[0] for line in lines} == {"ok"}
     assert re.search(r"first event after \d+\.\d\d s, stop reason end, usage in tokens by the service", lines[-1])
     assert "987.5 of 1000 credits left" in lines[-2]

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from kiro_asgi import ConfigError
 from kiro_asgi.cli import explain
-from kiro_asgi.cli.explain import guess
+from kiro_asgi.cli.explain import RULES
 from tests.cli.processes import PREFIX, clean_environment, command
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
@@ -51,6 +52,15 @@ def test_the_page_shows_what_the_command_prints(explained: Any) -> None:
     assert output.splitlines()[: len(expected)] == expected
     payload = json.loads(output[output.index("\n{") :])
     assert payload["conversationState"]["currentMessage"]["userInputMessage"]["modelId"] == "claude-sonnet-4.5"
+
+
+@pytest.mark.parametrize("upstream", ["gemini", "anthropic"])
+def test_the_page_shows_other_upstreams(upstream: str, explained: Any) -> None:
+    """One that needs rules, and one whose API the request is for."""
+    status, output = explained(REQUEST.read_bytes(), "--upstream", upstream)
+    expected = shown("how-to/explain.rst", f"--upstream {upstream} request.json")
+
+    assert (status, output.splitlines()[: len(expected)]) == (0, expected)
 
 
 def test_a_refusal_ends_with_1_and_names_rule_and_place(explained: Any) -> None:
@@ -126,32 +136,132 @@ def test_what_no_api_takes_is_refused(body: bytes, explained: Any) -> None:
     assert json.loads(output)["error"]
 
 
-@pytest.mark.parametrize(
-    ("members", "expected"),
-    [
-        pytest.param({}, "anthropic", id="max-tokens"),
-        pytest.param({"max_tokens": 1, "tools": [{"name": "f", "input_schema": {}}]}, "anthropic", id="input-schema"),
-        pytest.param({"tools": [{"type": "function", "function": {"name": "f"}}]}, "openai_chat", id="function"),
-        pytest.param({"stream_options": {}}, "openai_chat", id="member"),
-        pytest.param({"messages": [{"role": "system", "content": "x"}]}, "openai_chat", id="system-message"),
-        pytest.param({"messages": [{"role": "system", "content": "x"}], "system": "y"}, "anthropic", id="both"),
-        pytest.param({"messages": [{"role": "assistant", "tool_calls": []}]}, "openai_chat", id="calls"),
-        pytest.param({"messages": "x", "tools": 3}, "anthropic", id="malformed"),
-    ],
-)
-def test_the_api_is_guessed(members: dict[str, Any], expected: str) -> None:
-    """A Chat Completions request shows itself; what does not, and has ``max_tokens``, is a Messages request."""
-    assert guess(json.dumps({**ASKED, **members}).encode()) == expected
-
-
 def test_a_request_with_input_is_a_responses_request(explained: Any) -> None:
     """It has no messages, and is shown like the others."""
     body = b'{"model": "claude-sonnet-4.5", "input": "hi"}'
-    assert guess(body) == "openai_responses"
     status, told = explained(body)
     assert (status, "openai_responses" in told) == (0, True)
 
 
-def test_without_max_tokens_it_is_no_messages_request() -> None:
-    """The member is required there."""
-    assert guess(b'{"model": "m", "messages": []}') == "openai_chat"
+UPSTREAMS = ("kiro", "anthropic", "openai", "gemini")
+LONG = "QUJD" * 300
+"""Base64."""
+
+ATTACHING = {
+    "anthropic": [
+        {"type": "text", "text": "x"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG + "A"}},
+        {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0x" + LONG}},
+    ],
+    "openai_chat": [
+        {"type": "text", "text": "x"},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}A"}},
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,JVBERi0x{LONG}"}},
+    ],
+}
+"""The same in the words of each API."""
+
+
+def asked(model: str, api: str = "openai_chat", **more: Any) -> bytes:
+    """A request with attachments."""
+    limit = {"max_tokens": 9} if api == "anthropic" else {}
+    return json.dumps(
+        {"model": model, "messages": [{"role": "user", "content": ATTACHING[api]}], **limit, **more}
+    ).encode()
+
+
+@pytest.mark.parametrize("api", ATTACHING)
+@pytest.mark.parametrize("upstream", UPSTREAMS)
+@pytest.mark.parametrize("relay", ["auto", "never"])
+def test_every_api_is_explained_for_every_upstream(relay: str, upstream: str, api: str, explained: Any) -> None:
+    """Without credential and settings; no attachment is shown, and every rule is one of that upstream's."""
+    body = asked("m", api, top_k=4) if api == "anthropic" else asked("m", api)
+    output = explained(body, "--json", "--upstream", upstream, "--api", api, KIRO_ASGI__STREAM__RELAY=relay)[1]
+    report = json.loads(output)
+    spoken = {"anthropic": "anthropic", "openai": "openai_chat"}.get(upstream)
+    known = {rule.name for rule in next(table for kind, table in RULES.items() if upstream in kind.__module__)}
+
+    assert (report["ok"], report["upstream"]) == (True, upstream)
+    assert report["as_it_is"] == (relay == "auto" and api == spoken)
+    assert {row["rule"] for row in report["rules"]} <= known
+    assert "AAAA" not in output
+    assert "QUJDQUJD" not in output
+    assert output.count("characters of base64") == 2
+
+
+def test_a_request_that_goes_through_has_another_model_at_most(explained: Any) -> None:
+    """Its own members are there, those that no upstream knows as well."""
+    body = asked("openai/GPT-4o", surprise={"x": None})
+    settings = {"KIRO_ASGI__OPENAI__API_KEY": "sk-x"}
+    report = json.loads(explained(body, "--json", **settings)[1])
+
+    assert (report["as_it_is"], report["upstream"], report["hint"]) == (True, "openai", "")
+    assert (report["rules"], report["tool_names"]) == ([], {})
+    assert report["payload"]["model"] == report["model"] == "gpt-4o"
+    assert report["payload"]["surprise"] == {"x": None}
+    assert [*report["payload"]] == [*json.loads(body)]
+
+
+EVERYTHING = {
+    "KIRO_API_KEY": "ksk_x",
+    "KIRO_ASGI__GEMINI__API_KEY": "goo",
+    "KIRO_ASGI__OPENAI__API_KEY": "sk-x",
+    "KIRO_ASGI__CUSTOM__LOCAL__ENDPOINT": "http://127.0.0.1:9/v1",
+    "KIRO_ASGI__ROUTING__MODELS": "fast=local/qwen3>gemini/gemini-2.5-flash,gpt-5*=gemini/gemini-2.5-pro",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "upstream", "model", "built_in"),
+    [
+        pytest.param("gemini/gemini-2.5-flash", "gemini", "gemini-2.5-flash", True, id="prefix"),
+        pytest.param("local/qwen3", "local", "qwen3", False, id="custom-prefix"),
+        pytest.param("fast", "local", "qwen3", False, id="table"),
+        pytest.param("gpt-5.1", "gemini", "gemini-2.5-pro", True, id="pattern"),
+        pytest.param("gpt-4o", "openai", "gpt-4o", True, id="list"),
+        pytest.param("claude-sonnet-4-5", "kiro", "claude-sonnet-4.5", True, id="first-list"),
+        pytest.param("nobody-knows", "openai", "nobody-knows", False, id="default"),
+        pytest.param("anthropic/claude-x", "openai", "anthropic/claude-x", False, id="prefix-of-none"),
+    ],
+)
+def test_the_upstream_is_the_one_that_would_be_asked(
+    name: str, upstream: str, model: str, built_in: bool, explained: Any
+) -> None:
+    """By prefix, by the table, by what is built in, else the default; nobody is asked for a list."""
+    settings = {**EVERYTHING, "KIRO_ASGI__ROUTING__DEFAULT": "openai"}
+    report = json.loads(explained(asked(name), "--json", **settings)[1])
+
+    assert (report["upstream"], report["model"], report["built_in"]) == (upstream, model, built_in)
+
+
+def test_a_credential_is_not_looked_at(explained: Any) -> None:
+    """A file that is missing is the doctor's business."""
+    settings = {"KIRO_ASGI__KIRO__CREDENTIALS_FILE": "/nowhere/token.json", "KIRO_ASGI__GEMINI__API_KEY": "goo"}
+
+    assert explained(asked("claude-sonnet-4.5"), **settings)[0] == 0
+
+
+def test_an_upstream_that_is_not_set_up(explained: Any) -> None:
+    """Whoever writes its prefix is told so, and how to see what it would be asked; the prefix is no part of a name."""
+    plain = explained(asked("gemini/gemini-2.5-flash"))[1]
+    named = explained(asked("gemini/gemini-2.5-flash"), "--upstream", "gemini")[1]
+
+    assert "The upstream gemini is not set up. What it would be asked: --upstream gemini" in plain
+    assert "upstream: gemini   model: gemini-2.5-flash" in named
+    assert "The upstream gemini is not set up: the gateway would not ask it." in named
+
+
+def test_an_upstream_that_nobody_has(explained: Any) -> None:
+    """A mistake on the command line, not a refusal of the request."""
+    with pytest.raises(ConfigError, match="by the name of nobody; there are kiro, anthropic, openai, gemini"):
+        explained(REQUEST.read_bytes(), "--upstream", "nobody")
+
+
+def test_what_is_not_base64_is_shown(explained: Any) -> None:
+    """Addresses and texts are no attachments, however long."""
+    text = "x" * 300
+    parts = [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": f"https://example.org/{text}"}}]
+    body = json.dumps({"model": "gpt-4o", "messages": [{"role": "user", "content": parts}]}).encode()
+    output = explained(body, "--upstream", "openai")[1]
+
+    assert output.count(text) == 2

@@ -47,6 +47,18 @@ def signed_in(left: float) -> bytes:
     return render_token(Token("aoa", "aor", time.time() + left, region="us-east-1", profile_arn=PROFILE_ARN), "Google")
 
 
+def several(url: str) -> dict[str, str]:
+    """Settings of two upstreams, none of them Kiro; nobody listens where one of them should."""
+    return {
+        "KIRO_ASGI__GEMINI__ENDPOINT": url,
+        "KIRO_ASGI__GEMINI__API_KEY": "goo-1",
+        "KIRO_ASGI__GEMINI__FALLBACK_API_KEYS": "goo-2,goo-3",
+        "KIRO_ASGI__CUSTOM__OLLAMA__ENDPOINT": "http://127.0.0.1:9/v1",
+        "HTTPS_PROXY": "",
+        "HTTP_PROXY": "",
+    }
+
+
 @pytest.fixture
 def service() -> Iterator[Simulator]:
     with simulator.running() as running:
@@ -69,8 +81,9 @@ def test_outputs_on_the_pages_are_real(service: Simulator, tmp_path: Path) -> No
         400, {"error": "invalid_grant", "error_description": "Invalid refresh token provided"}
     )
     broken = command("doctor", cwd=tmp_path, **asked)
+    others = command("doctor", cwd=tmp_path, **several(service.url))
     (signing_in,) = shown("sign-in.rst")
 
-    assert [it.returncode for it in (login, good, broken)] == [0, 0, 1]
+    assert [it.returncode for it in (login, good, broken, others)] == [0, 0, 1, 1]
     assert [line for line in printed(login.stdout, tmp_path) if "AUTH_ENDPOINT" not in line] == signing_in
-    assert [printed(it.stdout, tmp_path) for it in (good, broken)] == shown("doctor.rst")
+    assert [printed(it.stdout, tmp_path) for it in (good, broken, others)] == shown("doctor.rst")

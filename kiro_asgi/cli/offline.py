@@ -1,0 +1,125 @@
+"""The upstreams as far as they are known without asking them: whose a model's name is, and what stands for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+import anyio
+from attrs import evolve, frozen
+
+from kiro_asgi.asgi.direct import direct_services
+from kiro_asgi.asgi.provider import Provider
+from kiro_asgi.asgi.providers import new_providers
+from kiro_asgi.asgi.wiring import new_registry
+from kiro_asgi.config import DirectSettings, Settings
+from kiro_asgi.errors import ConfigError
+from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
+from kiro_asgi.upstreams.registry import Registry, Target
+
+__all__ = ["PLACEHOLDER", "Choice", "Upstreams", "set_up"]
+
+PLACEHOLDER: Final = Credential(CredentialKind.API_KEY, "placeholder")
+"""Stands in for every credential, of which nothing is shown."""
+
+_Direct = TypeVar("_Direct", bound=DirectSettings)
+
+
+def set_up(settings: Settings) -> tuple[str, ...]:
+    """Names of the upstreams that the gateway would ask; Kiro where there is no other."""
+    direct = tuple(service.upstream.name for service in direct_services(settings))
+    return ("kiro", *direct) if settings.kiro.configured or not direct else direct
+
+
+@frozen
+class Choice:
+    """Who is asked, and for what."""
+
+    provider: Provider
+    name: str
+    """By which that upstream's model was asked for."""
+
+    model: ModelCard
+    built_in: bool
+    """Whether the model is known without asking; if not, *model* is an ordinary one of its name."""
+
+
+@frozen
+class Upstreams:
+    """All that can be asked with the settings, and the well-known ones without a credential, too."""
+
+    _registry: Registry
+    """Of those that are set up."""
+
+    _providers: Mapping[str, Provider]
+
+    @classmethod
+    def create(cls, settings: Settings) -> Upstreams:
+        """Build them from settings; reads no file, and opens no connection.
+
+        Raises:
+            ConfigError: One of them cannot be used.
+        """
+        return cls(new_registry(settings, set_up(settings)), new_providers(_without_secrets(settings), Clocks(), ()))
+
+    def hint(self, choice: Choice) -> str:
+        """What somebody ought to be told who takes *choice* for what the gateway does; empty where it is."""
+        if choice.provider.name not in self._registry.upstreams:
+            return f"The upstream {choice.provider.name} is not set up: the gateway would not ask it."
+        prefix = choice.name.partition("/")[0]
+        if self._registry.hint(choice.name):
+            return f"The upstream {prefix} is not set up. What it would be asked: --upstream {prefix}"
+        return ""
+
+    def choose(self, name: str, upstream: str | None) -> Choice:
+        """Who is asked first for the model of this name: *upstream*, or whoever it means without asking for lists.
+
+        Raises:
+            ConfigError: There is no such upstream.
+        """
+        target = self._target(name) if upstream is None else Target(upstream, name.removeprefix(f"{upstream}/"))
+        provider = self._providers.get(target.upstream)
+        if provider is None:
+            known = ", ".join(self._providers)
+            raise ConfigError(f"there is no upstream by the name of {target.upstream}; there are {known}")
+        return _choice(provider, target.model)
+
+    def _target(self, name: str) -> Target:
+        if named := self._registry.targets(name):
+            return named[0]
+        ordered = self._registry.upstreams
+        owner = next((each for each in ordered if self._providers[each].catalogue.knows(name)), "")
+        return Target(owner or self._registry.default or ordered[0], name)
+
+
+def _choice(provider: Provider, name: str) -> Choice:
+    catalogue = provider.catalogue
+    if catalogue.knows(name):
+        return Choice(provider, name, anyio.run(catalogue.find, name), built_in=True)
+    model = ModelCard(provider.upstream.normalise(catalogue.meant(name)))
+    return Choice(provider, name, model, built_in=False)
+
+
+def _without_secrets(settings: Settings) -> Settings:
+    """*settings* with a placeholder for every credential, so that each well-known upstream is set up."""
+    kiro = evolve(
+        settings.kiro,
+        api_key=PLACEHOLDER.secret,
+        access_token="",
+        profile_arn="",
+        credentials_file="",
+        credentials_command="",
+        fallback_credentials_files=(),
+    )
+    return evolve(
+        settings,
+        kiro=kiro,
+        anthropic=_keyed(settings.anthropic),
+        gemini=_keyed(settings.gemini),
+        openai=_keyed(settings.openai),
+    )
+
+
+def _keyed(service: _Direct) -> _Direct:
+    return evolve(service, api_key=PLACEHOLDER.secret, fallback_api_keys=())

@@ -1,0 +1,170 @@
+"""``kiro-asgi doctor`` and the upstreams that are asked with a key."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kiro_asgi import simulator
+from kiro_asgi.cli import main
+from kiro_asgi.simulator import Simulator, refusal
+from tests.cli.test_doctor import NAMES_WITH_A_KEY
+
+NOBODY = "http://127.0.0.1:9"
+LINKS = ("key", "service", "models", "request")
+CHATS = ("anthropic.chat", "openai.chat", "gemini.chat")
+KIRO = {"KIRO_API_KEY": "ksk_canary"}
+
+
+@pytest.fixture
+def service() -> Iterator[Simulator]:
+    with simulator.running() as running:
+        yield running
+
+
+@pytest.fixture
+def examine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs the command with these settings alone: status, and verdict, detail and advice by name, in their order."""
+
+    def run(environ: dict[str, str], *arguments: str) -> tuple[int, dict[str, tuple[str, str, str]]]:
+        for name in [name for name in os.environ if name.startswith("KIRO_") or name.upper().endswith("_PROXY")]:
+            monkeypatch.delenv(name)
+        for name, value in environ.items():
+            monkeypatch.setenv(name if name == "KIRO_API_KEY" else f"KIRO_ASGI__{name}", value)
+        status = main(["doctor", "--json", *arguments])
+        out, err = capsys.readouterr()
+        report = json.loads(out)
+        assert (report["ok"], err) == (status == 0, "")
+        assert "anary" not in out
+        return status, {it["name"]: (it["verdict"], it["detail"], it["advice"]) for it in report["findings"]}
+
+    return run
+
+
+def gemini(service: Simulator, **more: str) -> dict[str, str]:
+    return {"GEMINI__API_KEY": "goo-canary", "GEMINI__ENDPOINT": service.url, **more}
+
+
+def everything(service: Simulator) -> dict[str, str]:
+    return {
+        **gemini(service),
+        "ANTHROPIC__API_KEY": "ant-canary",
+        "ANTHROPIC__ENDPOINT": service.url,
+        "OPENAI__API_KEY": "oai-canary",
+        "OPENAI__ENDPOINT": f"{service.url}/v1",
+        "CUSTOM__LOCAL__ENDPOINT": f"{service.url}/v1",
+    }
+
+
+def test_every_upstream_has_its_links(service: Simulator, examine: Any) -> None:
+    """Kiro's are left out where it is not set up; each upstream is asked one small question."""
+    status, found = examine(everything(service))
+    links = [f"{name} {link}" for name in ("anthropic", "openai", "gemini", "local") for link in LINKS]
+
+    assert (status, list(found)) == (0, ["settings", "proxy", *links])
+    assert {verdict for verdict, _, _ in found.values()} == {"ok"}
+    assert found["gemini key"][1] == "gemini.api_key"
+    assert found["local key"][1] == "none; the service is asked without one"
+    assert [service.calls[chat] for chat in CHATS] == [1, 2, 1]
+    for name in ("anthropic", "openai", "gemini", "local"):
+        assert found[f"{name} request"][1].endswith("stop reason end, usage in tokens by the service")
+
+
+def test_kiro_and_another(service: Simulator, examine: Any) -> None:
+    """Kiro's links come first and keep their names."""
+    status, found = examine({**KIRO, "KIRO__ENDPOINT": service.url, **gemini(service)}, "--no-request")
+
+    assert (status, list(found)) == (0, NAMES_WITH_A_KEY[:-1] + [f"gemini {link}" for link in LINKS[:-1]])
+    assert service.calls["gemini.chat"] == 0
+
+
+def test_a_cheap_model_is_asked(service: Simulator, examine: Any) -> None:
+    """Under whatever spelling the service lists it."""
+    _, found = examine(everything(service))
+
+    assert found["gemini request"][1].startswith("gemini-2.5-flash-lite:")
+    assert found["anthropic request"][1].startswith("claude-haiku-4-5:")
+    assert found["openai request"][1].startswith("gpt-4o-mini:")
+
+
+def test_several_keys(service: Simulator, examine: Any) -> None:
+    """They are counted by their settings, and never shown."""
+    _, found = examine(gemini(service, GEMINI__FALLBACK_API_KEYS="canary-2,canary-3"), "--no-request")
+
+    assert found["gemini key"][1] == "gemini.api_key; 2 more, which are not tried here"
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_a_key_that_is_exchanged(good: bool, service: Simulator, examine: Any) -> None:
+    """The exchange is a link of its own; without a token nothing else is tried."""
+    if not good:
+        service.revoke("hub-canary")
+    hub = {
+        "ENDPOINT": f"{service.url}/v1",
+        "API_KEY": "hub-canary",
+        "TOKEN_URL": f"{service.url}/copilot_internal/v2/token",
+    }
+    status, found = examine({f"CUSTOM__HUB__{name}": value for name, value in hub.items()}, "--no-request")
+    verdict, detail, advice = found["hub token"]
+
+    if good:
+        assert (status, verdict, detail) == (0, "ok", "the key was exchanged for one")
+        assert found["hub models"][0] == "ok"
+    else:
+        assert (status, verdict, list(found)[-1]) == (1, "fail", "hub token")
+        assert "custom.hub.api_key" in detail + advice
+
+
+def test_a_key_that_is_refused(service: Simulator, examine: Any) -> None:
+    """The setting to look at is named; no model is asked."""
+    service.revoke("goo-canary")
+    status, found = examine(gemini(service))
+
+    assert (status, found["gemini models"][0], list(found)[-1]) == (1, "fail", "gemini models")
+    assert found["gemini models"][2].startswith("see that gemini.api_key is right")
+
+
+def test_nobody_is_there(service: Simulator, examine: Any) -> None:
+    """What follows is not tried; another upstream is."""
+    status, found = examine({**everything(service), "GEMINI__ENDPOINT": NOBODY}, "--no-request")
+
+    assert (status, found["gemini service"][0], found["local models"][0]) == (1, "fail", "ok")
+    assert "gemini models" not in found
+
+
+def test_a_proxy_of_its_own(service: Simulator, examine: Any) -> None:
+    """Nothing is connected to directly; who asks the proxy is not shown."""
+    status, found = examine(gemini(service, GEMINI__PROXY="http://user:canary@127.0.0.1:9"))
+
+    assert (status, found["gemini models"][0]) == (1, "fail")
+    assert found["gemini service"][1] == "gemini.proxy: connections go through 127.0.0.1:9, and are not looked at"
+    assert not service.requests
+
+
+def test_a_server_without_a_list(service: Simulator, examine: Any) -> None:
+    """It works under any name, so that is a warning; there is no model to ask, which is another."""
+    status, found = examine({"CUSTOM__BARE__ENDPOINT": f"{service.url}/elsewhere"})
+
+    assert (status, found["bare models"][0], found["bare request"][0]) == (0, "warn", "warn")
+    assert "passed on as it is" in found["bare models"][2]
+
+
+def test_a_refused_question(service: Simulator, examine: Any) -> None:
+    """The class and code of the error are told."""
+    service.enqueue(refusal(503, "no capacity"), operation="gemini.chat")
+    status, found = examine(gemini(service))
+
+    assert (status, found["gemini request"][0]) == (1, "fail")
+    assert "no capacity" in found["gemini request"][1]
+
+
+def test_a_table_that_leads_nowhere(service: Simulator, examine: Any) -> None:
+    """The gateway would not start."""
+    status, found = examine(gemini(service, ROUTING__DEFAULT="nobody"))
+
+    assert (status, list(found)) == (1, ["settings"])
+    assert "nobody" in found["settings"][1]
