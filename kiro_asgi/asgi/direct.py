@@ -15,7 +15,7 @@ from kiro_asgi.upstreams.base import Upstream
 from kiro_asgi.upstreams.gemini import GeminiUpstream
 from kiro_asgi.upstreams.openai import OpenAIUpstream
 
-__all__ = ["Direct", "direct_services"]
+__all__ = ["Direct", "direct_services", "set_up"]
 
 
 @frozen
@@ -39,6 +39,15 @@ def direct_services(settings: Settings) -> Iterator[Direct]:
             yield _direct(name, name, service)
     for name, service in settings.custom.items():
         yield _direct(f"custom.{name}", name, service)
+
+
+def set_up(settings: Settings) -> tuple[str, ...]:
+    """Names of the upstreams that are asked, in the order in which that is done where nobody says another.
+
+    Kiro is one of them where it has a credential, and where there is no other.
+    """
+    direct = tuple(service.upstream.name for service in direct_services(settings))
+    return ("kiro", *direct) if settings.kiro.configured or not direct else direct
 
 
 def _direct(path: str, name: str, settings: DirectSettings) -> Direct:

@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import define, evolve, field
 
-from kiro_asgi.asgi.direct import Direct, direct_services
+from kiro_asgi.asgi.direct import Direct, direct_services, set_up
 from kiro_asgi.asgi.provider import Manner, Provider
 from kiro_asgi.asgi.server_tools import KiroWebSearch, ServerTool, Toolbox
 from kiro_asgi.asgi.wiring import kiro_upstream, kiro_vendor, new_transport
@@ -42,10 +42,8 @@ def new_providers(settings: Settings, clocks: Clocks, server_tools: Sequence[Ser
         ConfigError: There is none, or one that cannot be used.
     """
     making = _Making(settings, clocks, tuple(server_tools))
-    direct = {service.upstream.name: making.direct(service) for service in direct_services(settings)}
-    if settings.kiro.configured or not direct:
-        return MappingProxyType({"kiro": making.kiro(), **direct})
-    return MappingProxyType(direct)
+    kiro = {"kiro": making.kiro()} if "kiro" in set_up(settings) else {}
+    return MappingProxyType(kiro | {each.upstream.name: making.direct(each) for each in direct_services(settings)})
 
 
 @define

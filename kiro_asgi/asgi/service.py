@@ -248,9 +248,6 @@ def _rendered(exchange: Exchange) -> Exchange:
     if exchange.passed is not None:
         again = rendered(exchange.passed, exchange.upstream, exchange.model, exchange.credential)
         return evolve(exchange, rendered=again)
-    if exchange.passed is not None:
-        again = rendered(exchange.passed, exchange.upstream, exchange.model, exchange.credential)
-        return evolve(exchange, rendered=again)
     prompt, model, credential = exchange.inquiry.prompt, exchange.model, exchange.credential
     return evolve(exchange, rendered=exchange.upstream.render(prompt, model, credential, exchange.conversation))
 

@@ -14,13 +14,12 @@ from typing import Final
 import anyio
 
 from kiro_asgi._version import __version__
-from kiro_asgi.asgi.direct import direct_services
+from kiro_asgi.asgi.direct import direct_services, set_up
 from kiro_asgi.asgi.wiring import kiro_vendor, new_registry
 from kiro_asgi.cli import doctor_local
 from kiro_asgi.cli.doctor_direct import DirectExamination
 from kiro_asgi.cli.doctor_kiro import KiroExamination
 from kiro_asgi.cli.findings import Finding, Verdict, failed
-from kiro_asgi.cli.offline import set_up
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.config import Settings, read_environment
 from kiro_asgi.config.reading import CONFIG_VARIABLE

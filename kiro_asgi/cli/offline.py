@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Final
 
 import anyio
-from attrs import evolve, frozen
+from attrs import frozen
 
-from kiro_asgi.asgi.direct import direct_services
+from kiro_asgi.asgi.direct import set_up
 from kiro_asgi.asgi.provider import Provider
 from kiro_asgi.asgi.providers import new_providers
 from kiro_asgi.asgi.wiring import new_registry
-from kiro_asgi.config import DirectSettings, Settings
+from kiro_asgi.cli.keyed import keyed
+from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
 from kiro_asgi.upstreams.registry import Registry, Target
 
-__all__ = ["PLACEHOLDER", "Choice", "Upstreams", "set_up"]
+__all__ = ["PLACEHOLDER", "Choice", "Upstreams"]
 
 PLACEHOLDER: Final = Credential(CredentialKind.API_KEY, "placeholder")
 """Stands in for every credential, of which nothing is shown."""
-
-_Direct = TypeVar("_Direct", bound=DirectSettings)
-
-
-def set_up(settings: Settings) -> tuple[str, ...]:
-    """Names of the upstreams that the gateway would ask; Kiro where there is no other."""
-    direct = tuple(service.upstream.name for service in direct_services(settings))
-    return ("kiro", *direct) if settings.kiro.configured or not direct else direct
 
 
 @frozen
@@ -61,7 +54,9 @@ class Upstreams:
         Raises:
             ConfigError: One of them cannot be used.
         """
-        return cls(new_registry(settings, set_up(settings)), new_providers(_without_secrets(settings), Clocks(), ()))
+        return cls(
+            new_registry(settings, set_up(settings)), new_providers(keyed(settings, PLACEHOLDER.secret), Clocks(), ())
+        )
 
     def hint(self, choice: Choice) -> str:
         """What somebody ought to be told who takes *choice* for what the gateway does; empty where it is."""
@@ -99,27 +94,3 @@ def _choice(provider: Provider, name: str) -> Choice:
         return Choice(provider, name, anyio.run(catalogue.find, name), built_in=True)
     model = ModelCard(provider.upstream.normalise(catalogue.meant(name)))
     return Choice(provider, name, model, built_in=False)
-
-
-def _without_secrets(settings: Settings) -> Settings:
-    """*settings* with a placeholder for every credential, so that each well-known upstream is set up."""
-    kiro = evolve(
-        settings.kiro,
-        api_key=PLACEHOLDER.secret,
-        access_token="",
-        profile_arn="",
-        credentials_file="",
-        credentials_command="",
-        fallback_credentials_files=(),
-    )
-    return evolve(
-        settings,
-        kiro=kiro,
-        anthropic=_keyed(settings.anthropic),
-        gemini=_keyed(settings.gemini),
-        openai=_keyed(settings.openai),
-    )
-
-
-def _keyed(service: _Direct) -> _Direct:
-    return evolve(service, api_key=PLACEHOLDER.secret, fallback_api_keys=())

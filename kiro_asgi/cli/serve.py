@@ -16,7 +16,8 @@ import anyio
 from attrs import evolve
 
 from kiro_asgi import create_app, simulator
-from kiro_asgi.asgi.direct import direct_services
+from kiro_asgi.asgi.direct import set_up
+from kiro_asgi.cli.keyed import keyed
 from kiro_asgi.cli.standalone import LOOPS, Server, bind, until_signalled
 from kiro_asgi.config import ClientSettings, DirectSettings, OpenAISettings, Settings
 from kiro_asgi.config.reading import CONFIG_VARIABLE
@@ -77,38 +78,25 @@ def simulated(settings: Settings, url: str, host: str) -> Settings:
     No real credential is sent there, and the made-up one never rests: who asks for a spent quota goes on to try other
     things.  Clients need no key where none is configured and only this machine can connect.
     """
-    kiro = evolve(
-        settings.kiro,
-        endpoint=url,
-        auth_endpoint=url,
-        api_key=SIMULATOR_KEY,
-        access_token="",
-        profile_arn="",
-        credentials_file="",
-        credentials_command="",
-        fallback_credentials_files=(),
-    )
+    made_up = keyed(settings, SIMULATOR_KEY)
     client = settings.client
     if client == ClientSettings() and _is_loopback(host):
         client = ClientSettings(allow_anonymous=True)
     return evolve(
-        settings,
-        kiro=kiro,
-        anthropic=_simulated(settings.anthropic, url),
-        gemini=_simulated(settings.gemini, url),
-        openai=_simulated_openai(settings.openai, url),
-        custom={name: _simulated_openai(service, url) for name, service in settings.custom.items()},
+        made_up,
+        kiro=evolve(made_up.kiro, endpoint=url, auth_endpoint=url),
+        anthropic=_simulated(made_up.anthropic, url),
+        gemini=_simulated(made_up.gemini, url),
+        openai=_simulated(made_up.openai, f"{url}/v1"),
+        custom={name: _simulated(service, f"{url}/v1") for name, service in made_up.custom.items()},
         client=client,
         retry=evolve(settings.retry, rest=0, suspicion=0),
     )
 
 
 def _simulated(service: Direct, url: str) -> Direct:
-    return evolve(service, endpoint=url, api_key=SIMULATOR_KEY, fallback_api_keys=(), headers=(), proxy="")
-
-
-def _simulated_openai(service: OpenAISettings, url: str) -> OpenAISettings:
-    return evolve(_simulated(service, f"{url}/v1"), token_url="")
+    direct = evolve(service, endpoint=url, headers=(), proxy="")
+    return evolve(direct, token_url="") if isinstance(direct, OpenAISettings) else direct
 
 
 async def _serve_simulated(server: Server, settings: Settings, host: str, port: int) -> None:
@@ -137,14 +125,7 @@ def _announcement(settings: Settings, base: str) -> Iterator[str]:
         yield f"Service:            simulated at {settings.kiro.endpoint}"
         yield "Marker words:       sim:tool, sim:thinking, sim:slow … in a question; see docs/reference/markers.rst"
     else:
-        yield f"Services:           {', '.join(_services(settings))}"
-
-
-def _services(settings: Settings) -> Iterator[str]:
-    direct = {service.upstream.name: service.settings.endpoint for service in direct_services(settings)}
-    if settings.kiro.configured or not direct:
-        yield f"kiro ({settings.kiro.endpoint or settings.kiro.region})"
-    yield from (f"{name} ({endpoint})" if endpoint else name for name, endpoint in direct.items())
+        yield f"Services:           {', '.join(set_up(settings))}"
 
 
 def _key_situation(client: ClientSettings) -> str:
