@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from time import time
 from types import MappingProxyType
 from typing import Final
+from uuid import uuid4
 
 from attrs import frozen
 
@@ -91,11 +92,11 @@ class Door:
 
 
 def _token(request: RecordedRequest, key: str, expires_in: int) -> Script:
-    """A short-lived token for *key*, and where it is good for."""
+    """A short-lived token for *key*, another one each time, and where it is good for."""
     if not key:
         return json_answer(401, {"message": "Bad credentials", "status": "401"})
     expires_at = int(time()) + expires_in
-    token = f"tid=simulated;exp={expires_at};sku=simulated"
+    token = f"tid={uuid4().hex};exp={expires_at};sku=simulated"
     endpoints = {"api": f"http://{request.headers.get('host', 'localhost')}"}
     return json_answer(
         200, {"token": token, "expires_at": expires_at, "refresh_in": expires_in // 2, "endpoints": endpoints}
