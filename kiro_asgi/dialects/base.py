@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from attrs import field, frozen
@@ -12,7 +12,7 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.prompt import Prompt, Tool
-from kiro_asgi.wire.json import quote_bytes
+from kiro_asgi.wire.json import dumps, loads, quote_bytes
 
 if TYPE_CHECKING:
     from kiro_asgi.dialects.passage import Fault, Passage
@@ -37,9 +37,6 @@ class Glance:
     """What must be known of a request to decide where it goes; everything else is in its bytes."""
 
     body: bytes = field(repr=False)
-    document: Mapping[str, Any] = field(repr=False)
-    """The same, decoded."""
-
     model: str
     """As the client wrote it."""
 
@@ -50,9 +47,18 @@ class Glance:
     tools: tuple[Tool, ...] = field(default=(), repr=False)
     """Of each only the name, and the kind of one that the client does not run."""
 
+    foreign: bool = False
+    """Whether it hands back what another service has signed, and marked as such: this one would refuse it."""
+
     def renamed(self, model: str) -> bytes:
-        """The client's very bytes, but for the model's name where *model* is another."""
-        return self.body if model == self.model else renamed(self.body, quote_bytes(model), ("model",))
+        """The client's very bytes, but for the model's name where *model* is another.
+
+        A body that spells the member's own name with escapes is written anew.
+        """
+        if model == self.model:
+            return self.body
+        body = renamed(self.body, quote_bytes(model), ("model",))
+        return dumps({**loads(body), "model": model}) if body == self.body else body
 
 
 @frozen

@@ -26,6 +26,7 @@ def read_glance(
     *,
     tools: Callable[[Mapping[str, Any]], tuple[Tool, ...]],
     thinking: Callable[[Mapping[str, Any]], bool],
+    foreign: Callable[[Mapping[str, Any]], bool] = lambda _: False,
 ) -> Glance:
     """Look at *body*.  Only what decides where it goes is checked; the rest is for the service to judge.
 
@@ -34,7 +35,7 @@ def read_glance(
     """
     document = read_json(body)
     asked = structure_value(document, _Asked, missing=missing)
-    return Glance(body, document, asked.model, bool(asked.stream), thinking(document), tools(document))
+    return Glance(body, asked.model, bool(asked.stream), thinking(document), tools(document), foreign(document))
 
 
 def objects(value: Any) -> Iterator[Mapping[str, Any]]:

@@ -102,6 +102,9 @@ class Passage:
     _held: bytearray = field(init=False, factory=bytearray)
     """The event that has not ended."""
 
+    _before: bytearray = field(init=False, factory=bytearray)
+    """Comments before the first event: they are no answer yet, and sent they would rule out another try."""
+
     _meter: UsageMeter | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
@@ -122,10 +125,10 @@ class Passage:
         data = b"".join(items)
         if self._held or not data.endswith(_ENDS):
             data = self._whole(data)
+        if data and not self.begun:
+            data = self._begin(data)
         if not data:
             return
-        if not self.begun:
-            self._begin(data)
         done = self._format.done
         if (done and done in data) or self._format.telling.search(data):
             self._look(data)
@@ -137,7 +140,8 @@ class Passage:
         Raises:
             KiroAsgiError: The answer ended with an error, or before its end: code ``stream.cut``.
         """
-        rest = bytes(self._held)
+        rest = bytes(self._before + self._held)
+        self._before.clear()
         self._held.clear()
         if rest and not self.ended:
             self._look(rest + b"\n\n")
@@ -178,19 +182,27 @@ class Passage:
         unseen = max(len(held) - 2, 0)
         held += data
         end = _last_end(held, unseen)
-        if len(held) - end > self._max_event:
-            raise UpstreamProtocolError(f"event of more than {self._max_event} bytes", code="sse.too_large")
+        self._bound(len(held) - end)
         data = bytes(held[:end])
         del held[:end]
         return data
 
-    def _begin(self, data: bytes) -> None:
-        first = next(SseDecoder().feed([data]), None)
-        if first is None:
-            return
+    def _begin(self, data: bytes) -> bytes:
+        """All that stands up to the end of *data*, if there is an event in it; else nothing."""
+        self._before += data
+        if (first := next(SseDecoder().feed([data]), None)) is None:
+            self._bound(len(self._before))
+            return b""
         if self._sign(first).failed:
             raise self._fault(encode_sse(first.event, first.data))
         self.begun, self.heartbeat = True, self._format.heartbeat
+        begin = bytes(self._before)
+        self._before.clear()
+        return begin
+
+    def _bound(self, size: int) -> None:
+        if size > self._max_event:
+            raise UpstreamProtocolError(f"event of more than {self._max_event} bytes", code="sse.too_large")
 
     def _look(self, data: bytes) -> None:
         for event in self._telling(data):

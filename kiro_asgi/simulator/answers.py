@@ -100,7 +100,9 @@ def _given_arguments(conversation: Conversation, name: str) -> Mapping[str, Any]
 
 def _varied(tool: ToolSpec, conversation: Conversation, index: int) -> Mapping[str, Any]:
     """Arguments that differ from call to call where the schema leaves room."""
-    made: dict[str, Any] = value_for(tool.schema, conversation.said)
+    made = value_for(tool.schema, conversation.said)
+    if not isinstance(made, dict):  # of a tool without a schema
+        return {}
     properties = tool.schema.get("properties", {})
     free = (
         key for key, value in made.items()

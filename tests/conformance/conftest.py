@@ -9,13 +9,10 @@ import anthropic
 import openai
 import pytest
 
-from tests.conformance.clients import Clients, connected
+from tests.conformance.clients import Clients, connected, undisturbed
 from tests.conformance.gateways import IMPATIENT, Gateway, simulated, watched
 
 NO_NODE = "KIRO_ASGI_NO_NODE"
-
-FOREIGN = ("OPENAI_", "ANTHROPIC_")
-"""Settings of the clients that a developer's own shell may hold."""
 
 deselected = pytest.StashKey[int]()
 
@@ -38,10 +35,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _clean_environment() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name in tuple(os.environ):
-            if name.startswith(FOREIGN) or name.lower().endswith("_proxy"):
-                patch.delenv(name)
+    with undisturbed():
         yield
 
 

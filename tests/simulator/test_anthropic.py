@@ -72,6 +72,7 @@ def test_a_refusal_has_details(simulator):
 
     assert (document["content"], document["stop_reason"]) == ([], "refusal")
     assert document["stop_details"]["type"] == "refusal"
+    assert document["stop_details"]["category"] in ("cyber", "bio"), "the official clients know no other word"
 
 
 def test_a_ping_comes_first(simulator):
@@ -90,13 +91,14 @@ def test_thinking_over_two_turns(simulator):
     answer = {"type": "tool_result", "tool_use_id": first[1]["id"], "content": "4 C"}
     altered = {**first[0], "thinking": first[0]["thinking"] + "!"}
 
-    def second(*blocks: Any) -> str:
-        return refused(turns(*blocks, results=[answer]), thinking=THINKS)
+    def second(*blocks: Any, thinking: Any = THINKS, **more: Any) -> str:
+        return refused(turns(*blocks, results=[answer]), thinking=thinking, **more)
 
     assert second(*first) == ""
     assert second(altered, first[1]) == "messages.1.content.0: Invalid `signature` in `thinking` block"
     assert second({**first[0], "signature": ""}, first[1]).endswith("Invalid `signature` in `thinking` block")
     assert second(first[1]).startswith("messages.1.content.0.type: Expected `thinking` or `redacted_thinking`")
+    assert second(first[1], model="claude-opus-4-6", thinking={"type": "adaptive"}) == ""
 
 
 def test_pages_of_models(simulator):

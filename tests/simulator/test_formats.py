@@ -91,6 +91,21 @@ def test_calls(simulator, form, stream, marker, calls):
 
 
 @each_format
+@both_ways
+def test_tools_without_a_schema_are_called_with_nothing(simulator, form, stream):
+    """Several calls need no arguments, and a tool need not say what it takes."""
+    bare = {
+        "gemini": [{"functionDeclarations": [{"name": "now"}, {"name": "today"}]}],
+        "anthropic": [{"name": name, "input_schema": {"type": "object"}} for name in ("now", "today")],
+        "openai": [{"type": "function", "function": {"name": name}} for name in ("now", "today")],
+    }
+    told = heard(simulator.url, form, "sim:parallel", stream=stream, tools=bare[form])
+
+    assert [name for name, _ in told.calls] == ["now", "today"]
+    assert told.arguments == [{}, {}]
+
+
+@each_format
 def test_an_image_is_described(simulator, form):
     """The model tells the media type and the size of an image it is given."""
     data = "aGVsbG8gd29ybGQ="

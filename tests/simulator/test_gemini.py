@@ -237,6 +237,19 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "schema-type": ({"tools": declared({"type": "tuple"})}, "parameters.type: must be specified"),
     "schema-array": ({"tools": declared({"type": "ARRAY"})}, "items: missing field."),
     "schema-enum": ({"tools": declared({"type": "INTEGER", "enum": ["1"]})}, "only allowed for STRING type"),
+    "schema-properties": (
+        {"tools": declared({"anyOf": [{"type": "OBJECT"}], "properties": {}})},
+        "properties: only allowed for OBJECT type",
+    ),
+    "schema-items": (
+        {"tools": declared({"type": "STRING", "items": {"type": "STRING"}})},
+        "items: only allowed for ARRAY type",
+    ),
+    "schema-empty": ({"tools": declared({"type": "OBJECT", "properties": {"a": {}}})}, "[a].type: must be specified"),
+    "schema-of-the-answer": (
+        {"generationConfig": {"responseMimeType": "application/json", "responseSchema": {"type": "ARRAY"}}},
+        "generation_config.response_schema.items: missing field.",
+    ),
     "schema-enum-numbers": ({"tools": declared({"type": "STRING", "enum": [1]})}, "only strings are allowed"),
     "schema-required": ({"tools": declared({"type": "OBJECT", "required": ["a"]})}, "property is not defined"),
     "schema-false": ({"tools": declared({"type": "OBJECT", "properties": {"a": False}})}, "must be an object"),

@@ -136,10 +136,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "temperature": ({"temperature": 2.5}, "Invalid 'temperature'"),
     "stops": ({"stop": list("abcde")}, "array too long"),
     "stream-options": ({"stream": False, "stream_options": {}}, "only allowed when 'stream' is enabled"),
+    "length": ({"max_completion_tokens": 16_385}, "max_completion_tokens is too large: 16385. This model supports"),
     "two-lengths": ({"max_tokens": 1, "max_completion_tokens": 1}, "at the same time"),
     "length-of-reasoner": ({"model": "gpt-5", "max_tokens": 9}, "Use 'max_completion_tokens' instead"),
     "stop-of-reasoner": ({"model": "o3", "stop": "x"}, "'stop' is not supported"),
     "temperature-of-reasoner": ({"model": "o3", "temperature": 0.5}, "'temperature' does not support 0.5"),
+    "temperature-of-newer": (
+        {"model": "gpt-5.2", "temperature": 0.5, "reasoning_effort": "low"},
+        "'temperature' does not support 0.5",
+    ),
     "effort-of-other": ({"reasoning_effort": "low"}, "argument supplied: reasoning_effort"),
     "effort": ({"model": "o3", "reasoning_effort": "max"}, "Invalid value: 'max'"),
     "no-messages": ({"messages": []}, "empty array"),
@@ -199,6 +204,7 @@ def test_what_is_refused(change, told):
     [
         pytest.param({"messages": turns()}, id="turns"),
         pytest.param({"model": "gpt-5", "max_completion_tokens": 9, "reasoning_effort": "low"}, id="reasoner"),
+        pytest.param({"model": "gpt-5.2", "temperature": 0.5, "reasoning_effort": "none"}, id="resting-reasoner"),
         pytest.param({"response_format": {"type": "json_object"}}, id="json"),
         pytest.param(
             message(role="user", content=[{"type": "image_url", "image_url": {"url": "https://x"}}]), id="url"

@@ -18,6 +18,7 @@ from kiro_asgi.dialects.passage import Format, Sign, count
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import TokenUsage
 from kiro_asgi.model.prompt import Tool
+from kiro_asgi.model.signatures import read_mark
 from kiro_asgi.wire.sse import encode_sse
 
 __all__ = ["MESSAGES", "glance"]
@@ -28,7 +29,7 @@ _FAILED: Final = Sign(failed=True)
 
 def glance(body: bytes) -> Glance:
     """What must be known of a request."""
-    return read_glance(body, FIELD_REQUIRED, tools=_tools, thinking=_thinks)
+    return read_glance(body, FIELD_REQUIRED, tools=_tools, thinking=_thinks, foreign=_foreign)
 
 
 def _tools(document: Mapping[str, Any]) -> tuple[Tool, ...]:
@@ -43,6 +44,14 @@ def _hosted(tool: Mapping[str, Any]) -> str:
 def _thinks(document: Mapping[str, Any]) -> bool:
     thinking = document.get("thinking")
     return type(thinking) is dict and thinking.get("type") in ("enabled", "adaptive")
+
+
+def _foreign(document: Mapping[str, Any]) -> bool:
+    return any(
+        block.get("type") == "thinking" and read_mark(str(block.get("signature"))).owner
+        for message in objects(document.get("messages"))
+        for block in objects(message.get("content"))
+    )
 
 
 def _read(document: Mapping[str, Any]) -> Sign:

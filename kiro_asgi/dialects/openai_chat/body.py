@@ -171,6 +171,9 @@ class Body:
     """Not of this API; whoever sends it means the Responses API."""
 
     top_k: Any = None
+    seed: Any = None
+    presence_penalty: Any = None
+    frequency_penalty: Any = None
     thinking: Any = None
     thinking_budget: Any = None
     enable_thinking: Any = None

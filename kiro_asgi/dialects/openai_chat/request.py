@@ -86,8 +86,21 @@ def _sampling(request: Body) -> Sampling:
     _within(request, "temperature", 0, 2)
     _within(request, "top_p", 0, 1)
     limit = request.max_tokens if request.max_completion_tokens is None else request.max_completion_tokens
-    top_k = request.top_k if type(request.top_k) is int and request.top_k > 0 else None
-    return Sampling(limit, request.temperature, request.top_p, top_k, _stop(request))
+    return Sampling(
+        limit,
+        request.temperature,
+        request.top_p,
+        request.top_k if type(request.top_k) is int and request.top_k > 0 else None,
+        _stop(request),
+        request.seed if type(request.seed) is int else None,
+        _penalty(request.presence_penalty),
+        _penalty(request.frequency_penalty),
+    )
+
+
+def _penalty(value: Any) -> float | None:
+    """A penalty; 0, which clients send by default, is none."""
+    return value if type(value) in (int, float) and value else None
 
 
 def _within(request: Body, name: str, least: int, most: int | None) -> None:

@@ -21,7 +21,7 @@ MODELS: Final = (
     Model("claude-sonnet-4-5", 200_000, 64_000),
     Model("claude-haiku-4-5", 200_000, 64_000),
     Model("claude-opus-4-1", 200_000, 32_000),
-    Model("claude-opus-4-6", 200_000, 64_000),
+    Model("claude-opus-4-6", 200_000, 128_000),
 )
 """With hyphens, where Kiro has a dot."""
 

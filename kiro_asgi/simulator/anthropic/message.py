@@ -30,7 +30,7 @@ def ending(stop: Stop) -> Json:
     """Why the message ends."""
     ending: Json = {"stop_reason": STOPS.get(stop.reason, stop.reason), "stop_sequence": stop.sequence or None}
     if ending["stop_reason"] == "refusal":
-        ending["stop_details"] = {"type": "refusal", "category": "simulated", "explanation": "A simulated refusal."}
+        ending["stop_details"] = {"type": "refusal", "category": "cyber", "explanation": "A simulated refusal."}
     return ending
 
 

@@ -23,7 +23,7 @@ FIELDS: Final = frozenset(
     )
 )  # fmt: skip
 MAX_BREAKPOINTS: Final = 4
-OUTPUT: Final[Mapping[str, int]] = {"claude-opus-4-1": 32_000}
+OUTPUT: Final[Mapping[str, int]] = {"claude-opus-4-1": 32_000, "claude-opus-4-6": 128_000}
 """Model to the most tokens that it writes, where that is not 64,000."""
 
 

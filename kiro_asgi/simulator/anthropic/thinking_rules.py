@@ -85,8 +85,8 @@ def signatures_valid(document: Json, _: Question) -> str:
 
 
 def turn_starts_with_thinking(document: Json, _: Question) -> str:
-    """With thinking, an assistant's message whose calls are being answered starts with thinking."""
-    if not _thinks(document):
+    """With a thinking budget, an assistant's message whose calls are being answered starts with thinking."""
+    if _thinking(document).get("type") != "enabled":
         return ""
     for at, (side, content) in reversed(list(enumerate(joined(document)))):
         if side == "assistant":

@@ -21,6 +21,9 @@ NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
 DATA: Final = (
     "text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult",
 )  # fmt: skip
+OWNERS: Final = {"properties": "OBJECT", "required": "OBJECT", "items": "ARRAY", "enum": "STRING"}
+"""Keyword to the only type that may have it."""
+
 TYPES: Final = frozenset(("STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"))
 
 
@@ -133,15 +136,17 @@ def tools_of_one_kind(document: Json, _: Question) -> str:
 
 
 def schemas_valid(document: Json, _: Question) -> str:
-    """Every schema has a type of the service's, arrays say of what, enumerations are of strings, ``required`` lists
-    properties, and ``parametersJsonSchema`` is an alternative."""
+    """Every schema has a type of the service's, or alternatives, arrays say of what, enumerations are of strings,
+    ``required`` lists properties, no keyword is of another type, and ``parametersJsonSchema`` is an alternative."""
     for place, declared in _declared(document):
         if "parameters" in declared and either(declared, "parametersJsonSchema") is not None:
             return f"* {place}.parameters: only one of parameters and parameters_json_schema may be set"
         broken = next(_faults(declared.get("parameters"), f"{place}.parameters"), "")
         if broken:
             return f"* GenerateContentRequest.{broken}"
-    return ""
+    wanted = either(as_map(either(document, "generationConfig")), "responseSchema")
+    broken = next(_faults(wanted, "generation_config.response_schema"), "")
+    return f"* GenerateContentRequest.{broken}" if broken else ""
 
 
 def _faults(schema: Any, place: str) -> Iterator[str]:
@@ -153,13 +158,14 @@ def _faults(schema: Any, place: str) -> Iterator[str]:
             continue
         kind = str(part.get("type", "")).upper()
         if kind not in TYPES and "anyOf" not in part:
-            yield f"{where}.type: must be specified"
+            yield f"{where}.type: must be specified when not using one_of, any_of or all_of fields"
         if kind == "ARRAY" and "items" not in part:
             yield f"{where}.items: missing field."
         if not all(isinstance(value, str) for value in as_list(part.get("enum"))):
             yield f"{where}.enum: only strings are allowed"
-        if "enum" in part and kind != "STRING":
-            yield f"{where}.enum: only allowed for STRING type"
+        for keyword, owner in OWNERS.items():
+            if keyword in part and kind != owner:
+                yield f"{where}.{keyword}: only allowed for {owner} type"
         properties = as_map(part.get("properties"))
         if any(name not in list(properties) for name in as_list(part.get("required"))):
             yield f"{where}.required: property is not defined"

@@ -10,15 +10,15 @@ from kiro_asgi.simulator.extras import habit, repertoire
 from kiro_asgi.simulator.format import Format, bearer
 from kiro_asgi.simulator.openai.faults import INVALID, REFUSALS, envelope, refusal
 from kiro_asgi.simulator.openai.reader import read
-from kiro_asgi.simulator.openai.rules import RULES
+from kiro_asgi.simulator.openai.rules import OUTPUT, RULES
 from kiro_asgi.simulator.openai.speaker import CREATED, OpenAISpeaker
 from kiro_asgi.simulator.scripts import Script
 
 __all__ = ["OPENAI"]
 
 MODELS: Final = tuple(
-    Model(name, 400_000 if "5" in name else 128_000, 128_000, family="gpt")
-    for name in ("gpt-5", "gpt-5-mini", "gpt-4o", "gpt-4o-mini", "o3", "o4-mini")
+    Model(name, 400_000 if "5" in name else 128_000, OUTPUT.get(name, 128_000), family="gpt")
+    for name in ("gpt-5", "gpt-5-mini", "gpt-5.2", "gpt-4o", "gpt-4o-mini", "o3", "o4-mini")
 )
 
 

@@ -11,7 +11,7 @@ from kiro_asgi.simulator.openai.reader import messages_of, parts_of
 from kiro_asgi.simulator.openai.tool_rules import TOOLS
 from kiro_asgi.simulator.question import Question
 
-__all__ = ["RULES"]
+__all__ = ["OUTPUT", "RULES"]
 
 FIELDS: Final = frozenset(
     (
@@ -46,15 +46,24 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "top_p": (0, 1),
     "presence_penalty": (-2, 2),
     "frequency_penalty": (-2, 2),
-    "max_tokens": (1, 128_000),
-    "max_completion_tokens": (1, 128_000),
+    "max_tokens": (1, 10_000_000),
+    "max_completion_tokens": (1, 10_000_000),
 }
+OUTPUT: Final[Mapping[str, int]] = {"gpt-4o": 16_384, "gpt-4o-mini": 16_384, "o3": 100_000, "o4-mini": 100_000}
+"""Model to the most tokens that it writes, where that is not 128,000."""
+
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
+NEWER: Final = ("gpt-5.1", "gpt-5.2")
 MAX_STOPS: Final = 4
 
 
 def _reasons(question: Question) -> bool:
     return question.model.startswith(("gpt-5", "o"))
+
+
+def _rests(document: Json, question: Question) -> bool:
+    """Whether a model that reasons is told not to, which newer ones can be."""
+    return question.model.startswith(NEWER) and document.get("reasoning_effort") == "none"
 
 
 def fields_known(document: Json, question: Question) -> str:
@@ -95,8 +104,21 @@ def one_length(document: Json, _: Question) -> str:
     return "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
 
 
+def length_allowed(document: Json, question: Question) -> str:
+    """The answer may have no more tokens than the model writes."""
+    most = OUTPUT.get(question.model, 128_000)
+    for name in ("max_tokens", "max_completion_tokens"):
+        if (wanted := document.get(name)) is not None and wanted > most:
+            return (
+                f"{name} is too large: {wanted}. This model supports at most {most} completion tokens, whereas you "
+                f"provided {wanted}."
+            )
+    return ""
+
+
 def model_takes_options(document: Json, question: Question) -> str:
-    """A model that reasons takes no ``max_tokens``, no ``stop`` and no temperature but 1; others take no effort."""
+    """A model that reasons takes no ``max_tokens``, no ``stop`` and, unless it is told not to reason, no temperature
+    but 1; others take no effort."""
     if not _reasons(question):
         effort = document.get("reasoning_effort")
         return "" if effort is None else "Unrecognized request argument supplied: reasoning_effort"
@@ -106,7 +128,7 @@ def model_takes_options(document: Json, question: Question) -> str:
         )
     if document.get("stop") is not None:
         return "Unsupported parameter: 'stop' is not supported with this model."
-    for name in ("temperature", "top_p"):
+    for name in () if _rests(document, question) else ("temperature", "top_p"):
         if document.get(name) not in (1, None):
             return f"Unsupported value: '{name}' does not support {document[name]} with this model."
     effort = document.get("reasoning_effort")
@@ -178,6 +200,7 @@ RULES: Final[tuple[FormatRule, ...]] = (
     few_stops,
     stream_options_with_stream,
     one_length,
+    length_allowed,
     model_takes_options,
     messages_present,
     content_valid,

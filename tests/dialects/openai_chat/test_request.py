@@ -77,6 +77,12 @@ HONOURED = [
     ("top_p", {"top_p": 0.5}, lambda i: i.prompt.sampling.top_p, 0.5),
     ("top_k", {"top_k": 7}, lambda i: i.prompt.sampling.top_k, 7),
     ("top_k", {"top_k": "many"}, lambda i: i.prompt.sampling.top_k, None),
+    ("seed", {"seed": -7}, lambda i: i.prompt.sampling.seed, -7),
+    ("seed", {"seed": "?"}, lambda i: i.prompt.sampling.seed, None),
+    ("presence_penalty", {"presence_penalty": 2}, lambda i: i.prompt.sampling.presence_penalty, 2),
+    ("frequency_penalty", {"frequency_penalty": -0.5}, lambda i: i.prompt.sampling.frequency_penalty, -0.5),
+    ("frequency_penalty", {"frequency_penalty": 0}, lambda i: i.prompt.sampling, Sampling()),
+    ("frequency_penalty", {"frequency_penalty": "?"}, lambda i: i.prompt.sampling, Sampling()),
     ("stop", {"stop": "x"}, lambda i: i.prompt.sampling.stop, ("x",)),
     ("stop", {"stop": ["a", "b", "c", "d"]}, lambda i: i.prompt.sampling.stop, ("a", "b", "c", "d")),
     ("stop", {"stop": [""]}, lambda i: i.prompt.sampling.stop, ()),
@@ -354,10 +360,7 @@ def test_a_responses_request_is_told_where_to_go() -> None:
 
 
 IGNORED = {
-    "frequency_penalty": 1,
-    "presence_penalty": 1,
     "logit_bias": {"1": 2},
-    "seed": 1,
     "verbosity": "low",
     "prediction": {"type": "content", "content": "x"},
     "store": True,
