@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import frozen
 
-__all__ = ["CALL", "GEMINI", "TEXT", "THOUGHT", "Mark", "marked", "read_mark"]
+__all__ = ["CALL", "GEMINI", "TEXT", "THOUGHT", "UNSIGNED", "Mark", "marked", "read_mark", "unless_unsigned"]
 
 GEMINI: Final = "gemini"
 """Owner of what Google's models sign; each signature is of one part, and goes back on a part of that kind."""
@@ -24,6 +24,10 @@ THOUGHT: Final = "thought"
 
 TEXT: Final = "text"
 """The signature of text, or of anything else; it stands behind it."""
+
+UNSIGNED: Final = "nobody.thought:"
+"""Stands in an answer for the signature of thinking that has none: a client hands an empty one back as if it were real,
+and so would a gateway that does not look.  It comes back to us only."""
 
 
 @frozen
@@ -49,3 +53,8 @@ def read_mark(signature: str) -> Mark:
     mark, colon, rest = signature.partition(":")
     owner, _, part = mark.partition(".")
     return Mark(owner, part, rest) if colon else Mark("", "", signature)
+
+
+def unless_unsigned(signature: str) -> str:
+    """*signature*, but nothing for `UNSIGNED`."""
+    return "" if signature == UNSIGNED else signature

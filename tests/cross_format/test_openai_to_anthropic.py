@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.errors import UpstreamProtocolError, UpstreamThrottled, UpstreamUnreachable
+from kiro_asgi.model.signatures import UNSIGNED
 from kiro_asgi.streaming import OpenAIToAnthropicState, SseDecoder
 from tests.dialects.anthropic.grammar import check, check_cut, parse_sse
 from tests.helpers import cut, run
@@ -65,7 +66,7 @@ def test_reasoning_becomes_thinking(name: str) -> None:
     found = message(chunk({name: "h"}), chunk({name: "m"}), TEXT, chunk(finish="stop"))
 
     assert found["content"] == [
-        {"type": "thinking", "thinking": "hm", "signature": ""},
+        {"type": "thinking", "thinking": "hm", "signature": UNSIGNED},
         {"type": "text", "text": "Hi"},
     ]
 

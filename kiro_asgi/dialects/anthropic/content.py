@@ -29,6 +29,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
 from kiro_asgi.dialects.structure import Raw, structure_value
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Document, Image, Part, Text, ThinkingPart, ToolCallPart, ToolResult
+from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["parse_content"]
@@ -104,7 +105,7 @@ def _search_result(block: SearchResultBlock, _: str) -> Parts:
 
 
 def _thinking(block: ThinkingBlock, _: str) -> Parts:
-    return (ThinkingPart(block.thinking, block.signature or ""),)
+    return (ThinkingPart(block.thinking, unless_unsigned(block.signature or "")),)
 
 
 def _redacted_thinking(block: RedactedThinkingBlock, _: str) -> Parts:

@@ -32,6 +32,7 @@ from kiro_asgi.model.events import (
     ThinkingDelta,
     ToolInputDelta,
 )
+from kiro_asgi.model.signatures import UNSIGNED
 from kiro_asgi.wire.json import dumps, quote_bytes
 
 __all__ = ["AnthropicEncoder"]
@@ -189,7 +190,7 @@ class AnthropicEncoder:
             case BlockKind.TOOL_CALL:
                 return self._prefix + b'"{}"' + _DELTA_END
             case BlockKind.THINKING:
-                return _DELTA % (self._index, *_SIGNATURE) + b'""' + _DELTA_END
+                return _DELTA % (self._index, *_SIGNATURE) + quote_bytes(UNSIGNED) + _DELTA_END
         if isinstance(item.value, ServerCall):
             return self._prefix + quote_bytes(dumps(dict(item.value.input)).decode()) + _DELTA_END
         return b""

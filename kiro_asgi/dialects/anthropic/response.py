@@ -14,6 +14,7 @@ from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.model.events import StopReason, Usage
 from kiro_asgi.model.message import Block, Message, RedactedThinkingBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from kiro_asgi.model.server_tools import ServerCall, ServerResult
+from kiro_asgi.model.signatures import UNSIGNED
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
 __all__ = ["STOP_REASONS", "render_count", "render_message", "render_stop", "render_usage"]
@@ -62,7 +63,7 @@ def _render_block(block: Block) -> dict[str, Any]:
         case TextBlock(text):
             return {"type": "text", "text": text}
         case ThinkingBlock(text, signature):
-            return {"type": "thinking", "thinking": text, "signature": signature}
+            return {"type": "thinking", "thinking": text, "signature": signature or UNSIGNED}
         case RedactedThinkingBlock(data):
             return {"type": "redacted_thinking", "data": data}
         case ToolCallBlock(call_id, name, arguments):

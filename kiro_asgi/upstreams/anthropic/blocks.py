@@ -18,6 +18,7 @@ from kiro_asgi.model.events import (
     ThinkingDelta,
     ToolCallFragment,
 )
+from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.upstreams.anthropic.searches import Searches
 from kiro_asgi.upstreams.replies import clean, text_of
 from kiro_asgi.wire.json import JsonError, dumps, loads
@@ -124,7 +125,7 @@ def _text(block: Mapping[str, Any], _: set[str], __: Searches) -> OpenBlock:
 
 
 def _thinking(block: Mapping[str, Any], _: set[str], __: Searches) -> OpenBlock:
-    text, signature = text_of(block, "thinking"), text_of(block, "signature")
+    text, signature = text_of(block, "thinking"), unless_unsigned(text_of(block, "signature"))
     return _Said((*([ThinkingDelta(text)] if text else ()), *([SignatureDelta(signature)] if signature else ())))
 
 

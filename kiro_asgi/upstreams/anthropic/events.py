@@ -17,6 +17,7 @@ from attrs import define, field
 
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.model.events import Delta, ModelName, Notice, SignatureDelta, TextDelta, ThinkingDelta
+from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.upstreams.anthropic.blocks import CITATION, OPENERS, OpenBlock
 from kiro_asgi.upstreams.anthropic.ending import Ending
 from kiro_asgi.upstreams.anthropic.faults import event_fault
@@ -101,7 +102,7 @@ class MessageEvents:
         if kind == "thinking_delta":
             return (ThinkingDelta(text_of(delta, "thinking")),)
         if kind == "signature_delta":
-            return (SignatureDelta(text_of(delta, "signature")),)
+            return (SignatureDelta(unless_unsigned(text_of(delta, "signature"))),)
         if kind == "input_json_delta":
             block = self._open.get(_index(value))
             return (Notice("delta.stray", kind),) if block is None else block.write(text_of(delta, "partial_json"))

@@ -33,6 +33,7 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.message import fold
 from kiro_asgi.model.server_tools import SearchHit, ToolOutput
+from kiro_asgi.model.signatures import UNSIGNED
 from tests.dialects.anthropic.grammar import check, check_cut, parse_sse
 from tests.dialects.strategies import TEXT, answers
 from tests.helpers import run, run_apart
@@ -99,7 +100,7 @@ def test_an_ordinary_answer_byte_for_byte() -> None:
             [
                 {"type": "thinking", "thinking": "", "signature": ""},
                 {"type": "thinking_delta", "thinking": "a"},
-                {"type": "signature_delta", "signature": ""},
+                {"type": "signature_delta", "signature": UNSIGNED},
             ],
             id="thinking-unsigned",
         ),
