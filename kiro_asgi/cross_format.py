@@ -60,7 +60,12 @@ class OpenAIToAnthropicState:
 
     def __attrs_post_init__(self) -> None:
         thinking = "as_reasoning_content" if self.thinking_tags else ""
-        plan = Plan(thinking=thinking, thinking_tags=self.thinking_tags, input_tokens=self.input_tokens)
+        plan = Plan(
+            thinking=thinking,
+            thinking_tags=self.thinking_tags,
+            drop_equal_tool_calls=False,
+            input_tokens=self.input_tokens,
+        )
         self._answer = build_pipeline(OpenAIUpstream(new_id=self.new_id).decoder(""), plan)
         heading = Heading(f"msg_{secrets.token_hex(12)}", self.model, int(time.time()))
         self._encoder = AnthropicMessages().encoder(heading)

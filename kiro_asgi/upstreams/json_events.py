@@ -54,8 +54,8 @@ class JsonEvents:
                 yield Notice("event.undecodable")
 
     def flush(self) -> Iterator[JsonEvent | Notice]:
-        """Nothing: an event without its empty line does not count."""
-        yield from ()
+        """The event at the end that lacks its empty line, where it is whole: half an object is none."""
+        return (item for item in self.feed((b"\n\n",)) if isinstance(item, JsonEvent))
 
 
 def require_media_type(content_type: str, accepted: Iterable[str] = EVENT_STREAM) -> None:

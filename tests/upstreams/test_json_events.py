@@ -34,6 +34,22 @@ def test_it_does_not_matter_where_the_stream_is_cut(cuts: list[int]) -> None:
     assert run_apart(JsonEvents(), chunks) == EVENTS
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n", b""])
+@pytest.mark.parametrize(
+    ("last", "events"),
+    [
+        (b'event: b\ndata: {"z":1}', [JsonEvent("b", {"z": 1})]),
+        (b"data: [DONE]", [JsonEvent("message", {}, done=True)]),
+        (b'data: {"z":1', []),
+        (b"event: b", []),
+        (b"dat", []),
+    ],
+)
+def test_the_last_event_needs_no_empty_line(last: bytes, end: bytes, events: list[JsonEvent]) -> None:
+    """What is whole is read; what is cut says nothing, and what it lacks will be missed."""
+    assert run_apart(JsonEvents(), [STREAM, last, end]) == EVENTS + events
+
+
 @pytest.mark.parametrize("accepted", ["text/event-stream", "Text/Event-Stream; charset=utf-8", ""])
 def test_a_stream_is_accepted(accepted: str) -> None:
     """A service that does not name its media type is believed."""
