@@ -89,7 +89,7 @@ def test_messages() -> None:
     body = anthropic_grammar.check(told(AnthropicMessages(), None, *WHOLE))
 
     assert body["content"] == [
-        {"type": "thinking", "thinking": "hm", "signature": ""},
+        {"type": "thinking", "thinking": "hm", "signature": "nobody.thought:"},
         {"type": "text", "text": "Hello"},
         {"type": "thinking", "thinking": "", "signature": "gemini.call:QUJD"},
         {"type": "tool_use", "id": "x1", "name": "f", "input": {"a": 1}},
