@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from attrs import field, frozen
 
@@ -28,6 +28,10 @@ __all__ = [
     "Upstream",
     "UpstreamRequest",
 ]
+
+
+_TELLTALE: Final = 8
+"""Characters from which on a secret is no word that anybody might write."""
 
 
 class CredentialKind(Enum):
@@ -55,6 +59,10 @@ class Credential:
 
     endpoint: str = ""
     """Base URL where the service is asked with it; empty for the upstream's own."""
+
+    def hidden_in(self, data: bytes) -> bytes:
+        """*data* without the secret, for services that quote what they refuse."""
+        return data.replace(self.secret.encode(), b"[redacted]") if len(self.secret) >= _TELLTALE else data
 
 
 class TokenKind(Enum):

@@ -11,7 +11,6 @@ anything else                 whatever upstream lists it, in the operator's orde
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -45,8 +44,20 @@ class Row:
     """Upstream and model, in the order in which they are asked; without a model, the name itself."""
 
     def matches(self, name: str) -> bool:
-        """Whether *name* is meant."""
-        return re.fullmatch(".*".join(map(re.escape, self.pattern.split("*"))), name, re.DOTALL) is not None
+        """Whether *name* is meant; found in linear time, since a client may send any name."""
+        first, *others = self.pattern.split("*")
+        if not others:
+            return name == first
+        *middle, last = others
+        if len(name) < len(first) + len(last) or not (name.startswith(first) and name.endswith(last)):
+            return False
+        at, end = len(first), len(name) - len(last)
+        for part in middle:
+            found = name.find(part, at, end)
+            if found < 0:
+                return False
+            at = found + len(part)
+        return True
 
     @property
     def rank(self) -> tuple[bool, int]:

@@ -13,7 +13,17 @@ from typing import Any, Final
 
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["MAX_MESSAGE", "MAX_RETRY_AFTER", "clean", "fields_of", "redacted", "report_of", "retry_after", "text_of"]
+__all__ = [
+    "MAX_MESSAGE",
+    "MAX_RETRY_AFTER",
+    "clean",
+    "fields_of",
+    "redacted",
+    "report_of",
+    "retry_after",
+    "status_of",
+    "text_of",
+]
 
 MAX_MESSAGE: Final = 500
 """Characters of the service's words that we pass on."""
@@ -55,6 +65,14 @@ def text_of(report: Mapping[str, Any], key: str) -> str:
     return value if type(value) is str else ""
 
 
+def status_of(report: Mapping[str, Any]) -> int:
+    """The HTTP status that ``code`` is in the middle of an answer, as a number or (LiteLLM) in digits; else 500."""
+    code = report.get("code")
+    if type(code) is str and _STATUS.fullmatch(code):
+        return int(code)
+    return code if type(code) is int and 400 <= code < 600 else 500
+
+
 def retry_after(fields: Mapping[str, str]) -> float | None:
     """Seconds to wait.  A date is compared with the answer's own, so no clock is asked, ours or a wrong one."""
     value = fields.get("retry-after", "").strip()
@@ -74,6 +92,7 @@ def _date(value: str) -> datetime | None:
     return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
+_STATUS: Final = re.compile(r"[45][0-9]{2}")
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 _SECRETS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (

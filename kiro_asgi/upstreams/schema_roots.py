@@ -33,7 +33,7 @@ def _gathered(schema: Any, root: Mapping[str, Any], passed: set[int], depth: int
     if not isinstance(schema, Mapping) or id(schema) in passed or not depth:
         return {}, []
     passed.add(id(schema))
-    properties, required = _map(schema.get("properties")), _list(schema.get("required"))
+    properties, required = _map(schema.get("properties")), _names(schema.get("required"))
     for keyword in COMBINATORS:
         for branch in _list(schema.get(keyword)):
             found, wanted = _gathered(branch, root, passed, depth - 1)
@@ -60,3 +60,7 @@ def _map(value: Any) -> dict[str, Any]:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _names(value: Any) -> list[str]:
+    return [name for name in _list(value) if isinstance(name, str)]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 TAGGED = re.compile(r"\s*<thinking>(.*?)</thinking>", re.DOTALL)
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -18,7 +19,7 @@ class Piece:
     """One string that the model is told."""
 
     kind: str
-    """``text``, ``input``, ``tool``, ``schema``, ``image``, ``document`` or ``thinking``."""
+    """``text``, ``input``, ``tool``, ``schema``, ``form``, ``image``, ``document`` or ``thinking``."""
 
     path: str
     text: str
@@ -47,22 +48,69 @@ SCHEMA_MAPS = {"properties", "$defs", "definitions"}
 
 
 def pieces(body: Mapping[str, Any]) -> Iterator[Piece]:
-    """Everything that the model is told by the body of a request, in either API."""
-    yield from _content(body.get("system"), "system")
-    for index, message in enumerate(body["messages"]):
+    """Everything that the model is told by the body of a request, in any API."""
+    for member in ("system", "instructions"):
+        yield from _content(body.get(member), member)
+    for index, message in enumerate(body.get("messages", ())):
         yield from _message(message, f"messages[{index}]")
+    for index, item in enumerate(body.get("input", ())):
+        yield from _item(item, f"input[{index}]")
     for member in ("tools", "functions"):
         for index, tool in enumerate(body.get(member) or ()):
             yield from _tool(tool, f"{member}[{index}]")
     for place, schema in _answer_schemas(body):
-        yield from _leaves(schema, place, "text")
+        yield from _leaves(schema, place, "form")
+
+
+def forms(body: Mapping[str, Any]) -> Iterator[Piece]:
+    """What the schema of the answer says to a reader, for services that take one in their own words."""
+    for place, schema in _answer_schemas(body):
+        yield from _schema(schema, place)
+
+
+OPTIONS = (
+    *("temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty"),
+    *("max_tokens", "max_completion_tokens", "max_output_tokens", "stop", "stop_sequences"),
+)
+"""Members of a body about the drawing of tokens, and the length and end of an answer."""
+
+
+def options(body: Mapping[str, Any]) -> Iterator[Piece]:
+    """What the client says about the drawing of tokens, as far as it demands anything."""
+    for name in OPTIONS:
+        if body.get(name) or (body.get(name) == 0 and "penalty" not in name):
+            yield from _leaves(body[name], name, "option")
+
+
+def names(body: Mapping[str, Any]) -> Iterator[Piece]:
+    """The names of the client's own tools."""
+    for member in ("tools", "functions"):
+        for index, tool in enumerate(body.get(member) or ()):
+            spec = tool.get("function", tool)
+            if "input_schema" in spec or "parameters" in spec:
+                yield Piece("name", f"{member}[{index}].name", spec["name"])
 
 
 def _answer_schemas(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The schema of the answer, which is told as it is."""
     output = ((body.get("output_config") or {}).get("format") or {}).get("schema")
     chat = ((body.get("response_format") or {}).get("json_schema") or {}).get("schema")
+    responses = ((body.get("text") or {}).get("format") or {}).get("schema")
     yield from (("output_config.format.schema", output), ("response_format.json_schema.schema", chat))
+    yield "text.format.schema", responses
+
+
+def _item(item: Mapping[str, Any], place: str) -> Iterator[Piece]:
+    """One item of the Responses API; what another server has sealed tells nothing."""
+    kind = item.get("type", "message")
+    if kind == "message":
+        yield from _content(item["content"], f"{place}.content")
+    elif kind == "function_call":
+        yield from _arguments(item["arguments"], f"{place}.arguments")
+    elif kind == "function_call_output":
+        yield from _content(item["output"], f"{place}.output")
+    elif kind == "reasoning":
+        yield from (evolve(piece, kind="thinking") for piece in _content(item["summary"], f"{place}.summary"))
 
 
 def _message(message: Mapping[str, Any], place: str) -> Iterator[Piece]:
@@ -109,10 +157,15 @@ def _block(block: Any, place: str) -> Iterator[Piece]:
     kind = block.get("type")
     if kind == "image":
         yield from _leaves(block["source"].get("data"), f"{place}.source.data", "image")
-    elif kind == "image_url":
-        yield Piece("image", f"{place}.image_url.url", block["image_url"]["url"].partition(",")[2])
-    elif kind == "file":
-        yield Piece("text", f"{place}.file.filename", block["file"]["filename"].rpartition(".")[0])
+    elif kind in ("image_url", "input_image"):
+        url = block["image_url"]
+        yield Piece("image", f"{place}.image_url", (url if isinstance(url, str) else url["url"]).partition(",")[2])
+    elif kind in ("file", "input_file"):
+        file = block.get("file", block)
+        yield Piece("text", f"{place}.filename", file["filename"].rpartition(".")[0])
+        head, _, data = file["file_data"].partition(",")
+        told = b64decode(data).decode() if head.startswith("data:text/") else data
+        yield Piece("document", f"{place}.file_data", told)
     elif kind in ("tool_use", "server_tool_use"):
         yield from _leaves(block["input"], f"{place}.input", "input")
     elif kind == "tool_result" and not _are_blocks(block.get("content")):
@@ -182,9 +235,18 @@ class Told:
     """Everything that a payload tells, searchable for pieces."""
 
     def __init__(self, payload: Any) -> None:
-        self._text = "\0\n".join(piece.text for piece in _leaves(payload, "", ""))
+        leaves = [piece.text for piece in _leaves(payload, "", "")]
+        self._text = "\0\n".join(leaves)
+        self._values = {*leaves, *(leaf.removesuffix(".0") for leaf in leaves)}
 
-    def holds(self, text: str) -> bool:
+    def holds(self, text: str, times: int = 1) -> bool:
         """Whether *text* is told: as it is, or as JSON writes it; blank text and halves of pairs need not be."""
         wanted = SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text).strip()
-        return wanted in self._text or json.dumps(wanted, ensure_ascii=False)[1:-1] in self._text
+        written = json.dumps(wanted, ensure_ascii=False)[1:-1]
+        if times == 1:
+            return wanted in self._text or written in self._text
+        return max(map(self._text.count, (wanted, written))) >= times
+
+    def holds_value(self, text: str) -> bool:
+        """Whether there is a value that is *text*, and nothing besides."""
+        return text in self._values

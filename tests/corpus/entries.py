@@ -44,7 +44,7 @@ class Entry:
 
     name: str
     api: str
-    """``anthropic``, ``anthropic_count`` or ``openai``."""
+    """``anthropic``, ``anthropic_count``, ``openai`` or ``responses``."""
 
     description: str
     body: dict[str, Any] = field(repr=False)

@@ -11,6 +11,7 @@ import pytest
 from kiro_asgi import App
 from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.openai_chat import OpenAIChat
+from kiro_asgi.dialects.openai_responses import OpenAIResponses
 from kiro_asgi.simulator.catalogue import MODELS
 from kiro_asgi.simulator.control import Simulator
 from kiro_asgi.simulator.conversation import Conversation
@@ -26,8 +27,13 @@ from tests.asgi.driver import Exchange, post
 from tests.corpus.content import Piece, Told, pieces
 from tests.corpus.entries import CORPUS, HERE, Entry
 
-PATHS = {"anthropic": "/v1/messages", "openai": "/v1/chat/completions", "anthropic_count": "/v1/messages/count_tokens"}
-DIALECTS = {"anthropic": AnthropicMessages(), "openai": OpenAIChat()}
+PATHS = {
+    "anthropic": "/v1/messages",
+    "openai": "/v1/chat/completions",
+    "responses": "/v1/responses",
+    "anthropic_count": "/v1/messages/count_tokens",
+}
+DIALECTS = {"anthropic": AnthropicMessages(), "openai": OpenAIChat(), "responses": OpenAIResponses()}
 
 KEY = Credential(CredentialKind.API_KEY, "ksk_test")
 HEADERS = {"authorization": "Bearer ksk_test", "tokentype": "API_KEY"}

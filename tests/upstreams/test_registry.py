@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,6 +56,19 @@ def test_a_pattern_without_a_star_is_a_name(pattern: str) -> None:
 
     assert row.matches(pattern)
     assert not row.matches(pattern + "x")
+
+
+@given(st.text("ab*.", min_size=1, max_size=8), st.text("ab.", max_size=8))
+def test_a_star_stands_for_any_text(pattern: str, name: str) -> None:
+    """As a regular expression would have it, whose ways of failing could take for ever."""
+    expression = ".*".join(map(re.escape, pattern.split("*")))
+
+    assert Row(pattern, (("kiro", ""),)).matches(name) is bool(re.fullmatch(expression, name))
+
+
+def test_a_long_name_takes_no_time() -> None:
+    """A name is the client's: two stars in a row of the table must not make it a burden."""
+    assert not Row("*claude*sonnet*x", (("kiro", ""),)).matches("claude" * 100_000)
 
 
 @pytest.mark.parametrize("entry", ["claude", "=kiro", "claude=", "claude=/x", "claude=kiro>", ""])

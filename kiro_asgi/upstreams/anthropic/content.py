@@ -48,17 +48,22 @@ def sayable(prompt: Prompt, notes: Notes, *, replay_thinking: bool) -> Iterator[
 
 
 def _told(part: Part, place: str, notes: Notes) -> Part:
-    """*part*, a result without blank texts."""
-    if type(part) is not ToolResult:
-        return part
-    return evolve(part, parts=tuple(each for each in part.parts if _is_sayable(each, place, notes)))
+    """*part*, a result without blank texts, and of a document without a word its title."""
+    if type(part) is ToolResult:
+        inner = (_titled(each) for each in part.parts)
+        return evolve(part, parts=tuple(each for each in inner if _is_sayable(each, place, notes)))
+    return _titled(part) if type(part) is Document else part
+
+
+def _titled(part: Text | Image | Document) -> Text | Image | Document:
+    if type(part) is Document and not (part.data or part.url or part.text.strip()):
+        return Text(part.title)
+    return part
 
 
 def _is_sayable(part: Part, place: str, notes: Notes, replay_thinking: bool = True) -> bool:
     match part:
         case Text(text):
-            return not _is_blank(text, place, notes)
-        case Document(data="", url="", text=text):
             return not _is_blank(text, place, notes)
         case ThinkingPart() if not replay_thinking:
             notes.applies("thinking.dropped", place)

@@ -72,8 +72,8 @@ class Ending:
         return iter(() if reason else (Notice("stop.unknown", clean(said)[:60]),))
 
     def deltas(self) -> Iterator[Delta]:
-        """What there is to say at the end."""
-        if self._counts:
+        """What there is to say at the end; counts that are all 0 come from a service that does not count."""
+        if any(self._counts.values()):
             yield TokenUsage(**self._counts)
         if self._stop is not None:
             yield self._stop

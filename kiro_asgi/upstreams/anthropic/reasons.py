@@ -34,11 +34,20 @@ SIGNATURE: Final = "thinking_signature_invalid"
 """Code of the refusal of earlier thinking."""
 
 PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
-    (re.compile(r"prompt is too long|exceed context limit", re.I), ContextTooLong, "context_too_long"),
-    (re.compile(r"credit balance is too low", re.I), UpstreamQuotaSpent, "quota_spent"),
-    (re.compile(r"usage limits?\b.{0,80}\bregain access", re.I | re.S), UpstreamQuotaSpent, "quota_spent"),
     (
-        re.compile(r"signature.{0,20} in .{0,3}thinking|thinking. blocks.{0,80}cannot be modified", re.I | re.S),
+        re.compile(r"prompt is too long|exceed context limit|context window ?exceeded", re.I),
+        ContextTooLong,
+        "context_too_long",
+    ),
+    (re.compile(r"credit balance is too low|exceeded your current quota", re.I), UpstreamQuotaSpent, "quota_spent"),
+    (re.compile(r"usage limits?\b.{0,80}\bregain access", re.I | re.S), UpstreamQuotaSpent, "quota_spent"),
+    (re.compile(r"\boverloaded", re.I), UpstreamOverloaded, "overloaded"),
+    (re.compile(r"invalid model name", re.I), UnknownModel, "model_not_found"),
+    (
+        re.compile(
+            r"(signature|data).{0,20} in .{0,3}(redacted_)?thinking|thinking. blocks.{0,80}cannot be modified",
+            re.I | re.S,
+        ),
         UpstreamRejected,
         SIGNATURE,
     ),

@@ -6,6 +6,7 @@ Source: https://ai.google.dev/gemini-api/docs/image-understanding and https://ai
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from attrs import frozen
@@ -50,13 +51,20 @@ class Attachments:
             raise refusal("images.format", f"image format {found[:40]!r}; there are {', '.join(IMAGES)}", part.place)
         return self._by_value(found, part)
 
-    def document(self, part: Document) -> dict[str, Any]:
-        """A part with a document; one of plain text is text."""
-        if part.url:
-            return self._by_address("documents.address", part)
+    def document(self, part: Document) -> Iterator[dict[str, Any]]:
+        """Parts with a document, its title before it; one of plain text is text."""
         if part.text and not part.data:
             self._notes.applies("documents.inlined", part.place)
-            return {"text": document_text(part)}
+            yield {"text": document_text(part)}
+            return
+        if part.title:
+            self._notes.applies("documents.titled", part.place)
+            yield {"text": f"{part.title}:"}
+        yield self._file(part)
+
+    def _file(self, part: Document) -> dict[str, Any]:
+        if part.url:
+            return self._by_address("documents.address", part)
         kind = essence(part.media_type)
         if kind not in DOCUMENTS:
             what = f"document format {kind[:40]!r}; there are {', '.join(DOCUMENTS)}"

@@ -126,7 +126,7 @@ class Contents:
         said.parts.append(self._attachments.image(part))
 
     def _document(self, part: Document, said: _Said) -> None:
-        said.parts.append(self._attachments.document(part))
+        said.parts += self._attachments.document(part)
 
     def _thinking(self, part: ThinkingPart, said: _Said) -> None:
         mark = read_mark(part.signature)
@@ -185,12 +185,11 @@ class Contents:
         for inner in part.parts:
             written = _Said(said.place)
             _WRITERS[type(inner)](self, inner, written)
-            for each in written.parts:
-                if "text" in each:
-                    texts.append(each["text"])
-                else:
-                    self.notes.applies("results.attachment_lifted", getattr(inner, "place", ""))
-                    lifted.append(each)
+            if all("text" in each for each in written.parts):
+                texts += (each["text"] for each in written.parts)
+            else:
+                self.notes.applies("results.attachment_lifted", getattr(inner, "place", ""))
+                lifted += written.parts
         if lifted:
             said.lifted += ({"text": ATTACHED.format(shared["name"])}, *lifted)
         response = {"error" if part.is_error else "result": "\n".join(texts)}

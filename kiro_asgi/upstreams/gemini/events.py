@@ -23,7 +23,7 @@ from kiro_asgi.upstreams.gemini.grounding import cited, grounding
 from kiro_asgi.upstreams.gemini.shapes import object_of, objects_of
 from kiro_asgi.upstreams.gemini.usage import UsageReader
 from kiro_asgi.upstreams.json_events import EVENT_STREAM, JsonEvent, JsonEvents, require_media_type
-from kiro_asgi.upstreams.replies import text_of
+from kiro_asgi.upstreams.replies import status_of, text_of
 from kiro_asgi.wire.objects import ObjectScanner
 
 __all__ = ["EventDecoder", "JsonObjects", "stages"]
@@ -155,5 +155,4 @@ _NOTHING_READ: Final = Grounding()
 
 
 def _fault(report: Mapping[str, Any]) -> KiroAsgiError:
-    code = object_of(report["error"]).get("code")
-    return report_fault(code if type(code) is int else 500, report)
+    return report_fault(status_of(object_of(report["error"])), report)

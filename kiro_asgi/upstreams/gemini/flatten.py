@@ -52,12 +52,12 @@ class Flattening:
         """
         if depth > MAX_DEPTH:
             self._notes.applies("schema.depth", place)
-            return {}, opened
+            return _cut(node), opened
         if opened:
             self._spare -= _cost(node)
         if self._spare < 0:
             self._notes.applies("schema.size", place)
-            return {}, opened
+            return _cut(node), opened
         flat = {key: _own(value) for key, value in node.items() if key not in ("$ref", "allOf")}
         gathered = opened
         for inner, through in self._inner(node, place, opened):
@@ -98,6 +98,11 @@ class Flattening:
         return node if isinstance(node, Mapping) else None
 
 
+def _cut(node: Mapping[str, Any]) -> Flat:
+    """What stands for a schema that is not followed: anything of its type, an object if it does not say of which."""
+    return {"type": node.get("type", "object")}
+
+
 def _cost(node: Mapping[str, Any]) -> int:
     """What a schema adds, without those within it."""
     return 1 + len(dumps([value for key, value in node.items() if key not in _SCHEMAS])) // _LONG
@@ -121,12 +126,12 @@ def _merge(flat: Flat, other: Flat) -> bool:
                 whole = known.setdefault(name, part) == part and whole
         elif key == "required" and type(value) is type(known) is list:
             known += value
-        elif known != value and key not in _ANNOTATIONS:
+        elif key == "description" and type(value) is type(known) is str:
+            flat[key] = known if value in known else f"{known}\n{value}"
+        elif known != value and key not in _NAMES:
             whole = False
     return whole
 
 
-_ANNOTATIONS: Final = frozenset(
-    {"title", "description", "default", "examples", "$defs", "definitions", "$schema", "$id"}
-)
-"""Keywords of which the outer one counts."""
+_NAMES: Final = frozenset({"$defs", "definitions", "$schema", "$id"})
+"""Keywords that demand nothing, and of which the outer one counts."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-__all__ = ["FORMATS", "KEPT", "OWNERS", "SILENT", "TOLD", "TYPES"]
+__all__ = ["FORMATS", "KEPT", "OWNERS", "SILENT", "TOLD", "TYPES", "anything"]
 
 
 def _is_text(value: Any) -> bool:
@@ -102,3 +102,13 @@ OWNERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 """Keywords that speak of one type only."""
+
+
+def anything(*, arrays: bool = True) -> dict[str, Any]:
+    """The schema of what may be anything: the service wants types to be named.
+
+    Args:
+        arrays: Whether it may be an array, of anything but arrays.
+    """
+    branches: list[dict[str, Any]] = [{"type": name} for name in ("string", "number", "boolean", "object")]
+    return {"anyOf": [*branches, *([{"type": "array", "items": anything(arrays=False)}] if arrays else ())]}

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.upstreams.gemini.keywords import FORMATS, KEPT, OWNERS, SILENT, TOLD, TYPES
+from kiro_asgi.upstreams.gemini.keywords import FORMATS, KEPT, OWNERS, SILENT, TOLD, TYPES, anything
 from kiro_asgi.upstreams.notes import Notes
 from kiro_asgi.wire.json import dumps
 
@@ -58,7 +58,9 @@ class Node:
         """``enum`` and ``const``: only texts can be listed, other values are told."""
         values = self._flat.pop("enum", None)
         if "const" in self._flat:
-            values = [self._flat.pop("const")]
+            listed, values = values, [self._flat.pop("const")]
+            if listed not in (None, values):
+                self._notes.applies("schema.conflict", self._place)
         if values is None:
             return
         if type(values) is not list or not values:
@@ -183,7 +185,7 @@ class Node:
         if type(value) is not list or "anyOf" in self._out:
             self._malformed()
             return
-        branches = [self._part(branch, f"anyOf[{index}]") for index, branch in enumerate(value)]
+        branches = [self._part(self._typed(branch), f"anyOf[{index}]") for index, branch in enumerate(value)]
         rest = [branch for branch in branches if lowered(branch.get("type")) != "null"]
         if len(rest) < len(branches) and rest:
             self._out["nullable"] = True
@@ -193,25 +195,60 @@ class Node:
         elif distinct:
             self._out["anyOf"] = distinct
 
+    def _typed(self, branch: Any) -> Any:
+        """An alternative that does not say of which type it is is of the schema's own."""
+        if not isinstance(branch, Mapping) or "type" not in self._out or not branch.keys().isdisjoint(_TYPING):
+            return branch
+        return {"type": self._out["type"], **branch}
+
     def _absorb(self, branch: Schema) -> None:
-        """Take in an alternative, as far as the schema itself says nothing else."""
-        properties = {**branch.get("properties", {}), **self._out.get("properties", {})}
-        self._out |= {key: value for key, value in branch.items() if key not in self._flat and key not in self._out}
+        """Take in an alternative, as far as the schema itself says nothing else; one of another type stays one."""
+        if "type" in self._out and lowered(branch.get("type")) != lowered(self._out["type"]):
+            self._out["anyOf"] = [branch]
+            return
+        self._describe(branch.pop("description", ""))
+        properties = {**branch.pop("properties", {}), **self._out.get("properties", {})}
+        own = {**self._flat, **self._out}
+        if any(own.get(key, value) != value for key, value in branch.items()):
+            self._notes.applies("schema.conflict", self._place)
+        self._out |= {key: value for key, value in branch.items() if key not in own}
         if properties:
             self._out["properties"] = properties
 
+    def _describe(self, words: str) -> None:
+        """Add the description of a schema that becomes part of this one."""
+        own = self._flat.get("description")
+        if words and type(own) is str:
+            self._flat["description"] = self._out["description"] = f"{own}\n{words}" if words not in own else own
+        elif words:
+            self._out["description"] = words
+
     def _finish(self) -> None:
         out = self._out
-        if "type" not in out and "anyOf" not in out and (inferred := next(filter(out.keys().__contains__, _HINTS), "")):
-            out["type"] = _HINTS[inferred]
-        if lowered(out.get("type")) == "array":
-            out.setdefault("items", {})
+        self._name_type()
+        if lowered(out.get("type")) == "array" and "items" not in out:
+            self._notes.applies("schema.anything", self._place)
+            out["items"] = anything(arrays=False)
         for keyword in ("required", "propertyOrdering"):
             if keyword in out:
                 self._known(keyword)
         if self._told:
             said = f"({'; '.join(self._told)})"
             out["description"] = f"{out['description']} {said}" if out.get("description") else said
+
+    def _name_type(self) -> None:
+        """The service wants a type, or alternatives, and no keyword of another type than that."""
+        out = self._out
+        hints = _HINTS if "anyOf" not in out else _HOLDERS
+        if "type" not in out and (found := next(filter(out.keys().__contains__, hints), "")):
+            out["type"] = hints[found]
+        for keyword, owner in _HOLDERS.items():
+            if keyword in out and lowered(out["type"]) != owner:
+                self._malformed()
+                del out[keyword]
+        if "type" not in out and "anyOf" not in out:
+            self._notes.applies("schema.anything", self._place)
+            out |= anything()
 
     def _known(self, keyword: str) -> None:
         """Of names only those of properties stay."""
@@ -233,10 +270,15 @@ def _type_of(value: Any) -> str:
     return kinds.get(type(value), "null")
 
 
+_HOLDERS: Final[Mapping[str, str]] = MappingProxyType({"properties": "object", "items": "array"})
+"""Keywords with schemas, which one type only may have."""
+
+_TYPING: Final = frozenset({"type", "$ref", "allOf", "anyOf", "oneOf", "enum", "const", *_HOLDERS})
+"""Keywords by which a schema may say of which type it is."""
+
 _HINTS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "properties": "object",
-        "items": "array",
+        **_HOLDERS,
         "enum": "string",
         "pattern": "string",
         "minLength": "string",

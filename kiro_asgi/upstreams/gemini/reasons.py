@@ -66,12 +66,16 @@ PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
     (re.compile(r"has been suspended", re.I), UpstreamSuspended, "CONSUMER_SUSPENDED"),
     (re.compile(r"thought[ _]?signature", re.I), UpstreamRejected, SIGNATURE),
     (
-        re.compile(r"token count.{0,40}exceeds|payload size exceeds|exceeds the maximum number of tokens", re.I),
+        re.compile(
+            r"token count.{0,40}exceeds|payload size exceeds|exceeds the maximum number of tokens"
+            r"|context window ?exceeded",
+            re.I,
+        ),
         ContextTooLong,
         "context_too_long",
     ),
     (re.compile(r"user location is not supported", re.I), UpstreamDenied, "location"),
-    (re.compile(r"models?/\S* is not found", re.I), UnknownModel, "not_found"),
+    (re.compile(r"models?/\S* is not found|invalid model name", re.I), UnknownModel, "not_found"),
     (re.compile(r"credits are depleted|credit balance", re.I), UpstreamQuotaSpent, "quota_spent"),
     (re.compile(r"model is overloaded|high demand", re.I), UpstreamOverloaded, "overloaded"),
 )

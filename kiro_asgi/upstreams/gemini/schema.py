@@ -8,10 +8,11 @@ service's own already stays as it is.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from kiro_asgi.model.prompt import Tool
 from kiro_asgi.upstreams.gemini.flatten import Flattening
+from kiro_asgi.upstreams.gemini.keywords import anything
 from kiro_asgi.upstreams.gemini.nodes import Node, lowered
 from kiro_asgi.upstreams.notes import Notes
 
@@ -22,9 +23,11 @@ Schema = dict[str, Any]
 
 def parameters(tool: Tool, notes: Notes) -> Schema:
     """The schema of a tool's arguments: an object; empty where it has no properties."""
-    written = _written(tool.schema, tool.place or "tools", notes)
-    if written and lowered(written.get("type")) != "object":
-        notes.applies("schema.root", tool.place)
+    written = _written(tool.schema, tool.place or "tools", notes) if tool.schema else {}
+    if not written or written == anything():
+        return {}
+    if "anyOf" in written or lowered(written.get("type")) != "object":
+        notes.applies("schema.alternatives" if "anyOf" in written else "schema.root", tool.place)
         written = _as_object(written)
     written.pop("nullable", None)
     return written if written.get("properties") else {}
@@ -32,16 +35,21 @@ def parameters(tool: Tool, notes: Notes) -> Schema:
 
 def answer_schema(schema: Mapping[str, Any], notes: Notes) -> Schema:
     """The schema of the answer; empty where it demands nothing."""
-    return _written(schema, "schema", notes)
+    written = _written(schema, "schema", notes) if schema else {}
+    return {} if written == anything() else written
 
 
 def _as_object(written: Schema) -> Schema:
-    """An object with the properties of all alternatives, none of which is required."""
+    """An object with the properties of all alternatives; those of one of them are not required."""
     properties: Schema = {}
     for branch in reversed((written, *written.get("anyOf", ()))):
         properties |= branch.get("properties", {})
-    kept: Schema = {key: written[key] for key in ("title", "description") if key in written}
+    kept: Schema = {key: written[key] for key in _OF_OBJECTS if key in written}
     return {"type": "object", **kept, "properties": properties}
+
+
+_OF_OBJECTS: Final = ("title", "description", "required", "propertyOrdering")
+"""Keywords besides ``properties`` that stay true when there are more of these."""
 
 
 def _written(schema: Mapping[str, Any], place: str, notes: Notes) -> Schema:
@@ -51,7 +59,7 @@ def _written(schema: Mapping[str, Any], place: str, notes: Notes) -> Schema:
         if not isinstance(node, Mapping):
             if node is not True:
                 notes.applies("schema.malformed", place)
-            return {}
+            return anything()
         flat, opened = flattening.flat(node, place, opened, depth)
         return Node(notes, place, flat, lambda part, key: write(part, f"{place}.{key}", opened, depth + 1)).write()
 

@@ -34,7 +34,10 @@ class UsageReader:
 
     @property
     def usage(self) -> TokenUsage:
-        """The counts; ``None`` where one was never given."""
+        """The counts; ``None`` where one was never given, and all of them where they come to nothing: LiteLLM writes
+        0 for what it does not know."""
+        if self._said.get("totalTokenCount") == 0:
+            return TokenUsage()
         cached, thoughts = self._count("cachedContentTokenCount"), self._count("thoughtsTokenCount")
         prompt, answer = self._count("promptTokenCount"), self._count("candidatesTokenCount")
         if prompt is not None:

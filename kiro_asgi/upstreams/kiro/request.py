@@ -135,9 +135,12 @@ def _preface(prompt: Prompt, manifest: str, names: ToolNames, texts: Texts, note
         yield Draft(Role.ASSISTANT, place, CONSENT)
 
 
+_IGNORED: Final = ("temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty")
+"""Fields of `kiro_asgi.model.prompt.Sampling` that the service has no place for."""
+
+
 def _note_ignored(prompt: Prompt, notes: Notes) -> None:
-    sampling = prompt.sampling
-    if (sampling.temperature, sampling.top_p, sampling.top_k) != (None, None, None):
+    if any(getattr(prompt.sampling, name) is not None for name in _IGNORED):
         notes.applies("sampling.ignored")
 
 

@@ -5,15 +5,25 @@ Source: https://platform.openai.com/docs/guides/pdf-files?api-mode=chat
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from attrs import frozen
 
 from kiro_asgi.model.prompt import Document, Image
-from kiro_asgi.upstreams.attached import document_text, plain_base64
+from kiro_asgi.upstreams.attached import IMAGE_BEGINNINGS, document_text, essence, plain_base64
 from kiro_asgi.upstreams.notes import Notes, refusal
 
 __all__ = ["Attachments"]
+
+
+FORMATS: Final = ("image/png", "image/jpeg", "image/webp", "image/gif")
+"""Of images, as OpenAI knows them."""
+
+
+def _is_known(part: Image) -> bool:
+    """Whether OpenAI can read an image: its bytes count, or what it is said to be."""
+    kind = essence(part.media_type or FORMATS[0]).replace("image/jpg", "image/jpeg")
+    return kind in FORMATS or any(part.data.startswith(beginning) for beginning, _ in IMAGE_BEGINNINGS)
 
 
 @frozen
@@ -24,15 +34,21 @@ class Attachments:
     images: bool
     """Whether the model takes any."""
 
+    custom: bool = False
+    """Whether the server is another than OpenAI's, and may know any format."""
+
     def image(self, part: Image) -> dict[str, Any]:
         """An image, by value or by address: the service fetches it.
 
         Raises:
-            RequestError: The model takes none, or it is no base64.
+            RequestError: The model takes none, or it is no base64, or in a format that OpenAI does not know.
         """
         if not self.images:
             raise refusal("images.model", "images, by this model", part.place)
-        url = part.url or _data_url(part.media_type or "image/png", part.data, part.place)
+        if not (part.url or self.custom or _is_known(part)):
+            what = f"image format {part.media_type[:40]!r}; there are {', '.join(FORMATS)}"
+            raise refusal("images.format", what, part.place)
+        url = part.url or self._data_url(part.media_type or "image/png", part)
         return {"type": "image_url", "image_url": {"url": url}}
 
     def document(self, part: Document) -> dict[str, Any]:
@@ -46,12 +62,13 @@ class Attachments:
         if not part.data:
             self.notes.applies("documents.inlined", part.place)
             return {"type": "text", "text": document_text(part)}
-        data = _data_url(part.media_type, part.data, part.place)
+        data = self._data_url(part.media_type, part)
         return {"type": "file", "file": {"filename": part.title or "document", "file_data": data}}
 
-
-def _data_url(media_type: str, data: str, place: str) -> str:
-    plain = plain_base64(data)
-    if not plain:
-        raise refusal("attachments.base64", "data that is no base64", place)
-    return f"data:{media_type};base64,{plain}"
+    def _data_url(self, media_type: str, part: Image | Document) -> str:
+        plain = plain_base64(part.data)
+        if not plain:
+            raise refusal("attachments.base64", "data that is no base64", part.place)
+        if plain != part.data:
+            self.notes.applies("attachments.base64", part.place)
+        return f"data:{media_type};base64,{plain}"

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kiro_asgi.errors import ContextTooLong, KiroAsgiError, UpstreamProtocolError, UpstreamThrottled
 from kiro_asgi.upstreams.openai.reasons import CLASSES, CODES, PHRASES, STATUSES, TYPES
-from kiro_asgi.upstreams.replies import MAX_RETRY_AFTER, clean, fields_of, report_of, retry_after, text_of
+from kiro_asgi.upstreams.replies import MAX_RETRY_AFTER, clean, fields_of, report_of, retry_after, status_of, text_of
 
 __all__ = ["fault", "is_report", "stream_fault"]
 
@@ -38,9 +38,7 @@ def stream_fault(value: Mapping[str, Any]) -> KiroAsgiError:
     """The error that an object in the place of a chunk, or of a whole answer, reports."""
     report = _error_of(value)
     said = _message(report) or "the answer ended with an error"
-    code = report.get("code")
-    status = code if type(code) is int and 400 <= code < 600 else 500
-    return _classify(report, status, said)
+    return _classify(report, status_of(report), said)
 
 
 def is_report(value: Mapping[str, Any]) -> bool:
@@ -80,6 +78,8 @@ def _complaint(entry: Any) -> str:
 
 def _classify(report: Mapping[str, Any], status: int, message: str) -> KiroAsgiError:
     code, kind = _NOT_WORD.sub("", text_of(report, "code"))[:64], text_of(report, "type")
+    if code.isdecimal():  # a status
+        code = ""
     phrase = next(((error, word) for words, error, word in PHRASES if words.search(message)), None)
     error, word = CODES.get(code), code
     if error is None:

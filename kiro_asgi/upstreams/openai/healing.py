@@ -33,19 +33,21 @@ OPTIONAL: Final = frozenset(
         "seed",
         "presence_penalty",
         "frequency_penalty",
+        "stop",
     }
 )
-"""Fields that a request can do without, or with another name."""
+"""Fields that a request can do without, or with another name; at stop sequences the gateway ends an answer itself."""
 
 REPLAYED: Final = "reasoning_content"
 """Thinking of an earlier answer: some servers demand it, some refuse it."""
 
 _UNKNOWN: Final = re.compile(
     r"unsupported|not supported|unknown|unrecogni[sz]ed|not permitted|not allowed|unexpected|extra|does not support"
-    r"|no longer supported|must not|missing|required|must be passed|cannot be (?:used|set|specified)",
+    r"|no longer supported|must not|missing|required|must be passed|cannot be (?:used|set|specified)"
+    r"|array too long|at most \d+ items",
     re.I,
 )
-"""Words that say that a field itself is the trouble, not its value."""
+"""Words that say that a field itself is the trouble, not its value, or that a list is too long."""
 
 
 def refused_field(error: KiroAsgiError, document: Mapping[str, Any], without: tuple[str, ...]) -> str:

@@ -16,7 +16,7 @@ from kiro_asgi.upstreams.base import ModelCard, ModelPage
 from kiro_asgi.upstreams.openai.thinking import efforts_of
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["BUILTIN", "parse_models"]
+__all__ = ["BUILTIN", "longest_answer", "parse_models"]
 
 _DEFAULTS: Final = ModelCard("")
 
@@ -39,6 +39,15 @@ BUILTIN: Final[tuple[ModelCard, ...]] = (
     _card("o4-mini", "o4-mini", 200_000, 100_000),
 )
 """OpenAI's, as its model pages have them."""
+
+
+def longest_answer(model: ModelCard) -> int | None:
+    """Tokens of the longest answer, thinking included; ``None`` where neither the server says it nor the name."""
+    if model.max_output_tokens != _DEFAULTS.max_output_tokens:
+        return model.max_output_tokens
+    known = (card for card in BUILTIN if model.id == card.id or model.id.startswith(f"{card.id}-20"))
+    return next((card.max_output_tokens for card in known), None)
+
 
 _NO_CHAT: Final = re.compile(
     r"embedding|whisper|tts|dall-e|moderation|davinci|babbage|realtime|transcribe|image|audio|sora|instruct"

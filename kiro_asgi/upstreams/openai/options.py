@@ -11,6 +11,7 @@ from typing import Any, Final
 from kiro_asgi.model.prompt import Prompt, Sampling
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.notes import Notes
+from kiro_asgi.upstreams.openai.models import longest_answer
 from kiro_asgi.upstreams.openai.thinking import reasoning_effort, refuses_sampling
 
 __all__ = ["MAX_STOPS", "written_options"]
@@ -34,7 +35,7 @@ def written_options(
         max_tokens_field: Name of the field with the answer's greatest length.
     """
     sampling = prompt.sampling
-    fields: dict[str, Any] = {max_tokens_field: sampling.max_tokens, "seed": sampling.seed}
+    fields: dict[str, Any] = {max_tokens_field: _max_tokens(sampling, model, notes), "seed": sampling.seed}
     fields["stop"] = _stop(sampling, model, notes, custom=custom)
     fields["reasoning_effort"] = effort = reasoning_effort(prompt, model, notes) or None
     fields |= _drawing(sampling, model, notes, thinks=effort != "none")
@@ -46,6 +47,15 @@ def written_options(
     if prompt.schema is not None:
         fields["response_format"] = _format(prompt.schema)
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _max_tokens(sampling: Sampling, model: ModelCard, notes: Notes) -> int | None:
+    """The greatest length: clients of other services ask for more than a model of this one writes."""
+    wanted, most = sampling.max_tokens, longest_answer(model)
+    if wanted is None or most is None or wanted <= most:
+        return wanted
+    notes.applies("sampling.max_tokens", "max_tokens")
+    return most
 
 
 def _stop(sampling: Sampling, model: ModelCard, notes: Notes, *, custom: bool) -> list[str] | None:

@@ -56,17 +56,19 @@ CODES: Final[Mapping[str, Class]] = MappingProxyType(
 PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
     (
         re.compile(
-            r"maximum context length|context length exceeded|exceeds? the (?:available |model's )?context"
+            r"maximum context length|context (?:length|window) exceeded|exceeds? the (?:available |model's )?context"
             r"|prompt is too long|input is too long|longer than the (?:model's )?context",
             re.I,
         ),
         ContextTooLong,
         "context_length_exceeded",
     ),
-    (re.compile(r"exceeded your current quota|insufficient (?:balance|credits|quota|funds)", re.I), UpstreamQuotaSpent,
-     "insufficient_quota"),
+    (re.compile(
+        r"exceeded your current quota|insufficient (?:balance|credits|quota|funds)|credit balance is too low", re.I
+     ), UpstreamQuotaSpent, "insufficient_quota"),
     (re.compile(r"(?:incorrect|invalid) api key", re.I), UpstreamTokenInvalid, "invalid_api_key"),
-    (re.compile(r"\bmodel\b.{0,200}\b(?:not found|does not exist)", re.I), UnknownModel, "model_not_found"),
+    (re.compile(r"\bmodel\b.{0,200}\b(?:not found|does not exist)|invalid model name", re.I), UnknownModel,
+     "model_not_found"),
     (re.compile(r"\boverloaded\b", re.I), UpstreamOverloaded, "overloaded"),
 )  # fmt: skip
 """Words of a message that say more than its type, what they mean, and the error's code where none is given."""

@@ -53,7 +53,7 @@ def document(prompt: Prompt, model: ModelCard, wording: Wording) -> Document:
         notes.applies("healed.reasoning" if name == REPLAYED else "healed.field")
     names = tool_names(notes)
     tools = written_tools(prompt, names, notes)
-    messages = Messages(notes, names, Attachments(notes, model.images), wording.replay_thinking)
+    messages = Messages(notes, names, Attachments(notes, model.images, wording.custom), wording.replay_thinking)
     body: dict[str, Any] = {"model": model.id, "messages": messages.write(prompt), "stream": True}
     if wording.include_usage:
         body["stream_options"] = {"include_usage": True}

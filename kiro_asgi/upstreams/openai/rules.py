@@ -25,6 +25,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("schema.root", "The root of a schema is an object with properties.", _FORM, "tools"),
     Rule("schema.items", "An array in a schema has items, which may be anything.", _NONE, "tools"),
     Rule("images.model", "An image for a model that takes none is refused.", _NONE, "attachments"),
+    Rule("images.format", "An image in a format that OpenAI does not know is refused.", _NONE, "attachments"),
     Rule("documents.address", "A document by address is refused: addresses are never fetched.", _NONE, "attachments"),
     Rule("documents.inlined", "A plain-text document becomes part of the text.", _FORM, "attachments"),
     Rule(
@@ -56,6 +57,12 @@ RULES: Final[tuple[Rule, ...]] = (
         "sampling.fixed",
         "Temperature, top_p and penalties are dropped where a model that thinks refuses them.",
         _CONTENT,
+        "options",
+    ),
+    Rule(
+        "sampling.max_tokens",
+        "The greatest length of the answer is kept within the model's, where that is known.",
+        _NONE,
         "options",
     ),
     Rule("sampling.top_k", "OpenAI has no top_k; other servers are sent it.", _CONTENT, "options"),

@@ -273,6 +273,7 @@ def document(**source: str) -> dict[str, Any]:
         (Image(url="https://a/b.png"), {"type": "image", "source": {"type": "url", "url": "https://a/b.png"}}, ""),
         (Document("application/pdf", "QQ==", title="T"), {**document(**PDF), "title": "T"}, ""),
         (Document("application/pdf", "QQ"), document(**PDF), "attachments.base64"),
+        (Document("text/plain", text=" ", title="T"), {"type": "text", "text": "T"}, ""),
         (Document("text/plain", text="a"), document(type="text", media_type="text/plain", data="a"), ""),
         (Document("text/csv", "YSxi"), document(type="text", media_type="text/plain", data="a,b"), "documents.plain"),
         (Document("application/pdf", url="https://a/b"), document(type="url", url="https://a/b"), ""),

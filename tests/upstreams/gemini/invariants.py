@@ -20,6 +20,7 @@ SCHEMA = {
     *("anyOf", "propertyOrdering", "default", "example"),
 }
 SIDES = {"user": {"text", "inlineData", "fileData", "functionResponse"}, "model": {"text", "functionCall"}}
+TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 BESIDE = {"thought", "thoughtSignature"}
 
 
@@ -121,6 +122,18 @@ def _config(body: dict[str, Any]) -> Iterator[str]:
         yield from schema_breaches(config["responseSchema"])
 
 
+def _type_breaches(schema: dict[str, Any]) -> Iterator[str]:
+    kind = schema.get("type", "").lower()
+    if kind not in TYPES if kind else "anyOf" not in schema:
+        yield f"no type: {kind}"
+    if (kind == "array") is not ("items" in schema):
+        yield "an array of nothing, or items of something else"
+    if kind != "object" and "properties" in schema:
+        yield f"properties of {kind}"
+    if kind != "string" and "enum" in schema:
+        yield f"a list of values of {kind}"
+
+
 def schema_breaches(schema: Any) -> Iterator[str]:
     """What the service would refuse in a schema."""
     if not isinstance(schema, dict):
@@ -128,13 +141,7 @@ def schema_breaches(schema: Any) -> Iterator[str]:
         return
     if set(schema) - SCHEMA:
         yield f"unknown keywords: {set(schema) - SCHEMA}"
-    kind = schema.get("type", "string")
-    if not isinstance(kind, str) or kind.lower() not in (
-        *("string", "number", "integer", "boolean", "array", "object", "null"),
-    ):
-        yield f"no type: {kind}"
-    elif kind.lower() == "array" and "items" not in schema:
-        yield "an array of nothing"
+    yield from _type_breaches(schema)
     if "enum" in schema and not all(isinstance(value, str) and value for value in schema["enum"]):
         yield f"no texts: {schema['enum']}"
     for key in ("required", "propertyOrdering"):

@@ -300,7 +300,12 @@ def test_a_prompt_that_was_filtered(reason: str) -> None:
 ERROR = {"error": {"code": 429, "message": "slow down, per minute", "status": "RESOURCE_EXHAUSTED"}}
 
 
-@pytest.mark.parametrize("event", [ERROR, {"response": ERROR}, {**ERROR, "response": {"candidates": []}}])
+LITELLM_ERROR = {"error": {"code": "429", "message": "Rate limit reached", "type": None}}
+
+
+@pytest.mark.parametrize(
+    "event", [ERROR, {"response": ERROR}, {**ERROR, "response": {"candidates": []}}, LITELLM_ERROR]
+)
 def test_an_error_in_the_middle(event: Any) -> None:
     """F339, §1.5: it is what the same report is with an HTTP status, and what came before it stands."""
     pipeline = Pipeline[bytes, Delta](*stages(SSE, numbered()))
@@ -336,6 +341,9 @@ def test_an_error_in_the_middle(event: Any) -> None:
         ),
         pytest.param([{"promptTokenCount": 9}, {"thoughtsTokenCount": 5}], TokenUsage(9, 5, None, None, 5), id="apart"),
         pytest.param([{"promptTokenCount": 0, "thoughtsTokenCount": 0}], TokenUsage(0, 0, None, None, 0), id="nought"),
+        pytest.param(
+            [{"promptTokenCount": 0, "candidatesTokenCount": 0, "totalTokenCount": 0}], None, id="nothing-at-all"
+        ),
         pytest.param(
             [{"promptTokenCount": 3, "cachedContentTokenCount": 5}], TokenUsage(0, None, 5), id="never-below-nought"
         ),

@@ -77,6 +77,8 @@ MISSING = "Function call is missing a thought_signature in functionCall parts. .
             ContextTooLong,
             "context_too_long",
         ),
+        (500, ("a context window exceeded error",), ContextTooLong, "context_too_long"),
+        (400, ("Invalid model name passed in model=x",), UnknownModel, "not_found"),
         (401, ("x", "UNAUTHENTICATED"), UpstreamTokenInvalid, "UNAUTHENTICATED"),
         (403, ("x", "PERMISSION_DENIED"), UpstreamDenied, "PERMISSION_DENIED"),
         (403, ("x", "PERMISSION_DENIED", info("CONSUMER_SUSPENDED")), UpstreamSuspended, "CONSUMER_SUSPENDED"),

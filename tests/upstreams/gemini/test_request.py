@@ -196,16 +196,17 @@ def test_arguments_are_the_clients() -> None:
 
 def test_attachments_go_by_value() -> None:
     """Images, PDFs and texts; the bytes decide the format of an image."""
-    pdf = Document("application/pdf", "JVBERi0=")
+    pdf = Document("application/pdf", "JVBERi0=", title="Offer")
     note = Document("text/plain", text="words", title="Title")
     prompt = ask(user("x", evolve(IMAGE, media_type="image/gif"), pdf, note))
 
     assert contents(prompt)[0][1][1:] == [
         {"inlineData": {"mimeType": "image/png", "data": PNG}},
+        {"text": "Offer:"},
         {"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0="}},
         {"text": "Title\n\nwords"},
     ]
-    assert rules(prompt) == ["documents.inlined"]
+    assert rules(prompt) == ["documents.titled", "documents.inlined"]
     assert rules(ask(user(evolve(IMAGE, data="iVBORw0K\nGgoAAAAN")))) == ["attachments.base64"]
 
 

@@ -198,6 +198,7 @@ def test_an_answer_of_nothing_claims_no_end() -> None:
     [
         ({"error": {"message": "slow down", "type": "requests", "code": "rate_limit_exceeded"}}, UpstreamThrottled),
         ({"error": {"message": "x", "code": 429}}, UpstreamThrottled),
+        ({"error": {"message": "x", "type": "throttling_error", "code": "429"}}, UpstreamThrottled),
         ({"error": {"message": "boom", "type": "server_error"}}, UpstreamFault),
         ({"error": "model runner has crashed"}, UpstreamFault),
         ({"object": "error", "message": "maximum context length is 4096 tokens", "code": 400}, ContextTooLong),

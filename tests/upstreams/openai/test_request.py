@@ -181,6 +181,7 @@ def test_images_and_documents_stand_where_they_were() -> None:
         {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QUJDRA=="}},
         {"type": "text", "text": "b.txt\n\nwords"},
     ]
+    assert rules(ask(user("see", IMAGE, pdf))) == ["attachments.base64"]
 
 
 @pytest.mark.parametrize(
@@ -197,6 +198,16 @@ def test_what_cannot_be_attached_is_refused(part: Any, rule: str) -> None:
         OpenAIUpstream().render(ask(user(part)), ModelCard("m", images=False), KEY)
 
     assert caught.value.param == "messages[0].content[1]"
+
+
+def test_a_format_that_openai_does_not_know() -> None:
+    """Its bytes count, or what it is said to be; another server may know it."""
+    tiff = Image("image/tiff", "SUkqAA==", place="messages[0].content[1]")
+    with pytest.raises(RequestError, match=r"images\.format") as caught:
+        body(ask(user(tiff)))
+
+    assert caught.value.param == tiff.place
+    assert rules(ask(user(tiff)), endpoint=CUSTOM) == rules(ask(user(Image("image/tiff", PNG)))) == []
 
 
 def test_earlier_thinking_goes_back_to_servers_that_have_a_field_for_it() -> None:
@@ -309,6 +320,18 @@ def test_sampling() -> None:
     local = body(ask(user("q"), sampling=sampling), endpoint=CUSTOM, max_tokens_field="max_tokens")
     assert (local["top_k"], local["max_tokens"]) == (40, 100)
     assert "max_completion_tokens" not in local
+
+
+@pytest.mark.parametrize(
+    ("model", "length"),
+    [("gpt-4o", 16_384), ("gpt-4o-2024-08-06", 16_384), ("gpt-5", 64_000), ("o3", 64_000), ("llama", 64_000)],
+)
+def test_the_greatest_length_is_what_the_model_writes(model: str, length: int) -> None:
+    """Clients of other services ask for more; of a model that nobody knows nothing is assumed."""
+    prompt = ask(user("q"), sampling=Sampling(64_000))
+
+    assert body(prompt, model)["max_completion_tokens"] == length
+    assert rules(prompt, model) == (["sampling.max_tokens"] if length < 64_000 else [])
 
 
 def test_the_gateway_sees_to_stop_sequences_beyond_what_openai_takes() -> None:

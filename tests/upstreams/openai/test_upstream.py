@@ -154,7 +154,7 @@ FULL = ask(
     user("r"),
     tools=(Tool("f"),),
     tool_choice=ToolChoice(parallel=False),
-    sampling=Sampling(10, 0.5, top_k=3),
+    sampling=Sampling(10, 0.5, top_k=3, stop=("x", "y")),
 )
 LOCAL = OpenAIUpstream(endpoint="http://localhost/v1")
 
@@ -174,6 +174,7 @@ def healed(upstream: OpenAIUpstream, error: KiroAsgiError) -> OpenAIUpstream | N
         ("body.parallel_tool_calls: Extra inputs are not permitted", "parallel_tool_calls"),
         ("Unsupported value: 'temperature' does not support 0.5 with this model.", "temperature"),
         ("Unknown parameter: 'top_k'.", "top_k"),
+        ("Invalid 'stop': array too long. Expected an array with maximum length 4, but got 8 instead.", "stop"),
     ],
 )
 def test_a_field_that_is_refused_is_left_out(message: str, field: str) -> None:
@@ -186,6 +187,7 @@ def test_a_field_that_is_refused_is_left_out(message: str, field: str) -> None:
     assert {**before.document, field: None} == {**after.document, field: None}
     assert field not in after.document
     assert "healed.field" in [note.rule for note in after.notes]
+    assert after.stop == (("x", "y") if field == "stop" else ())
     assert upstream.healed(refused(message), before) is None
 
 

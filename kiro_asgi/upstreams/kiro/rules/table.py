@@ -176,7 +176,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("system.exchange", "The system text becomes the first exchange.", _FORM, "kiro.request"),
     Rule(
         "sampling.ignored",
-        "Temperature, top_p and top_k are ignored: the service has no such fields.",
+        "Temperature, top_p, top_k, seed and penalties are ignored: the service has no such fields.",
         _CONTENT,
         "kiro.request",
     ),
