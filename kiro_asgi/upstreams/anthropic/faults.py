@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kiro_asgi.errors import ContextTooLong, KiroAsgiError, UpstreamFault
+from kiro_asgi.errors import KiroAsgiError, UpstreamFault
 from kiro_asgi.upstreams.anthropic.reasons import (
-    CLASSES,
-    ELSE,
     MODEL,
     PHRASES,
     STATUSES,
     TYPES,
     UNKNOWN_MODEL,
-    Class,
 )
+from kiro_asgi.upstreams.meanings import Meaning, by_status, worded
 from kiro_asgi.upstreams.replies import clean, fields_of, report_of, retry_after, text_of
 
 __all__ = ["event_fault", "fault"]
@@ -30,9 +28,8 @@ def fault(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> K
     Its message is the service's own, redacted and cut, with the status behind it.
     """
     fields, error = fields_of(headers), _error(report_of(body))
-    by_status = STATUSES.get(status) or CLASSES.get(status // 100) or ELSE
     said = clean(text_of(error, "message")) or clean(body.decode("utf-8", "replace")) or "no explanation"
-    return _classify(error, by_status, said, f" (HTTP {status})", retry_after(fields))
+    return _classify(error, by_status(status, STATUSES), said, f" (HTTP {status})", retry_after(fields))
 
 
 def event_fault(report: Mapping[str, Any]) -> KiroAsgiError:
@@ -48,12 +45,10 @@ def _error(report: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _classify(
-    error: Mapping[str, Any], otherwise: tuple[Class, str], said: str, behind: str, wait: float | None
+    error: Mapping[str, Any], otherwise: Meaning, said: str, behind: str, wait: float | None
 ) -> KiroAsgiError:
     kind, code = TYPES.get(text_of(error, "type"), otherwise)
     if code == TYPES["not_found_error"][1] and MODEL.match(said):
         kind, code = UNKNOWN_MODEL
     kind, code = next(((found, word) for words, found, word in PHRASES if words.search(said)), (kind, code))
-    if kind is ContextTooLong and "prompt is too long" not in said.lower():
-        said = f"prompt is too long: {said}"
-    return kind(said + behind, code=code, retry_after=wait)
+    return kind(worded(kind, said) + behind, code=code, retry_after=wait)

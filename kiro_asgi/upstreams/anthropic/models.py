@@ -13,12 +13,11 @@ from urllib.parse import urlencode
 
 from attrs import evolve
 
-from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.upstreams.anthropic.families import normalise
 from kiro_asgi.upstreams.base import ModelCard, ModelPage
 from kiro_asgi.upstreams.efforts import LEVELS
+from kiro_asgi.upstreams.listings import limit_of, listed, read_listing
 from kiro_asgi.upstreams.replies import text_of
-from kiro_asgi.wire.json import JsonError, loads
 
 __all__ = ["KNOWN", "models_path", "parse_models"]
 
@@ -51,17 +50,9 @@ def parse_models(body: bytes) -> ModelPage:
     Raises:
         UpstreamProtocolError: Not a JSON object.
     """
-    try:
-        listing = loads(body)
-    except JsonError as error:
-        raise UpstreamProtocolError(f"the list of models is unreadable: {error}", code="upstream.models") from None
-    if type(listing) is not dict:
-        raise UpstreamProtocolError("the list of models is not an object", code="upstream.models")
-    entries = listing.get("data")
-    cards: dict[str, ModelCard] = {}
-    for card in filter(None, map(_card, entries if type(entries) is list else ())):
-        cards.setdefault(card.id, card)
-    return ModelPage(tuple(cards.values()), text_of(listing, "last_id") if listing.get("has_more") is True else "")
+    listing = read_listing(body, dict)
+    following = text_of(listing, "last_id") if listing.get("has_more") is True else ""
+    return ModelPage(listed(listing.get("data"), _card), following)
 
 
 def _card(entry: Any) -> ModelCard | None:
@@ -74,15 +65,10 @@ def _card(entry: Any) -> ModelCard | None:
         known,
         id=model,
         name=text_of(entry, "display_name") or known.name,
-        context_window=_limit(entry, "max_input_tokens", known.context_window),
-        max_output_tokens=_limit(entry, "max_tokens", known.max_output_tokens),
+        context_window=limit_of(entry, "max_input_tokens", known.context_window),
+        max_output_tokens=limit_of(entry, "max_tokens", known.max_output_tokens),
         **(_abilities(abilities, known) if type(abilities) is dict else {}),
     )
-
-
-def _limit(entry: Mapping[str, Any], key: str, default: int) -> int:
-    value = entry.get(key)
-    return value if type(value) is int and value > 0 else default
 
 
 def _abilities(abilities: Mapping[str, Any], known: ModelCard) -> dict[str, Any]:

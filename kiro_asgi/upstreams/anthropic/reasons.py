@@ -12,23 +12,20 @@ from typing import Final
 
 from kiro_asgi.errors import (
     ContextTooLong,
-    KiroAsgiError,
-    NotTheUpstream,
     UnknownModel,
     UpstreamDenied,
     UpstreamFault,
     UpstreamOverloaded,
-    UpstreamProtocolError,
     UpstreamQuotaSpent,
     UpstreamRejected,
     UpstreamThrottled,
     UpstreamTimeout,
     UpstreamTokenInvalid,
 )
+from kiro_asgi.upstreams.meanings import Class, Meaning
 
-__all__ = ["CLASSES", "ELSE", "MODEL", "PHRASES", "SIGNATURE", "STATUSES", "TYPES", "UNKNOWN_MODEL", "Class"]
+__all__ = ["MODEL", "PHRASES", "SIGNATURE", "STATUSES", "TYPES", "UNKNOWN_MODEL"]
 
-Class = type[KiroAsgiError]
 
 SIGNATURE: Final = "thinking_signature_invalid"
 """Code of the refusal of earlier thinking."""
@@ -54,7 +51,7 @@ PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
 )
 """Words of a message that say more than its type, what they mean, and the error's code."""
 
-TYPES: Final[Mapping[str, tuple[Class, str]]] = MappingProxyType(
+TYPES: Final[Mapping[str, Meaning]] = MappingProxyType(
     {
         "invalid_request_error": (UpstreamRejected, "validation"),
         "authentication_error": (UpstreamTokenInvalid, "token_invalid"),
@@ -70,7 +67,7 @@ TYPES: Final[Mapping[str, tuple[Class, str]]] = MappingProxyType(
 )
 """``error.type`` to what it means."""
 
-STATUSES: Final[Mapping[int, tuple[Class, str]]] = MappingProxyType(
+STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
     {
         401: TYPES["authentication_error"],
         402: TYPES["billing_error"],
@@ -85,14 +82,8 @@ STATUSES: Final[Mapping[int, tuple[Class, str]]] = MappingProxyType(
 )
 """What a status means where the body does not say a type that is known."""
 
-CLASSES: Final[Mapping[int, tuple[Class, str]]] = MappingProxyType(
-    {3: (NotTheUpstream, "upstream.redirect"), 4: (UpstreamRejected, "rejected"), 5: (UpstreamFault, "internal")}
-)
-"""Hundreds of the statuses not in `STATUSES`.  A redirect is never followed: it would take our credential along."""
-
-ELSE: Final[tuple[Class, str]] = (UpstreamProtocolError, "upstream.status")
 
 MODEL: Final = re.compile(r"^model: ", re.I)
 """How the message begins that says which model there is not."""
 
-UNKNOWN_MODEL: Final[tuple[Class, str]] = (UnknownModel, "model_not_found")
+UNKNOWN_MODEL: Final[Meaning] = (UnknownModel, "model_not_found")

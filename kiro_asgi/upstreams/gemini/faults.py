@@ -15,15 +15,14 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.errors import (
-    ContextTooLong,
     KiroAsgiError,
-    UpstreamProtocolError,
     UpstreamQuotaSpent,
     UpstreamRateExceeded,
     UpstreamThrottled,
 )
-from kiro_asgi.upstreams.gemini.reasons import CLASSES, PHRASES, REASONS, STATUSES, WORDS, Class
+from kiro_asgi.upstreams.gemini.reasons import PHRASES, REASONS, STATUSES, WORDS
 from kiro_asgi.upstreams.gemini.shapes import object_of, objects_of
+from kiro_asgi.upstreams.meanings import Class, Meaning, by_status, worded
 from kiro_asgi.upstreams.replies import MAX_RETRY_AFTER, clean, fields_of, retry_after, text_of
 from kiro_asgi.wire.json import JsonError, loads
 
@@ -63,27 +62,20 @@ def _classify(report: Mapping[str, Any], status: int, ending: str, otherwise: st
     if issubclass(error, UpstreamThrottled):
         error, code = _quota(details, error, code, message)
     wait = None if error is UpstreamQuotaSpent else wait if wait is not None else _delay(details)
-    if error is ContextTooLong:
-        message = f"prompt is too long: {message}"
-    return error(f"{message}{ending}", code=code, retry_after=wait)
+    return error(f"{worded(error, message)}{ending}", code=code, retry_after=wait)
 
 
-def _kind(status: int, word: str, message: str, reasons: list[str]) -> tuple[Class, str]:
+def _kind(status: int, word: str, message: str, reasons: list[str]) -> Meaning:
     for reason in reasons:
         if reason in REASONS:
             return REASONS[reason], reason
     for words, error, code in PHRASES:
         if words.search(message):
             return error, code
-    return (
-        WORDS.get(word)
-        or STATUSES.get(status)
-        or CLASSES.get(status // 100)
-        or (UpstreamProtocolError, "upstream.status")
-    )
+    return WORDS.get(word) or by_status(status, STATUSES)
 
 
-def _quota(details: list[Mapping[str, Any]], error: Class, code: str, message: str) -> tuple[Class, str]:
+def _quota(details: list[Mapping[str, Any]], error: Class, code: str, message: str) -> Meaning:
     """Which quota it is: one of a day, or one that is nought, is not waited for."""
     violations = [violation for detail in details for violation in objects_of(detail.get("violations"))]
     quotas = [text_of(violation, "quotaId") for violation in violations]

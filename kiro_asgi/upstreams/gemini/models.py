@@ -14,11 +14,10 @@ from urllib.parse import urlencode
 
 from attrs import evolve, frozen
 
-from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.upstreams.base import ModelCard, ModelPage, UpstreamRequest
 from kiro_asgi.upstreams.gemini.shapes import objects_of
+from kiro_asgi.upstreams.listings import limit_of, listed, read_listing
 from kiro_asgi.upstreams.replies import text_of
-from kiro_asgi.wire.json import JsonError, loads
 
 __all__ = ["KNOWN", "Family", "family_of", "models_request", "normalise", "parse_models"]
 
@@ -113,17 +112,8 @@ def parse_models(body: bytes) -> ModelPage:
     Raises:
         UpstreamProtocolError: Not a JSON object.
     """
-    try:
-        listing = loads(body)
-    except JsonError as error:
-        raise UpstreamProtocolError(f"the list of models is unreadable: {error}", code="upstream.models") from None
-    if type(listing) is not dict:
-        raise UpstreamProtocolError("the list of models is not an object", code="upstream.models")
-    cards: dict[str, ModelCard] = {}
-    for entry in objects_of(listing.get("models")):
-        if card := _card(entry):
-            cards.setdefault(card.id, card)
-    return ModelPage(tuple(cards.values()), text_of(listing, "nextPageToken"))
+    listing = read_listing(body, dict)
+    return ModelPage(listed(objects_of(listing.get("models")), _card), text_of(listing, "nextPageToken"))
 
 
 def _card(entry: Mapping[str, Any]) -> ModelCard | None:
@@ -134,11 +124,6 @@ def _card(entry: Mapping[str, Any]) -> ModelCard | None:
     return evolve(
         known,
         name=text_of(entry, "displayName") or known.name,
-        context_window=_limit(entry, "inputTokenLimit", known.context_window),
-        max_output_tokens=_limit(entry, "outputTokenLimit", known.max_output_tokens),
+        context_window=limit_of(entry, "inputTokenLimit", known.context_window),
+        max_output_tokens=limit_of(entry, "outputTokenLimit", known.max_output_tokens),
     )
-
-
-def _limit(entry: Mapping[str, Any], key: str, default: int) -> int:
-    value = entry.get(key)
-    return value if type(value) is int and value > 0 else default

@@ -9,8 +9,6 @@ from typing import Final
 
 from kiro_asgi.errors import (
     ContextTooLong,
-    KiroAsgiError,
-    NotTheUpstream,
     UnknownModel,
     UpstreamDenied,
     UpstreamFault,
@@ -23,10 +21,10 @@ from kiro_asgi.errors import (
     UpstreamTimeout,
     UpstreamTokenInvalid,
 )
+from kiro_asgi.upstreams.meanings import Class, Meaning
 
-__all__ = ["CLASSES", "PHRASES", "REASONS", "SIGNATURE", "STATUSES", "WORDS", "Class"]
+__all__ = ["PHRASES", "REASONS", "SIGNATURE", "STATUSES", "WORDS"]
 
-Class = type[KiroAsgiError]
 
 SIGNATURE: Final = "thought_signature"
 """Code of an error that a signature, or a missing one, is to blame for."""
@@ -81,7 +79,7 @@ PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
 )
 """Words of a message that say more than its status, what they mean, and the error's code."""
 
-WORDS: Final[Mapping[str, tuple[Class, str]]] = MappingProxyType(
+WORDS: Final[Mapping[str, Meaning]] = MappingProxyType(
     {
         "INVALID_ARGUMENT": (UpstreamRejected, "INVALID_ARGUMENT"),
         "FAILED_PRECONDITION": (UpstreamRejected, "FAILED_PRECONDITION"),
@@ -102,7 +100,7 @@ WORDS: Final[Mapping[str, tuple[Class, str]]] = MappingProxyType(
 )
 """``status`` to what it means."""
 
-STATUSES: Final[Mapping[int, tuple[Class, str]]] = MappingProxyType(
+STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
     {
         401: (UpstreamTokenInvalid, "UNAUTHENTICATED"),
         403: (UpstreamDenied, "PERMISSION_DENIED"),
@@ -117,12 +115,3 @@ STATUSES: Final[Mapping[int, tuple[Class, str]]] = MappingProxyType(
     }
 )
 """What an HTTP status means when nothing else is known."""
-
-CLASSES: Final[Mapping[int, tuple[Class, str]]] = MappingProxyType(
-    {
-        3: (NotTheUpstream, "upstream.redirect"),
-        4: (UpstreamRejected, "rejected"),
-        5: (UpstreamFault, "internal"),
-    }
-)
-"""Hundreds of the statuses not in `STATUSES`.  A redirect is never followed: it would take our key along."""

@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from kiro_asgi.errors import ContextTooLong, KiroAsgiError, UpstreamFault, UpstreamProtocolError
-from kiro_asgi.upstreams.kiro.reasons import CLASSES, NAMES, PHRASES, REASONS, STATUSES, Class
+from kiro_asgi.errors import KiroAsgiError, UpstreamFault
+from kiro_asgi.upstreams.kiro.reasons import NAMES, PHRASES, REASONS, STATUSES
+from kiro_asgi.upstreams.meanings import Meaning, by_status, worded
 from kiro_asgi.upstreams.replies import clean, fields_of, report_of, retry_after, text_of
 
 __all__ = ["exception_fault", "fault", "is_report"]
@@ -28,9 +29,8 @@ def fault(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> K
     fields = fields_of(headers)
     report = report_of(body)
     name = fields.get("x-amzn-errortype") or text_of(report, "code") or text_of(report, "__type")
-    by_status = STATUSES.get(status) or CLASSES.get(status // 100) or (UpstreamProtocolError, "upstream.status")
     said = _message(report) or clean(body.decode("utf-8", "replace")) or "no explanation"
-    return _classify(report, name, by_status, f"{said} (HTTP {status})", retry_after(fields))
+    return _classify(report, name, by_status(status, STATUSES), f"{said} (HTTP {status})", retry_after(fields))
 
 
 def exception_fault(name: str, report: Mapping[str, Any]) -> KiroAsgiError:
@@ -46,7 +46,7 @@ def is_report(body: bytes) -> bool:
 
 
 def _classify(
-    report: Mapping[str, Any], name: str, otherwise: tuple[Class, str], message: str, retry_after: float | None
+    report: Mapping[str, Any], name: str, otherwise: Meaning, message: str, retry_after: float | None
 ) -> KiroAsgiError:
     reason = _NOT_WORD.sub("", text_of(report, "reason"))[:64]
     phrase = next(((error, code) for words, error, code in PHRASES if words.search(message)), None)
@@ -57,9 +57,7 @@ def _classify(
     else:
         error, code = NAMES.get(_plain_name(name)) or otherwise
         code = reason or code
-    if error is ContextTooLong and "prompt is too long" not in message.lower():
-        message = f"prompt is too long: {message}"
-    return error(message, code=code, retry_after=retry_after)
+    return error(worded(error, message), code=code, retry_after=retry_after)
 
 
 def _plain_name(name: str) -> str:

@@ -10,11 +10,11 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.upstreams.base import ModelCard, ModelPage, UpstreamRequest
 from kiro_asgi.upstreams.kiro.spelling import normalise
+from kiro_asgi.upstreams.listings import limit_of, listed, read_listing
 from kiro_asgi.upstreams.model_names import resembling
-from kiro_asgi.wire.json import JsonError, loads
+from kiro_asgi.upstreams.replies import text_of
 
 __all__ = ["FALLBACK", "did_you_mean", "efforts_of", "find", "models_request", "parse_models"]
 
@@ -89,17 +89,8 @@ def parse_models(body: bytes) -> ModelPage:
     Raises:
         UpstreamProtocolError: Not a JSON object.
     """
-    try:
-        listing = loads(body)
-    except JsonError as error:
-        raise UpstreamProtocolError(f"the list of models is unreadable: {error}", code="upstream.models") from None
-    if type(listing) is not dict:
-        raise UpstreamProtocolError("the list of models is not an object", code="upstream.models")
-    entries, following = listing.get("models"), listing.get("nextToken")
-    cards: dict[str, ModelCard] = {}
-    for card in filter(None, map(_card, entries if type(entries) is list else ())):
-        cards.setdefault(card.id, card)
-    return ModelPage(tuple(cards.values()), following if type(following) is str else "")
+    listing = read_listing(body, dict)
+    return ModelPage(listed(listing.get("models"), _card), text_of(listing, "nextToken"))
 
 
 def _card(entry: Any) -> ModelCard | None:
@@ -113,8 +104,8 @@ def _card(entry: Any) -> ModelCard | None:
     return ModelCard(
         name,
         title if type(title) is str else known.name,
-        _limit(limits, "maxInputTokens", known.context_window),
-        _limit(limits, "maxOutputTokens", known.max_output_tokens),
+        limit_of(limits, "maxInputTokens", known.context_window),
+        limit_of(limits, "maxOutputTokens", known.max_output_tokens),
         "IMAGE" in inputs if type(inputs) is list else known.images,
         efforts_of(schema),
         schema,
@@ -133,8 +124,3 @@ def efforts_of(schema: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _map(value: Any) -> Mapping[str, Any]:
     return value if type(value) is dict else MappingProxyType({})
-
-
-def _limit(limits: Mapping[str, Any], key: str, default: int) -> int:
-    value = limits.get(key)
-    return value if type(value) is int and value > 0 else default

@@ -14,8 +14,6 @@ from typing import Final
 
 from kiro_asgi.errors import (
     ContextTooLong,
-    KiroAsgiError,
-    NotTheUpstream,
     UnknownModel,
     UpstreamDenied,
     UpstreamFault,
@@ -30,10 +28,10 @@ from kiro_asgi.errors import (
     UpstreamTimeout,
     UpstreamTokenInvalid,
 )
+from kiro_asgi.upstreams.meanings import Class, Meaning
 
-__all__ = ["CLASSES", "NAMES", "PHRASES", "REASONS", "STATUSES", "Class"]
+__all__ = ["NAMES", "PHRASES", "REASONS", "STATUSES"]
 
-Class = type[KiroAsgiError]
 
 REASONS: Final[Mapping[str, Class]] = MappingProxyType(
     {
@@ -95,7 +93,7 @@ PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
 )
 """Words of a message that say more than its exception's name, what they mean, and the error's code."""
 
-NAMES: Final[Mapping[str, tuple[Class, str]]] = MappingProxyType(
+NAMES: Final[Mapping[str, Meaning]] = MappingProxyType(
     {
         "Throttling": (UpstreamThrottled, "throttled"),
         "TooManyRequests": (UpstreamThrottled, "throttled"),
@@ -120,7 +118,7 @@ NAMES: Final[Mapping[str, tuple[Class, str]]] = MappingProxyType(
 )
 """Exception without its ``Exception`` or ``Error`` ending to what it means, and the code where no reason is given."""
 
-STATUSES: Final[Mapping[int, tuple[Class, str]]] = MappingProxyType(
+STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
     {
         401: (UpstreamTokenInvalid, "token_invalid"),
         402: (UpstreamQuotaSpent, "quota_spent"),
@@ -135,12 +133,3 @@ STATUSES: Final[Mapping[int, tuple[Class, str]]] = MappingProxyType(
     }
 )
 """What a status means when nothing else is known."""
-
-CLASSES: Final[Mapping[int, tuple[Class, str]]] = MappingProxyType(
-    {
-        3: (NotTheUpstream, "upstream.redirect"),
-        4: (UpstreamRejected, "rejected"),
-        5: (UpstreamFault, "internal"),
-    }
-)
-"""Hundreds of the statuses not in `STATUSES`.  A redirect is never followed: it would take our credential along."""

@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from kiro_asgi.errors import ContextTooLong, KiroAsgiError, UpstreamProtocolError, UpstreamThrottled
-from kiro_asgi.upstreams.openai.reasons import CLASSES, CODES, PHRASES, STATUSES, TYPES
+from kiro_asgi.errors import KiroAsgiError, UpstreamThrottled
+from kiro_asgi.upstreams.meanings import by_status, worded
+from kiro_asgi.upstreams.openai.reasons import CODES, PHRASES, STATUSES, TYPES
 from kiro_asgi.upstreams.replies import MAX_RETRY_AFTER, clean, fields_of, report_of, retry_after, status_of, text_of
 
 __all__ = ["fault", "is_report", "stream_fault"]
@@ -83,12 +84,9 @@ def _classify(report: Mapping[str, Any], status: int, message: str) -> KiroAsgiE
     phrase = next(((error, word) for words, error, word in PHRASES if words.search(message)), None)
     error, word = CODES.get(code), code
     if error is None:
-        by_status = STATUSES.get(status) or CLASSES.get(status // 100) or (UpstreamProtocolError, "upstream.status")
-        error, word = phrase or TYPES.get(kind) or by_status
+        error, word = phrase or TYPES.get(kind) or by_status(status, STATUSES)
         word = code or word
-    if error is ContextTooLong and "prompt is too long" not in message.lower():
-        message = f"prompt is too long: {message}"
-    return error(message, code=word)
+    return error(worded(error, message), code=word)
 
 
 _NOT_WORD: Final = re.compile(r"[^\w.-]", re.ASCII)

@@ -11,10 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.upstreams.base import ModelCard, ModelPage
+from kiro_asgi.upstreams.listings import listed, read_listing
 from kiro_asgi.upstreams.openai.thinking import efforts_of
-from kiro_asgi.wire.json import JsonError, loads
 
 __all__ = ["BUILTIN", "longest_answer", "parse_models"]
 
@@ -83,19 +82,11 @@ def parse_models(body: bytes, *, custom: bool) -> ModelPage:
     Raises:
         UpstreamProtocolError: Neither.
     """
-    try:
-        listing = loads(body)
-    except JsonError as error:
-        raise UpstreamProtocolError(f"the list of models is unreadable: {error}", code="upstream.models") from None
+    listing = read_listing(body, dict, list)
     if type(listing) is dict:
         listing = listing.get("data") or listing.get("models") or []
-    if type(listing) is not list:
-        raise UpstreamProtocolError("the list of models is none", code="upstream.models")
-    cards: dict[str, ModelCard] = {}
-    for card in filter(None, map(_read, listing)):
-        if custom or not _NO_CHAT.search(card.id):
-            cards.setdefault(card.id, card)
-    return ModelPage(tuple(cards.values()))
+    cards = listed(listing, _read)
+    return ModelPage(cards if custom else tuple(card for card in cards if not _NO_CHAT.search(card.id)))
 
 
 def _read(entry: Any) -> ModelCard | None:

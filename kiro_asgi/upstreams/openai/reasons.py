@@ -12,8 +12,6 @@ from typing import Final
 
 from kiro_asgi.errors import (
     ContextTooLong,
-    KiroAsgiError,
-    NotTheUpstream,
     UnknownModel,
     UpstreamDenied,
     UpstreamFault,
@@ -25,10 +23,10 @@ from kiro_asgi.errors import (
     UpstreamTimeout,
     UpstreamTokenInvalid,
 )
+from kiro_asgi.upstreams.meanings import Class, Meaning
 
-__all__ = ["CLASSES", "CODES", "PHRASES", "STATUSES", "TYPES", "Class"]
+__all__ = ["CODES", "PHRASES", "STATUSES", "TYPES"]
 
-Class = type[KiroAsgiError]
 
 CODES: Final[Mapping[str, Class]] = MappingProxyType(
     {
@@ -73,7 +71,7 @@ PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
 )  # fmt: skip
 """Words of a message that say more than its type, what they mean, and the error's code where none is given."""
 
-TYPES: Final[Mapping[str, tuple[Class, str]]] = MappingProxyType(
+TYPES: Final[Mapping[str, Meaning]] = MappingProxyType(
     {
         "authentication_error": (UpstreamTokenInvalid, "invalid_api_key"),
         "permission_error": (UpstreamDenied, "access_denied"),
@@ -88,7 +86,7 @@ TYPES: Final[Mapping[str, tuple[Class, str]]] = MappingProxyType(
 )
 """``type`` to what it means, and the code where none is given."""
 
-STATUSES: Final[Mapping[int, tuple[Class, str]]] = MappingProxyType(
+STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
     {
         401: (UpstreamTokenInvalid, "invalid_api_key"),
         402: (UpstreamQuotaSpent, "insufficient_quota"),
@@ -103,12 +101,3 @@ STATUSES: Final[Mapping[int, tuple[Class, str]]] = MappingProxyType(
     }
 )
 """What a status means when nothing else is known."""
-
-CLASSES: Final[Mapping[int, tuple[Class, str]]] = MappingProxyType(
-    {
-        3: (NotTheUpstream, "upstream.redirect"),
-        4: (UpstreamRejected, "rejected"),
-        5: (UpstreamFault, "internal"),
-    }
-)
-"""Hundreds of the statuses not in `STATUSES`.  A redirect is never followed: it would take our credential along."""
