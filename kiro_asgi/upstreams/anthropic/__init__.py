@@ -25,6 +25,7 @@ from kiro_asgi.upstreams.anthropic.reasons import SIGNATURE
 from kiro_asgi.upstreams.anthropic.request import Wording, document
 from kiro_asgi.upstreams.anthropic.weight import statistics, weigh
 from kiro_asgi.upstreams.base import Credential, Forwarding, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
+from kiro_asgi.upstreams.headers import check_header
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["AnthropicUpstream"]
@@ -32,14 +33,9 @@ __all__ = ["AnthropicUpstream"]
 HEALED: Final = "healed.signatures"
 
 
-def _check_header(_: Any, attribute: Attribute[Any], value: str) -> None:
-    if not re.fullmatch(r"[!-~](?:[ -~]*[!-~])?", value):
-        raise ConfigError(f"anthropic.{attribute.name} cannot stand in a header", code="anthropic.header")
-
-
 def _check_betas(instance: Any, attribute: Attribute[Any], value: tuple[str, ...]) -> None:
     for beta in value:
-        _check_header(instance, attribute, beta)
+        check_header(instance, attribute, beta)
 
 
 @define(kw_only=True, on_setattr=setters.frozen)
@@ -54,13 +50,13 @@ class AnthropicUpstream:
     endpoint: str = ""
     """Base URL, to which ``/v1/messages`` is added.  Empty: ``https://api.anthropic.com``."""
 
-    user_agent: str = field(default="kiro-asgi", validator=_check_header)
+    user_agent: str = field(default="kiro-asgi", validator=check_header)
     """What we call ourselves."""
 
     headers: Headers = field(default=(), repr=False)
     """Added to every request, in place of those of ours that have the same name."""
 
-    version: str = field(default="2023-06-01", validator=_check_header)
+    version: str = field(default="2023-06-01", validator=check_header)
     """Of the API."""
 
     betas: tuple[str, ...] = field(default=(), validator=_check_betas)

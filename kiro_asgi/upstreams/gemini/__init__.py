@@ -36,6 +36,7 @@ from kiro_asgi.upstreams.gemini.generation import MAX_STOPS
 from kiro_asgi.upstreams.gemini.reasons import SIGNATURE
 from kiro_asgi.upstreams.gemini.request import document
 from kiro_asgi.upstreams.gemini.weight import statistics, weigh
+from kiro_asgi.upstreams.headers import check_header
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["ENDPOINT", "GeminiUpstream"]
@@ -44,11 +45,6 @@ ENDPOINT: Final = "https://generativelanguage.googleapis.com"
 
 THRESHOLDS: Final = ("", "OFF", "BLOCK_NONE", "BLOCK_ONLY_HIGH", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_LOW_AND_ABOVE")
 """From which probability of harm the service blocks; empty for its own."""
-
-
-def _check_header(_: Any, attribute: Attribute[str], value: str) -> None:
-    if not re.fullmatch(r"[!-~](?:[ -~]*[!-~])?", value):
-        raise ConfigError(f"gemini.{attribute.name} cannot stand in a header", code="gemini.header")
 
 
 def _check_threshold(_: Any, __: Attribute[str], value: str) -> None:
@@ -76,7 +72,7 @@ class GeminiUpstream:
     endpoint: str = ""
     """Base URL; empty for the public one."""
 
-    user_agent: str = field(default="kiro-asgi", validator=_check_header)
+    user_agent: str = field(default="kiro-asgi", validator=check_header)
     """What we call ourselves."""
 
     headers: tuple[tuple[bytes, bytes], ...] = field(default=(), repr=False)

@@ -28,6 +28,7 @@ from kiro_asgi.upstreams.base import (
     Traits,
     UpstreamRequest,
 )
+from kiro_asgi.upstreams.headers import check_header
 from kiro_asgi.upstreams.kiro import models
 from kiro_asgi.upstreams.kiro.answer import stages
 from kiro_asgi.upstreams.kiro.auth import REGION, authorization, credential, region_of
@@ -63,11 +64,6 @@ def _check_region(_: Any, __: Attribute[str], value: str) -> None:
         raise ConfigError(f"{value!r} is not the name of a region", code="kiro.region")
 
 
-def _check_header(_: Any, attribute: Attribute[str], value: str) -> None:
-    if not re.fullmatch(r"[!-~](?:[ -~]*[!-~])?", value):
-        raise ConfigError(f"kiro.{attribute.name} cannot stand in a header", code="kiro.header")
-
-
 def _check_style(_: Any, __: Attribute[str], value: str) -> None:
     if value not in DOORS:
         raise ConfigError(f"kiro.wire_style is one of {', '.join(DOORS)}, not {value!r}", code="kiro.wire_style")
@@ -93,11 +89,11 @@ class KiroUpstream:
     wire_style: str = field(default="rest", validator=_check_style)
     """``rest`` (POST /generateAssistantResponse) or ``rpc`` (POST / with X-Amz-Target)."""
 
-    user_agent: str = field(default="kiro-asgi", validator=_check_header)
+    user_agent: str = field(default="kiro-asgi", validator=check_header)
     """What we call ourselves."""
 
-    origin: str = field(default="AI_EDITOR", validator=_check_header)
-    agent_mode: str = field(default="vibe", validator=_check_header)
+    origin: str = field(default="AI_EDITOR", validator=check_header)
+    agent_mode: str = field(default="vibe", validator=check_header)
     checksums: str = field(default="strict", validator=validators.in_(("strict", "warn", "off")))
     """What a wrong frame checksum means, see `kiro_asgi.wire.eventstream.FrameDecoder`."""
 
