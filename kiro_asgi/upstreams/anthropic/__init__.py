@@ -5,13 +5,12 @@ Source: https://docs.anthropic.com/en/api/messages
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from attrs import Attribute, define, evolve, field, setters
 
-from kiro_asgi.errors import ConfigError, KiroAsgiError
+from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.stages.base import Stage

@@ -5,7 +5,6 @@ Source: https://ai.google.dev/api
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote

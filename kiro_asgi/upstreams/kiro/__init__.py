@@ -5,7 +5,6 @@ Source: https://github.com/aws/amazon-q-developer-cli (the open-source client)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
