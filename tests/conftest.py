@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import gc
+import importlib
 import os
 import signal
 from collections.abc import Iterator
+from importlib.util import find_spec
 
-import httpcore
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -22,6 +24,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell without job control starts background jobs so, and the processes of the tests would not hear of Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+gc.disable()  # until all is collected: importing the SDKs makes a million objects, none of which is ever garbage
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()  # what is there now stays to the end, and need not be looked at again and again
+    gc.enable()
+
 
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
@@ -32,6 +42,8 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session", autouse=True)
 def _certificates_read_once() -> Iterator[None]:
     """Every transport makes a context for TLS, which takes 35 ms and is the same each time."""
+    libraries = [importlib.import_module(name) for name in ("httpcore", "httpcore2") if find_spec(name)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(httpcore, "default_ssl_context", functools.cache(httpcore.default_ssl_context))
+        for library in libraries:
+            patch.setattr(library, "default_ssl_context", functools.cache(library.default_ssl_context))
         yield

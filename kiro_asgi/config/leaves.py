@@ -7,6 +7,8 @@ Most tables are there always.  Those of a family, a field that maps names to sli
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Any, TypeVar, get_args, get_type_hints
 
 import attrs
@@ -95,26 +97,39 @@ def assemble(root: type[T], values: Mapping[str, Any]) -> T:
     return root(**built, **top)
 
 
+@cache
+def _hints(root: type) -> Mapping[str, Any]:
+    """The types of a class's fields; kept, since reading annotations takes most of the time that settings take."""
+    return MappingProxyType(get_type_hints(root))
+
+
 def _fields(root: type) -> Iterator[tuple[str, Any]]:
-    hints = get_type_hints(root)
+    hints = _hints(root)
     return ((it.name, hints[it.name]) for it in attrs.fields(root))
 
 
+@cache
 def _member(hint: Any) -> type | None:
     return next((kind for kind in get_args(hint) if attrs.has(kind)), None)
 
 
 def _walk(root: type, members: tuple[str, ...], at: str = "") -> Iterator[Leaf]:
-    hints = get_type_hints(root)
+    hints = _hints(root)
     for it in attrs.fields(root):
         hint = hints[it.name]
         if attrs.has(hint):
-            yield from _walk(hint, (), f"{at}{it.name}.")
+            yield from _fixed(hint, f"{at}{it.name}.")
         elif (kind := _member(hint)) is not None:
             for member in (path for path in members if path.startswith(f"{it.name}.")):
                 yield from _walk(kind, (), f"{member}.")
         else:
             yield Leaf(at + it.name, hint, it.default, it.repr is False, root)
+
+
+@cache
+def _fixed(kind: type, at: str) -> tuple[Leaf, ...]:
+    """The settings of a table that is there always."""
+    return tuple(_walk(kind, (), at))
 
 
 def _at(tree: Any, path: str) -> Any:

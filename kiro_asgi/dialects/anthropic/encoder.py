@@ -153,7 +153,7 @@ class AnthropicEncoder:
                 if has_shape(value):
                     yield self._open(item)
             case SignatureDelta(signature):
-                self._last = _DELTA % (self._index, *_SIGNATURE) + quote_bytes(signature) + _DELTA_END
+                self._last = _DELTA % (self._index, *_SIGNATURE) + quote_bytes(signature or UNSIGNED) + _DELTA_END
             case BlockEnd():
                 if self._kind is not None:
                     yield self._close()
