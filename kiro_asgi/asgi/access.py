@@ -19,12 +19,13 @@ def log_access(call: Call, seconds: float) -> None:
     if not _log.isEnabledFor(INFO):
         return
     _log.info(
-        "%s %s %s %s model=%s principal=%s error=%s %s %.0f ms %s",
+        "%s %s %s %s model=%s upstream=%s principal=%s error=%s %s %.0f ms %s",
         _plain(call.scope["method"]),
         _plain(call.scope["path"]),
         call.status or "-",
         call.outcome or "-",
         _plain(call.model) or "-",
+        call.upstream or "-",
         _plain(call.principal) or "-",
         _error(call),
         _usage(call),

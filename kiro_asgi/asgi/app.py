@@ -24,6 +24,7 @@ from kiro_asgi.asgi.responses import ResponsesApi
 from kiro_asgi.asgi.routing import Operation, Route, find_route, is_ours, local_paths
 from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.asgi.service import Service
+from kiro_asgi.asgi.tries import Tries
 from kiro_asgi.asgi.typing import ASGIApp, Receive, Scope, Send
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.anthropic import AnthropicMessages
@@ -171,7 +172,9 @@ class App:
     async def _reply(self, call: Call, asked: Asked, send: Send) -> None:
         call.model = asked.model
         exchange = await self._service.exchange(asked)
-        relay = Relay(exchange, call.receive, self._service, self._settings, self._clock, self._draw)
+        call.upstream = exchange.upstream.name
+        tries = Tries(exchange, self._service, self._draw)
+        relay = Relay(tries, call.receive, self._service, self._settings, self._clock)
         told = wants_rules(call.scope)
 
         def headers() -> Headers:
@@ -183,7 +186,10 @@ class App:
         if exchange.inquiry.prompt.sampling.max_tokens == 0:
             await _warm_up(output(exchange), exchange)
             return
-        await relay.run(output)
+        try:
+            await relay.run(output)
+        finally:
+            call.upstream = relay.exchange.upstream.name
         call.outcome, call.failure, call.usage = relay.outcome.value, relay.failure, relay.usage
 
     def _output(self, send: Send, exchange: Exchange, headers: Callable[[], Headers]) -> Output[Any]:

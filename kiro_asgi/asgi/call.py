@@ -32,6 +32,9 @@ class Call:
     model: str = ""
     """The model asked for, where the request got so far."""
 
+    upstream: str = ""
+    """The upstream that was asked last, where one was to be asked."""
+
     outcome: str = ""
     """How a relayed answer ended."""
 

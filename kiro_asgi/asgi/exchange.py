@@ -35,9 +35,9 @@ class Asked:
     principal: str
     dialect: Dialect
     passed: Passed | None = None
-    """The request as it came, where an upstream may take it like that."""
+    """The request as it came, where an upstream may take it like that.  Taken away where it must be translated."""
 
-    _read: Callable[[], Inquiry]
+    _read: Callable[[], Inquiry] = field(repr=False)
     _head: Callable[[Inquiry], Heading]
     _inquiry: Inquiry | None = field(init=False, default=None)
     _heading: Heading | None = field(init=False, default=None)

@@ -72,7 +72,7 @@ class Models:
         await self._refresh()
         listed: dict[str, Listing] = {}
         for provider in self._ordered():
-            for card in await provider.catalogue.cards():
+            for card in provider.catalogue.shown():
                 listing = _listing(provider, card)
                 if card.id in listed:
                     listing = evolve(listing, card=evolve(card, id=f"{provider.name}/{card.id}"))

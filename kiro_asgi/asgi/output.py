@@ -1,13 +1,14 @@
 """Where an answer goes: out as it comes, as a stream when it is complete, or into one JSON body at the end.
 
-All take the items of an answer: events, or bytes where an answer goes through as it is.  All know whether anything has
-been sent (the commit), because that decides whether a failure may still be tried again or told as an HTTP status.
+All take the items of an answer: events, or bytes where an answer goes through as it is.  All know whether the head has
+been sent (the commit), because that decides whether a failure may still be told as an HTTP status, and whether anything
+of an answer has, because that decides whether it may still be tried again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import anyio
 from attrs import define, field
@@ -35,7 +36,10 @@ class Output(Protocol[In]):
     """Takes the items of one answer."""
 
     committed: bool
-    """Whether the client has been sent anything."""
+    """Whether the client has been sent the head, be it with signs of life only."""
+
+    begun: bool
+    """Whether the client has been sent anything of an answer: another one would say things twice."""
 
     closing: bool
     """Whether the last message is on its way, or sent: then there is nothing left to break off."""
@@ -81,6 +85,7 @@ class Streamed(Generic[Item]):
     _headers: Callable[[], Headers]
     _clock: Callable[[], float]
     committed: bool = field(init=False, default=False)
+    begun: bool = field(init=False, default=False)
     closing: bool = field(init=False, default=False)
     last_sent: float = field(init=False)
     _pending: list[bytes] = field(init=False, factory=list)
@@ -88,6 +93,10 @@ class Streamed(Generic[Item]):
 
     def __attrs_post_init__(self) -> None:
         self.last_sent = self._clock()
+
+    def take_over(self, other: Streamed[Any]) -> None:
+        """Go on where *other* has sent no more than the head and signs of life."""
+        self.committed, self._lock = other.committed, other._lock
 
     def restart(self) -> None:
         """Nothing was sent, so nothing was encoded."""
@@ -103,6 +112,7 @@ class Streamed(Generic[Item]):
     async def push(self) -> None:
         """Send what was encoded; the first time, the head goes before it."""
         if self._pending:
+            self.begun = True
             await self._write(self._take(), more=True)
 
     async def open(self, items: Iterable[Item], /) -> None:
@@ -119,6 +129,7 @@ class Streamed(Generic[Item]):
     async def finish(self) -> None:
         """Send the rest and close the body."""
         self._pending.extend(self._encoder.flush())
+        self.begun = True
         await self._write(self._take(), more=False)
 
     async def fail(self, error: KiroAsgiError) -> None:
@@ -189,6 +200,7 @@ class Collected(_Gathering):
     _render: Callable[[Message], bytes]
     _headers: Callable[[], Headers]
     committed: bool = field(init=False, default=False)
+    begun: bool = field(init=False, default=False)
     closing: bool = field(init=False, default=False)
     last_sent: float = field(init=False, default=0.0)
     _builder: MessageBuilder = field(init=False, factory=MessageBuilder)
@@ -205,7 +217,7 @@ class Collected(_Gathering):
     async def finish(self) -> None:
         """Send the message."""
         body = self._render(self._message())
-        self.committed = self.closing = True
+        self.committed = self.begun = self.closing = True
         await respond(self._send, 200, body, [JSON, *self._headers()])
 
     async def fail(self, error: KiroAsgiError) -> None:

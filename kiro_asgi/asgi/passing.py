@@ -7,7 +7,8 @@ and signs of life are the relay's, as for every other answer.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any, Final, Protocol
 
 from attrs import define, field
@@ -16,16 +17,18 @@ from kiro_asgi.asgi.exchange import Asked, Exchange, Passed
 from kiro_asgi.asgi.http import JSON, Headers, respond
 from kiro_asgi.asgi.models import Route
 from kiro_asgi.asgi.output import Output, Streamed
+from kiro_asgi.asgi.plan import plan_answer
 from kiro_asgi.asgi.reading import Reading
 from kiro_asgi.asgi.recovery import Recovered
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.asgi.typing import Send
 from kiro_asgi.config import StreamSettings
-from kiro_asgi.dialects.base import Dialect, Glance, Inquiry
+from kiro_asgi.dialects.base import Dialect, Glance, Inquiry, Writer
 from kiro_asgi.dialects.passage import Fault, Passage
 from kiro_asgi.errors import KiroAsgiError, UpstreamFault, UpstreamProtocolError
-from kiro_asgi.model.events import Usage
+from kiro_asgi.model.events import Event, Usage
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
+from kiro_asgi.stages.answer import Answer, build_pipeline
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Upstream
@@ -47,17 +50,19 @@ _MAX_BODY: Final = 64 * 1024 * 1024
 """Largest collected answer, in bytes."""
 
 _EVENTS: Final = EVENT_STREAM[0]
+_DOCUMENT: Final = "application/json"
 
 
 def may_pass(glance: Glance, dialect: Dialect, upstream: Upstream, toolbox: Toolbox, stream: StreamSettings) -> bool:
-    """Whether a request may go to *upstream* as it is: the API is the same, and the gateway has no part in the answer.
+    """Whether a request may go to *upstream* as it is: the API is the same, and the gateway has no part in it.
 
-    It has one where it runs a tool of the request, or sends answers in another way than they come.
+    It has one where it runs a tool of the request, sends answers in another way than they come, or has marked a
+    signature of another service that comes back now.
     """
     forwarding = upstream.forwarding
     if stream.relay == "never" or forwarding is None or forwarding.dialect != dialect.name:
         return False
-    if glance.stream and stream.synthetic:
+    if glance.foreign or (glance.stream and stream.synthetic):
         return False
     return not toolbox.runs(inquiry_of(glance).prompt)
 
@@ -116,6 +121,10 @@ class PassedStream(Streamed[bytes]):
 
     _encoder: Passage = field(init=False)
 
+    def restart(self) -> None:
+        """Forget what was to be sent with a failure."""
+        self._pending.clear()
+
     def through(self, passage: Passage) -> None:
         """Watch the answer of the next try by *passage*."""
         self._encoder = passage
@@ -128,6 +137,7 @@ class PassedWhole:
     _send: Send
     _headers: Callable[[], Headers]
     committed: bool = field(init=False, default=False)
+    begun: bool = field(init=False, default=False)
     closing: bool = field(init=False, default=False)
     last_sent: float = field(init=False, default=0.0)
     _passage: Passage = field(init=False)
@@ -160,7 +170,7 @@ class PassedWhole:
     async def finish(self) -> None:
         """Send the body."""
         body = self._passage.whole(bytes(self._body))
-        self.committed = self.closing = True
+        self.committed = self.begun = self.closing = True
         await respond(self._send, 200, body, [JSON, *self._headers()])
 
     async def fail(self, error: KiroAsgiError) -> None:
@@ -169,10 +179,28 @@ class PassedWhole:
 
 
 @define
+class Retold:
+    """The stage from the bytes of a whole answer to the events of a stream that says the same."""
+
+    _answer: Answer
+    _encoder: Writer[Event]
+
+    def feed(self, items: Iterable[bytes], /) -> Iterator[bytes]:
+        """Nothing, as a rule."""
+        return self._encoder.feed(self._answer.feed(items))
+
+    def flush(self) -> Iterator[bytes]:
+        """All of it."""
+        yield from self._encoder.feed(chain(self._answer.drain(), self._answer.flush()))
+        yield from self._encoder.flush()
+
+
+@define
 class Passing(Reading[PassedOutput]):
-    """Hands an answer on as it comes."""
+    """Hands an answer on as it comes; only one that is whole where a stream was asked for is told anew."""
 
     _passage: Passage = field(init=False)
+    _retold: Retold | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -206,19 +234,30 @@ class Passing(Reading[PassedOutput]):
         """
         if not self._accepted:
             self._refuse()
-        await self._put(self._taken())
+        await self._put(self._said())
+        if self._retold is not None:
+            await self._put(self._retold.flush())
         if not self._passage.ended:  # what came before a failure is sent first: it must not matter how it was cut
             await self._output.push()
         await self._output.finish()
 
     def _accept(self, content_type: str) -> None:
-        if self._exchange.inquiry.stream:
-            self._exchange.upstream.decoder(content_type)
+        exchange = self._exchange
+        if not exchange.inquiry.stream:
+            return
+        decoder = exchange.upstream.decoder(content_type)
+        if content_type.partition(";")[0].strip().lower() == _DOCUMENT:
+            answer = build_pipeline(decoder, plan_answer(exchange, self._settings))
+            self._retold = Retold(answer, exchange.asked.dialect.encoder(exchange.asked.heading))
 
     async def _advance(self) -> None:
-        await self._put(self._taken())
+        await self._put(self._said())
         await self._output.push()
         self._last_event = self._clock()
+
+    def _said(self) -> Iterable[bytes]:
+        """What has arrived, as the client is to see it."""
+        return self._taken() if self._retold is None else self._retold.feed(self._taken())
 
 
 def _fault_of(upstream: Upstream) -> Fault:

@@ -13,7 +13,7 @@ from kiro_asgi.asgi.output import Output
 from kiro_asgi.asgi.plan import first_event_timeout
 from kiro_asgi.asgi.refusals import log_refusal
 from kiro_asgi.config import Settings
-from kiro_asgi.errors import UpstreamTimeout
+from kiro_asgi.errors import NotTheUpstream, UpstreamTimeout
 from kiro_asgi.model.events import MessageEnd, Usage
 from kiro_asgi.net.transport import Enough, Headers
 
@@ -88,10 +88,16 @@ class Reading(ABC, Generic[Way]):
         """Bring what has arrived to the client."""
 
     def begin(self, status: int, headers: Headers) -> None:
-        """Choose what becomes of the answer by its head."""
+        """Choose what becomes of the answer by its head.
+
+        Raises:
+            NotTheUpstream: It is in a media type, or in an encoding, that was not asked for.
+        """
         self._status, self._headers = status, headers
         if status == 200:
-            self._accept(_content_type(headers))
+            if (encoding := _value(headers, b"content-encoding").strip().lower()) not in ("", "identity"):
+                raise NotTheUpstream(f"the upstream answered in {encoding[:60]!r}", code="upstream.content_encoding")
+            self._accept(_value(headers, b"content-type"))
             self._accepted = True
 
     async def turn(self) -> float | None:
@@ -105,7 +111,8 @@ class Reading(ABC, Generic[Way]):
 
     def _refuse(self) -> NoReturn:
         """Say what a status other than 200 means."""
-        refusal = self._exchange.upstream.fault(self._status, self._headers, b"".join(self._chunks))
+        words = self._exchange.credential.hidden_in(b"".join(self._chunks))
+        refusal = self._exchange.upstream.fault(self._status, self._headers, words)
         log_refusal(self._exchange, self._status, self._headers, refusal)
         raise refusal
 
@@ -135,6 +142,6 @@ class Reading(ABC, Generic[Way]):
         return left
 
 
-def _content_type(headers: Headers) -> str:
-    values = [value for name, value in headers if name.lower() == b"content-type"]
-    return values[0].decode("latin-1") if values else ""
+def _value(headers: Headers, wanted: bytes) -> str:
+    """The first value of a header; empty where there is none."""
+    return next((value.decode("latin-1") for name, value in headers if name.lower() == wanted), "")

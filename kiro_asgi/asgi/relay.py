@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from functools import partial
-from itertools import count
 from logging import getLogger
 from typing import Any, Final
 
@@ -21,28 +20,23 @@ from attrs import define, field
 from kiro_asgi.asgi.attempt import Attempt
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.http import Disconnected
-from kiro_asgi.asgi.output import Output
+from kiro_asgi.asgi.output import Output, Streamed
 from kiro_asgi.asgi.passing import PassedStream, PassedWhole, Passing
 from kiro_asgi.asgi.plan import early_commit
 from kiro_asgi.asgi.reading import Reading
 from kiro_asgi.asgi.refusals import log_body
 from kiro_asgi.asgi.service import Service
+from kiro_asgi.asgi.tries import Tries
 from kiro_asgi.asgi.typing import Receive
 from kiro_asgi.asgi.wording import translated
 from kiro_asgi.config import Settings
-from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError, UpstreamUnreachable
+from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import MessageEnd, Usage
-from kiro_asgi.net.retry import Remedy, Step
 from kiro_asgi.stages.tool_spelling import CORRECTED
-from kiro_asgi.upstreams.base import Credential
 
 __all__ = ["Outcome", "Relay"]
 
 _log = getLogger("kiro_asgi")
-
-_CONNECTION_TROUBLE: Final = (UpstreamUnreachable, UpstreamProtocolError)
-"""After these, idle connections are not trusted either."""
-
 
 _EXPECTED: Final = frozenset({"event.unknown", CORRECTED})
 """The service adds kinds of events without notice, which is no reason for one; names have lines of their own."""
@@ -62,29 +56,14 @@ class Outcome(Enum):
 class Relay:
     """Answers one exchange."""
 
-    exchange: Exchange
-    """The facts of the latest try."""
-
+    _tries: Tries
     _receive: Receive
     _service: Service
     _settings: Settings
     _clock: Callable[[], float]
-    _draw: Callable[[], float]
     outcome: Outcome = field(init=False, default=Outcome.DISCONNECTED)
-    attempts: int = field(init=False, default=0)
-    """Upstream calls made."""
-
     failure: KiroAsgiError | None = field(init=False, default=None)
     """What broke an answer off that had been committed."""
-
-    _again: int = field(init=False, default=0)
-    """Tries that changed nothing."""
-
-    _renewed: bool = field(init=False, default=False)
-    """Whether the credential in use had its one new token."""
-
-    _spent: list[Credential] = field(init=False, factory=list)
-    """Credentials that failed; none is used again for this exchange, however short its rest."""
 
     _outputs: Callable[[Exchange], Output[Any]] = field(init=False)
     _output: Output[Any] = field(init=False)
@@ -93,6 +72,11 @@ class Relay:
 
     def __attrs_post_init__(self) -> None:
         self._started = self._clock()
+
+    @property
+    def exchange(self) -> Exchange:
+        """The facts of the latest try."""
+        return self._tries.exchange
 
     @property
     def end(self) -> MessageEnd | None:
@@ -159,10 +143,11 @@ class Relay:
 
     async def _commit_early(self) -> None:
         if self._reading is not None and not self._output.committed:
+            self._tries.opened = self.exchange.passed is None
             await self._output.open(self._reading.open())
 
     async def _answer(self) -> None:
-        for self.attempts in count(1):
+        while True:
             try:
                 await self._try()
             except KiroAsgiError as error:
@@ -175,85 +160,31 @@ class Relay:
 
     async def _goes_on(self, error: KiroAsgiError) -> bool:
         """Whether there is another try; a client that has been shown anything is told where there is none."""
+        passed = self.exchange.passed
         try:
-            if self._output.committed:
+            if self._output.begun:
                 raise error
-            await self._prepare_another(error)
+            await self._tries.prepare_another(error)
         except KiroAsgiError as final:
             if not self._output.committed:
                 raise
             await self._break_off(final)
             return False
+        if (self.exchange.passed is None) is not (passed is None):
+            self._find_way_out()
         return True
+
+    def _find_way_out(self) -> None:
+        """Take another way out, where an answer is translated that was to go through, or the other way round."""
+        output = self._outputs(self.exchange)
+        if isinstance(output, Streamed) and isinstance(self._output, Streamed):
+            output.take_over(self._output)
+        self._output = output
 
     async def _break_off(self, error: KiroAsgiError) -> None:
         self.outcome, self.failure = Outcome.FAILED, error
         self._warn("answer broken off: %r", error)
         await self._output.fail(translated(error, self._settings.stream.language))
-
-    async def _prepare_another(self, error: KiroAsgiError) -> None:
-        """Change what has to be different about the next try, and wait as long as the policy says.
-
-        Raises:
-            KiroAsgiError: There must be no other try.
-        """
-        try:
-            await self._prepare_same_upstream(error)
-        except KiroAsgiError as failure:
-            changed = await self._service.at_another_upstream(self.exchange, failure)
-            self._find_way_out(changed, failure)
-            self.exchange = changed
-            self._again, self._renewed = 0, False
-            self._warn("try %d failed, next with %s: %r", self.attempts, self.exchange.route.provider.name, failure)
-
-    def _find_way_out(self, changed: Exchange, error: KiroAsgiError) -> None:
-        """Take another way out where an answer is translated that was to go through, or the other way round.
-
-        Raises:
-            KiroAsgiError: *error*, where the client has been shown the start of an answer of the other kind.
-        """
-        if (changed.passed is None) is (self.exchange.passed is None):
-            return
-        if self._output.committed:
-            raise error
-        self._output = self._outputs(changed)
-
-    async def _prepare_same_upstream(self, error: KiroAsgiError) -> None:
-        """As `_prepare_another`, as long as this upstream may be asked again."""
-        changed = self._service.healed(self.exchange, error)
-        if changed is not None:
-            self._warn("try %d failed, asking differently: %r", self.attempts, error)
-            self.exchange = changed
-            return
-        step = self._service.policy.decide(error, self._again + 1, self._draw, renewed=self._renewed)
-        if step is None:
-            raise error
-        if step.remedy is Remedy.AGAIN:
-            await self._wait(error, step.seconds)
-        else:
-            await self._use_another_credential(error, step)
-
-    async def _wait(self, error: KiroAsgiError, seconds: float) -> None:
-        self._again += 1
-        self._warn("try %d failed, next in %.1f s: %r", self.attempts, seconds, error)
-        if isinstance(error, _CONNECTION_TROUBLE):
-            await self.exchange.route.provider.transport.reset()
-        await anyio.sleep(seconds)
-
-    async def _use_another_credential(self, error: KiroAsgiError, step: Step) -> None:
-        changed = None
-        if step.remedy is Remedy.RENEW:
-            self._renewed = True
-            try:
-                changed = await self._service.renewed(self.exchange)
-            except KiroAsgiError as why:
-                error = why
-        if changed is None:
-            self._spent.append(self.exchange.credential)
-            changed = await self._service.elsewhere(self.exchange, error, step.seconds, besides=self._spent)
-            self._renewed = False
-        self._warn("try %d failed, next with %s: %r", self.attempts, changed.credential.source, error)
-        self.exchange = changed
 
     def _warn(self, message: str, *arguments: object) -> None:
         _log.warning(message, *arguments, extra={"request_id": self.exchange.request_id})
@@ -288,4 +219,5 @@ class Relay:
         if isinstance(output, PassedStream | PassedWhole):
             return Passing(exchange, self._settings, output, self._clock)
         learn = partial(self._service.finished, exchange)
-        return Attempt(exchange, self._settings, output, self._clock, learn, output.committed)
+        opened = self._tries.opened and output.committed  # some outputs keep even the start of a message back
+        return Attempt(exchange, self._settings, output, self._clock, learn, opened)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
+from typing import TypeVar
 
 from attrs import define, evolve, field
 
@@ -20,7 +21,7 @@ from kiro_asgi.asgi.signatures import Signatures
 from kiro_asgi.asgi.wiring import new_registry, new_store, retry_policy
 from kiro_asgi.config import Settings, StreamSettings
 from kiro_asgi.dialects.base import Dialect, Inquiry, TransparentDialect
-from kiro_asgi.errors import KiroAsgiError, UnknownModel, UpstreamError, UpstreamQuotaSpent
+from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
@@ -32,6 +33,8 @@ from kiro_asgi.upstreams.base import Credential
 from kiro_asgi.upstreams.registry import Target
 
 __all__ = ["Service"]
+
+T = TypeVar("T")
 
 
 @define(kw_only=True)
@@ -113,26 +116,30 @@ class Service:
             RequestError: The upstream cannot be asked this.
             UpstreamError: There is no credential to ask with, or it rests.
         """
-        return await self._first(asked, await self.models.targets(asked.model))
+        return await self._first(partial(self._settled, asked), await self.models.targets(asked.model))
 
-    async def _first(self, asked: Asked, targets: tuple[Target, ...]) -> Exchange:
-        """The exchange with the first of *targets* that can be asked.
+    async def _first(
+        self, settle: Callable[[Route], Awaitable[T]], targets: tuple[Target, ...], failure: KiroAsgiError | None = None
+    ) -> T:
+        """What *settle* gives for the first of *targets* where that is possible.
+
+        Args:
+            settle: Does what can be done without asking for an answer.
+            targets: Where, in order.
+            failure: Why it was not possible before them.
 
         Raises:
-            KiroAsgiError: None of them; the first one's reason.
+            KiroAsgiError: Nowhere; the first reason there was.  It alone decides whether another upstream helps.
         """
-        target, *others = targets
-        rest = tuple(others)
-        try:
-            return await self._settled(asked, await self.models.route(target, rest))
-        except (UpstreamError, UnknownModel) as error:
-            if not rest or not self.policy.other_upstream_helps(error):
-                raise
-            failure = error
-        try:
-            return await self._first(asked, rest)
-        except KiroAsgiError:
-            raise failure from None
+        for at, target in enumerate(targets, 1):
+            if failure is not None and not self.policy.other_upstream_helps(failure):
+                break
+            try:
+                return await settle(await self.models.route(target, targets[at:]))
+            except KiroAsgiError as error:
+                failure = failure or error
+        assert failure is not None, "a model that is nowhere"
+        raise failure from None
 
     async def _settled(self, asked: Asked, route: Route) -> Exchange:
         provider, model = route.provider, route.model
@@ -178,7 +185,9 @@ class Service:
         Raises:
             KiroAsgiError: As for `exchange`.
         """
-        route = await self.models.route((await self.models.targets(prompt.model))[0])
+        return await self._first(partial(self._counted, prompt), await self.models.targets(prompt.model))
+
+    async def _counted(self, prompt: Prompt, route: Route) -> int:
         provider, model = route.provider, route.model
         credential = await provider.credentials.get()
         put = provider.upstream.render(provider.adapted(prompt, route.name, model), model, credential)
@@ -220,12 +229,7 @@ class Service:
         Raises:
             KiroAsgiError: *error*, where there is no such place, or it would be no remedy.
         """
-        if not exchange.route.rest or not self.policy.other_upstream_helps(error):
-            raise error
-        try:
-            return await self._first(exchange.asked, exchange.route.rest)
-        except KiroAsgiError:
-            raise error from None
+        return await self._first(partial(self._settled, exchange.asked), exchange.route.rest, error)
 
     async def finished(self, exchange: Exchange, answer: Answer) -> None:
         """Learn from an answer that has been given."""

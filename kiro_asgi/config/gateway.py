@@ -84,7 +84,8 @@ class StreamSettings:
     """Seconds of silence after which the client gets a sign of life; 0 switches it off."""
 
     early_commit_after: float = 15.0
-    """Seconds after which the response head goes out even without an event; later failures go in-stream.  0: never.
+    """Seconds after which the response head goes out even without an event; a failure that nothing helps after
+    that goes in-stream.  0: never.
     A first try that may take no longer than this is waited for."""
 
     idle_timeout: float = 300.0

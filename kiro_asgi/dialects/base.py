@@ -57,7 +57,7 @@ class Glance:
         """
         if model == self.model:
             return self.body
-        body = renamed(self.body, quote_bytes(model), ("model",))
+        body = renamed(self.body, quote_bytes(model), ("model",), self.model)
         return dumps({**loads(body), "model": model}) if body == self.body else body
 
 

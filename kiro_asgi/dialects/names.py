@@ -15,19 +15,21 @@ _MEMBER: Final = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")', re.DOTALL)
 """Inside a string the quotes have backslashes before them, so what is found is a member; group 1 is its value."""
 
 
-def renamed(text: bytes, name: bytes, place: Sequence[str]) -> bytes:
+def renamed(text: bytes, name: bytes, place: Sequence[str], old: str = "") -> bytes:
     """*text* with *name* instead of the model's name at *place*; unchanged where no name stands there.
 
     Args:
         text: One JSON document, or a line that holds one behind a field name.
         name: A JSON string literal.
         place: The keys that lead to the member, the last being ``model``.  They are looked at only where a text has
-            several members of that name, which costs one more reading of it.
+            several members of that name, or one with another value than *old*, which costs one more reading of it.
+        old: The model's name, where it is known.
     """
     spots = [match.span(1) for match in _MEMBER.finditer(text)]
     if not spots:
         return text
-    spot = 0 if len(spots) == 1 else _spot_at(text, place)
+    alone = len(spots) == 1 and (not old or loads(text[slice(*spots[0])]) == old)
+    spot = 0 if alone else _spot_at(text, place)
     if spot is None:
         return text
     start, end = spots[spot]

@@ -47,15 +47,15 @@ class Asker:
         """
         used = credential or await self._credentials.get()
         try:
-            return await self._answer(question(used), patience, limit)
+            return await self._answer(question, used, patience, limit)
         except UpstreamTokenInvalid:
             newer = await self._credentials.renew(used)
             if newer is None:
                 raise
-        return await self._answer(question(newer), patience, limit)
+        return await self._answer(question, newer, patience, limit)
 
-    async def _answer(self, request: UpstreamRequest, patience: float, limit: int) -> bytes:
-        answer = await fetch_whole(self._transport, request, patience=patience, limit=limit)
+    async def _answer(self, question: _Question, credential: Credential, patience: float, limit: int) -> bytes:
+        answer = await fetch_whole(self._transport, question(credential), patience=patience, limit=limit)
         if answer.status != HTTPStatus.OK:
-            raise self._fault(answer.status, answer.headers, answer.body)
+            raise self._fault(answer.status, answer.headers, credential.hidden_in(answer.body))
         return answer.body

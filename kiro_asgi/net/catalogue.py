@@ -72,7 +72,19 @@ class Catalogue:
     async def cards(self) -> tuple[ModelCard, ...]:
         """What the service lists, or what is built in where it lists nothing; then the aliases, each as a model."""
         await self.refresh()
-        return self._shown()
+        return self.shown()
+
+    def shown(self) -> tuple[ModelCard, ...]:
+        """The same, as far as it is known without asking.
+
+        An alias hides the model that has its name; one that means no listed model is left out.
+        """
+        models = {card.id: card for card in self._listed or self._source.builtin}
+        for alias, meant in self._source.aliases.items():
+            card = self._known(meant)
+            if card is not None or not self._listed:
+                models[alias] = evolve(card or ModelCard(meant), id=alias, name=alias)
+        return tuple(models.values())
 
     async def card(self, name: str) -> ModelCard:
         """The one of `cards` that *name* means.
@@ -130,18 +142,9 @@ class Catalogue:
 
     def unknown(self, name: str) -> UnknownModel:
         """The error for a name that means no model."""
-        near = self._source.suggest(name, self._shown())
+        near = self._source.suggest(name, self.shown())
         hint = f" (did you mean {' or '.join(near)}?)" if near else ""
         return UnknownModel(f"model: {name[:100]}{hint}", code="model_not_found", param="model")
-
-    def _shown(self) -> tuple[ModelCard, ...]:
-        """An alias hides the model that has its name; one that means no listed model is left out."""
-        models = {card.id: card for card in self._listed or self._source.builtin}
-        for alias, meant in self._source.aliases.items():
-            card = self._known(meant)
-            if card is not None or not self._listed:
-                models[alias] = evolve(card or ModelCard(meant), id=alias, name=alias)
-        return tuple(models.values())
 
     def _known(self, name: str) -> ModelCard | None:
         return self._index.get(name) or self._index.get(self._source.normalise(name))

@@ -19,7 +19,7 @@ from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.model.server_tools import ToolOutput
 from kiro_asgi.simulator import CloseEarly, Head, Layout, Pause, RawBytes, Stall, Step
 from kiro_asgi.wire.sse import SseDecoder
-from tests.asgi.answers import comes_true
+from tests.asgi.answers import comes_true, text_of
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import PATHS, Exchange, post
 from tests.dialects.test_passage import BODIES, ERRORS, HELLO, PIECE, START, WHOLE
@@ -29,6 +29,22 @@ STREAMS = {name: begun + UNKNOWN + WHOLE[name] for name, begun in (("anthropic",
 NAMES = {"anthropic": "anthropic", "openai": "openai_chat"}
 MODELS = {"anthropic": "claude-haiku-4-5-20251001", "openai": "gpt-5"}
 OPERATIONS = {"anthropic": "anthropic.chat", "openai": "openai.chat"}
+
+DOCUMENTS = {
+    "anthropic": {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "text", "text": "One, two."}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 7, "output_tokens": 9},
+    },
+    "openai": {
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "One, two."}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 9},
+    },
+}
+"""Whole answers."""
 
 EACH_API = pytest.mark.parametrize("api", ["anthropic", "openai"])
 EACH_MODE = pytest.mark.parametrize("stream", [True, False], ids=["stream", "collect"])
@@ -121,6 +137,29 @@ async def test_bytes_arrive_however_they_are_cut(api, chunk, direct, sim):
     sim.enqueue(saying(STREAMS[NAMES[api]], layout=Layout(chunk=chunk)), operation=OPERATIONS[api])
     exchange = await asking(api, stream=True).run(direct())
     assert exchange.content == STREAMS[NAMES[api]]
+
+
+@on_each_loop
+@EACH_API
+async def test_a_whole_answer_where_a_stream_was_asked_for(api, direct, sim):
+    """Some services do not stream all that they are asked to stream; the client gets a stream that says the same."""
+    sim.enqueue(collected(json.dumps(DOCUMENTS[api]).encode()), operation=OPERATIONS[api])
+    exchange = await asking(api, stream=True, model=f"mine-{api}").run(direct())
+
+    assert exchange.headers["content-type"] == "text/event-stream"
+    assert text_of(api, exchange) == "One, two."
+    assert f'"mine-{api}"'.encode() in exchange.content
+
+
+@on_each_loop
+@EACH_API
+async def test_an_error_where_a_stream_was_asked_for(api, direct, sim):
+    """A report with a status of success is a refusal all the same."""
+    sim.enqueue(collected(b'{"error": {"type": "invalid_request_error", "message": "no"}}'), operation=OPERATIONS[api])
+    exchange = await asking(api, stream=True).run(direct(retry={"attempts": 1}))
+
+    assert exchange.status >= 400
+    assert exchange.json()["error"]["message"] == "no"
 
 
 @on_each_loop
@@ -346,6 +385,14 @@ class Search:
 SEARCHING = {"tools": [{"type": "web_search_20250305", "name": "web_search"}]}
 LOOKING = {"tools": [{"name": "lookup", "input_schema": {}}]}
 OTHER = {"tools": [{"name": "other", "input_schema": {}}]}
+
+
+def thought(signature: str) -> dict[str, Any]:
+    """A request that hands thinking back."""
+    block = {"type": "thinking", "thinking": "Hm.", "signature": signature}
+    return {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": [block]}]}
+
+
 TOOLS = (Search(),)
 
 
@@ -364,6 +411,9 @@ TOOLS = (Search(),)
         ("anthropic", Toolbox(TOOLS), {}, LOOKING, False),
         ("anthropic", Toolbox(TOOLS), {}, SEARCHING, False),
         ("anthropic", Toolbox(TOOLS, 60.0, {"web_search"}), {}, SEARCHING, True),
+        ("anthropic", Toolbox(), {}, thought("c2ln"), True),
+        ("anthropic", Toolbox(), {}, thought(""), True),
+        ("anthropic", Toolbox(), {}, thought("gemini.thought:c2ln"), False),
     ],
 )
 def test_what_may_go_through(dialect, toolbox, stream, request_, passes):

@@ -93,3 +93,28 @@ async def test_no_failure_of_a_renewal_tells_a_secret(sim, token_file, caplog):
     assert exchange.status == 502 and failures[0] is not None
     told = "".join(traceback.format_exception(failures[0]))
     assert CANARY not in told + caplog.text + exchange.content.decode()
+
+
+async def test_nothing_that_is_alive_shows_a_key_of_any_service(sim):
+    """The same for services that are asked with a key, one after the other, for requests that go through and others."""
+    keys = {"api_key": f"{CANARY}-key", "headers": [f"x-secret={CANARY}"], "first_token_timeout": 9}
+    slices = {
+        "anthropic": {**keys, "endpoint": sim.url},
+        "openai": {**keys, "endpoint": f"{sim.url}/v1", "fallback_api_keys": [f"{CANARY}-2"]},
+        "gemini": {**keys, "endpoint": sim.url},
+    }
+    app = create_app(settings_for(sim.url, slices))
+    shown: dict[str, list[type]] = {}
+    for model in ("anthropic/claude-haiku-4-5-20251001", "openai/gpt-4o", "gemini/gemini-2.5-flash"):
+        sim.forget()
+        body = {"model": model, "max_tokens": 9, "messages": [{"role": "user", "content": "sim:stall"}]}
+        exchange = post("/v1/chat/completions", body)
+        async with anyio.create_task_group() as group:
+            group.start_soon(exchange.run, app)
+            while not any(request.operation.endswith(".chat") for request in sim.requests):  # noqa: ASYNC110 - no event
+                await anyio.sleep(0.01)
+            shown[model] = [type(each) for each in ours() if CANARY in repr(each)]
+            group.cancel_scope.cancel()
+    await app.aclose()
+
+    assert not any(shown.values()), shown

@@ -9,7 +9,7 @@ import pytest
 
 import tests.dialects.anthropic.grammar as anthropic_grammar
 import tests.dialects.openai_chat.grammar as openai_grammar
-from kiro_asgi.simulator import ExceptionFrame, Head, Pause, Stall, answer, text
+from kiro_asgi.simulator import ExceptionFrame, Head, Pause, Reset, Stall, answer, text
 from tests.asgi.answers import DIALECTS, error_of, partial_text, text_of
 from tests.asgi.driver import Exchange, ask
 from tests.asgi.test_output import Watch
@@ -105,3 +105,12 @@ async def test_calls_are_whole(dialect, gateway, sim):
     assert text_of(dialect, exchange) == "I write the file."
     assert b"tool_use" not in exchange.content.replace(b"tool_use_id", b"")
     assert b"tool_calls" not in exchange.content
+
+
+@EACH_DIALECT
+async def test_a_try_after_the_time_for_signs_of_life(dialect, gateway, sim):
+    """F080: nothing was shown of the try that failed, so the next answer has a start of its own."""
+    sim.enqueue((Pause(0.2), Reset()), answer(*text("good")))
+    exchange = await ask(dialect, "hi", stream=True).run(gateway(stream=SYNTHETIC))
+
+    assert text_of(dialect, exchange) == "good"
