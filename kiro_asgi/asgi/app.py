@@ -17,7 +17,7 @@ from kiro_asgi.asgi.exchange import Asked, Exchange
 from kiro_asgi.asgi.http import JSON, Disconnected, Headers, header_values
 from kiro_asgi.asgi.lifespan import host_lifespan
 from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
-from kiro_asgi.asgi.passing import passed_output
+from kiro_asgi.asgi.passed_output import passed_output
 from kiro_asgi.asgi.relay import Relay
 from kiro_asgi.asgi.reports import rules_header, wants_rules
 from kiro_asgi.asgi.responses import ResponsesApi

@@ -1,31 +1,29 @@
 """Requests that go to a service of the client's own API as they are, and answers that come back as they are.
 
-What decides whether that is possible, the reader of such an answer, and where it goes.  Tries, time limits, credentials
+What decides whether that is possible, and the reader of such an answer.  Tries, time limits, credentials
 and signs of life are the relay's, as for every other answer.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from attrs import define, field
 
 from kiro_asgi.asgi.exchange import Asked, Exchange, Passed
-from kiro_asgi.asgi.http import JSON, Headers, respond
 from kiro_asgi.asgi.models import Route
-from kiro_asgi.asgi.output import Output, Streamed
+from kiro_asgi.asgi.passed_output import PassedOutput
 from kiro_asgi.asgi.plan import plan_answer
 from kiro_asgi.asgi.reading import Reading
 from kiro_asgi.asgi.recovery import Recovered
 from kiro_asgi.asgi.server_tools import Toolbox
-from kiro_asgi.asgi.typing import Send
 from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.base import Dialect, Glance, Inquiry, Writer
 from kiro_asgi.dialects.passage import Fault, Passage
-from kiro_asgi.errors import KiroAsgiError, UpstreamFault, UpstreamProtocolError
+from kiro_asgi.errors import KiroAsgiError, UpstreamFault
 from kiro_asgi.model.events import Event, Usage
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
 from kiro_asgi.stages.answer import Answer, build_pipeline
@@ -35,19 +33,12 @@ from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Upstream
 from kiro_asgi.upstreams.json_events import EVENT_STREAM
 
 __all__ = [
-    "PassedOutput",
-    "PassedStream",
-    "PassedWhole",
     "Passing",
     "inquiry_of",
     "may_pass",
     "passed",
-    "passed_output",
     "rendered",
 ]
-
-_MAX_BODY: Final = 64 * 1024 * 1024
-"""Largest collected answer, in bytes."""
 
 _EVENTS: Final = EVENT_STREAM[0]
 _DOCUMENT: Final = "application/json"
@@ -98,84 +89,6 @@ def passed(asked: Asked, route: Route, credential: Credential, request: Passed, 
         recovered=Recovered(inquiry.prompt, inquiry.prompt, asked.principal),
         passed=request,
     )
-
-
-def passed_output(
-    send: Send, request: Passed, headers: Callable[[], Headers], clock: Callable[[], float]
-) -> PassedStream | PassedWhole:
-    """The way out for the answer to *request*."""
-    return PassedStream(send, headers, clock) if request.glance.stream else PassedWhole(send, headers)
-
-
-class PassedOutput(Output[bytes], Protocol):
-    """Takes the bytes of one answer."""
-
-    def through(self, passage: Passage) -> None:
-        """Watch the answer of the next try by *passage*."""
-        ...
-
-
-@define
-class PassedStream(Streamed[bytes]):
-    """Sends whole events as they come."""
-
-    _encoder: Passage = field(init=False)
-
-    def restart(self) -> None:
-        """Forget what was to be sent with a failure."""
-        self._pending.clear()
-
-    def through(self, passage: Passage) -> None:
-        """Watch the answer of the next try by *passage*."""
-        self._encoder = passage
-
-
-@define
-class PassedWhole:
-    """Sends one body."""
-
-    _send: Send
-    _headers: Callable[[], Headers]
-    committed: bool = field(init=False, default=False)
-    begun: bool = field(init=False, default=False)
-    closing: bool = field(init=False, default=False)
-    last_sent: float = field(init=False, default=0.0)
-    _passage: Passage = field(init=False)
-    _body: bytearray = field(init=False, factory=bytearray)
-
-    def through(self, passage: Passage) -> None:
-        """Watch the answer of the next try by *passage*."""
-        self._passage = passage
-
-    def restart(self) -> None:
-        """Forget what has come."""
-        self._body.clear()
-
-    def put(self, items: Iterable[bytes], /) -> KiroAsgiError | None:
-        """Add to the body."""
-        self._body += b"".join(items)
-        if len(self._body) > _MAX_BODY:
-            return UpstreamProtocolError(f"answer of more than {_MAX_BODY} bytes", code="answer.too_large")
-        return None
-
-    async def push(self) -> None:
-        """Nothing goes out before the end."""
-
-    async def open(self, items: Iterable[bytes], /) -> None:
-        """A status that has been sent could not tell of a failure any more, so nothing is."""
-
-    async def beat(self) -> None:
-        """A body of known length has no room for a sign of life."""
-
-    async def finish(self) -> None:
-        """Send the body."""
-        body = self._passage.whole(bytes(self._body))
-        self.committed = self.begun = self.closing = True
-        await respond(self._send, 200, body, [JSON, *self._headers()])
-
-    async def fail(self, error: KiroAsgiError) -> None:
-        """Never called: a collected answer is committed only when it is complete."""
-        raise AssertionError("a collected answer failed after it was sent")
 
 
 @define
@@ -251,8 +164,10 @@ class Passing(Reading[PassedOutput]):
             self._retold = Retold(answer, exchange.asked.dialect.encoder(exchange.asked.heading))
 
     async def _advance(self) -> None:
-        await self._put(self._said())
+        error = self._output.put(self._said())
         await self._output.push()
+        if error is not None:
+            raise error
         self._last_event = self._clock()
 
     def _said(self) -> Iterable[bytes]:

@@ -21,7 +21,8 @@ from kiro_asgi.asgi.attempt import Attempt
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.http import Disconnected
 from kiro_asgi.asgi.output import Output, Streamed
-from kiro_asgi.asgi.passing import PassedStream, PassedWhole, Passing
+from kiro_asgi.asgi.passed_output import PassedStream, PassedWhole
+from kiro_asgi.asgi.passing import Passing
 from kiro_asgi.asgi.plan import early_commit
 from kiro_asgi.asgi.reading import Reading
 from kiro_asgi.asgi.refusals import log_body

@@ -9,7 +9,7 @@ from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["limit_of", "listed", "read_listing"]
+__all__ = ["expected", "limit_of", "listed", "read_listing"]
 
 
 def read_listing(body: bytes, *kinds: type) -> Any:
@@ -26,9 +26,18 @@ def read_listing(body: bytes, *kinds: type) -> Any:
         listing = loads(body)
     except JsonError as error:
         raise UpstreamProtocolError(f"the list of models is unreadable: {error}", code="upstream.models") from None
-    if type(listing) not in kinds:
+    return expected(listing, *kinds)
+
+
+def expected(value: Any, *kinds: type) -> Any:
+    """*value*, if it is of one of *kinds*.
+
+    Raises:
+        UpstreamProtocolError: As for `read_listing`.
+    """
+    if type(value) not in kinds:
         raise UpstreamProtocolError("the list of models is none", code="upstream.models")
-    return listing
+    return value
 
 
 def listed(entries: Any, read: Callable[[Any], ModelCard | None]) -> tuple[ModelCard, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kiro_asgi.upstreams.base import ModelCard, ModelPage
-from kiro_asgi.upstreams.listings import listed, read_listing
+from kiro_asgi.upstreams.listings import expected, listed, read_listing
 from kiro_asgi.upstreams.openai.thinking import efforts_of
 
 __all__ = ["BUILTIN", "longest_answer", "parse_models"]
@@ -85,7 +85,7 @@ def parse_models(body: bytes, *, custom: bool) -> ModelPage:
     listing = read_listing(body, dict, list)
     if type(listing) is dict:
         listing = listing.get("data") or listing.get("models") or []
-    cards = listed(listing, _read)
+    cards = listed(expected(listing, list), _read)
     return ModelPage(cards if custom else tuple(card for card in cards if not _NO_CHAT.search(card.id)))
 
 

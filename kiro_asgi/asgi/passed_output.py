@@ -1,0 +1,98 @@
+"""Where an answer goes that goes through as it is: out as it comes, or as one body at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+from attrs import define, field
+
+from kiro_asgi.asgi.exchange import Passed
+from kiro_asgi.asgi.http import JSON, Headers, respond
+from kiro_asgi.asgi.output import Output, Streamed
+from kiro_asgi.asgi.typing import Send
+from kiro_asgi.dialects.passage import Passage
+from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
+
+__all__ = ["PassedOutput", "PassedStream", "PassedWhole", "passed_output"]
+
+_MAX_BODY: Final = 64 * 1024 * 1024
+"""Largest collected answer, in bytes."""
+
+
+def passed_output(
+    send: Send, request: Passed, headers: Callable[[], Headers], clock: Callable[[], float]
+) -> PassedStream | PassedWhole:
+    """The way out for the answer to *request*."""
+    return PassedStream(send, headers, clock) if request.glance.stream else PassedWhole(send, headers)
+
+
+class PassedOutput(Output[bytes], Protocol):
+    """Takes the bytes of one answer."""
+
+    def through(self, passage: Passage) -> None:
+        """Watch the answer of the next try by *passage*."""
+        ...
+
+
+@define
+class PassedStream(Streamed[bytes]):
+    """Sends whole events as they come."""
+
+    _encoder: Passage = field(init=False)
+
+    def restart(self) -> None:
+        """Forget what was to be sent with a failure."""
+        self._pending.clear()
+
+    def through(self, passage: Passage) -> None:
+        """Watch the answer of the next try by *passage*."""
+        self._encoder = passage
+
+
+@define
+class PassedWhole:
+    """Sends one body."""
+
+    _send: Send
+    _headers: Callable[[], Headers]
+    committed: bool = field(init=False, default=False)
+    begun: bool = field(init=False, default=False)
+    closing: bool = field(init=False, default=False)
+    last_sent: float = field(init=False, default=0.0)
+    _passage: Passage = field(init=False)
+    _body: bytearray = field(init=False, factory=bytearray)
+
+    def through(self, passage: Passage) -> None:
+        """Watch the answer of the next try by *passage*."""
+        self._passage = passage
+
+    def restart(self) -> None:
+        """Forget what has come."""
+        self._body.clear()
+
+    def put(self, items: Iterable[bytes], /) -> KiroAsgiError | None:
+        """Add to the body."""
+        self._body += b"".join(items)
+        if len(self._body) > _MAX_BODY:
+            return UpstreamProtocolError(f"answer of more than {_MAX_BODY} bytes", code="answer.too_large")
+        return None
+
+    async def push(self) -> None:
+        """Nothing goes out before the end."""
+
+    async def open(self, items: Iterable[bytes], /) -> None:
+        """A status that has been sent could not tell of a failure any more, so nothing is."""
+
+    async def beat(self) -> None:
+        """A body of known length has no room for a sign of life."""
+
+    async def finish(self) -> None:
+        """Send the body."""
+        body = self._passage.whole(bytes(self._body))
+        self.committed = self.begun = self.closing = True
+        await respond(self._send, 200, body, [JSON, *self._headers()])
+
+    async def fail(self, error: KiroAsgiError) -> None:
+        """Never called: a collected answer is committed only when it is complete."""
+        raise AssertionError("a collected answer failed after it was sent")
