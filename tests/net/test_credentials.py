@@ -129,7 +129,7 @@ async def together(times: int, ask: Callable[[], Any]) -> list[Any]:
 
 
 async def test_a_stampede_makes_one_call(bench):
-    """R32: 200 requests at once with an expired token are served after one renewal, which is on disk by then."""
+    """R32, F434: 200 requests at once with an expired token are served after one renewal, which is on disk by then."""
     bench.sign_in()
     bench.running.accounts.delay = 0.3
     credentials = bench.credentials()

@@ -75,7 +75,7 @@ def call(index: int, json: str = "{}") -> list[Event]:
         pytest.param([T, SEAL, A], [*thinking(0, "t", seal="s"), *text(1, "a")], id="F182-seal-at-the-end-of-thinking"),
         pytest.param([T, SEAL], thinking(0, "t", seal="s"), id="F182-seal-at-the-end-of-all"),
         pytest.param(
-            [T, SignatureDelta("r"), SEAL, A], [*thinking(0, "t", seal="s"), *text(1, "a")], id="F184-sealed-once"
+            [T, SignatureDelta("r"), SEAL, A], [*thinking(0, "t", seal="s"), *text(1, "a")], id="F184-F185-sealed-once"
         ),
         pytest.param(
             [T, SEAL, SignatureDelta("")], thinking(0, "t", seal="s"), id="F183-storing-none-keeps-the-earlier"

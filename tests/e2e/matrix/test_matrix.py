@@ -24,7 +24,8 @@ ON_TRIO = ("signed-call", "error")
 @EACH_MODE
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_a_combination(cell, stream, on_asyncio):
-    """It carries the feature, value by value, or loses what the table says and no more."""
+    """It carries the feature, value by value, or loses what the table says and no more (F421, F422, F423, F425, F426,
+    F432)."""
     check(cell, on_asyncio.pairing(cell.api, cell.upstream, stream=stream))
 
 

@@ -40,6 +40,7 @@ from kiro_asgi.upstreams.gemini.events import MAX_NOTICES, stages
 from kiro_asgi.upstreams.gemini.finish import BROKEN, STOPS
 from tests.grammar import check_events
 from tests.helpers import byte_by_byte, cut
+from tests.stages.timing import assert_linear
 
 END = Stop(StopReason.END)
 SSE, JSON = "text/event-stream", "application/json; charset=UTF-8"
@@ -585,3 +586,14 @@ def test_anything_in_any_place(changes: list[tuple[tuple[Any, ...], Any]], data:
     except KiroAsgiError:
         return
     check_events(events)
+
+
+def test_one_long_event_takes_linear_time() -> None:
+    """F328: an event that comes in many pieces, up to 10 MB, is not put together again for each of them."""
+
+    def make(size: int) -> Callable[[], object]:
+        data = sse(chunk({"text": "x" * size}, finish="STOP"))
+        pieces = [data[at : at + 1_000] for at in range(0, len(data), 1_000)]
+        return lambda: read_bytes(pieces)
+
+    assert_linear(make, 2_500_000)

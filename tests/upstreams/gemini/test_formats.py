@@ -59,7 +59,7 @@ def told(dialect: Dialect, options: Any, *events: Any) -> bytes:
 
 
 def test_chat() -> None:
-    """F325, §2.2: parts in their order, both calls, one finish, and counts in which thoughts are output."""
+    """F325, F418, §2.2: parts in their order, both calls, one finish, and counts in which thoughts are output."""
     chunks = chat_grammar.check(told(OpenAIChat(), ChatOptions(include_usage=True), *WHOLE))
     signed = {"extra_content": {"google": {"thought_signature": "QUJD"}}}
 

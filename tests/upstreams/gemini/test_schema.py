@@ -55,7 +55,7 @@ SCHEMAS = st.dictionaries(KEYWORDS, ANYTHING, max_size=7)
 
 @given(SCHEMAS)
 def test_anything_becomes_a_schema_that_is_taken(schema: dict[str, Any]) -> None:
-    """Only the service's keywords with values of their kinds come out, and it can be written down."""
+    """F340: Only the service's keywords with values of their kinds come out, and it can be written down."""
     for found in (written(schema), parameters(Tool("f", "", schema), Notes())):
         assert not found or [*schema_breaches(found)] == []
         json.dumps(found)
