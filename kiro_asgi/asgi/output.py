@@ -89,7 +89,7 @@ class Streamed(Generic[Item]):
     closing: bool = field(init=False, default=False)
     last_sent: float = field(init=False)
     _pending: list[bytes] = field(init=False, factory=list)
-    _lock: anyio.Lock = field(init=False, factory=lambda: anyio.Lock(fast_acquire=True))
+    _lock: anyio.Lock = field(init=False, factory=anyio.Lock)
 
     def __attrs_post_init__(self) -> None:
         self.last_sent = self._clock()
@@ -142,13 +142,19 @@ class Streamed(Generic[Item]):
         return data
 
     async def _write(self, data: bytes, *, more: bool) -> None:
-        async with self._lock:
+        try:
+            self._lock.acquire_nowait()  # as a rule nobody else sends, and this is done for every event
+        except anyio.WouldBlock:
+            await self._lock.acquire()
+        try:
             if not self.committed:
                 self.committed = True
                 await self._send(response_start(200, [*_STREAM_HEADERS, *self._headers()]))
             self.closing = not more
             await self._send(response_body(data, more=more))
             self.last_sent = self._clock()
+        finally:
+            self._lock.release()
 
 
 class _Gathering:

@@ -40,6 +40,7 @@ def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
         citing=_citing(exchange, settings),
         fingerprint=settings.recovery.enabled,
         keep_call_signatures=exchange.upstream.traits.signs_calls,
+        other_signatures=prompt.thinking.wanted,
         lead_in=settings.stream.lead_in,
         parallel_tool_calls=prompt.tool_choice.parallel,
         input_tokens=exchange.input_tokens,

@@ -67,6 +67,9 @@ class Plan:
     keep_call_signatures: bool = False
     """Whether signatures of tool calls may have to be put back, see `kiro_asgi.stages.call_signatures`."""
 
+    other_signatures: bool = True
+    """Whether, then, signatures of thinking and text go on."""
+
     parallel_tool_calls: bool = True
     """Whether the answer may hold several calls."""
 
@@ -185,7 +188,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
     framer = BlockFramer(input_tokens=plan.input_tokens, lead_in=plan.lead_in)
     fingerprinter = Fingerprinter() if plan.fingerprint else None
     server_tools = ServerTools(plan.server_tools) if plan.server_tools else None
-    call_signatures = CallSignatures() if plan.keep_call_signatures else None
+    call_signatures = CallSignatures(plan.other_signatures) if plan.keep_call_signatures else None
     front: tuple[Stage[Delta, Delta] | None, ...] = (
         pulse,
         RepeatFilter() if plan.drop_repeated_text else None,

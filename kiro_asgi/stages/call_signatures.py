@@ -24,7 +24,11 @@ _LOOKUPS: Final = 64
 
 @define
 class CallSignatures:
-    """Passes everything on, and keeps which signature stood before which call."""
+    """Keeps which signature stood before which call."""
+
+    _others: bool = True
+    """Whether signatures of anything else go on; to a client that did not ask for thinking they would be blocks that it
+    does not expect."""
 
     found: dict[str, str] = field(init=False, factory=dict)
     """Call id to signature, as clients are given it."""
@@ -32,10 +36,12 @@ class CallSignatures:
     _last: str = field(init=False, default="")
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
-        """The same deltas."""
+        """The same deltas, but for signatures that are not to go on."""
         for item in items:
             if type(item) is SignatureDelta:
                 self._last = item.signature if _is_of_call(item.signature) else ""
+                if not (self._last or self._others):
+                    continue
             elif type(item) is ToolCallStart and self._last:
                 self.found[item.call_id], self._last = self._last, ""
             yield item

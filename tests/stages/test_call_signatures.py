@@ -52,6 +52,15 @@ def test_each_call_is_known_with_the_signature_before_it() -> None:
     assert stage.found == {"b": seal("s")}
 
 
+def test_only_who_asked_for_thinking_sees_signatures_of_anything_else() -> None:
+    """Without their thinking they are blocks that nobody expects; those of calls are needed all the same."""
+    of_text = SignatureDelta(marked("gemini", "text", "t"))
+    deltas = [SignatureDelta(seal("s")), ToolCallStart("a", "f"), ToolCallEnd("a"), TextDelta("x"), of_text]
+
+    assert run_apart(CallSignatures(True), deltas) == deltas
+    assert run_apart(CallSignatures(False), deltas) == deltas[:-1]
+
+
 def test_only_calls_since_the_user_spoke_need_a_signature() -> None:
     """A result is no word of the user's; what is signed already is not asked for."""
     prompt = Prompt(
