@@ -12,6 +12,7 @@ import anthropic
 import openai
 import pytest
 
+from kiro_asgi.model.signatures import UNSIGNED
 from tests.conformance.clients import Clients
 from tests.conformance.gateways import Gateway
 from tests.servers.asking import EACH_MODE, TOOL, message_of, result_of, text_of
@@ -128,7 +129,7 @@ def test_thinking(messages: anthropic.Anthropic, name: str, stream: bool) -> Non
 
     thought = next(block for block in message.content if block.type == "thinking")
     assert (thought.thinking, text_of(message)) == ("A simulated thought, before the answer.", SENTENCE)
-    assert bool(thought.signature) is (name == "anthropic/claude")
+    assert (thought.signature != UNSIGNED) is (name == "anthropic/claude")
 
     turns = [
         {"role": "user", "content": "sim:thinking"},
