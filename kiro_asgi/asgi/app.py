@@ -201,7 +201,7 @@ class App:
             return Synthetic(send, dialect.encoder(heading), headers, self._clock, cut)
         if exchange.inquiry.stream:
             return Streamed(send, dialect.encoder(heading), headers, self._clock)
-        return Collected(send, lambda message: dialect.render(message, heading), headers)
+        return Collected(send, headers, lambda message: dialect.render(message, heading))
 
     async def _count_tokens(self, call: Call, route: Route) -> None:
         prompt = self._anthropic.parse_count(await call.body(self._settings.limits))

@@ -20,7 +20,7 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event
 from kiro_asgi.model.message import Message, MessageBuilder, unfold, whole
 
-__all__ = ["Collected", "Output", "Streamed", "Synthetic"]
+__all__ = ["Collected", "Output", "Streamed", "Synthetic", "Whole"]
 
 _STREAM_HEADERS = (
     (b"content-type", b"text/event-stream"),
@@ -199,33 +199,41 @@ class Synthetic(_Gathering, Streamed[Event]):
 
 
 @define
-class Collected(_Gathering):
-    """Builds one message and sends it whole."""
+class Whole(Generic[Item]):
+    """Sends one body at the end, and nothing before it."""
 
     _send: Send
-    _render: Callable[[Message], bytes]
     _headers: Callable[[], Headers]
     committed: bool = field(init=False, default=False)
     begun: bool = field(init=False, default=False)
     closing: bool = field(init=False, default=False)
     last_sent: float = field(init=False, default=0.0)
-    _builder: MessageBuilder = field(init=False, factory=MessageBuilder)
 
     async def push(self) -> None:
         """Nothing goes out before the end."""
 
-    async def open(self, events: Iterable[Event], /) -> None:
+    async def open(self, items: Iterable[Item], /) -> None:
         """A status that has been sent could not tell of a failure any more, so nothing is."""
 
     async def beat(self) -> None:
         """A body of known length has no room for a sign of life."""
 
-    async def finish(self) -> None:
-        """Send the message."""
-        body = self._render(self._message())
-        self.committed = self.begun = self.closing = True
-        await respond(self._send, 200, body, [JSON, *self._headers()])
-
     async def fail(self, error: KiroAsgiError) -> None:
         """Never called: a collected answer is committed only when it is complete."""
         raise AssertionError("a collected answer failed after it was sent")
+
+    async def _respond(self, body: bytes) -> None:
+        self.committed = self.begun = self.closing = True
+        await respond(self._send, 200, body, [JSON, *self._headers()])
+
+
+@define
+class Collected(_Gathering, Whole[Event]):
+    """Builds one message and sends it whole."""
+
+    _render: Callable[[Message], bytes]
+    _builder: MessageBuilder = field(init=False, factory=MessageBuilder)
+
+    async def finish(self) -> None:
+        """Send the message."""
+        await self._respond(self._render(self._message()))

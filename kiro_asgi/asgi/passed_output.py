@@ -8,8 +8,8 @@ from typing import Final, Protocol
 from attrs import define, field
 
 from kiro_asgi.asgi.exchange import Passed
-from kiro_asgi.asgi.http import JSON, Headers, respond
-from kiro_asgi.asgi.output import Output, Streamed
+from kiro_asgi.asgi.http import Headers
+from kiro_asgi.asgi.output import Output, Streamed, Whole
 from kiro_asgi.asgi.typing import Send
 from kiro_asgi.dialects.passage import Passage
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
@@ -51,15 +51,9 @@ class PassedStream(Streamed[bytes]):
 
 
 @define
-class PassedWhole:
+class PassedWhole(Whole[bytes]):
     """Sends one body."""
 
-    _send: Send
-    _headers: Callable[[], Headers]
-    committed: bool = field(init=False, default=False)
-    begun: bool = field(init=False, default=False)
-    closing: bool = field(init=False, default=False)
-    last_sent: float = field(init=False, default=0.0)
     _passage: Passage = field(init=False)
     _body: bytearray = field(init=False, factory=bytearray)
 
@@ -78,21 +72,6 @@ class PassedWhole:
             return UpstreamProtocolError(f"answer of more than {_MAX_BODY} bytes", code="answer.too_large")
         return None
 
-    async def push(self) -> None:
-        """Nothing goes out before the end."""
-
-    async def open(self, items: Iterable[bytes], /) -> None:
-        """A status that has been sent could not tell of a failure any more, so nothing is."""
-
-    async def beat(self) -> None:
-        """A body of known length has no room for a sign of life."""
-
     async def finish(self) -> None:
         """Send the body."""
-        body = self._passage.whole(bytes(self._body))
-        self.committed = self.begun = self.closing = True
-        await respond(self._send, 200, body, [JSON, *self._headers()])
-
-    async def fail(self, error: KiroAsgiError) -> None:
-        """Never called: a collected answer is committed only when it is complete."""
-        raise AssertionError("a collected answer failed after it was sent")
+        await self._respond(self._passage.whole(bytes(self._body)))

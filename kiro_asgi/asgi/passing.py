@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, Final
+from typing import Any
 
 from attrs import define, field
 
@@ -30,7 +30,7 @@ from kiro_asgi.stages.answer import Answer, build_pipeline
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Upstream
-from kiro_asgi.upstreams.json_events import EVENT_STREAM
+from kiro_asgi.upstreams.media_types import EVENT_STREAM, JSON, essence
 
 __all__ = [
     "Passing",
@@ -39,9 +39,6 @@ __all__ = [
     "passed",
     "rendered",
 ]
-
-_EVENTS: Final = EVENT_STREAM[0]
-_DOCUMENT: Final = "application/json"
 
 
 def may_pass(glance: Glance, dialect: Dialect, upstream: Upstream, toolbox: Toolbox, stream: StreamSettings) -> bool:
@@ -159,7 +156,7 @@ class Passing(Reading[PassedOutput]):
         if not exchange.inquiry.stream:
             return
         decoder = exchange.upstream.decoder(content_type)
-        if content_type.partition(";")[0].strip().lower() == _DOCUMENT:
+        if essence(content_type) == JSON:
             answer = build_pipeline(decoder, plan_answer(exchange, self._settings))
             self._retold = Retold(answer, exchange.asked.dialect.encoder(exchange.asked.heading))
 
@@ -179,7 +176,7 @@ def _fault_of(upstream: Upstream) -> Fault:
     """What errors of *upstream* mean; its decoder knows."""
 
     def fault(event: bytes) -> KiroAsgiError:
-        stages: Pipeline[bytes, Any] = Pipeline(*upstream.decoder(_EVENTS))
+        stages: Pipeline[bytes, Any] = Pipeline(*upstream.decoder(EVENT_STREAM))
         try:
             deque(stages.feed([event]), maxlen=0)
         except KiroAsgiError as error:

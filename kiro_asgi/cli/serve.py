@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from ipaddress import ip_address
 from typing import Final, TypeVar
@@ -109,10 +109,10 @@ async def _serve(server: Server, settings: Settings, host: str, port: int) -> No
     listener = bind(host, port)
     base = _url(host, listener.getsockname()[1]) + server.root_path
 
-    async def announced(stopped: object) -> None:
+    async def announced(stopped: Callable[[], Awaitable[None]]) -> None:
         for line in _announcement(settings, base):
             print(line, flush=True)
-        await server.serve(app, listener, stopped)  # type: ignore[arg-type]
+        await server.serve(app, listener, stopped)
 
     await until_signalled(server.graceful_timeout, announced)
 

@@ -42,7 +42,8 @@ class DirectSettings:
     """Names of your own for models of this service, each as ``name=model``."""
 
     replay_thinking: bool = True
-    """Hand signed thinking of earlier answers back."""
+    """Hand thinking of earlier answers back: to Gemini and Anthropic what they have signed, to others than OpenAI that
+    speak Chat Completions what nobody has; OpenAI takes none."""
 
     @property
     def configured(self) -> bool:

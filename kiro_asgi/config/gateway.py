@@ -196,7 +196,8 @@ class RecoverySettings:
 
 @frozen(kw_only=True)
 class StateSettings:
-    """What is kept between requests: responses that clients go back to, and answers that were cut."""
+    """What is kept between requests: responses that clients go back to, answers that were cut, and signatures of tool
+    calls."""
 
     engine: str = "memory"
     """Where it is kept: in the ``memory`` of the process, or in a file, ``sqlite``, for all processes of a machine."""
@@ -205,10 +206,10 @@ class StateSettings:
     """That file."""
 
     ttl: float = 86_400.0
-    """Seconds that a response is kept."""
+    """Seconds that a response, or a signature, is kept."""
 
     entries: int = 10_000
-    """Responses, and answers that were cut, kept at once."""
+    """Responses, answers that were cut, and signatures, kept at once."""
 
     bytes: int = 64 * 1024 * 1024
     """Room for all of them; those used longest ago make room for new ones."""

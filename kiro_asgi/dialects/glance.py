@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import frozen
@@ -11,7 +11,7 @@ from kiro_asgi.dialects.base import Glance
 from kiro_asgi.dialects.structure import read_json, structure_value
 from kiro_asgi.model.prompt import Tool
 
-__all__ = ["objects", "read_glance"]
+__all__ = ["read_glance"]
 
 
 @frozen
@@ -36,8 +36,3 @@ def read_glance(
     document = read_json(body)
     asked = structure_value(document, _Asked, missing=missing)
     return Glance(body, asked.model, bool(asked.stream), thinking(document), tools(document), foreign(document))
-
-
-def objects(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The objects in an array; nothing of anything else."""
-    return (each for each in value if type(each) is dict) if type(value) is list else iter(())

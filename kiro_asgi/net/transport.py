@@ -227,7 +227,7 @@ class Transport:
             stream: TurnStream = response.extensions["network_stream"]
             take, stream.turn = reader.take, reader.turn
             try:
-                async for chunk in response.stream:  # type: ignore[union-attr]
+                async for chunk in response.stream:  # type: ignore[union-attr]  # typed for the other kind as well
                     take(chunk)
                 await response.aclose()
             except Enough:

@@ -115,8 +115,8 @@ class Collected:
                 pass
 
     def _call(self, call_id: str) -> Block | None:
-        calls = (block for block in self.blocks if isinstance(block.first, CallPart))
-        return next((block for block in calls if block.first.call_id == call_id), None)  # type: ignore[union-attr]
+        calls = ((block, block.first) for block in self.blocks)
+        return next((block for block, call in calls if isinstance(call, CallPart) and call.call_id == call_id), None)
 
     def _opened(self, piece: Piece) -> Block:
         self.blocks.append(Block(piece))

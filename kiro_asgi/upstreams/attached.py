@@ -1,4 +1,4 @@
-"""Images and documents as clients send them: media types, base64, texts."""
+"""Images and documents as clients send them: base64, and texts."""
 
 from __future__ import annotations
 
@@ -7,18 +7,13 @@ from typing import Final
 
 from kiro_asgi.model.prompt import Document
 
-__all__ = ["IMAGE_BEGINNINGS", "document_text", "essence", "is_base64", "plain_base64"]
+__all__ = ["IMAGE_BEGINNINGS", "document_text", "is_base64", "plain_base64"]
 
 IMAGE_BEGINNINGS: Final = (("iVBORw0KGgo", "png"), ("/9j/", "jpeg"), ("R0lGOD", "gif"), ("UklGR", "webp"))
 """How the base64 of each format begins."""
 
 _DIGITS: Final = (ascii_letters + digits + "+/").encode()
 _URL_SAFE: Final = str.maketrans("-_", "+/")
-
-
-def essence(media_type: str) -> str:
-    """A media type without its parameters, in lower case."""
-    return media_type.partition(";")[0].strip().lower()
 
 
 def is_base64(data: str) -> bool:

@@ -10,6 +10,7 @@ that has it and no result yet.  An upstream whose `RULES` has not all the rules 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Final
@@ -95,14 +96,13 @@ def exchanges(turns: Iterable[Turn], ids: WireNames, notes: Notes) -> list[Draft
 def _sided(turns: Iterable[Turn], notes: Notes) -> Iterator[Draft]:
     """Drafts whose parts are all of one side."""
     for turn in turns:
-        role = turn.role
-        for side, parts in groupby(turn.parts, lambda part, role=role: _side(part, role)):  # type: ignore[misc]
-            if side is not role:
+        for side, parts in groupby(turn.parts, partial(_side, turn.role)):
+            if side is not turn.role:
                 notes.applies("turns.part_moved", turn.place)
             yield Draft(side, [*parts], turn.place)
 
 
-def _side(part: Part, role: Role) -> Role:
+def _side(role: Role, part: Part) -> Role:
     return next((side for kind, side in _SIDES if type(part) is kind), role)
 
 

@@ -7,17 +7,14 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from kiro_asgi.errors import NotTheUpstream
 from kiro_asgi.model.events import Notice
 from kiro_asgi.wire.json import JsonError, loads
 from kiro_asgi.wire.sse import SseDecoder
 
-__all__ = ["DONE", "EVENT_STREAM", "JsonEvent", "JsonEvents", "require_media_type"]
+__all__ = ["DONE", "JsonEvent", "JsonEvents"]
 
 DONE: Final = "[DONE]"
 """Data of the event by which some services end a stream; it is no JSON."""
-
-EVENT_STREAM: Final = ("text/event-stream",)
 
 
 @frozen
@@ -56,15 +53,3 @@ class JsonEvents:
     def flush(self) -> Iterator[JsonEvent | Notice]:
         """The event at the end that lacks its empty line, where it is whole: half an object is none."""
         return (item for item in self.feed((b"\n\n",)) if isinstance(item, JsonEvent))
-
-
-def require_media_type(content_type: str, accepted: Iterable[str] = EVENT_STREAM) -> None:
-    """Accept an answer of one of these media types, or of none that was named.
-
-    Raises:
-        NotTheUpstream: Code ``upstream.content_type``.
-    """
-    media_type = content_type.partition(";")[0].strip().lower()
-    if media_type and media_type not in accepted:
-        shown = media_type[:60]
-        raise NotTheUpstream(f"the upstream answered in {shown}, which is no stream", code="upstream.content_type")

@@ -22,7 +22,6 @@ __all__ = [
     "report_of",
     "retry_after",
     "status_of",
-    "text_of",
 ]
 
 MAX_MESSAGE: Final = 500
@@ -57,12 +56,6 @@ def redacted(text: str) -> str:
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     return text
-
-
-def text_of(report: Mapping[str, Any], key: str) -> str:
-    """The text of a member; empty where it is none."""
-    value = report.get(key)
-    return value if type(value) is str else ""
 
 
 def status_of(report: Mapping[str, Any]) -> int:

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.errors import NotTheUpstream
 from kiro_asgi.model.events import Notice
-from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, require_media_type
+from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
 from tests.helpers import run_apart
 
 STREAM = (
@@ -48,17 +47,3 @@ def test_it_does_not_matter_where_the_stream_is_cut(cuts: list[int]) -> None:
 def test_the_last_event_needs_no_empty_line(last: bytes, end: bytes, events: list[JsonEvent]) -> None:
     """What is whole is read; what is cut says nothing, and what it lacks will be missed."""
     assert run_apart(JsonEvents(), [STREAM, last, end]) == EVENTS + events
-
-
-@pytest.mark.parametrize("accepted", ["text/event-stream", "Text/Event-Stream; charset=utf-8", ""])
-def test_a_stream_is_accepted(accepted: str) -> None:
-    """A service that does not name its media type is believed."""
-    require_media_type(accepted)
-
-
-def test_a_web_page_is_no_answer() -> None:
-    """Whoever answers with a page is not the service, and is not asked again."""
-    with pytest.raises(NotTheUpstream, match="text/html") as caught:
-        require_media_type("text/html; charset=utf-8")
-
-    assert caught.value.code == "upstream.content_type"

@@ -13,12 +13,13 @@ from kiro_asgi.dialects.anthropic.errors import stream_error_body
 from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED
 from kiro_asgi.dialects.anthropic.tools import HOSTED_TOOLS
 from kiro_asgi.dialects.base import Glance
-from kiro_asgi.dialects.glance import objects, read_glance
+from kiro_asgi.dialects.glance import read_glance
 from kiro_asgi.dialects.passage import Format, Sign, count
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import TokenUsage
 from kiro_asgi.model.prompt import Tool
 from kiro_asgi.model.signatures import read_mark
+from kiro_asgi.wire.members import objects_of
 from kiro_asgi.wire.sse import encode_sse
 
 __all__ = ["MESSAGES", "glance"]
@@ -33,7 +34,7 @@ def glance(body: bytes) -> Glance:
 
 
 def _tools(document: Mapping[str, Any]) -> tuple[Tool, ...]:
-    return tuple(Tool(str(tool.get("name")), hosted=_hosted(tool)) for tool in objects(document.get("tools")))
+    return tuple(Tool(str(tool.get("name")), hosted=_hosted(tool)) for tool in objects_of(document.get("tools")))
 
 
 def _hosted(tool: Mapping[str, Any]) -> str:
@@ -49,8 +50,8 @@ def _thinks(document: Mapping[str, Any]) -> bool:
 def _foreign(document: Mapping[str, Any]) -> bool:
     return any(
         block.get("type") == "thinking" and read_mark(str(block.get("signature"))).owner
-        for message in objects(document.get("messages"))
-        for block in objects(message.get("content"))
+        for message in objects_of(document.get("messages"))
+        for block in objects_of(message.get("content"))
     )
 
 

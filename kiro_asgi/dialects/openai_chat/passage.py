@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kiro_asgi.dialects.base import Glance
-from kiro_asgi.dialects.glance import objects, read_glance
+from kiro_asgi.dialects.glance import read_glance
 from kiro_asgi.dialects.openai_chat.errors import stream_error_object
 from kiro_asgi.dialects.passage import Format, Sign, count
 from kiro_asgi.dialects.structure import MISSING
@@ -22,6 +22,7 @@ from kiro_asgi.model.events import TokenUsage
 from kiro_asgi.model.prompt import Tool
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.wire.json import dumps
+from kiro_asgi.wire.members import object_of, objects_of
 from kiro_asgi.wire.sse import encode_comment, encode_sse
 
 __all__ = ["COMPLETIONS", "glance"]
@@ -36,14 +37,13 @@ def glance(body: bytes) -> Glance:
 
 
 def _tools(document: Mapping[str, Any]) -> tuple[Tool, ...]:
-    tools = tuple(map(_tool, objects(document.get("tools"))))
+    tools = tuple(map(_tool, objects_of(document.get("tools"))))
     asked = document.get("web_search_options") is not None
     return (*tools, Tool(WEB_SEARCH, hosted=WEB_SEARCH)) if asked else tools
 
 
 def _tool(tool: Mapping[str, Any]) -> Tool:
-    function = tool.get("function")
-    name = function.get("name") if type(function) is dict else tool.get("name")
+    name = (object_of(tool.get("function")) or tool).get("name")
     hosted = WEB_SEARCH if str(tool.get("type")).startswith(WEB_SEARCH) else ""
     return Tool(str(name), hosted=hosted)
 
@@ -55,7 +55,7 @@ def _thinks(document: Mapping[str, Any]) -> bool:
 def _read(document: Mapping[str, Any]) -> Sign:
     if document.get("error"):
         return _FAILED
-    ended = any(choice.get("finish_reason") for choice in objects(document.get("choices")))
+    ended = any(choice.get("finish_reason") for choice in objects_of(document.get("choices")))
     usage = document.get("usage")
     return Sign(ended, usage=_usage(usage) if type(usage) is dict else None)
 
@@ -71,8 +71,7 @@ def _usage(usage: Mapping[str, Any]) -> TokenUsage:
 
 
 def _detail(usage: Mapping[str, Any], group: str, name: str) -> int | None:
-    details = usage.get(group)
-    return count(details.get(name)) if type(details) is dict else None
+    return count(object_of(usage.get(group)).get(name))
 
 
 def _error(error: KiroAsgiError) -> bytes:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from kiro_asgi.dialects.openai_chat.body import Body
 from kiro_asgi.dialects.refusals import invalid
 from kiro_asgi.model.prompt import Thinking, ThinkingMode
+from kiro_asgi.wire.members import object_of
 
 __all__ = ["read_thinking"]
 
@@ -40,10 +41,10 @@ def read_thinking(body: Body) -> Thinking:
     """
     found = (
         _effort(body.reasoning_effort),
-        _anthropic(_mapping(body.thinking)),
-        _openrouter(_mapping(body.reasoning)),
+        _anthropic(object_of(body.thinking)),
+        _openrouter(object_of(body.reasoning)),
         _switch(body.enable_thinking, body.thinking_budget),
-        _switch(_mapping(body.chat_template_kwargs).get("enable_thinking"), body.thinking_budget),
+        _switch(object_of(body.chat_template_kwargs).get("enable_thinking"), body.thinking_budget),
     )
     return next((thinking for thinking in found if thinking is not _SILENT), _SILENT)
 
@@ -79,10 +80,6 @@ def _switch(value: Any, budget: Any) -> Thinking:
     if value is True:
         return Thinking(ThinkingMode.ENABLED, _count(budget))
     return Thinking(ThinkingMode.DISABLED) if value is False else _SILENT
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _count(value: Any) -> int | None:

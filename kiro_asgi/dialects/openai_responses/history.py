@@ -8,7 +8,7 @@ Source: https://platform.openai.com/docs/api-reference/responses/object
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from kiro_asgi.dialects.arguments import read_arguments
 from kiro_asgi.dialects.hosted import SEARCH_TOOL
 from kiro_asgi.dialects.media import read_image
 from kiro_asgi.model.prompt import Part, Text, ToolCallPart, ToolResult
+from kiro_asgi.wire.members import object_of, objects_of, text_of
 
 __all__ = ["TOLD", "tell"]
 
@@ -35,26 +36,26 @@ def tell(item: Object, place: str) -> tuple[Part, ...]:
 
 def _done(item: Object, place: str, name: str, arguments: Object, given: Iterable[str]) -> tuple[Part, ...]:
     """A call and its result."""
-    call_id = _text(item, "id") or place
-    status = _text(item, "status")
+    call_id = text_of(item, "id") or place
+    status = text_of(item, "status")
     text = "\n\n".join(filter(None, given)) or status or "completed"
     return ToolCallPart(call_id, name, arguments), ToolResult(call_id, (Text(text),), status == "failed")
 
 
 def _web_search(item: Object, place: str) -> Iterable[Part]:
-    action = _object(item.get("action"))
+    action = object_of(item.get("action"))
     asked = {name: action[name] for name in ("query", "url", "pattern") if isinstance(action.get(name), str)}
-    sources = (_text(source, "url") for source in _objects(action.get("sources")))
+    sources = (text_of(source, "url") for source in objects_of(action.get("sources")))
     return _done(item, place, SEARCH_TOOL.name, asked, ["\n".join(filter(None, sources))])
 
 
 def _file_search(item: Object, place: str) -> Iterable[Part]:
-    found = (f"{_text(hit, 'filename')}\n{_text(hit, 'text')}" for hit in _objects(item.get("results")))
+    found = (f"{text_of(hit, 'filename')}\n{text_of(hit, 'text')}" for hit in objects_of(item.get("results")))
     return _done(item, place, "file_search", {"queries": item.get("queries")}, found)
 
 
 def _code(item: Object, place: str) -> Iterable[Part]:
-    logs = (_text(output, "logs") for output in _objects(item.get("outputs")))
+    logs = (text_of(output, "logs") for output in objects_of(item.get("outputs")))
     return _done(item, place, "code_interpreter", {"code": item.get("code")}, logs)
 
 
@@ -63,40 +64,27 @@ def _drawing(item: Object, place: str) -> Iterable[Part]:
 
 
 def _mcp(item: Object, place: str) -> Iterable[Part]:
-    arguments = read_arguments(_text(item, "arguments"))
-    return _done(item, place, _text(item, "name") or "mcp", arguments, [_text(item, "output")])
+    arguments = read_arguments(text_of(item, "arguments"))
+    return _done(item, place, text_of(item, "name") or "mcp", arguments, [text_of(item, "output")])
 
 
 def _computer(item: Object, place: str) -> Iterable[Part]:
     actions = item.get("actions") or [item.get("action")]
-    return (ToolCallPart(_text(item, "call_id") or place, "computer", {"actions": actions}),)
+    return (ToolCallPart(text_of(item, "call_id") or place, "computer", {"actions": actions}),)
 
 
 def _screenshot(item: Object, place: str) -> Iterable[Part]:
-    url = _text(_object(item.get("output")), "image_url")
+    url = text_of(object_of(item.get("output")), "image_url")
     seen = read_image(url, f"{place}.output.image_url") if url else Text("(a screenshot)")
-    return (ToolResult(_text(item, "call_id"), (seen,)),)
+    return (ToolResult(text_of(item, "call_id"), (seen,)),)
 
 
 def _program(item: Object, place: str) -> Iterable[Part]:
-    return (ToolCallPart(_text(item, "call_id") or place, "program", {"code": item.get("code")}),)
+    return (ToolCallPart(text_of(item, "call_id") or place, "program", {"code": item.get("code")}),)
 
 
 def _program_output(item: Object, _: str) -> Iterable[Part]:
-    return (ToolResult(_text(item, "call_id"), (Text(_text(item, "result")),)),)
-
-
-def _text(item: Object, name: str) -> str:
-    value = item.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _object(value: Any) -> Object:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _objects(value: Any) -> Iterator[Object]:
-    return (each for each in value if isinstance(each, Mapping)) if isinstance(value, list) else iter(())
+    return (ToolResult(text_of(item, "call_id"), (Text(text_of(item, "result")),)),)
 
 
 TOLD: Final = MappingProxyType[str, Callable[[Object, str], Iterable[Part]]](

@@ -17,14 +17,14 @@ from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.anthropic import models
 from kiro_asgi.upstreams.anthropic.answer import stages
-from kiro_asgi.upstreams.anthropic.door import Door, Headers, PassedOn
+from kiro_asgi.upstreams.anthropic.door import Door, PassedOn
 from kiro_asgi.upstreams.anthropic.families import normalise
 from kiro_asgi.upstreams.anthropic.faults import fault
 from kiro_asgi.upstreams.anthropic.reasons import SIGNATURE
 from kiro_asgi.upstreams.anthropic.request import Wording, document
 from kiro_asgi.upstreams.anthropic.weight import statistics, weigh
 from kiro_asgi.upstreams.base import Credential, Forwarding, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
-from kiro_asgi.upstreams.headers import check_header
+from kiro_asgi.upstreams.headers import Headers, check_header
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["AnthropicUpstream"]

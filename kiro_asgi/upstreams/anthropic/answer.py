@@ -15,12 +15,13 @@ from kiro_asgi.errors import NotTheUpstream
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.anthropic.events import MessageEvents
 from kiro_asgi.upstreams.anthropic.faults import event_fault
-from kiro_asgi.upstreams.json_events import EVENT_STREAM, JsonEvent, JsonEvents, require_media_type
-from kiro_asgi.upstreams.replies import report_of, text_of
+from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
+from kiro_asgi.upstreams.media_types import EVENT_STREAM, JSON, essence, require_media_type
+from kiro_asgi.upstreams.replies import report_of
+from kiro_asgi.wire.members import text_of
 
 __all__ = ["WholeMessage", "stages"]
 
-JSON: Final = "application/json"
 
 MAX_MESSAGE: Final = 16 * 1024 * 1024
 """Bytes of a whole message that are read."""
@@ -59,7 +60,7 @@ def stages(content_type: str) -> tuple[Stage[Any, Any], ...]:
     Raises:
         NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
     """
-    require_media_type(content_type, (*EVENT_STREAM, JSON))
-    whole = content_type.partition(";")[0].strip().lower() == JSON
+    require_media_type(content_type, (EVENT_STREAM, JSON))
+    whole = essence(content_type) == JSON
     reader: Stage[bytes, Any] = WholeMessage() if whole else JsonEvents()
     return reader, MessageEvents()

@@ -20,8 +20,9 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.upstreams.anthropic.searches import Searches
-from kiro_asgi.upstreams.replies import clean, text_of
+from kiro_asgi.upstreams.replies import clean
 from kiro_asgi.wire.json import JsonError, dumps, loads
+from kiro_asgi.wire.members import text_of
 
 __all__ = ["CITATION", "OPENERS", "OpenBlock"]
 

@@ -24,8 +24,9 @@ from kiro_asgi.model.prompt import (
     Turn,
 )
 from kiro_asgi.model.signatures import read_mark
-from kiro_asgi.upstreams.attached import IMAGE_BEGINNINGS, essence, is_base64, plain_base64
+from kiro_asgi.upstreams.attached import IMAGE_BEGINNINGS, is_base64, plain_base64
 from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.media_types import essence
 from kiro_asgi.upstreams.names import WireNames
 from kiro_asgi.upstreams.notes import Notes, refusal
 

@@ -12,10 +12,9 @@ from typing import Final
 from attrs import field, frozen
 
 from kiro_asgi.upstreams.base import Credential, CredentialKind, UpstreamRequest
+from kiro_asgi.upstreams.headers import Headers, overridden
 
-__all__ = ["Door", "Headers", "PassedOn"]
-
-Headers = tuple[tuple[bytes, bytes], ...]
+__all__ = ["Door", "PassedOn"]
 
 ENDPOINT: Final = "https://api.anthropic.com"
 
@@ -70,18 +69,19 @@ class Door:
             *kinds,
             (b"anthropic-version", version),
             *([(b"anthropic-beta", features)] if features else []),
-            self._authorization(credential),
+            *self._authorization(credential),
             (b"accept-encoding", b"identity"),
             (b"user-agent", self.user_agent.encode()),
         )
-        named = {name.lower() for name, _ in self.extra}
-        return (*((name, value) for name, value in own if name not in named), *self.extra)
+        return overridden(own, self.extra)
 
-    def _authorization(self, credential: Credential) -> tuple[bytes, bytes]:
+    def _authorization(self, credential: Credential) -> Headers:
         secret = credential.secret.encode("ascii")
+        if not secret:
+            return ()
         if self.bearer or credential.kind is not CredentialKind.API_KEY:
-            return b"authorization", b"Bearer " + secret
-        return b"x-api-key", secret
+            return ((b"authorization", b"Bearer " + secret),)
+        return ((b"x-api-key", secret),)
 
 
 def _listed(value: bytes) -> Iterable[bytes]:

@@ -12,7 +12,8 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.model.events import Delta, Notice, Stop, StopReason, TokenUsage
-from kiro_asgi.upstreams.replies import clean, text_of
+from kiro_asgi.upstreams.replies import clean
+from kiro_asgi.wire.members import text_of
 
 __all__ = ["STOP_REASONS", "Ending"]
 

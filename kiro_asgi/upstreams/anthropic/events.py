@@ -23,11 +23,10 @@ from kiro_asgi.upstreams.anthropic.ending import Ending
 from kiro_asgi.upstreams.anthropic.faults import event_fault
 from kiro_asgi.upstreams.anthropic.searches import Searches
 from kiro_asgi.upstreams.json_events import JsonEvent
-from kiro_asgi.upstreams.replies import clean, text_of
+from kiro_asgi.upstreams.replies import clean
+from kiro_asgi.wire.members import object_of, text_of
 
 __all__ = ["MessageEvents"]
-
-_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 @define
@@ -73,7 +72,7 @@ class MessageEvents:
         return () if event.done else (Notice("event.unknown", clean(str(kind))[:60]),)
 
     def _start(self, value: Mapping[str, Any]) -> Iterator[Delta]:
-        message = _mapping(value.get("message"))
+        message = object_of(value.get("message"))
         if name := text_of(message, "model"):
             yield ModelName(name)
         self._ending.count(message.get("usage"))
@@ -84,7 +83,7 @@ class MessageEvents:
             yield from self._close_block({})
 
     def _open_block(self, value: Mapping[str, Any]) -> Iterator[Delta]:
-        block, index = _mapping(value.get("content_block")), _index(value)
+        block, index = object_of(value.get("content_block")), _index(value)
         yield from self._close_block(value)
         opener = OPENERS.get(text_of(block, "type"))
         if opener is None:
@@ -95,7 +94,7 @@ class MessageEvents:
         yield from opened.opening()
 
     def _delta(self, value: Mapping[str, Any]) -> Iterable[Delta]:
-        delta = _mapping(value.get("delta"))
+        delta = object_of(value.get("delta"))
         kind = delta.get("type")
         if kind == "text_delta":
             return (TextDelta(text_of(delta, "text")),)
@@ -117,7 +116,7 @@ class MessageEvents:
 
     def _message_delta(self, value: Mapping[str, Any]) -> Iterable[Delta]:
         self._ending.count(value.get("usage"))
-        return self._ending.stop(_mapping(value.get("delta")))
+        return self._ending.stop(object_of(value.get("delta")))
 
     def _message_stop(self, _: Mapping[str, Any]) -> Iterable[Delta]:
         self._ending.complete = True
@@ -128,10 +127,6 @@ class MessageEvents:
 
     def _ping(self, _: Mapping[str, Any]) -> Iterable[Delta]:
         return ()
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if type(value) is dict else _NONE
 
 
 def _index(value: Mapping[str, Any]) -> int:

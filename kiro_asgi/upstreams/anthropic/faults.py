@@ -17,7 +17,8 @@ from kiro_asgi.upstreams.anthropic.reasons import (
     UNKNOWN_MODEL,
 )
 from kiro_asgi.upstreams.meanings import Meaning, by_status, worded
-from kiro_asgi.upstreams.replies import clean, fields_of, report_of, retry_after, text_of
+from kiro_asgi.upstreams.replies import clean, fields_of, report_of, retry_after
+from kiro_asgi.wire.members import text_of
 
 __all__ = ["event_fault", "fault"]
 

@@ -17,7 +17,7 @@ from kiro_asgi.upstreams.anthropic.families import normalise
 from kiro_asgi.upstreams.base import ModelCard, ModelPage
 from kiro_asgi.upstreams.efforts import LEVELS
 from kiro_asgi.upstreams.listings import limit_of, listed, read_listing
-from kiro_asgi.upstreams.replies import text_of
+from kiro_asgi.wire.members import text_of
 
 __all__ = ["KNOWN", "models_path", "parse_models"]
 

@@ -12,7 +12,8 @@ from attrs import define, field
 
 from kiro_asgi.model.events import Delta, Notice, ServerCall, ServerResult
 from kiro_asgi.model.server_tools import UNAVAILABLE, SearchHit, ToolOutput
-from kiro_asgi.upstreams.replies import clean, text_of
+from kiro_asgi.upstreams.replies import clean
+from kiro_asgi.wire.members import text_of
 
 __all__ = ["Searches"]
 

@@ -35,7 +35,7 @@ from kiro_asgi.upstreams.gemini.generation import MAX_STOPS
 from kiro_asgi.upstreams.gemini.reasons import SIGNATURE
 from kiro_asgi.upstreams.gemini.request import document
 from kiro_asgi.upstreams.gemini.weight import statistics, weigh
-from kiro_asgi.upstreams.headers import check_header
+from kiro_asgi.upstreams.headers import Headers, check_header, overridden
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["ENDPOINT", "GeminiUpstream"]
@@ -74,8 +74,8 @@ class GeminiUpstream:
     user_agent: str = field(default="kiro-asgi", validator=check_header)
     """What we call ourselves."""
 
-    headers: tuple[tuple[bytes, bytes], ...] = field(default=(), repr=False)
-    """Name and value of what is added to every request."""
+    headers: Headers = field(default=(), repr=False)
+    """Added to every request, in place of those of ours that have the same name."""
 
     safety_threshold: str = field(default="", validator=_check_threshold)
     """From which probability of harm the service blocks; empty for its own."""
@@ -108,11 +108,8 @@ class GeminiUpstream:
             threshold=self.safety_threshold,
         )
         path = f"/v1beta/models/{quote(model.id, safe='', errors='replace')}:streamGenerateContent?alt=sse"
-        headers = (
-            (b"accept", b"text/event-stream"),
-            (b"content-type", b"application/json"),
-            *self._headers(credential),
-        )
+        kinds = (b"accept", b"text/event-stream"), (b"content-type", b"application/json")
+        headers = self._headers(credential, kinds)
         request = UpstreamRequest("POST", self.base_url(credential) + path, headers, dumps(written.body))
         return Rendered(
             request,
@@ -154,7 +151,7 @@ class GeminiUpstream:
 
     def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
         """Ask for the list of models; `parse_models` reads the answer."""
-        headers = ((b"accept", b"application/json"), *self._headers(credential))
+        headers = self._headers(credential, ((b"accept", b"application/json"),))
         return models.models_request(self.base_url(credential), headers, page)
 
     def parse_models(self, body: bytes) -> ModelPage:
@@ -173,13 +170,20 @@ class GeminiUpstream:
         """Where calls with *credential* go, without a slash at the end."""
         return (credential.endpoint or self.endpoint or ENDPOINT).rstrip("/")
 
-    def _headers(self, credential: Credential) -> tuple[tuple[bytes, bytes], ...]:
-        """Never in the address: addresses are written into logs."""
-        secret = credential.secret.encode("ascii")
-        key = credential.kind is CredentialKind.API_KEY
-        return (
-            (b"x-goog-api-key", secret) if key else (b"authorization", b"Bearer " + secret),
+    def _headers(self, credential: Credential, kinds: Headers) -> Headers:
+        ours = (
+            *kinds,
+            *_authorization(credential),
             (b"accept-encoding", b"identity"),
             (b"user-agent", self.user_agent.encode()),
-            *self.headers,
         )
+        return overridden(ours, self.headers)
+
+
+def _authorization(credential: Credential) -> Headers:
+    """Never in the address: addresses are written into logs."""
+    secret = credential.secret.encode("ascii")
+    if not secret:
+        return ()
+    key = credential.kind is CredentialKind.API_KEY
+    return ((b"x-goog-api-key", secret) if key else (b"authorization", b"Bearer " + secret),)

@@ -20,18 +20,17 @@ from kiro_asgi.upstreams.gemini.answer import PartReader
 from kiro_asgi.upstreams.gemini.faults import report_fault
 from kiro_asgi.upstreams.gemini.finish import verdict
 from kiro_asgi.upstreams.gemini.grounding import cited, grounding
-from kiro_asgi.upstreams.gemini.shapes import object_of, objects_of
 from kiro_asgi.upstreams.gemini.usage import UsageReader
-from kiro_asgi.upstreams.json_events import EVENT_STREAM, JsonEvent, JsonEvents, require_media_type
-from kiro_asgi.upstreams.replies import status_of, text_of
+from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
+from kiro_asgi.upstreams.media_types import EVENT_STREAM, JSON, essence, require_media_type
+from kiro_asgi.upstreams.replies import status_of
+from kiro_asgi.wire.members import object_of, objects_of, text_of
 from kiro_asgi.wire.objects import ObjectScanner
 
 __all__ = ["EventDecoder", "JsonObjects", "stages"]
 
 MAX_NOTICES: Final = 32
 """Notices of one answer; beyond that, things are passed over in silence."""
-
-_JSON: Final = "application/json"
 
 
 def stages(content_type: str, new_id: Callable[[], str]) -> tuple[Stage[Any, Any], ...]:
@@ -44,8 +43,8 @@ def stages(content_type: str, new_id: Callable[[], str]) -> tuple[Stage[Any, Any
     Raises:
         NotTheUpstream: The service does not answer in this media type.
     """
-    require_media_type(content_type, (*EVENT_STREAM, _JSON))
-    whole = content_type.partition(";")[0].strip().lower() == _JSON
+    require_media_type(content_type, (EVENT_STREAM, JSON))
+    whole = essence(content_type) == JSON
     return (JsonObjects() if whole else JsonEvents(), EventDecoder(new_id))
 
 

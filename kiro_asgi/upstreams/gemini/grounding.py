@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from kiro_asgi.model.events import Grounding
 from kiro_asgi.model.server_tools import SearchHit
-from kiro_asgi.upstreams.gemini.shapes import objects_of
-from kiro_asgi.upstreams.replies import text_of
+from kiro_asgi.wire.members import objects_of, text_of
 
 __all__ = ["cited", "grounding"]
 

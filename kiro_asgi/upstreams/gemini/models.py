@@ -15,9 +15,8 @@ from urllib.parse import urlencode
 from attrs import evolve, frozen
 
 from kiro_asgi.upstreams.base import ModelCard, ModelPage, UpstreamRequest
-from kiro_asgi.upstreams.gemini.shapes import objects_of
 from kiro_asgi.upstreams.listings import limit_of, listed, read_listing
-from kiro_asgi.upstreams.replies import text_of
+from kiro_asgi.wire.members import objects_of, text_of
 
 __all__ = ["KNOWN", "Family", "family_of", "models_request", "normalise", "parse_models"]
 

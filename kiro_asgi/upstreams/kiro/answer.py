@@ -21,6 +21,7 @@ from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.upstreams.kiro.events import EventDecoder
 from kiro_asgi.upstreams.kiro.faults import fault, is_report
 from kiro_asgi.upstreams.kiro.scan import SCANNED_PREFIXES, ScannedEventDecoder
+from kiro_asgi.upstreams.media_types import essence
 from kiro_asgi.upstreams.replies import clean
 from kiro_asgi.wire.eventstream import FrameDecoder
 from kiro_asgi.wire.objects import ObjectScanner
@@ -126,7 +127,7 @@ def stages(content_type: str, checksums: str = "strict") -> tuple[Stage[Any, Any
     Raises:
         NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
     """
-    match KINDS.get(content_type.partition(";")[0].strip().lower()):
+    match KINDS.get(essence(content_type)):
         case "frames":
             return FrameDecoder(checksums=checksums), EventDecoder()
         case "unknown":

@@ -16,7 +16,8 @@ from typing import Any, Final
 from kiro_asgi.errors import KiroAsgiError, UpstreamFault
 from kiro_asgi.upstreams.kiro.reasons import NAMES, PHRASES, REASONS, STATUSES
 from kiro_asgi.upstreams.meanings import Meaning, by_status, worded
-from kiro_asgi.upstreams.replies import clean, fields_of, report_of, retry_after, text_of
+from kiro_asgi.upstreams.replies import clean, fields_of, report_of, retry_after
+from kiro_asgi.wire.members import text_of
 
 __all__ = ["exception_fault", "fault", "is_report"]
 

@@ -14,6 +14,7 @@ from attrs import frozen
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.wire.json import JsonError, loads
+from kiro_asgi.wire.members import object_of, objects_of, text_of
 
 __all__ = ["Limits", "limits_request", "parse_limits", "parse_reset"]
 
@@ -78,10 +79,10 @@ def parse_limits(body: bytes) -> Limits:
         raise UpstreamProtocolError("the usage limits are not an object", code="upstream.limits")
     counted = _counted(document)
     parts = tuple(_parts(counted))
-    overage = _map(document.get("overageConfiguration")).get("overageStatus") == "ENABLED"
+    overage = object_of(document.get("overageConfiguration")).get("overageStatus") == "ENABLED"
     return Limits(
-        plan=_text(_map(document.get("subscriptionInfo")), "subscriptionTitle"),
-        unit=_text(counted, "displayNamePlural") or _text(counted, "displayName"),
+        plan=text_of(object_of(document.get("subscriptionInfo")), "subscriptionTitle"),
+        unit=text_of(counted, "displayNamePlural") or text_of(counted, "displayName"),
         used=sum(_amount(part, "currentUsage") for part in parts),
         limit=sum(_amount(part, "usageLimit") for part in parts) + (_amount(counted, "overageCap") if overage else 0),
         resets_at=_time(document) or _time(counted),
@@ -99,8 +100,8 @@ def parse_reset(body: bytes) -> float | None:
 def _counted(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """What is counted about the account, of several things the one that says most."""
     listed = document.get("usageBreakdownList")
-    entries = [_map(entry) for entry in listed] if type(listed) is list else []
-    entries.append(_map(document.get("usageBreakdown")))
+    entries = [object_of(entry) for entry in listed] if type(listed) is list else []
+    entries.append(object_of(document.get("usageBreakdown")))
     kinds = {entry.get("resourceType"): entry for entry in reversed(entries) if type(entry.get("resourceType")) is str}
     return next((kinds[name] for name in RESOURCES if name in kinds), entries[0])
 
@@ -108,10 +109,10 @@ def _counted(document: Mapping[str, Any]) -> Mapping[str, Any]:
 def _parts(counted: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The quotas that add up to the account's."""
     yield counted
-    trial, bonuses = _map(counted.get("freeTrialInfo")), counted.get("bonuses")
+    trial, bonuses = object_of(counted.get("freeTrialInfo")), counted.get("bonuses")
     if trial.get("freeTrialStatus") == "ACTIVE":
         yield trial
-    for bonus in map(_map, bonuses if type(bonuses) is list else ()):
+    for bonus in objects_of(bonuses):
         if bonus.get("status") == "ACTIVE":
             yield bonus
 
@@ -131,12 +132,3 @@ def _time(part: Mapping[str, Any]) -> float | None:
 
 def _number(value: Any) -> float | None:
     return float(value) if type(value) in (int, float) and 0 <= value <= MOST else None
-
-
-def _text(part: Mapping[str, Any], key: str) -> str:
-    value = part.get(key)
-    return value if type(value) is str else ""
-
-
-def _map(value: Any) -> Mapping[str, Any]:
-    return value if type(value) is dict else {}

@@ -14,6 +14,7 @@ from kiro_asgi.model.server_tools import SearchHit
 from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.upstreams.replies import clean
 from kiro_asgi.wire.json import JsonError, dumps, loads
+from kiro_asgi.wire.members import object_of, objects_of
 
 __all__ = ["parse_search", "search_request"]
 
@@ -49,8 +50,8 @@ def parse_search(body: bytes) -> tuple[SearchHit, ...]:
     answer = _object(body)
     error = answer.get("error")
     if error:
-        raise _rpc_error(_map(error))
-    result = _map(answer.get("result"))
+        raise _rpc_error(object_of(error))
+    result = object_of(answer.get("result"))
     text = "\n".join(_texts(result))
     if result.get("isError"):
         raise _failed(text)
@@ -91,14 +92,13 @@ def _object(data: bytes | str) -> Mapping[str, Any]:
 
 
 def _texts(result: Mapping[str, Any]) -> Iterator[str]:
-    content = result.get("content")
-    for part in map(_map, content if type(content) is list else ()):
+    for part in objects_of(result.get("content")):
         if part.get("type") == "text" and type(part.get("text")) is str:
             yield part["text"]
 
 
 def _hits(results: Iterable[Any]) -> Iterator[SearchHit]:
-    for page in map(_map, results):
+    for page in map(object_of, results):
         url = _line(page, "url")
         if url.lower().startswith(("http://", "https://")):
             yield SearchHit(_line(page, "title") or url, url, _line(page, "snippet"), _date(page.get("publishedDate")))
@@ -114,7 +114,3 @@ def _date(milliseconds: Any) -> str:
     if type(milliseconds) not in (int, float) or not 0 < milliseconds / 1000 <= LAST_SECOND:
         return ""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).date().isoformat()
-
-
-def _map(value: Any) -> Mapping[str, Any]:
-    return value if type(value) is dict else {}

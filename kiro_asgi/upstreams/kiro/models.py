@@ -6,7 +6,6 @@ The service's own list is what counts; the table here stands in for it where it 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -14,7 +13,7 @@ from kiro_asgi.upstreams.base import ModelCard, ModelPage, UpstreamRequest
 from kiro_asgi.upstreams.kiro.spelling import normalise
 from kiro_asgi.upstreams.listings import limit_of, listed, read_listing
 from kiro_asgi.upstreams.model_names import resembling
-from kiro_asgi.upstreams.replies import text_of
+from kiro_asgi.wire.members import object_of, text_of
 
 __all__ = ["FALLBACK", "did_you_mean", "efforts_of", "find", "models_request", "parse_models"]
 
@@ -94,11 +93,11 @@ def parse_models(body: bytes) -> ModelPage:
 
 
 def _card(entry: Any) -> ModelCard | None:
-    entry = _map(entry)
-    name, schema = entry.get("modelId"), _map(entry.get("additionalModelRequestFieldsSchema"))
+    entry = object_of(entry)
+    name, schema = entry.get("modelId"), object_of(entry.get("additionalModelRequestFieldsSchema"))
     if type(name) is not str or not name:
         return None
-    limits, inputs = _map(entry.get("tokenLimits")), entry.get("supportedInputTypes")
+    limits, inputs = object_of(entry.get("tokenLimits")), entry.get("supportedInputTypes")
     title = entry.get("modelName")
     known = find(name, FALLBACK) or ModelCard(name)
     return ModelCard(
@@ -114,13 +113,9 @@ def _card(entry: Any) -> ModelCard | None:
 
 def efforts_of(schema: Mapping[str, Any]) -> tuple[str, ...]:
     """The effort levels that a schema of free request fields lists."""
-    properties = _map(schema.get("properties"))
+    properties = object_of(schema.get("properties"))
     for parent in ("output_config", "reasoning"):
-        levels = _map(_map(_map(properties.get(parent)).get("properties")).get("effort")).get("enum")
+        levels = object_of(object_of(object_of(properties.get(parent)).get("properties")).get("effort")).get("enum")
         if type(levels) is list:
             return tuple(level for level in levels if type(level) is str)
     return ()
-
-
-def _map(value: Any) -> Mapping[str, Any]:
-    return value if type(value) is dict else MappingProxyType({})

@@ -34,6 +34,7 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.upstreams.kiro.faults import exception_fault
 from kiro_asgi.wire.json import dumps
+from kiro_asgi.wire.members import text_of
 
 __all__ = ["READERS", "STOP_REASONS", "Payload", "Reader", "Seen", "unwrap"]
 
@@ -91,7 +92,7 @@ def _text(payload: Payload, seen: Seen) -> Iterable[Delta]:
 
 
 def _model(payload: Payload, seen: Seen) -> tuple[ModelName, ...]:
-    name = _string(payload, "modelId")
+    name = text_of(payload, "modelId")
     if not name or name == seen.model:
         return ()
     seen.model = name
@@ -107,9 +108,9 @@ def _thinking(payload: Payload, seen: Seen) -> Iterable[Delta]:
 
 
 def _seals(payload: Payload) -> Iterable[Delta]:
-    if signature := _string(payload, "signature"):
+    if signature := text_of(payload, "signature"):
         yield SignatureDelta(signature)
-    if redacted := _string(payload, "redactedContent"):
+    if redacted := text_of(payload, "redactedContent"):
         yield RedactedThinking(redacted)
 
 
@@ -118,7 +119,7 @@ def _tool_call(payload: Payload, seen: Seen) -> Iterable[Delta]:
     name = payload.get("name", "")
     arguments = payload.get("input", "")
     if type(call_id) is not str or type(name) is not str or type(arguments) is not str:
-        call_id, name, arguments = _string(payload, "toolUseId"), _string(payload, "name"), _arguments(arguments)
+        call_id, name, arguments = text_of(payload, "toolUseId"), text_of(payload, "name"), _arguments(arguments)
     stop = payload.get("stop") is True
     return (ToolCallFragment(call_id, name, arguments, stop),) if call_id or name or arguments or stop else ()
 
@@ -138,7 +139,7 @@ def _metadata(payload: Payload, seen: Seen) -> Iterable[Delta]:
     if type(usage) is dict:
         yield from _token_usage(usage, seen)
     yield from _context_usage(payload, seen)
-    reason = STOP_REASONS.get(_string(payload, "stopReason").strip().upper())
+    reason = STOP_REASONS.get(text_of(payload, "stopReason").strip().upper())
     if reason is not None:
         seen.stopped = True
         yield Stop(reason)
@@ -177,11 +178,11 @@ def _metering(payload: Payload, seen: Seen) -> Iterable[Delta]:
         amount = next((record[key] for key in ("usage", "amount", "value") if key in record), None)
         payload = {"usage": amount, "unit": record["unit"]}
     amount = _amount(payload, "usage")
-    return () if amount is None else (Metering(amount, _string(payload, "unit")),)
+    return () if amount is None else (Metering(amount, text_of(payload, "unit")),)
 
 
 def _conversation(payload: Payload, seen: Seen) -> Iterable[Delta]:
-    conversation = _string(payload, "conversationId")
+    conversation = text_of(payload, "conversationId")
     return (ConversationId(conversation),) if conversation else ()
 
 
@@ -205,11 +206,6 @@ def _nothing(payload: Payload, seen: Seen) -> Iterable[Delta]:
 
 
 # Fields.
-
-
-def _string(payload: Payload, key: str) -> str:
-    value = payload.get(key)
-    return value if type(value) is str else ""
 
 
 def _number(value: Any) -> TypeGuard[int | float]:

@@ -21,8 +21,9 @@ from attrs import evolve, field, frozen
 from kiro_asgi._version import __version__
 from kiro_asgi.errors import UpstreamDenied, UpstreamProtocolError, UpstreamRejected
 from kiro_asgi.upstreams.base import Token, TokenKind, UpstreamRequest
-from kiro_asgi.upstreams.replies import clean
-from kiro_asgi.wire.json import JsonError, dumps, loads
+from kiro_asgi.upstreams.replies import clean, report_of
+from kiro_asgi.wire.json import dumps
+from kiro_asgi.wire.members import text_of
 
 __all__ = [
     "BUILDER_ID",
@@ -210,14 +211,14 @@ def parse_device_code(status: int, body: bytes) -> DeviceCode:
         UpstreamProtocolError: That is no code, or the user would be sent to something that is no web page.
     """
     answer = _good(status, body)
-    address = clean(_text(answer, "verificationUriComplete") or _text(answer, "verificationUri"))
+    address = clean(text_of(answer, "verificationUriComplete") or text_of(answer, "verificationUri"))
     if not re.fullmatch(r"https?://[!-~]+", address):
         raise UpstreamProtocolError("the sign-in service names no page to go to", code="sign_in.unreadable")
     interval = _seconds(answer, "intervalInMilliseconds", 1000.0, INTERVAL)
     lifetime = _seconds(answer, "expiresInMilliseconds", 1000.0, CODE_LIFETIME)
     return DeviceCode(
         _secret(answer, "deviceCode"),
-        clean(_text(answer, "userCode")),
+        clean(text_of(answer, "userCode")),
         address,
         _seconds(answer, "interval", 1.0, interval),
         _seconds(answer, "expiresIn", 1.0, lifetime),
@@ -239,8 +240,8 @@ def parse_poll(status: int, body: bytes, now: float) -> Token | Pending:
     """
     if status == 429 or status >= 500:
         return Pending(SLOWER)
-    answer = _object(body)
-    match _text(answer, "error") or _text(answer, "status"):
+    answer = report_of(body)
+    match text_of(answer, "error") or text_of(answer, "status"):
         case "authorization_pending":
             return Pending()
         case "slow_down":
@@ -254,7 +255,7 @@ def parse_poll(status: int, body: bytes, now: float) -> Token | Pending:
         _secret(answer, "accessToken"),
         _secret(answer, "refreshToken") if answer.get("refreshToken") is not None else "",
         now + _seconds(answer, "expiresIn", 1.0, TOKEN_LIFETIME),
-        profile_arn=_text(answer, "profileArn"),
+        profile_arn=text_of(answer, "profileArn"),
     )
 
 
@@ -269,34 +270,21 @@ def _post(url: str, **document: Any) -> UpstreamRequest:
 
 
 def _good(status: int, body: bytes) -> Mapping[str, Any]:
-    answer = _object(body)
-    error = clean(_text(answer, "error"))
+    answer = report_of(body)
+    error = clean(text_of(answer, "error"))
     if status == 200 and not error:
         return answer
-    said = clean(_text(answer, "error_description") or _text(answer, "message")) or "no explanation"
+    said = clean(text_of(answer, "error_description") or text_of(answer, "message")) or "no explanation"
     raise UpstreamRejected(
         f"the sign-in service refuses: {said} ({error or 'HTTP'} {status})", code=error or "sign_in.refused"
     )
 
 
-def _object(body: bytes) -> Mapping[str, Any]:
-    try:
-        answer = loads(body)
-    except JsonError:
-        answer = None
-    return answer if type(answer) is dict else {}
-
-
 def _secret(answer: Mapping[str, Any], key: str) -> str:
-    value = _text(answer, key)
+    value = text_of(answer, key)
     if not re.fullmatch(r"[!-~]+", value):
         raise UpstreamProtocolError(f"the sign-in service's answer has no {key}", code="sign_in.unreadable")
     return value
-
-
-def _text(answer: Mapping[str, Any], key: str) -> str:
-    value = answer.get(key)
-    return value if type(value) is str else ""
 
 
 def _seconds(answer: Mapping[str, Any], key: str, unit: float, default: float) -> float:

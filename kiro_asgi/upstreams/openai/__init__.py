@@ -17,6 +17,7 @@ from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
+from kiro_asgi.upstreams.headers import Headers, overridden
 from kiro_asgi.upstreams.openai import models
 from kiro_asgi.upstreams.openai.answer import stages
 from kiro_asgi.upstreams.openai.faults import fault
@@ -65,7 +66,7 @@ class OpenAIUpstream:
     user_agent: str = "kiro-asgi"
     """What we call ourselves."""
 
-    headers: tuple[tuple[bytes, bytes], ...] = field(default=(), repr=False)
+    headers: Headers = field(default=(), repr=False)
     """Sent with every request; one of ours that has the same name is not."""
 
     thinking_tags: tuple[str, ...] = ()
@@ -182,12 +183,11 @@ class OpenAIUpstream:
         base, mark, query = (credential.endpoint or self.endpoint or ENDPOINT).partition("?")
         return f"{base.rstrip('/')}{path}{mark}{query}"
 
-    def _headers(self, credential: Credential, accept: bytes) -> tuple[tuple[bytes, bytes], ...]:
+    def _headers(self, credential: Credential, accept: bytes) -> Headers:
         ours = [(b"accept", accept), (b"accept-encoding", b"identity"), (b"user-agent", self.user_agent.encode())]
         if credential.secret:
             ours.append((b"authorization", b"Bearer " + credential.secret.encode()))
-        told = {name.lower() for name, _ in self.headers}
-        return (*(header for header in ours if header[0] not in told), *self.headers)
+        return overridden(ours, self.headers)
 
     @staticmethod
     def _is_custom(endpoint: str) -> bool:

@@ -16,14 +16,15 @@ from attrs import define, field
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.model.events import Delta, Notice
 from kiro_asgi.stages.base import Pipeline, Stage
-from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, require_media_type
+from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
+from kiro_asgi.upstreams.media_types import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.openai.events import ChunkDecoder
 from kiro_asgi.upstreams.openai.faults import is_report, stream_fault
 from kiro_asgi.wire.json import JsonError, loads
 
 __all__ = ["AnswerDecoder", "WholeAnswer", "stages"]
 
-ACCEPTED: Final = ("text/event-stream", "application/json", "text/plain", "application/octet-stream")
+ACCEPTED: Final = (EVENT_STREAM, JSON, "text/plain", "application/octet-stream")
 
 MAX_DOCUMENT: Final = 64 * 1024 * 1024
 """Bytes of an answer in one document."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamThrottled
 from kiro_asgi.upstreams.meanings import by_status, worded
 from kiro_asgi.upstreams.openai.reasons import CODES, PHRASES, STATUSES, TYPES
-from kiro_asgi.upstreams.replies import MAX_RETRY_AFTER, clean, fields_of, report_of, retry_after, status_of, text_of
+from kiro_asgi.upstreams.replies import MAX_RETRY_AFTER, clean, fields_of, report_of, retry_after, status_of
+from kiro_asgi.wire.members import text_of
 
 __all__ = ["fault", "is_report", "stream_fault"]
 
@@ -117,7 +119,7 @@ def _duration(text: str) -> float:
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
 
 
-_UNITS: Final[Mapping[str, float]] = {"d": 86_400, "h": 3_600, "m": 60, "s": 1, "ms": 0.001}
+_UNITS: Final[Mapping[str, float]] = MappingProxyType({"d": 86_400, "h": 3_600, "m": 60, "s": 1, "ms": 0.001})
 _MILLISECONDS: Final = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,6})?")
 _PART: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|[dhms])")
 _DURATION: Final = re.compile(rf"(?:{_PART.pattern})+")

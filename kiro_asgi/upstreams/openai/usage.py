@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from kiro_asgi.model.events import TokenUsage
+from kiro_asgi.wire.members import object_of
 
 __all__ = ["read_usage"]
 
 
 def read_usage(usage: Mapping[str, Any]) -> TokenUsage:
     """Counts; what is absent or is none stays unsaid."""
-    prompt_details, answer_details = _map(usage, "prompt_tokens_details"), _map(usage, "completion_tokens_details")
+    prompt_details = object_of(usage.get("prompt_tokens_details"))
+    answer_details = object_of(usage.get("completion_tokens_details"))
     prompt, written = _count(usage, "prompt_tokens"), _count(prompt_details, "cache_write_tokens")
     cached = _count(prompt_details, "cached_tokens")
     if cached is None:
@@ -30,8 +32,3 @@ def read_usage(usage: Mapping[str, Any]) -> TokenUsage:
 def _count(counts: Mapping[str, Any], name: str) -> int | None:
     value = counts.get(name)
     return value if type(value) is int and value >= 0 else None
-
-
-def _map(counts: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = counts.get(name)
-    return value if type(value) is dict else {}

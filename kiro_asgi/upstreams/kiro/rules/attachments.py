@@ -11,8 +11,9 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.model.prompt import Document, Image
-from kiro_asgi.upstreams.attached import IMAGE_BEGINNINGS, essence, is_base64, plain_base64
+from kiro_asgi.upstreams.attached import IMAGE_BEGINNINGS, is_base64, plain_base64
 from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.media_types import essence
 from kiro_asgi.upstreams.notes import Notes, refusal
 
 __all__ = ["Attachments", "require_images"]

@@ -1,11 +1,11 @@
-"""Members of an answer as what they should be: anything may come in their place."""
+"""Members of other people's JSON as what they should be: anything may come in their place."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["object_of", "objects_of"]
+__all__ = ["object_of", "objects_of", "text_of"]
 
 
 def object_of(value: Any) -> Mapping[str, Any]:
@@ -14,5 +14,11 @@ def object_of(value: Any) -> Mapping[str, Any]:
 
 
 def objects_of(value: Any) -> list[Mapping[str, Any]]:
-    """The objects of a list."""
+    """The objects of a list; nothing of anything else."""
     return [item for item in value if type(item) is dict] if type(value) is list else []
+
+
+def text_of(report: Mapping[str, Any], key: str) -> str:
+    """The text of a member; empty where it is none."""
+    value = report.get(key)
+    return value if type(value) is str else ""
