@@ -28,7 +28,7 @@ from kiro_asgi.model.prompt import (
     ToolResult,
     Turn,
 )
-from kiro_asgi.upstreams.names import WireNames, substitute
+from kiro_asgi.upstreams.names import WireNames, plain, substitute
 from kiro_asgi.upstreams.notes import Notes
 from kiro_asgi.upstreams.rules import Loss, Rule
 
@@ -183,7 +183,8 @@ class _Pairing:
         wire = self._ids.wire(client, place)
         if wire in self._taken:
             self._notes.applies("calls.id_repeated", place)
-            wire = substitute(f"{client} {number}", self._ids.length, self._taken)
+            again = f"{client} {number}"
+            wire = substitute(again, plain(again), self._ids.length, self._taken)
         self._taken.add(wire)
         return wire
 

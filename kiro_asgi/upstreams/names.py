@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from hashlib import sha256
 from re import Pattern
 from typing import Final
@@ -12,7 +12,7 @@ from attrs import define, field
 
 from kiro_asgi.upstreams.notes import Notes
 
-__all__ = ["WireNames", "substitute"]
+__all__ = ["WireNames", "plain", "substitute"]
 
 _DIGEST: Final = 8
 """Characters of the digest at the end of a substitute."""
@@ -35,15 +35,19 @@ class WireNames:
     """The rule by which names are replaced."""
 
     _notes: Notes
+    _fold: Callable[[str], str] = str
+    """What a service looks at when it compares two names, e.g. `str.lower`."""
+
     _wire: dict[str, str] = field(init=False, factory=dict)
     _taken: set[str] = field(init=False, factory=set)
+    """Names on the wire, folded."""
 
     def wire(self, name: str, place: str = "") -> str:
         """What the service calls *name*, which stands at *place*."""
         known = self._wire.get(name)
         if known is None:
             known = self._wire[name] = self._new(name, place)
-            self._taken.add(known)
+            self._taken.add(self._fold(known))
         return known
 
     def changed(self) -> Mapping[str, str]:
@@ -51,19 +55,25 @@ class WireNames:
         return {wire: name for name, wire in self._wire.items() if wire != name}
 
     def _new(self, name: str, place: str) -> str:
-        if self._legal.fullmatch(name) and name not in self._taken:
+        fits = self._legal.fullmatch(name) and self._fold(name) not in self._taken
+        if fits or not self._notes.applies(self._rule, place):
             return name
-        self._notes.applies(self._rule, place)
-        begins = self._legal.fullmatch(_FOREIGN.sub("_", name)[:1])
-        return substitute(name if begins else f"t{name}", self.length, self._taken)
+        stem = plain(name)
+        begins = self._legal.fullmatch(stem[:1])
+        return substitute(name, stem if begins else f"t{stem}", self.length, self._taken, self._fold)
 
 
-def substitute(name: str, length: int, taken: Container[str]) -> str:
-    """*name* without foreign characters, and a digest of it behind that; none of those *taken*."""
-    stem, salt = _FOREIGN.sub("_", name)[: length - _DIGEST - 1], name
-    while (candidate := f"{stem}_{_digest(salt)}") in taken:
+def substitute(name: str, stem: str, length: int, taken: Container[str], fold: Callable[[str], str] = str) -> str:
+    """*stem*, cut to fit, with a digest of *name* behind it; none whose folded form is *taken*."""
+    salt = name
+    while fold(candidate := f"{stem[: length - _DIGEST - 1]}_{_digest(salt)}") in taken:
         salt += "'"
     return candidate
+
+
+def plain(name: str) -> str:
+    """*name* without the characters that some service refuses."""
+    return _FOREIGN.sub("_", name)
 
 
 def _digest(text: str) -> str:

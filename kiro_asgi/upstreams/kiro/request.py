@@ -22,9 +22,10 @@ from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro.rules import sizes, thinking, turns
 from kiro_asgi.upstreams.kiro.rules.attachments import Attachments, require_images
 from kiro_asgi.upstreams.kiro.rules.drafts import Draft, Drafting
-from kiro_asgi.upstreams.kiro.rules.names import ToolNames
+from kiro_asgi.upstreams.kiro.rules.names import tool_names
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, paragraphs
 from kiro_asgi.upstreams.kiro.rules.tools import Specifications, directives, offered
+from kiro_asgi.upstreams.names import WireNames
 from kiro_asgi.upstreams.notes import Notes
 
 __all__ = ["CONSENT", "DESCRIPTION_LIMIT", "Document", "Wording", "document"]
@@ -73,7 +74,7 @@ class Document:
     """A request body, and what is to be known about it."""
 
     body: dict[str, Any]
-    names: ToolNames
+    names: WireNames
     thinking_tags: bool
     notes: Notes
     preface: int = 0
@@ -89,7 +90,7 @@ def document(prompt: Prompt, model: ModelCard, wording: Wording, *, conversation
     notes = Notes(wording.rules_off)
     for rule in wording.healings:
         notes.applies(rule)
-    names, texts = ToolNames(notes), Texts(notes, wording.sanitize_text, wording.strip_reminders)
+    names, texts = tool_names(notes), Texts(notes, wording.sanitize_text, wording.strip_reminders)
     images, used = _survey(prompt)
     require_images(model, images, notes)
     tools = offered(prompt, {} if wording.as_text else used, notes)
@@ -125,7 +126,7 @@ def _survey(prompt: Prompt) -> tuple[list[Image], dict[str, str]]:
     return images, used
 
 
-def _preface(prompt: Prompt, manifest: str, names: ToolNames, texts: Texts, notes: Notes) -> Iterator[Draft]:
+def _preface(prompt: Prompt, manifest: str, names: WireNames, texts: Texts, notes: Notes) -> Iterator[Draft]:
     """The system text as an exchange; what changes from request to request stands last."""
     place = prompt.system_place if prompt.system else ""
     said = [texts.clean(text, place) for text in prompt.system]

@@ -27,7 +27,9 @@ from kiro_asgi.upstreams.kiro.contract.model import HistoryMessage, MessageConte
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
 from kiro_asgi.upstreams.kiro.contract.sanitize import sanitize_text
 from kiro_asgi.upstreams.kiro.contract.tools import context, directive, manifest
-from kiro_asgi.upstreams.kiro.rules.names import ToolNames
+from kiro_asgi.upstreams.kiro.rules.names import tool_names
+from kiro_asgi.upstreams.names import WireNames
+from kiro_asgi.upstreams.notes import Notes
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["translate"]
@@ -50,7 +52,7 @@ class _Said:
 
 def translate(prompt: Prompt, model_id: str, options: ContractOptions) -> Request:
     """The request for *prompt*; *model_id* is the service's name of the model."""
-    names = ToolNames()
+    names = tool_names(Notes())
     for tool in prompt.tools:
         names.wire(tool.name)
     beside = context(prompt, options)
@@ -68,7 +70,7 @@ def translate(prompt: Prompt, model_id: str, options: ContractOptions) -> Reques
     return Request(UserInputMessage(content, model_id, options.origin, last.parts), beside, history)
 
 
-def _system(prompt: Prompt, beside: MessageContext, names: ToolNames, options: ContractOptions) -> str:
+def _system(prompt: Prompt, beside: MessageContext, names: WireNames, options: ContractOptions) -> str:
     base = "\n\n".join(prompt.system)
     listed = manifest(beside.tool_context_manifest, options.description_limit, names)
     demand = directive(prompt.tool_choice, names)
@@ -93,7 +95,7 @@ def _paragraphs(*texts: str) -> str:
     return "\n\n".join(text for text in texts if text.strip())
 
 
-def _said(turn: Turn, names: ToolNames, options: ContractOptions) -> _Said:
+def _said(turn: Turn, names: WireNames, options: ContractOptions) -> _Said:
     def clean(text: str) -> str:
         return sanitize_text(text, reminders=options.strip_system_reminders)
 
@@ -122,7 +124,7 @@ def _attachments(parts: Iterable[Part]) -> Iterator[Image | Document]:
             yield from _attachments(part.parts)
 
 
-def _lines(parts: Iterable[Part], names: ToolNames) -> Iterator[str]:
+def _lines(parts: Iterable[Part], names: WireNames) -> Iterator[str]:
     for part in parts:
         if isinstance(part, ToolCallPart):
             yield f"Tool invoked ({part.call_id}): {names.wire(part.name)}"

@@ -11,7 +11,7 @@ from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.upstreams.kiro.contract.model import ClaudeToolChoice, ManifestEntry, MessageContext, ToolSpec
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
 from kiro_asgi.upstreams.kiro.contract.schema import clean_json_schema_properties
-from kiro_asgi.upstreams.kiro.rules.names import ToolNames
+from kiro_asgi.upstreams.names import WireNames
 
 __all__ = ["HEADING", "context", "directive", "manifest"]
 
@@ -63,7 +63,7 @@ def _choice(choice: ToolChoice) -> ClaudeToolChoice | None:
     return ClaudeToolChoice(MODES[choice.mode], name, choice.raw)
 
 
-def manifest(entries: Iterable[ManifestEntry], limit: int, names: ToolNames) -> str:
+def manifest(entries: Iterable[ManifestEntry], limit: int, names: WireNames) -> str:
     """The heading and a line for every description of more than *limit* characters; empty without any."""
     lines = [
         f"- {names.wire(it.name)} [{it.hash}, {it.length} chars]: {it.description}"
@@ -73,6 +73,6 @@ def manifest(entries: Iterable[ManifestEntry], limit: int, names: ToolNames) -> 
     return "\n".join((HEADING, *lines)) if lines else ""
 
 
-def directive(choice: ToolChoice, names: ToolNames) -> str:
+def directive(choice: ToolChoice, names: WireNames) -> str:
     """What the client demands about tool calls, in one sentence; empty where it leaves the choice to the model."""
     return DIRECTIVES.get(choice.mode, "").format(names.wire(choice.name) if choice.name else "")

@@ -17,8 +17,8 @@ from kiro_asgi.model.prompt import Document, Image, Prompt, Role, Text, Thinking
 from kiro_asgi.model.signatures import read_mark
 from kiro_asgi.upstreams.attached import document_text
 from kiro_asgi.upstreams.kiro.rules.attachments import Attachments
-from kiro_asgi.upstreams.kiro.rules.names import ToolNames
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, is_blank
+from kiro_asgi.upstreams.names import WireNames
 from kiro_asgi.upstreams.notes import Notes
 
 __all__ = ["Draft", "Drafting", "Lifted"]
@@ -81,7 +81,7 @@ class Drafting:
     """
 
     notes: Notes
-    names: ToolNames
+    names: WireNames
     texts: Texts
     attachments: Attachments
     surplus: int = 0

@@ -14,8 +14,9 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.upstreams.kiro.rules.drafts import Draft
-from kiro_asgi.upstreams.kiro.rules.names import CALL_ID, plain, substitute
+from kiro_asgi.upstreams.kiro.rules.names import CALL_ID, LONGEST
 from kiro_asgi.upstreams.kiro.rules.texts import is_blank, paragraphs
+from kiro_asgi.upstreams.names import plain, substitute
 from kiro_asgi.upstreams.notes import Notes
 from kiro_asgi.wire.json import dumps
 
@@ -122,7 +123,7 @@ class _Pairing:
         fits = CALL_ID.fullmatch(value) is not None
         rule = "calls.id_repeated" if fits else "calls.id_changed"
         if (not fits or value in self._ids) and self._notes.applies(rule, place):
-            value = substitute(f"{value} {number}" if number else value, plain(value), self._ids)
+            value = substitute(f"{value} {number}" if number else value, plain(value), LONGEST, self._ids)
         self._ids.add(value)
         return value
 

@@ -10,9 +10,9 @@ from attrs import define, field
 
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
-from kiro_asgi.upstreams.kiro.rules.names import ToolNames
 from kiro_asgi.upstreams.kiro.rules.schema import Schemas
 from kiro_asgi.upstreams.kiro.rules.texts import Texts
+from kiro_asgi.upstreams.names import WireNames
 from kiro_asgi.upstreams.notes import Notes
 from kiro_asgi.upstreams.told import schema_told
 
@@ -70,7 +70,7 @@ class Specifications:
     """Writes the tools of one request."""
 
     _notes: Notes
-    _names: ToolNames
+    _names: WireNames
     _texts: Texts
     _limit: int
     """Characters of a description."""
@@ -117,7 +117,7 @@ def _manifest_line(name: str, text: str) -> str:
     return f"- {name} [{digest}, {len(text)} chars]: {text}"
 
 
-def directives(prompt: Prompt, names: ToolNames, notes: Notes) -> Iterator[str]:
+def directives(prompt: Prompt, names: WireNames, notes: Notes) -> Iterator[str]:
     """What the client demands of the answer, in words."""
     sentences = [*_choice(prompt.tool_choice, names)] if prompt.tools else []
     if sentences and notes.applies("tools.choice_told", "tool_choice"):
@@ -126,7 +126,7 @@ def directives(prompt: Prompt, names: ToolNames, notes: Notes) -> Iterator[str]:
         yield from schema_told(prompt.schema)
 
 
-def _choice(choice: ToolChoice, names: ToolNames) -> Iterator[str]:
+def _choice(choice: ToolChoice, names: WireNames) -> Iterator[str]:
     match choice.mode:
         case ToolChoiceMode.NAMED:
             yield f"You must call the tool {names.wire(choice.name)} in this answer."
