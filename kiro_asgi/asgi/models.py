@@ -40,14 +40,23 @@ class Models:
 
     async def targets(self, name: str) -> tuple[Target, ...]:
         """Where *name* may be asked, best first; never nothing."""
+        found = self.known(name)
+        if not found and len(self._providers) > 1:
+            await self._refresh()
+            found = self.known(name)
+        return found or (self.otherwise(name),)
+
+    def known(self, name: str) -> tuple[Target, ...]:
+        """As `targets`, as far as it is known without asking for lists; nothing where that is not."""
         named = self._registry.targets(name)
         if named:
             return named
-        upstream = self._owner(name)
-        if not upstream and len(self._providers) > 1:
-            await self._refresh()
-            upstream = self._owner(name)
-        return (Target(upstream or self._default, name),)
+        owner = next((provider for provider in self._ordered() if provider.catalogue.knows(name)), None)
+        return () if owner is None else (Target(owner.name, name),)
+
+    def otherwise(self, name: str) -> Target:
+        """Where a name is asked that nobody lists."""
+        return Target(self._registry.last, name)
 
     async def route(self, target: Target, rest: tuple[Target, ...] = ()) -> Route:
         """The way to *target*.
@@ -92,16 +101,8 @@ class Models:
         provider = self._providers[target.upstream]
         return _listing(provider, await provider.catalogue.card(target.model))
 
-    @property
-    def _default(self) -> str:
-        return self._registry.default or self._registry.upstreams[0]
-
     def _ordered(self) -> list[Provider]:
         return [self._providers[name] for name in self._registry.upstreams]
-
-    def _owner(self, name: str) -> str:
-        """The first upstream that is known to have a model of this name; empty where there is none."""
-        return next((provider.name for provider in self._ordered() if provider.catalogue.knows(name)), "")
 
     async def _refresh(self) -> None:
         """Ask for the lists that are out of date, side by side."""

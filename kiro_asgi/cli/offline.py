@@ -9,6 +9,7 @@ import anyio
 from attrs import frozen
 
 from kiro_asgi.asgi.direct import set_up
+from kiro_asgi.asgi.models import Models
 from kiro_asgi.asgi.provider import Provider
 from kiro_asgi.asgi.providers import new_providers
 from kiro_asgi.asgi.wiring import new_registry
@@ -73,19 +74,14 @@ class Upstreams:
         Raises:
             ConfigError: There is no such upstream.
         """
-        target = self._target(name) if upstream is None else Target(upstream, name.removeprefix(f"{upstream}/"))
+        models = Models(self._registry, self._providers)
+        meant = (*models.known(name), models.otherwise(name))[0]
+        target = meant if upstream is None else Target(upstream, name.removeprefix(f"{upstream}/"))
         provider = self._providers.get(target.upstream)
         if provider is None:
             known = ", ".join(self._providers)
             raise ConfigError(f"there is no upstream by the name of {target.upstream}; there are {known}")
         return _choice(provider, target.model)
-
-    def _target(self, name: str) -> Target:
-        if named := self._registry.targets(name):
-            return named[0]
-        ordered = self._registry.upstreams
-        owner = next((each for each in ordered if self._providers[each].catalogue.knows(name)), "")
-        return Target(owner or self._registry.default or ordered[0], name)
 
 
 def _choice(provider: Provider, name: str) -> Choice:

@@ -81,10 +81,15 @@ class Registry:
     """The upstream of names that nobody lists; empty for the first of all."""
 
     def __attrs_post_init__(self) -> None:
-        named = {upstream for row in self.rows for upstream, _ in row.targets} | {self.default or self.upstreams[0]}
+        named = {upstream for row in self.rows for upstream, _ in row.targets} | {self.last}
         if missing := sorted(named - set(self.upstreams)):
             names = ", ".join(missing)
             raise ConfigError(f"routing: no upstream is set up by the name of {names}", code="routing.upstream")
+
+    @property
+    def last(self) -> str:
+        """The upstream of names that nobody lists."""
+        return self.default or self.upstreams[0]
 
     def targets(self, name: str) -> tuple[Target, ...]:
         """What *name* means by itself or by the table; nothing where the upstreams' own lists decide."""
