@@ -22,7 +22,7 @@ from kiro_asgi.net.sqlite import change_row, is_store, read_rows
 from kiro_asgi.net.vendor import Vendor
 from kiro_asgi.upstreams.base import Token
 
-__all__ = ["KeptToken", "Source", "TokenCommand", "open_source"]
+__all__ = ["KeptToken", "Source", "TokenCommand", "Unkept", "open_source"]
 
 _log = getLogger("kiro_asgi")
 
@@ -143,18 +143,27 @@ def _store(path: Path, vendor: Vendor, keeps: bool, now: Callable[[], float]) ->
 
 
 @define
-class TokenCommand:
-    """A program that prints a token file's JSON."""
+class Unkept:
+    """What sources share that make a token whenever they are asked: nothing is written, and nobody is kept out."""
 
-    name: str
-    _argv: tuple[str, ...]
-    _vendor: Vendor
-    _now: Callable[[], float]
     keeps: bool = field(init=False, default=False)
 
     def exclusive(self) -> AbstractAsyncContextManager[None]:
         """Nothing to keep anybody from."""
         return nullcontext()
+
+    def write(self, token: Token) -> None:
+        """Nothing: the next process asks for a token of its own."""
+
+
+@define
+class TokenCommand(Unkept):
+    """A program that prints a token file's JSON, and keeps its token itself."""
+
+    name: str
+    _argv: tuple[str, ...]
+    _vendor: Vendor
+    _now: Callable[[], float]
 
     async def read(self) -> Token:
         """Run the program.
@@ -175,9 +184,6 @@ class TokenCommand:
             return self._vendor.parse(printed, lambda _: None, self._now())
         except KiroAsgiError as error:
             raise self._failure(f"printed no token: {error.message}") from None
-
-    def write(self, token: Token) -> None:
-        """Nothing: the program keeps its token itself."""
 
     def _failure(self, words: str) -> UpstreamFault:
         return UpstreamFault(f"{self.name}: the program {words}", code="credentials.command")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
 from types import MappingProxyType
 from typing import Final
 
@@ -13,6 +12,7 @@ from kiro_asgi.config import DirectSettings, OpenAISettings
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credential_keeper import TokenKeeper
 from kiro_asgi.net.credential_slot import Slot
+from kiro_asgi.net.credential_sources import Unkept
 from kiro_asgi.net.token_answers import token_of
 from kiro_asgi.net.transport import Headers, Transport
 from kiro_asgi.net.whole import fetch_whole
@@ -51,7 +51,7 @@ class Exchange:
 
 
 @define
-class TokenExchange:
+class TokenExchange(Unkept):
     """One key's tokens, each asked for when it is wanted; as `kiro_asgi.net.credential_sources.Source`."""
 
     name: str
@@ -59,11 +59,6 @@ class TokenExchange:
     _exchange: Exchange
     _transport: Transport
     _now: Callable[[], float]
-    keeps: bool = field(init=False, default=False)
-
-    def exclusive(self) -> AbstractAsyncContextManager[None]:
-        """Nothing to keep anybody from: a key gives any number of tokens."""
-        return nullcontext()
 
     async def read(self) -> Token:
         """Ask for a token.
@@ -75,9 +70,6 @@ class TokenExchange:
         request = self._exchange.request(self._key)
         answer = await fetch_whole(self._transport, request, patience=_TIMEOUT, limit=_MOST_BYTES)
         return token_of(answer, self.name, self._exchange.url, self._now())
-
-    def write(self, token: Token) -> None:
-        """Nothing: the next process asks for a token of its own."""
 
 
 @frozen
