@@ -24,7 +24,7 @@ from kiro_asgi.stages.usage import UsageMeter
 from kiro_asgi.wire.json import JsonError, loads, quote_bytes
 from kiro_asgi.wire.sse import MAX_EVENT, ServerSentEvent, SseDecoder, encode_comment, encode_sse
 
-__all__ = ["Fault", "Format", "Passage", "Sign", "count"]
+__all__ = ["Fault", "Format", "Passage", "Sign"]
 
 Fault = Callable[[bytes], KiroAsgiError]
 """From a server-sent event that holds an error of the service to the error that it means."""
@@ -249,11 +249,6 @@ class Passage:
             return data
         lines = data.splitlines(keepends=True)
         return b"".join([renamed(line, literal, place) if named in line else line for line in lines])
-
-
-def count(value: Any) -> int | None:
-    """A number of tokens; ``None`` for anything else."""
-    return value if type(value) is int and value >= 0 else None
 
 
 def _last_end(data: bytearray, start: int) -> int:

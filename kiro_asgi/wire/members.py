@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["object_of", "objects_of", "text_of"]
+__all__ = ["count_of", "object_of", "objects_of", "text_of"]
 
 
 def object_of(value: Any) -> Mapping[str, Any]:
@@ -22,3 +22,9 @@ def text_of(report: Mapping[str, Any], key: str) -> str:
     """The text of a member; empty where it is none."""
     value = report.get(key)
     return value if type(value) is str else ""
+
+
+def count_of(report: Mapping[str, Any], key: str) -> int | None:
+    """The number of tokens in a member; ``None`` where it is none."""
+    value = report.get(key)
+    return value if type(value) is int and value >= 0 else None

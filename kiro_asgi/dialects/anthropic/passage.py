@@ -14,12 +14,12 @@ from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED
 from kiro_asgi.dialects.anthropic.tools import HOSTED_TOOLS
 from kiro_asgi.dialects.base import Glance
 from kiro_asgi.dialects.glance import read_glance
-from kiro_asgi.dialects.passage import Format, Sign, count
+from kiro_asgi.dialects.passage import Format, Sign
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import TokenUsage
 from kiro_asgi.model.prompt import Tool
 from kiro_asgi.model.signatures import read_mark
-from kiro_asgi.wire.members import objects_of
+from kiro_asgi.wire.members import count_of, objects_of
 from kiro_asgi.wire.sse import encode_sse
 
 __all__ = ["MESSAGES", "glance"]
@@ -68,10 +68,10 @@ def _read(document: Mapping[str, Any]) -> Sign:
 
 def _usage(usage: Mapping[str, Any]) -> TokenUsage:
     return TokenUsage(
-        input_tokens=count(usage.get("input_tokens")),
-        output_tokens=count(usage.get("output_tokens")),
-        cache_read_tokens=count(usage.get("cache_read_input_tokens")),
-        cache_write_tokens=count(usage.get("cache_creation_input_tokens")),
+        input_tokens=count_of(usage, "input_tokens"),
+        output_tokens=count_of(usage, "output_tokens"),
+        cache_read_tokens=count_of(usage, "cache_read_input_tokens"),
+        cache_write_tokens=count_of(usage, "cache_creation_input_tokens"),
     )
 
 

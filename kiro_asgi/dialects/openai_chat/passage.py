@@ -15,14 +15,14 @@ from typing import Any, Final
 from kiro_asgi.dialects.base import Glance
 from kiro_asgi.dialects.glance import read_glance
 from kiro_asgi.dialects.openai_chat.errors import stream_error_object
-from kiro_asgi.dialects.passage import Format, Sign, count
+from kiro_asgi.dialects.passage import Format, Sign
 from kiro_asgi.dialects.structure import MISSING
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import TokenUsage
 from kiro_asgi.model.prompt import Tool
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.wire.json import dumps
-from kiro_asgi.wire.members import object_of, objects_of
+from kiro_asgi.wire.members import count_of, object_of, objects_of
 from kiro_asgi.wire.sse import encode_comment, encode_sse
 
 __all__ = ["COMPLETIONS", "glance"]
@@ -61,17 +61,17 @@ def _read(document: Mapping[str, Any]) -> Sign:
 
 
 def _usage(usage: Mapping[str, Any]) -> TokenUsage:
-    prompt, cached = count(usage.get("prompt_tokens")), _detail(usage, "prompt_tokens_details", "cached_tokens")
+    prompt, cached = count_of(usage, "prompt_tokens"), _detail(usage, "prompt_tokens_details", "cached_tokens")
     return TokenUsage(
         input_tokens=None if prompt is None else max(prompt - (cached or 0), 0),
-        output_tokens=count(usage.get("completion_tokens")),
+        output_tokens=count_of(usage, "completion_tokens"),
         cache_read_tokens=cached,
         thinking_tokens=_detail(usage, "completion_tokens_details", "reasoning_tokens"),
     )
 
 
 def _detail(usage: Mapping[str, Any], group: str, name: str) -> int | None:
-    return count(object_of(usage.get(group)).get(name))
+    return count_of(object_of(usage.get(group)), name)
 
 
 def _error(error: KiroAsgiError) -> bytes:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kiro_asgi.model.events import TokenUsage
-from kiro_asgi.wire.members import object_of
+from kiro_asgi.wire.members import count_of, object_of
 
 __all__ = ["read_usage"]
 
@@ -20,15 +20,10 @@ def read_usage(usage: Mapping[str, Any]) -> TokenUsage:
     """Counts; what is absent or is none stays unsaid."""
     prompt_details = object_of(usage.get("prompt_tokens_details"))
     answer_details = object_of(usage.get("completion_tokens_details"))
-    prompt, written = _count(usage, "prompt_tokens"), _count(prompt_details, "cache_write_tokens")
-    cached = _count(prompt_details, "cached_tokens")
+    prompt, written = count_of(usage, "prompt_tokens"), count_of(prompt_details, "cache_write_tokens")
+    cached = count_of(prompt_details, "cached_tokens")
     if cached is None:
-        cached = _count(usage, "prompt_cache_hit_tokens")
+        cached = count_of(usage, "prompt_cache_hit_tokens")
     uncached = None if prompt is None else max(prompt - (cached or 0) - (written or 0), 0)
-    answer = _count(usage, "completion_tokens")
-    return TokenUsage(uncached, answer, cached, written, _count(answer_details, "reasoning_tokens"))
-
-
-def _count(counts: Mapping[str, Any], name: str) -> int | None:
-    value = counts.get(name)
-    return value if type(value) is int and value >= 0 else None
+    answer = count_of(usage, "completion_tokens")
+    return TokenUsage(uncached, answer, cached, written, count_of(answer_details, "reasoning_tokens"))
