@@ -69,8 +69,11 @@ def early_commit(exchange: Exchange, settings: Settings) -> float:
 def _repairs(exchange: Exchange, tools: ToolSettings) -> Repairs:
     """For the client's own tools: the arguments of hosted ones are not its business."""
     prompt = exchange.inquiry.prompt
+    schemas = {tool.name: tool.schema for tool in prompt.tools if not tool.hosted}
+    if not schemas:
+        return Repairs()
     return Repairs(
-        schemas={tool.name: tool.schema for tool in prompt.tools if not tool.hosted},
+        schemas=schemas,
         aliases=exchange.rendered.tool_names,
         renames=(*parse_names(tools.parameter_names), *(USUAL if tools.remap_arguments else ())),
         decode=tools.repair_encoding,
