@@ -15,30 +15,58 @@ import kiro_asgi
 ROOT = Path(kiro_asgi.__file__).parent
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sorted(ROOT.rglob("*.py"))}
 
-SANS_IO = ("errors", "model", "wire", "stages", "upstreams", "dialects")
+SANS_IO = ("errors", "limits", "model", "wire", "stages", "upstreams", "dialects")
 FORBIDDEN_WITHOUT_IO = {"asyncio", "socket", "ssl", "threading", "time", "logging", "os"}
 EVERYTHING = ("",)
 
 MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "errors": ((), set()),
-    "model": (("errors",), {"attrs", "cattrs"}),
-    "wire": (("errors",), {"attrs", "cattrs"}),
-    "stages": (("errors", "model", "wire.json"), {"attrs", "cattrs"}),
-    "upstreams": (("_version", "errors", "model", "wire", "stages"), {"attrs", "cattrs"}),
-    "dialects": (("errors", "model", "wire", "stages"), {"attrs", "cattrs"}),
-    "config": (("errors",), {"attrs", "cattrs"}),
-    "state": (("errors",), {"anyio", "attrs"}),
-    "net": (("errors", "config", "upstreams.base", "state"), {"anyio", "attrs", "httpcore", "httpcore2"}),
-    "simulator": (("errors", "wire", "model"), {"anyio", "attrs", "h11"}),
+    "limits": ((), set()),
+    "model": (
+        (
+            "errors",
+            "limits",
+        ),
+        {"attrs", "cattrs"},
+    ),
+    "wire": (
+        (
+            "errors",
+            "limits",
+        ),
+        {"attrs", "cattrs"},
+    ),
+    "stages": (("errors", "limits", "model", "wire.json"), {"attrs", "cattrs"}),
+    "upstreams": (("_version", "errors", "limits", "model", "wire", "stages"), {"attrs", "cattrs"}),
+    "dialects": (("errors", "limits", "model", "wire", "stages"), {"attrs", "cattrs"}),
+    "config": (
+        (
+            "errors",
+            "limits",
+        ),
+        {"attrs", "cattrs"},
+    ),
+    "state": (
+        (
+            "errors",
+            "limits",
+        ),
+        {"anyio", "attrs"},
+    ),
+    "net": (("errors", "limits", "config", "upstreams.base", "state"), {"anyio", "attrs", "httpcore", "httpcore2"}),
+    "simulator": (("errors", "limits", "wire", "model"), {"anyio", "attrs", "h11"}),
     "asgi": (
-        ("errors", "model", "wire", "stages", "upstreams", "dialects", "config", "state", "net", "_version"),
+        ("errors", "limits", "model", "wire", "stages", "upstreams", "dialects", "config", "state", "net", "_version"),
         {"anyio", "asgiref", "attrs", "cattrs", "jsonschema", "referencing"},
     ),
     "chunks": ((), set()),
-    "contract": (("chunks", "errors", "model", "wire", "stages", "upstreams", "dialects"), {"attrs", "cattrs"}),
-    "cross_format": (("errors", "wire", "stages", "upstreams", "dialects"), {"attrs"}),
+    "contract": (
+        ("chunks", "errors", "limits", "model", "wire", "stages", "upstreams", "dialects"),
+        {"attrs", "cattrs"},
+    ),
+    "cross_format": (("errors", "limits", "wire", "stages", "upstreams", "dialects"), {"attrs"}),
     "streaming": (
-        ("chunks", "contract", "cross_format", "errors", "model", "wire", "stages", "upstreams", "dialects"),
+        ("chunks", "contract", "cross_format", "errors", "limits", "model", "wire", "stages", "upstreams", "dialects"),
         {"attrs", "cattrs"},
     ),
     "cli": (EVERYTHING, {"anyio", "attrs", "h11"}),

@@ -5,10 +5,13 @@ Nothing is written into the tree, so a page cannot be out of step with the sourc
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,7 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from kiro_asgi import errors, simulator
+from kiro_asgi import errors, limits, simulator
 from kiro_asgi.asgi.routing import PATTERNS, ROUTES
 from kiro_asgi.config import Settings, describe
 from kiro_asgi.config.presets import PRESETS
@@ -70,6 +73,23 @@ def settings() -> Iterator[Row]:
         default = f"``{row.default}``" if row.default else "–"
         kind = " | ".join(f"``{choice}``" for choice in row.choices) or row.type
         yield f"``{row.path}`` ``{row.env}``", kind, default, row.doc
+
+
+def limit_settings() -> Iterator[Row]:
+    yield "Setting", "Default", "Meaning"
+    for row in describe():
+        if row.path.startswith("limits."):
+            yield f"``{row.path}``", f"``{row.default}``", row.doc
+
+
+def fixed_limits() -> Iterator[Row]:
+    """The constants of `kiro_asgi.limits`, each with the docstring under it."""
+    yield "Limit", "Value", "Meaning"
+    body = ast.parse(inspect.getsource(limits)).body
+    for node, doc in pairwise(body):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            assert isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant), f"{node.target.id}: no docstring"
+            yield f"``{node.target.id}``", f"{getattr(limits, node.target.id):,}", first_line(str(doc.value.value))
 
 
 def presets() -> Iterator[Row]:
@@ -281,6 +301,8 @@ def matrix_losses() -> Iterator[Row]:
 
 TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "settings": (settings, "34 16 14 36"),
+    "limit-settings": (limit_settings, "30 14 56"),
+    "limits": (fixed_limits, "30 14 56"),
     "presets": (presets, "40 20 40"),
     "routes": (routes, "50 15 35"),
     "markers": (markers, "20 10 48 22"),

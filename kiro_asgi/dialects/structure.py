@@ -28,7 +28,8 @@ from cattrs.errors import (
 from cattrs.gen import make_dict_structure_fn
 
 from kiro_asgi.errors import RequestError
-from kiro_asgi.wire.json import MAX_DEPTH, JsonError, loads
+from kiro_asgi.limits import JSON_DEPTH
+from kiro_asgi.wire.json import JsonError, loads
 
 __all__ = ["PLAIN", "Mismatch", "Raw", "Tagged", "make_converter", "read_json", "structure", "structure_value"]
 
@@ -80,7 +81,12 @@ class Mismatch(ValueError):
 
 
 def structure(
-    body: bytes, cls: type[T], *, converter: Converter | None = None, missing: str = MISSING, max_depth: int = MAX_DEPTH
+    body: bytes,
+    cls: type[T],
+    *,
+    converter: Converter | None = None,
+    missing: str = MISSING,
+    max_depth: int = JSON_DEPTH,
 ) -> T:
     """Read a request body.
 
@@ -98,7 +104,7 @@ def structure(
     return structure_value(read_json(body, max_depth=max_depth), cls, converter=converter, missing=missing)
 
 
-def read_json(body: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
+def read_json(body: bytes, *, max_depth: int = JSON_DEPTH) -> Any:
     """The value of a request body.
 
     Raises:

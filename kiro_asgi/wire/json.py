@@ -16,11 +16,9 @@ from math import isfinite
 from typing import Any, Final
 
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.limits import JSON_DEPTH
 
-__all__ = ["MAX_DEPTH", "JsonError", "dumps", "loads", "quote", "quote_bytes"]
-
-MAX_DEPTH: Final = 128
-"""Open arrays and objects at once; no message of a known API comes near it."""
+__all__ = ["JsonError", "dumps", "loads", "quote", "quote_bytes"]
 
 _AROUND: Final = "\ufeff \t\n\r"
 """What may stand around a value: white space (RFC 8259 section 2) and the byte order mark (ignored, section 8.1)."""
@@ -35,7 +33,7 @@ class JsonError(KiroAsgiError):
     status = 400
 
 
-def loads(data: bytes | str, *, max_depth: int = MAX_DEPTH, max_bytes: int | None = None) -> Any:
+def loads(data: bytes | str, *, max_depth: int = JSON_DEPTH, max_bytes: int | None = None) -> Any:
     """The value of one JSON document.
 
     A byte order mark is ignored, of equal keys the last one wins, and an escaped half of a surrogate pair becomes

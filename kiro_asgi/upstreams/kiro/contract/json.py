@@ -19,7 +19,7 @@ def safe_parse_json(value: str) -> Any:
 
     Returns:
         The very same *value* where it is blank or not JSON.  ``NaN``, infinities, numbers that overflow and what is
-        nested deeper than `kiro_asgi.wire.json.MAX_DEPTH` levels are not.
+        nested deeper than `kiro_asgi.limits.JSON_DEPTH` levels are not.
     """
     text = value.strip()
     if text.endswith("\\") and not text.endswith("\\\\"):
