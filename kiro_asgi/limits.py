@@ -9,8 +9,107 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["JSON_DEPTH"]
+__all__ = [
+    "BODY_BYTES",
+    "EVENT_BYTES",
+    "EXCERPT_CHARACTERS",
+    "FETCHED_BYTES",
+    "FRAME_HEADERS",
+    "FRAME_HEADERS_BYTES",
+    "JSON_DEPTH",
+    "LOOKUPS",
+    "MODEL_PAGES",
+    "NOTICES",
+    "PREVIOUS_RESPONSES",
+    "REFUSAL_BYTES",
+    "REMEMBERED_BYTES",
+    "REMEMBERED_HEADERS",
+    "REMEMBERED_NOTICES",
+    "SCHEMA_COPIES",
+    "SCHEMA_DEPTH",
+    "SEARCH_BYTES",
+    "STRUCTURED_CHARACTERS",
+    "TOKEN_BYTES",
+    "TOOL_INPUT_BYTES",
+    "WRITTEN_CALL_FAILURES",
+]
+
+# Documents and schemas.
 
 JSON_DEPTH: Final = 128
 """Arrays and objects open at once in one JSON document, a tool's schema, a call's input or its arguments.  Beyond it a
 request is refused with 400 and the place, an answer with an upstream error."""
+
+SCHEMA_DEPTH: Final = 32
+"""References and combinators followed one within another in a tool's schema; what is further in is left out."""
+
+SCHEMA_COPIES: Final = 10_000
+"""Schemas that references put into a tool's schema, for a service that knows none, in addition to those that the client
+wrote down; one with long texts or values counts as several.  Further references are left out."""
+
+# Streams.
+
+EVENT_BYTES: Final = 16 * 1024 * 1024
+"""One event of a stream: a frame, a server-sent event, an object found in text.  Beyond it the answer ends with an
+upstream error.  The SDKs allow 16 MiB (smithy-python, payload) to 24 MiB (aws-c-event-stream)."""
+
+FRAME_HEADERS_BYTES: Final = 128 * 1024
+"""The headers section of a frame (botocore, smithy-python); beyond it the answer ends with an upstream error."""
+
+FRAME_HEADERS: Final = 1024
+"""Headers in a frame (aws-c-event-stream); beyond it the answer ends with an upstream error."""
+
+REMEMBERED_HEADERS: Final = 128
+"""Preludes, and headers sections, that a decoder of frames remembers; with one more it begins anew."""
+
+REMEMBERED_BYTES: Final = 1024
+"""The headers section that is worth remembering; a longer one is read each time."""
+
+NOTICES: Final = 32
+"""Notices of one answer about what was odd in it; further ones are left out."""
+
+REMEMBERED_NOTICES: Final = 1_000
+"""Notices, references and cut calls that are kept of one answer, each; the first ones are."""
+
+# Whole answers.
+
+BODY_BYTES: Final = 64 * 1024 * 1024
+"""An answer of a model in one document, read or passed on; beyond it an upstream error."""
+
+REFUSAL_BYTES: Final = 64 * 1024
+"""The body of a refusal; what is beyond is not read."""
+
+FETCHED_BYTES: Final = 4 * 1024 * 1024
+"""The answer to any other question to a service, such as one page of its models; beyond it an upstream error."""
+
+SEARCH_BYTES: Final = 1024 * 1024
+"""The result of a search; beyond it the model is told that the search failed."""
+
+TOKEN_BYTES: Final = 64 * 1024
+"""The answer to an exchange of a key for a token; beyond it the exchange failed."""
+
+MODEL_PAGES: Final = 20
+"""Pages of a service's list of models; further ones are not asked for."""
+
+# What is kept until it is whole.
+
+TOOL_INPUT_BYTES: Final = 16 * 1024 * 1024
+"""Arguments of one tool call in the library; the gateway's are ``limits.tool_input_bytes``.  A call with more
+is cut."""
+
+EXCERPT_CHARACTERS: Final = 1024 * 1024
+"""Text that may be a tool call; a longer one is text."""
+
+WRITTEN_CALL_FAILURES: Final = 32
+"""Excerpts of one answer that look like tool calls and are none; after them, everything is text."""
+
+STRUCTURED_CHARACTERS: Final = 8 * 1024 * 1024
+"""An answer that is checked against its schema; a longer one is not checked."""
+
+# Lookups.
+
+LOOKUPS: Final = 64
+"""Keys that one request may cost in the store, for signatures and for cut answers each; older calls are passed over."""
+
+PREVIOUS_RESPONSES: Final = 1_000
+"""Responses that one request may build on; beyond it 400."""

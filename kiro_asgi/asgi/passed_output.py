@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import Protocol
 
 from attrs import define, field
 
@@ -13,11 +13,9 @@ from kiro_asgi.asgi.output import Output, Streamed, Whole
 from kiro_asgi.asgi.typing import Send
 from kiro_asgi.dialects.passage import Passage
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
+from kiro_asgi.limits import BODY_BYTES
 
 __all__ = ["PassedOutput", "PassedStream", "PassedWhole", "passed_output"]
-
-_MAX_BODY: Final = 64 * 1024 * 1024
-"""Largest collected answer, in bytes."""
 
 
 def passed_output(
@@ -68,8 +66,8 @@ class PassedWhole(Whole[bytes]):
     def put(self, items: Iterable[bytes], /) -> KiroAsgiError | None:
         """Add to the body."""
         self._body += b"".join(items)
-        if len(self._body) > _MAX_BODY:
-            return UpstreamProtocolError(f"answer of more than {_MAX_BODY} bytes", code="answer.too_large")
+        if len(self._body) > BODY_BYTES:
+            return UpstreamProtocolError(f"answer of more than {BODY_BYTES} bytes", code="answer.too_large")
         return None
 
     async def finish(self) -> None:

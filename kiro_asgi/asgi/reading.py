@@ -14,12 +14,11 @@ from kiro_asgi.asgi.plan import first_event_timeout
 from kiro_asgi.asgi.refusals import log_refusal
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import NotTheUpstream, UpstreamTimeout
+from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.model.events import MessageEnd, Usage
 from kiro_asgi.net.transport import Enough, Headers
 
 __all__ = ["Reading"]
-
-_MAX_REFUSAL_BYTES = 64 * 1024
 
 Way = TypeVar("Way", bound=Output[Any])
 
@@ -105,7 +104,7 @@ class Reading(ABC, Generic[Way]):
         if self._chunks:
             if self._accepted:
                 await self._advance()
-            elif sum(map(len, self._chunks)) > _MAX_REFUSAL_BYTES:
+            elif sum(map(len, self._chunks)) > REFUSAL_BYTES:
                 raise Enough
         return self._patience()
 

@@ -15,6 +15,7 @@ import anyio
 from attrs import evolve, field, frozen
 
 from kiro_asgi.errors import KiroAsgiError, RequestError, UpstreamThrottled, UpstreamTimeout
+from kiro_asgi.limits import SEARCH_BYTES
 from kiro_asgi.model.prompt import Prompt, Tool
 from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, ServerCall, ServerResult, ToolOutput
 from kiro_asgi.net.asking import Asker
@@ -32,7 +33,6 @@ _CODES: Final = ((RequestError, "invalid_tool_input"), (UpstreamThrottled, "too_
 _PLACE: Final = re.compile(r"[a-z]+://(?:[^/?#@]*@)?([^/?#:]*)(?::[0-9]*)?([^?#]*)", re.IGNORECASE)
 """Host and path of an address."""
 
-_SEARCH_BYTES: Final = 1024 * 1024
 _ABSENT: Final = " Not available at present: a call gives an error."
 
 
@@ -86,7 +86,7 @@ class KiroWebSearch:
         def search(credential: Credential) -> UpstreamRequest:
             return self._upstream.search_request(credential, query)
 
-        return ToolOutput(parse_search(await self._asker.ask(search, patience=self._timeout, limit=_SEARCH_BYTES)))
+        return ToolOutput(parse_search(await self._asker.ask(search, patience=self._timeout, limit=SEARCH_BYTES)))
 
 
 @frozen

@@ -13,6 +13,7 @@ from kiro_asgi.dialects.openai_responses import OpenAIResponses, ResponsesEncode
 from kiro_asgi.dialects.openai_responses.kept import Item, Kept, encode, references, response_of
 from kiro_asgi.dialects.openai_responses.options import options_of
 from kiro_asgi.errors import BodyTooLarge, RequestError, ResponseNotFound, StoreUnavailable
+from kiro_asgi.limits import PREVIOUS_RESPONSES
 from kiro_asgi.state.base import Store, scoped
 
 __all__ = ["Conversation", "Keeping", "Recorded", "Responses"]
@@ -20,9 +21,6 @@ __all__ = ["Conversation", "Keeping", "Recorded", "Responses"]
 _log = getLogger("kiro_asgi")
 
 _KIND: Final = "response"
-
-_MAX_CHAIN: Final = 1_000
-"""Responses that one request may build on."""
 
 _MAX_ECHO: Final = 80
 """Characters of an unknown id that are repeated."""
@@ -103,8 +101,10 @@ class Responses:
                 raise _chain_error(f"Previous response with id '{previous[:_MAX_ECHO]}' not found.", "not_found")
             size += len(data)
             self._check(size)
-            if len(chain) == _MAX_CHAIN:
-                raise _chain_error(f"more than {_MAX_CHAIN} responses come before; send the conversation", "too_long")
+            if len(chain) == PREVIOUS_RESPONSES:
+                raise _chain_error(
+                    f"more than {PREVIOUS_RESPONSES} responses come before; send the conversation", "too_long"
+                )
             chain.append(Kept.decode(data))
             previous = chain[-1].previous
         return [item for kept in reversed(chain) for item in kept.items]

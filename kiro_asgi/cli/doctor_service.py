@@ -10,6 +10,7 @@ from attrs import define, evolve, field
 from kiro_asgi.cli import doctor_network
 from kiro_asgi.cli.findings import Finding, Verdict, failed
 from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
+from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.model.events import ContextUsage, Stop, TextDelta, ThinkingDelta, TokenUsage
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.net.transport import Headers, Transport
@@ -34,7 +35,6 @@ CHEAP: Final = (
 """Models to try first, whosever they are; the question is small, so any will do."""
 
 QUESTION: Final = "Say ok."
-MAX_REFUSAL: Final = 65_536
 
 
 @define
@@ -75,7 +75,7 @@ class _Reader:
             KiroAsgiError: What a refusal means, or the end of the answer.
         """
         if self._pipeline is None:
-            raise self._upstream.fault(self.status, self.headers, b"".join(self._chunks)[:MAX_REFUSAL])
+            raise self._upstream.fault(self.status, self.headers, b"".join(self._chunks)[:REFUSAL_BYTES])
         self._read(self._pipeline.feed(self._chunks))
         self._read(self._pipeline.flush())
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
+from kiro_asgi.limits import TOOL_INPUT_BYTES
+
 __all__ = [
     "ClientSettings",
     "LimitSettings",
@@ -137,7 +139,7 @@ class LimitSettings:
     request_timeout: float = 3600.0
     """Seconds for one whole upstream call."""
 
-    tool_input_bytes: int = 16 * 1024 * 1024
+    tool_input_bytes: int = TOOL_INPUT_BYTES
     """Largest arguments of one tool call, in bytes."""
 
 

@@ -19,10 +19,11 @@ from attrs import define, field, frozen
 
 from kiro_asgi.dialects.names import renamed
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
+from kiro_asgi.limits import EVENT_BYTES
 from kiro_asgi.model.events import TokenUsage, Usage
 from kiro_asgi.stages.usage import UsageMeter
 from kiro_asgi.wire.json import JsonError, loads, quote_bytes
-from kiro_asgi.wire.sse import MAX_EVENT, ServerSentEvent, SseDecoder, encode_comment, encode_sse
+from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder, encode_comment, encode_sse
 
 __all__ = ["Fault", "Format", "Passage", "Sign"]
 
@@ -84,7 +85,7 @@ class Passage:
     _format: Format
     _fault: Fault
     _name: str = ""
-    _max_event: int = field(default=MAX_EVENT, kw_only=True)
+    _max_event: int = field(default=EVENT_BYTES, kw_only=True)
 
     heartbeat: bytes = field(init=False, default=_COMMENT)
     """A comment as long as there is no answer, for some clients take an event for the beginning of one."""

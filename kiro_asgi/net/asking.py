@@ -8,9 +8,10 @@ from http import HTTPStatus
 from attrs import frozen
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamTokenInvalid
+from kiro_asgi.limits import FETCHED_BYTES
 from kiro_asgi.net.credentials import Credentials
 from kiro_asgi.net.transport import Headers, Transport
-from kiro_asgi.net.whole import MOST_BYTES, fetch_whole
+from kiro_asgi.net.whole import fetch_whole
 from kiro_asgi.upstreams.base import Credential, UpstreamRequest
 
 __all__ = ["Asker"]
@@ -32,7 +33,7 @@ class Asker:
     """What a refusal means."""
 
     async def ask(
-        self, question: _Question, *, patience: float, limit: int = MOST_BYTES, credential: Credential | None = None
+        self, question: _Question, *, patience: float, limit: int = FETCHED_BYTES, credential: Credential | None = None
     ) -> bytes:
         """The body of the answer.
 

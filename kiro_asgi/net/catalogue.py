@@ -9,12 +9,12 @@ import anyio
 from attrs import define, evolve, field
 
 from kiro_asgi.errors import KiroAsgiError, UnknownModel
+from kiro_asgi.limits import MODEL_PAGES
 from kiro_asgi.net.loops import LoopLock
 from kiro_asgi.upstreams.base import ModelCard, ModelPage
 
 __all__ = ["LIST_TIMEOUT", "Catalogue", "ModelSource"]
 
-_MAX_PAGES = 20
 LIST_TIMEOUT = 15.0
 """Seconds for all pages together: a client waits for them."""
 
@@ -167,7 +167,7 @@ class Catalogue:
         cards: dict[str, ModelCard] = {}
         asked: list[str] = []
         page = ""  # behind the last page comes the first again, or any other that was asked for already
-        while page not in asked and len(asked) < _MAX_PAGES:
+        while page not in asked and len(asked) < MODEL_PAGES:
             asked.append(page)
             part = self._source.parse(await self._source.ask(page))
             cards |= {card.id: card for card in part.cards}

@@ -9,6 +9,7 @@ from typing import Final
 from attrs import define, field, frozen
 
 from kiro_asgi.config import DirectSettings, OpenAISettings
+from kiro_asgi.limits import TOKEN_BYTES
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credential_keeper import TokenKeeper
 from kiro_asgi.net.credential_slot import Slot
@@ -25,9 +26,6 @@ _TIMEOUT: Final = 15.0
 
 _MARGIN: Final = 300.0
 """Seconds before its end at which a token is replaced."""
-
-_MOST_BYTES: Final = 64 * 1024
-"""Largest answer."""
 
 _SCHEMES: Final[Mapping[str, str]] = MappingProxyType({"bearer": "Bearer", "token": "token"})
 """Setting to what stands before a key."""
@@ -68,7 +66,7 @@ class TokenExchange(Unkept):
             UpstreamError: There is no token now.
         """
         request = self._exchange.request(self._key)
-        answer = await fetch_whole(self._transport, request, patience=_TIMEOUT, limit=_MOST_BYTES)
+        answer = await fetch_whole(self._transport, request, patience=_TIMEOUT, limit=TOKEN_BYTES)
         return token_of(answer, self.name, self._exchange.url, self._now())
 
 

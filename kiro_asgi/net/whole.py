@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import anyio
 from attrs import define, field, frozen
 
 from kiro_asgi.errors import UpstreamProtocolError, UpstreamTimeout
+from kiro_asgi.limits import FETCHED_BYTES
 from kiro_asgi.net.transport import Headers, Transport
 from kiro_asgi.upstreams.base import UpstreamRequest
 
-__all__ = ["MOST_BYTES", "WholeAnswer", "fetch_whole"]
-
-MOST_BYTES: Final = 4 * 1024 * 1024
-"""Largest answer, where nothing else is said."""
+__all__ = ["WholeAnswer", "fetch_whole"]
 
 
 @frozen
@@ -49,7 +45,7 @@ class _Reader:
 
 
 async def fetch_whole(
-    transport: Transport, request: UpstreamRequest, *, patience: float, limit: int = MOST_BYTES
+    transport: Transport, request: UpstreamRequest, *, patience: float, limit: int = FETCHED_BYTES
 ) -> WholeAnswer:
     """Send *request* and read the answer, whatever its status.
 

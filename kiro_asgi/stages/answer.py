@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
+from kiro_asgi.limits import TOOL_INPUT_BYTES
 from kiro_asgi.model.events import Delta, Event, MessageEnd, ServerCall, ServerResult
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.stages.blocks import BlockFramer
@@ -51,7 +52,7 @@ class Plan:
     tool_emission: str = "complete"
     drop_equal_tool_calls: bool = True
     drop_repeated_text: bool = False
-    tool_input_bytes: int = 16 * 1024 * 1024
+    tool_input_bytes: int = TOOL_INPUT_BYTES
     tool_names: Mapping[str, str] = field(factory=dict)
     """Name on the wire to the client's name."""
 

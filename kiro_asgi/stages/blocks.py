@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
+from kiro_asgi.limits import REMEMBERED_NOTICES
 from kiro_asgi.model.events import (
     Appendix,
     BlockEnd,
@@ -41,9 +42,6 @@ from kiro_asgi.model.signatures import read_mark
 __all__ = ["BlockFramer"]
 
 _Remembered = Stop | Usage | Notice | CodeReferences | ModelName | ConversationId
-
-_KEPT: Final = 1_000
-"""Most notices, references and cut calls that are remembered, each; the first ones are."""
 
 
 @define(kw_only=True)
@@ -223,7 +221,7 @@ def _apart(earlier: str, later: str) -> bool:
 
 
 def _keep(kept: list[Any], *more: Any) -> None:
-    kept.extend(more[: _KEPT - len(kept)])
+    kept.extend(more[: REMEMBERED_NOTICES - len(kept)])
 
 
 _PIECE: Final[Mapping[BlockKind, type | None]] = MappingProxyType(

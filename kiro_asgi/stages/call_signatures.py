@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Final, TypeGuard
+from typing import TypeGuard
 
 from attrs import define, evolve, field
 
+from kiro_asgi.limits import LOOKUPS
 from kiro_asgi.model.events import Delta, SignatureDelta, ToolCallStart
 from kiro_asgi.model.prompt import Part, Prompt, Role, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.model.signatures import CALL, read_mark
 
 __all__ = ["CallSignatures", "signed", "unsigned_calls"]
-
-_LOOKUPS: Final = 64
-"""Calls that one request may cost."""
 
 
 @define
@@ -54,7 +52,7 @@ class CallSignatures:
 def unsigned_calls(prompt: Prompt) -> tuple[str, ...]:
     """Ids of calls that came without a signature since the user last said something; earlier ones need none."""
     unsigned = (part.call_id for _, part, signs in _parts(_current(prompt.turns)) if _lacks(part, signs))
-    return tuple(islice(unsigned, _LOOKUPS))
+    return tuple(islice(unsigned, LOOKUPS))
 
 
 def signed(prompt: Prompt, known: Mapping[str, str]) -> Prompt:

@@ -10,10 +10,7 @@ from attrs import define, field, frozen
 
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["MAX_EXCERPT", "Brackets", "Closing", "Excerpt", "Form", "Word", "WrittenCall", "is_json"]
-
-MAX_EXCERPT: Final = 1024 * 1024
-"""Characters of the longest excerpt that is waited for."""
+__all__ = ["Brackets", "Closing", "Excerpt", "Form", "Word", "WrittenCall", "is_json"]
 
 _MAX_HEAD: Final = 256
 """Characters that a head may have."""

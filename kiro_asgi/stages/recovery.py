@@ -17,6 +17,7 @@ from typing import Final
 
 from attrs import evolve, frozen
 
+from kiro_asgi.limits import LOOKUPS
 from kiro_asgi.model.prompt import Part, Prompt, Role, Text, ToolResult, Turn
 from kiro_asgi.stages.cut_answers import CutAnswer, after_key, answer_key, call_key, fingerprint_of
 from kiro_asgi.stages.reminders import reminder_text
@@ -25,9 +26,6 @@ __all__ = ["Candidate", "Reminder", "candidates", "recover", "reminders"]
 
 _ANSWERS: Final = 4
 """Newest answers of a conversation that are looked up."""
-
-_LOOKUPS: Final = 64
-"""Keys that one conversation may cost."""
 
 
 @frozen
@@ -56,7 +54,7 @@ def candidates(turns: Sequence[Turn]) -> tuple[Candidate, ...]:
     answers = islice(_answers(turns), _ANSWERS)
     found = chain(_unanswered(turns), *(_of_answer(turns, start, reply) for start, reply in answers))
     by_key: dict[str, Candidate] = {}
-    for each in islice(found, _LOOKUPS):
+    for each in islice(found, LOOKUPS):
         by_key.setdefault(each.key, each)
     return tuple(by_key.values())
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
+from kiro_asgi.limits import STRUCTURED_CHARACTERS
 from kiro_asgi.model.events import Delta, Notice, Stop, StopReason, TextDelta
 from kiro_asgi.wire.json import JsonError, loads
 
@@ -17,9 +18,6 @@ NOT_JSON: Final = "output.not_json"
 
 SCHEMA_MISMATCH: Final = "output.schema_mismatch"
 """It is one, but not as the schema says; the detail is the place."""
-
-_MOST: Final = 8 * 1024 * 1024
-"""Characters kept; longer answers are not checked."""
 
 
 @define
@@ -40,7 +38,7 @@ class StructuredCheck:
         for item in items:
             if type(item) is TextDelta:
                 self._keep(item.text)
-            elif type(item) is Stop and item.reason is StopReason.END and self._size <= _MOST:
+            elif type(item) is Stop and item.reason is StopReason.END and self._size <= STRUCTURED_CHARACTERS:
                 yield from self._check()
             yield item
 
@@ -50,7 +48,7 @@ class StructuredCheck:
 
     def _keep(self, text: str) -> None:
         self._size += len(text)
-        if self._size <= _MOST:
+        if self._size <= STRUCTURED_CHARACTERS:
             self._texts.append(text)
         else:
             self._texts.clear()

@@ -20,6 +20,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.limits import TOOL_INPUT_BYTES
 from kiro_asgi.model.events import Delta
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.tool_calls_collected import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
@@ -28,7 +29,6 @@ from kiro_asgi.stages.tool_calls_whole import AtEnd, AtOnce, WholeCalls
 
 __all__ = [
     "EMISSIONS",
-    "MAX_INPUT_BYTES",
     "ToolCall",
     "ToolCallAccumulator",
     "ToolCallAssembler",
@@ -36,8 +36,6 @@ __all__ = [
 ]
 
 EMISSIONS: Final = ("complete", "end", "incremental")
-
-MAX_INPUT_BYTES: Final = 16 * 1024 * 1024
 
 
 @define(kw_only=True)
@@ -64,7 +62,7 @@ class ToolCallAssembler:
     drop_equal: bool = True
     """Drop a call whose name and arguments equal those of an earlier one."""
 
-    max_bytes: int = MAX_INPUT_BYTES
+    max_bytes: int = TOOL_INPUT_BYTES
     """Arguments of one call, in UTF-8; a call with more is cut."""
 
     _stage: Stage[Delta, Delta] = field(init=False)

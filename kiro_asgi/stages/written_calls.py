@@ -9,6 +9,7 @@ from typing import Final
 
 from attrs import define, field
 
+from kiro_asgi.limits import EXCERPT_CHARACTERS, WRITTEN_CALL_FAILURES
 from kiro_asgi.model.events import (
     CodeReferences,
     ContextUsage,
@@ -24,16 +25,13 @@ from kiro_asgi.model.events import (
     ToolCallFragment,
     Usage,
 )
-from kiro_asgi.stages.excerpt import MAX_EXCERPT, Excerpt, Form
+from kiro_asgi.stages.excerpt import Excerpt, Form
 from kiro_asgi.stages.fences import CodeTracker
 
 __all__ = ["WRITTEN", "WrittenCalls"]
 
 WRITTEN: Final = "tool_call.written"
 """A call was read from the text; the detail is the tool's name."""
-
-_MAX_FAILED: Final = 32
-"""Excerpts that may turn out to be none: a text with more of them is about such calls, and is left alone from there."""
 
 _ASIDE: Final = frozenset(
     {
@@ -65,7 +63,7 @@ class WrittenCalls:
     _taken: Collection[str] = ()
     """Call ids that the conversation has used."""
 
-    _longest: int = MAX_EXCERPT
+    _longest: int = EXCERPT_CHARACTERS
     """Characters of an excerpt."""
 
     _leads: Mapping[str, Form] = field(init=False)
@@ -123,7 +121,7 @@ class WrittenCalls:
 
     def _search(self, text: str, at: int) -> Generator[Delta, None, int]:
         """Text up to the next lead, and the lead if it is in code, else an excerpt begins; where the rest is."""
-        match = self._lead.search(text, at) if self._failed < _MAX_FAILED else None
+        match = self._lead.search(text, at) if self._failed < WRITTEN_CALL_FAILURES else None
         if match is None:
             yield from self._text(text[at:])
             return len(text)

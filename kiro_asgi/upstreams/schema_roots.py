@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["COMBINATORS", "DEFINITIONS", "MAX_DEPTH", "flat", "target"]
+from kiro_asgi.limits import SCHEMA_DEPTH
+
+__all__ = ["COMBINATORS", "DEFINITIONS", "flat", "target"]
 
 COMBINATORS: Final = ("allOf", "anyOf", "oneOf")
 
 DEFINITIONS: Final = ("$defs", "definitions")
 """Keywords with schemas to refer to, by name."""
 
-MAX_DEPTH: Final = 32
-"""Schemas within schemas; nothing that a person wrote comes near it."""
-
 
 def flat(root: Mapping[str, Any]) -> dict[str, Any]:
     """*root* with the properties of its alternatives, where the service has no room for alternatives."""
-    properties, required = _gathered(root, root, set(), MAX_DEPTH)
+    properties, required = _gathered(root, root, set(), SCHEMA_DEPTH)
     members = {key: value for key, value in root.items() if key not in COMBINATORS}
     found = {"properties": properties, "required": [*dict.fromkeys(required)]}
     return {**members, **{key: value for key, value in found.items() if value}}
@@ -45,7 +44,7 @@ def _gathered(schema: Any, root: Mapping[str, Any], passed: set[int], depth: int
 def target(schema: Any, root: Mapping[str, Any]) -> dict[str, Any] | None:
     """What a reference leads to among the root's definitions; ``None`` where it leads nowhere, or is none."""
     found = None
-    for _ in range(MAX_DEPTH):
+    for _ in range(SCHEMA_DEPTH):
         reference = _map(schema).get("$ref")
         if not isinstance(reference, str):
             return found

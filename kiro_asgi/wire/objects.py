@@ -14,9 +14,10 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.limits import EVENT_BYTES
 from kiro_asgi.wire import json
 
-__all__ = ["MAX_OBJECT", "PREFIXES", "ObjectScanner"]
+__all__ = ["PREFIXES", "ObjectScanner"]
 
 PREFIXES: Final = (
     b'{"content":',
@@ -28,9 +29,6 @@ PREFIXES: Final = (
     b'{"contextUsagePercentage":',
 )
 """How the objects that we look for begin."""
-
-MAX_OBJECT: Final = 16 * 1024 * 1024
-"""Default cap of one object, in bytes: that of a frame."""
 
 _QUOTE, _BACKSLASH, _OPEN = b'"\\{'
 
@@ -56,7 +54,7 @@ class ObjectScanner:
     """
 
     prefixes: tuple[bytes, ...] = field(default=PREFIXES, kw_only=True)
-    max_object: int = field(default=MAX_OBJECT, kw_only=True)
+    max_object: int = field(default=EVENT_BYTES, kw_only=True)
 
     skipped: int = field(init=False, default=0)
     """Objects that did not parse."""

@@ -17,11 +17,9 @@ from typing import Final
 from attrs import define, field, frozen
 
 from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.limits import EVENT_BYTES
 
-__all__ = ["MAX_EVENT", "ServerSentEvent", "SseDecoder", "encode_comment", "encode_sse"]
-
-MAX_EVENT: Final = 16 * 1024 * 1024
-"""Default cap of one event: its data lines without their ends, in bytes."""
+__all__ = ["ServerSentEvent", "SseDecoder", "encode_comment", "encode_sse"]
 
 MAX_RETRY_DIGITS: Final = 15
 """A longer ``retry`` is longer than any process lives."""
@@ -51,13 +49,13 @@ class SseDecoder:
     the standard demands.
 
     Args:
-        max_event: Largest event that is accepted, in bytes.
+        max_event: Largest event that is accepted: its data lines without their ends, in bytes.
 
     Raises:
         UpstreamProtocolError: Code ``sse.too_large``.
     """
 
-    max_event: int = field(default=MAX_EVENT, kw_only=True)
+    max_event: int = field(default=EVENT_BYTES, kw_only=True)
 
     retry: int | None = field(init=False, default=None)
     """Reconnection time of the stream in milliseconds, if one was named."""

@@ -50,7 +50,7 @@ def test_what_did_not_end_by_itself_is_not_checked(reason):
 
 def test_what_is_too_long_is_not_kept(monkeypatch):
     """Memory is bounded; what was not kept is not judged."""
-    monkeypatch.setattr(structured, "_MOST", 4)
+    monkeypatch.setattr(structured, "STRUCTURED_CHARACTERS", 4)
 
     assert notices(["abcd"]) == [Notice(NOT_JSON)]
     assert notices(["abc", "de"]) == []

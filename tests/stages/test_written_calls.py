@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiro_asgi.limits import EXCERPT_CHARACTERS
 from kiro_asgi.model.events import (
     Delta,
     Notice,
@@ -18,7 +19,6 @@ from kiro_asgi.model.events import (
     ToolCallFragment,
     ToolInputDelta,
 )
-from kiro_asgi.stages.excerpt import MAX_EXCERPT
 from kiro_asgi.stages.leaked_calls import leaked_forms
 from kiro_asgi.stages.mcp_bridge import MCP_XML
 from kiro_asgi.stages.tool_calls import ToolCallAssembler
@@ -231,7 +231,7 @@ def test_nonsense_takes_linear_time(text):
 
 def test_the_cap():
     """One MiB (decisions 5.27)."""
-    assert MAX_EXCERPT == 1024 * 1024
+    assert EXCERPT_CHARACTERS == 1024 * 1024
 
 
 WHOLE = (CALL, F, wrapped(F), wrapped(""), "[Called f with {}]", "<mcp__a__b>", "</mcp__a__b>", "<mcp__", "[Called ")

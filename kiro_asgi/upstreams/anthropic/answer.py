@@ -7,11 +7,12 @@ for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 from attrs import define, field
 
-from kiro_asgi.errors import NotTheUpstream
+from kiro_asgi.errors import NotTheUpstream, UpstreamProtocolError
+from kiro_asgi.limits import BODY_BYTES
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.anthropic.events import MessageEvents
 from kiro_asgi.upstreams.anthropic.faults import event_fault
@@ -23,15 +24,12 @@ from kiro_asgi.wire.members import text_of
 __all__ = ["WholeMessage", "stages"]
 
 
-MAX_MESSAGE: Final = 16 * 1024 * 1024
-"""Bytes of a whole message that are read."""
-
-
 @define
 class WholeMessage:
     """The stage from the body of a whole message to the events that it stands for; all of them come at the end.
 
     Raises:
+        UpstreamProtocolError: From `feed`: there is too much of it.
         KiroAsgiError: From `flush`: the error that the body reports, or that it is no message.
     """
 
@@ -40,7 +38,9 @@ class WholeMessage:
     def feed(self, items: Iterable[bytes], /) -> Iterator[JsonEvent]:
         """Nothing."""
         for chunk in items:
-            self._body += chunk[: MAX_MESSAGE - len(self._body)]
+            self._body += chunk
+            if len(self._body) > BODY_BYTES:
+                raise UpstreamProtocolError(f"an answer of more than {BODY_BYTES} bytes", code="answer.too_large")
         yield from ()
 
     def flush(self) -> Iterator[JsonEvent]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.events import Delta, Grounding, ModelName, Notice
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.gemini.answer import PartReader
@@ -28,9 +29,6 @@ from kiro_asgi.wire.members import object_of, objects_of, text_of
 from kiro_asgi.wire.objects import ObjectScanner
 
 __all__ = ["EventDecoder", "JsonObjects", "stages"]
-
-MAX_NOTICES: Final = 32
-"""Notices of one answer; beyond that, things are passed over in silence."""
 
 
 def stages(content_type: str, new_id: Callable[[], str]) -> tuple[Stage[Any, Any], ...]:
@@ -95,7 +93,7 @@ class EventDecoder:
             for delta in (item,) if isinstance(item, Notice) else self._event(item.value):
                 if type(delta) is not Notice:
                     yield delta
-                elif self._notices < MAX_NOTICES:
+                elif self._notices < NOTICES:
                     self._notices += 1
                     yield delta
 

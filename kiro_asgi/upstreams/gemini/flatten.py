@@ -8,20 +8,14 @@ from urllib.parse import unquote
 
 from attrs import define, field
 
+from kiro_asgi.limits import SCHEMA_COPIES, SCHEMA_DEPTH
 from kiro_asgi.upstreams.notes import Notes
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["MAX_DEPTH", "ROUNDS", "SPARE", "Flattening"]
-
-MAX_DEPTH: Final = 32
-"""Schemas within one another."""
+__all__ = ["ROUNDS", "Flattening"]
 
 ROUNDS: Final = 2
 """How often a reference is followed within what it leads to."""
-
-SPARE: Final = 10_000
-"""Greatest number of schemas that references put in addition to those that the client wrote down; one with long texts
-or values counts as several."""
 
 _LONG: Final = 200
 """Bytes of texts and values that count as one more schema."""
@@ -39,7 +33,7 @@ class Flattening:
 
     _root: Mapping[str, Any]
     _notes: Notes
-    _spare: int = field(init=False, default=SPARE)
+    _spare: int = field(init=False, default=SCHEMA_COPIES)
 
     def flat(self, node: Mapping[str, Any], place: str, opened: Opened, depth: int) -> tuple[Flat, Opened]:
         """A node's keywords without ``$ref`` and ``allOf``, and the references that lead to it.
@@ -50,7 +44,7 @@ class Flattening:
             opened: The references that lead to it so far.
             depth: Schemas around it.
         """
-        if depth > MAX_DEPTH:
+        if depth > SCHEMA_DEPTH:
             self._notes.applies("schema.depth", place)
             return _cut(node), opened
         if opened:

@@ -1,7 +1,7 @@
 """JSON Schema to the service's own schemas: a projection, as those can say less.
 
 Whatever comes in, what comes out has only keywords that the service knows, and is in proportion to what came in:
-references are followed as far as `kiro_asgi.upstreams.gemini.flatten.SPARE` goes.  A schema that is one of the
+references are followed as far as `kiro_asgi.limits.SCHEMA_COPIES` goes.  A schema that is one of the
 service's own already stays as it is.
 """
 

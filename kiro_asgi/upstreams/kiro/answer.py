@@ -16,6 +16,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.errors import NotTheUpstream
+from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.model.events import Delta
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.upstreams.kiro.events import EventDecoder
@@ -30,9 +31,6 @@ __all__ = ["RefusalDecoder", "SniffingDecoder", "stages"]
 
 PRELUDE: Final = 12
 """Bytes that tell a frame from anything else."""
-
-MAX_REFUSAL: Final = 64 * 1024
-"""Bytes of an unexpected JSON body that are looked at."""
 
 
 @define
@@ -86,7 +84,7 @@ class RefusalDecoder:
     def feed(self, items: Iterable[bytes], /) -> Iterator[Delta]:
         """Nothing."""
         for chunk in items:
-            self._body += chunk[: MAX_REFUSAL - len(self._body)]
+            self._body += chunk[: REFUSAL_BYTES - len(self._body)]
         yield from ()
 
     def flush(self) -> Iterator[Delta]:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
+from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.events import Delta, Notice, Stop, StopReason, TextDelta
 from kiro_asgi.upstreams.kiro.faults import exception_fault
 from kiro_asgi.upstreams.kiro.payloads import READERS, Payload, Reader, Seen, unwrap
@@ -24,9 +25,6 @@ from kiro_asgi.wire.eventstream import Frame, HeaderValue
 from kiro_asgi.wire.json import JsonError, loads
 
 __all__ = ["EventDecoder"]
-
-MAX_NOTICES: Final = 32
-"""Notices of one answer; beyond that, things are passed over in silence."""
 
 ENDINGS: Final = ("exception", "error")
 """Message types after which nothing comes."""
@@ -104,14 +102,14 @@ class EventDecoder:
         return deltas
 
     def _pass_over_type(self) -> Iterable[Delta]:
-        if self._type in self._unknown or self._notices >= MAX_NOTICES:
+        if self._type in self._unknown or self._notices >= NOTICES:
             return ()
         self._unknown.add(self._type)
         return self._notice("event.unknown", self._type)
 
     def _notice(self, code: str, detail: str) -> Iterable[Delta]:
         self._notices += 1
-        return (Notice(code, clean(detail)),) if self._notices <= MAX_NOTICES else ()
+        return (Notice(code, clean(detail)),) if self._notices <= NOTICES else ()
 
     def _end(self, frame: Frame) -> Iterator[Delta]:
         if self._ended:

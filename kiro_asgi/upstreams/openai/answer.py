@@ -14,6 +14,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.limits import BODY_BYTES
 from kiro_asgi.model.events import Delta, Notice
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
@@ -25,9 +26,6 @@ from kiro_asgi.wire.json import JsonError, loads
 __all__ = ["AnswerDecoder", "WholeAnswer", "stages"]
 
 ACCEPTED: Final = (EVENT_STREAM, JSON, "text/plain", "application/octet-stream")
-
-MAX_DOCUMENT: Final = 64 * 1024 * 1024
-"""Bytes of an answer in one document."""
 
 
 def stages(content_type: str, new_id: Callable[[], str]) -> tuple[Stage[Any, Any], ...]:
@@ -85,8 +83,8 @@ class WholeAnswer:
         """Nothing."""
         for chunk in items:
             self._body += chunk
-            if len(self._body) > MAX_DOCUMENT:
-                raise UpstreamProtocolError(f"an answer of more than {MAX_DOCUMENT} bytes", code="answer.too_large")
+            if len(self._body) > BODY_BYTES:
+                raise UpstreamProtocolError(f"an answer of more than {BODY_BYTES} bytes", code="answer.too_large")
         yield from ()
 
     def flush(self) -> Iterator[JsonEvent | Notice]:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.errors import UpstreamError, UpstreamFault, UpstreamOverloaded, UpstreamProtocolError
+from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.events import Delta, ModelName, Notice, Stop, StopReason, TextDelta, ThinkingDelta
 from kiro_asgi.upstreams.json_events import JsonEvent
 from kiro_asgi.upstreams.openai.calls import Calls
@@ -55,8 +56,6 @@ FAILURES: Final[Mapping[str, type[UpstreamError]]] = MappingProxyType(
 
 CUT: Final = frozenset({StopReason.LENGTH, StopReason.CONTEXT_FULL, StopReason.CONTENT_FILTER})
 """Ends after which the last call may not be whole."""
-
-MAX_NOTICES: Final = 20
 
 
 @define
@@ -233,7 +232,7 @@ class ChunkDecoder:
 
     def _notice(self, notice: Notice) -> Iterator[Delta]:
         """Each once."""
-        if notice not in self._told and len(self._told) < MAX_NOTICES:
+        if notice not in self._told and len(self._told) < NOTICES:
             self._told.add(notice)
             yield notice
 

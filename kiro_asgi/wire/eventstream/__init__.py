@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from kiro_asgi.wire.eventstream.decoder import FrameDecoder, decode_buffer, decode_frame
 from kiro_asgi.wire.eventstream.encoder import encode_frame
-from kiro_asgi.wire.eventstream.frame import MAX_FRAME, Frame, HeaderValue
+from kiro_asgi.wire.eventstream.frame import Frame, HeaderValue
 from kiro_asgi.wire.eventstream.headers import Int8, Int16, Int32, Int64, Timestamp
 
 __all__ = [
-    "MAX_FRAME",
     "Frame",
     "FrameDecoder",
     "HeaderValue",

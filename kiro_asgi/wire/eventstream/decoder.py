@@ -16,11 +16,10 @@ from zlib import crc32
 from attrs import define, field, setters, validators
 
 from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.limits import EVENT_BYTES, FRAME_HEADERS_BYTES, REMEMBERED_BYTES, REMEMBERED_HEADERS
 from kiro_asgi.wire.eventstream.frame import (
     CHECKSUM_SIZE,
     LENGTHS_SIZE,
-    MAX_FRAME,
-    MAX_HEADERS,
     OVERHEAD,
     PRELUDE_SIZE,
     Frame,
@@ -29,12 +28,6 @@ from kiro_asgi.wire.eventstream.frame import (
 from kiro_asgi.wire.eventstream.headers import read_headers
 
 __all__ = ["FrameDecoder", "decode_buffer", "decode_frame"]
-
-MAX_REMEMBERED: Final = 128
-"""Preludes and headers sections that a decoder remembers: a service sends the same few over and over."""
-
-MAX_REMEMBERED_SIZE: Final = 1024
-"""Size up to which a headers section is worth remembering."""
 
 Prelude = tuple[int, int, int, bool]
 """Total length, length of the headers, checksum computed over both, and whether it is the one that was sent."""
@@ -61,7 +54,7 @@ class FrameDecoder:
     """
 
     checksums: str = field(default="strict", kw_only=True, validator=validators.in_(("strict", "warn", "off")))
-    max_frame: int = field(default=MAX_FRAME, kw_only=True)
+    max_frame: int = field(default=EVENT_BYTES, kw_only=True)
 
     mismatches: int = field(init=False, default=0)
     """Frames that ``warn`` let through although a checksum was wrong."""
@@ -130,7 +123,7 @@ class FrameDecoder:
         right = checksum == expected
         if not right:
             self._refuse_if_strict()
-        if total > self.max_frame or headers_size > MAX_HEADERS:
+        if total > self.max_frame or headers_size > FRAME_HEADERS_BYTES:
             raise _bad_lengths("frame.too_large", total, headers_size)
         if total < OVERHEAD + headers_size:
             raise _bad_lengths("frame.length", total, headers_size)
@@ -138,7 +131,7 @@ class FrameDecoder:
 
     def _read_section(self, section: bytes) -> Mapping[str, HeaderValue]:
         headers = read_headers(section)
-        return _remember(self._sections, section, headers) if len(section) <= MAX_REMEMBERED_SIZE else headers
+        return _remember(self._sections, section, headers) if len(section) <= REMEMBERED_BYTES else headers
 
     def _refuse_if_strict(self) -> None:
         if self.checksums == "strict":
@@ -146,7 +139,7 @@ class FrameDecoder:
 
 
 def _remember(memory: dict[bytes, T], key: bytes, value: T) -> T:
-    if len(memory) >= MAX_REMEMBERED:
+    if len(memory) >= REMEMBERED_HEADERS:
         memory.clear()
     memory[key] = value
     return value

@@ -21,9 +21,6 @@ from attrs import frozen
 __all__ = [
     "CHECKSUM_SIZE",
     "LENGTHS_SIZE",
-    "MAX_FRAME",
-    "MAX_HEADERS",
-    "MAX_HEADER_COUNT",
     "MAX_NAME",
     "MAX_VALUE",
     "OVERHEAD",
@@ -43,15 +40,6 @@ CHECKSUM_SIZE: Final = 4
 
 OVERHEAD: Final = 16
 """Prelude and message checksum: the size of a frame without headers and payload."""
-
-MAX_FRAME: Final = 16 * 1024 * 1024
-"""Default cap of a whole frame.  The SDKs allow 16 MiB (smithy-python, payload) to 24 MiB (aws-c-event-stream)."""
-
-MAX_HEADERS: Final = 128 * 1024
-"""Size of a headers section (botocore, smithy-python)."""
-
-MAX_HEADER_COUNT: Final = 1024
-"""Headers in a frame (aws-c-event-stream)."""
 
 MAX_NAME: Final = 255
 """Bytes of a header's name, of which there is at least one: its length is a single byte."""

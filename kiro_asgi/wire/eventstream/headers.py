@@ -24,7 +24,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from kiro_asgi.errors import UpstreamProtocolError
-from kiro_asgi.wire.eventstream.frame import MAX_HEADER_COUNT, MAX_HEADERS, MAX_NAME, MAX_VALUE, HeaderValue
+from kiro_asgi.limits import FRAME_HEADERS, FRAME_HEADERS_BYTES
+from kiro_asgi.wire.eventstream.frame import MAX_NAME, MAX_VALUE, HeaderValue
 
 __all__ = ["Int8", "Int16", "Int32", "Int64", "Timestamp", "read_headers", "write_headers"]
 
@@ -80,7 +81,7 @@ def read_headers(section: bytes) -> Mapping[str, HeaderValue]:
     while at < len(section):
         raw_name, at = _sized(section, at + 1, section[at])
         name = _text(raw_name)
-        if not name or name in headers or len(headers) == MAX_HEADER_COUNT:
+        if not name or name in headers or len(headers) == FRAME_HEADERS:
             raise _bad("empty name" if not name else f"{name!r} twice" if name in headers else "too many")
         kind, at = _sized(section, at, 1)
         reader = READERS.get(kind[0])
@@ -97,11 +98,11 @@ def write_headers(headers: Mapping[str, HeaderValue]) -> bytes:
         TypeError: A value of a type that is not in `WRITERS`, or a ``datetime`` without time zone.
         ValueError: A name, value or section that the format has no room for.
     """
-    if len(headers) > MAX_HEADER_COUNT:
-        raise ValueError(f"{len(headers)} headers, at most {MAX_HEADER_COUNT} are allowed")
+    if len(headers) > FRAME_HEADERS:
+        raise ValueError(f"{len(headers)} headers, at most {FRAME_HEADERS} are allowed")
     section = b"".join(_write_header(name, value) for name, value in headers.items())
-    if len(section) > MAX_HEADERS:
-        raise ValueError(f"headers of {len(section)} bytes, at most {MAX_HEADERS} are allowed")
+    if len(section) > FRAME_HEADERS_BYTES:
+        raise ValueError(f"headers of {len(section)} bytes, at most {FRAME_HEADERS_BYTES} are allowed")
     return section
 
 

@@ -52,6 +52,7 @@ from kiro_asgi.stages.ending import EndOfStream
 from kiro_asgi.stages.tool_calls import ToolCallAssembler
 from kiro_asgi.stages.usage import UsageMeter
 from kiro_asgi.upstreams.anthropic import AnthropicUpstream
+from kiro_asgi.upstreams.anthropic.answer import WholeMessage
 from tests.dialects.strategies import answers
 from tests.grammar import check_events
 from tests.helpers import cut, run, run_apart
@@ -187,6 +188,17 @@ def test_a_whole_message_is_read_like_a_stream(events: list[Event]) -> None:
     whole = decoded(DIALECT.render(fold(events), HEADING), "application/json")
 
     assert _bare(_parsed(framed(whole))) == _bare(_parsed(framed(stream)))
+
+
+def test_a_whole_message_beyond_the_limit_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message of more than `BODY_BYTES` is refused when that shows, and not read as far as it goes."""
+    monkeypatch.setattr("kiro_asgi.upstreams.anthropic.answer.BODY_BYTES", 4)
+    message = WholeMessage()
+
+    assert [*message.feed([b"12", b"34"])] == []
+    with pytest.raises(UpstreamProtocolError, match="more than 4 bytes") as raised:
+        [*message.feed([b"5"])]
+    assert raised.value.code == "answer.too_large"
 
 
 def _parsed(events: Iterable[Event]) -> Message:

@@ -19,6 +19,7 @@ from kiro_asgi.errors import (
     UpstreamRateExceeded,
     UpstreamRejected,
 )
+from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.events import (
     Delta,
     Grounding,
@@ -36,7 +37,7 @@ from kiro_asgi.model.message import TextBlock, ThinkingBlock, ToolCallBlock, fol
 from kiro_asgi.model.server_tools import SearchHit
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.stages.base import Pipeline
-from kiro_asgi.upstreams.gemini.events import MAX_NOTICES, stages
+from kiro_asgi.upstreams.gemini.events import stages
 from kiro_asgi.upstreams.gemini.finish import BROKEN, STOPS
 from tests.grammar import check_events
 from tests.helpers import byte_by_byte, cut
@@ -507,7 +508,7 @@ def test_a_line_that_is_no_json() -> None:
 
 def test_notices_are_bounded() -> None:
     """A service that sends nothing but nonsense does not fill the log."""
-    assert len(read_bytes([b"data: no\n\n" * 1000 + STREAM])) == MAX_NOTICES + len(EXPECTED)
+    assert len(read_bytes([b"data: no\n\n" * 1000 + STREAM])) == NOTICES + len(EXPECTED)
 
 
 def test_a_page_is_no_answer() -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiro_asgi.limits import SCHEMA_COPIES, SCHEMA_DEPTH
 from kiro_asgi.model.prompt import Tool
-from kiro_asgi.upstreams.gemini.flatten import MAX_DEPTH, SPARE
 from kiro_asgi.upstreams.gemini.keywords import anything
 from kiro_asgi.upstreams.gemini.schema import answer_schema, parameters
 from kiro_asgi.upstreams.notes import Notes
@@ -231,7 +231,7 @@ def test_references_are_followed_within_bounds() -> None:
     began = perf_counter()
     found = written(bomb(30))
 
-    assert len(json.dumps(found)) < 60 * SPARE
+    assert len(json.dumps(found)) < 60 * SCHEMA_COPIES
     assert perf_counter() - began < 5
     assert "schema.size" in noted(bomb(6))
     values = {"$defs": {"v": {"enum": ["x" * 1_000] * 50}}}
@@ -249,7 +249,7 @@ def test_what_is_nested_too_deep_may_be_anything() -> None:
     while found := found.get("items", {}):
         levels += 1
 
-    assert levels == MAX_DEPTH + 2  # the innermost array, of anything but arrays
+    assert levels == SCHEMA_DEPTH + 2  # the innermost array, of anything but arrays
     many = {"allOf": [{"properties": {f"p{n}": {"type": "string"}}} for n in range(2_000)]}
     assert len(written(many)["properties"]) == 2_000
 

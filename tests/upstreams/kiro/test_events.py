@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamFault, UpstreamOverloaded, UpstreamRateExceeded, UpstreamThrottled
+from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.events import (
     CodeReferences,
     ContextUsage,
@@ -27,7 +28,7 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
 )
-from kiro_asgi.upstreams.kiro.events import MAX_NOTICES, EventDecoder
+from kiro_asgi.upstreams.kiro.events import EventDecoder
 from kiro_asgi.upstreams.kiro.payloads import READERS, STOP_REASONS
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, encode_frame
 from tests.helpers import byte_by_byte, kiro_event, kiro_exception, kiro_stream, run
@@ -185,8 +186,8 @@ def test_unknown_event_is_noticed_once_a_type() -> None:
 def test_notices_are_bounded() -> None:
     """R47: a stream of ever new event types costs a bounded number of notices, and keeps nothing beyond them."""
     decoder = EventDecoder()
-    assert len(run(decoder, [frame(f"type{number}", {}) for number in range(1000)])) == MAX_NOTICES
-    assert len(decoder._unknown) == MAX_NOTICES
+    assert len(run(decoder, [frame(f"type{number}", {}) for number in range(1000)])) == NOTICES
+    assert len(decoder._unknown) == NOTICES
 
 
 @pytest.mark.parametrize("word", [*STOP_REASONS, "end_turn", "Tool_Use"])

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from attrs import define, field
 
+from kiro_asgi.limits import SCHEMA_DEPTH
 from kiro_asgi.upstreams.notes import Notes
-from kiro_asgi.upstreams.schema_roots import COMBINATORS, DEFINITIONS, MAX_DEPTH, flat, target
+from kiro_asgi.upstreams.schema_roots import COMBINATORS, DEFINITIONS, flat, target
 
 __all__ = ["Schemas"]
 
@@ -76,7 +77,7 @@ class Schemas:
         """A new schema that the service takes; a rule that had something to do with *schema* is noted once."""
         self._place = place
         self._found.clear()
-        root = self._schema(schema, MAX_DEPTH)
+        root = self._schema(schema, SCHEMA_DEPTH)
         if "$ref" in root and self._may("schema.reference"):
             root = {**(target(root, root) or {}), **{key: value for key, value in root.items() if key != "$ref"}}
         if any(keyword in root for keyword in COMBINATORS) and self._may("schema.combinators"):
