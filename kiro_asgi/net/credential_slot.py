@@ -84,8 +84,8 @@ class Slot:
 
     def __attrs_post_init__(self) -> None:
         self._flights = Flights(f"looking after {self.name}", self._transport)
-        if self._keeper is not None and self._keeper.token is not None:
-            self._adopt(self._keeper.token, self._margin)
+        if self._keeper is not None and self._keeper.token is not None and self._keeper.token.access_token:
+            self._adopt(self._keeper.token, self._margin)  # a refresh token alone is due for renewal
 
     async def take(self) -> Credential:
         """The credential.  A renewal that is due is waited for only where there is no good token.

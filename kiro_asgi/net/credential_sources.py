@@ -181,9 +181,12 @@ class TokenCommand(Unkept):
         if printed is None:
             raise self._failure("failed, or printed far too much")
         try:
-            return self._vendor.parse(printed, lambda _: None, self._now())
+            token = self._vendor.parse(printed, lambda _: None, self._now())
         except KiroAsgiError as error:
             raise self._failure(f"printed no token: {error.message}") from None
+        if not token.access_token:
+            raise self._failure("printed no access token")
+        return token
 
     def _failure(self, words: str) -> UpstreamFault:
         return UpstreamFault(f"{self.name}: the program {words}", code="credentials.command")

@@ -172,6 +172,44 @@ async def test_who_leaves_leaves_at_once_and_nothing_is_lost(bench):
     assert bench.stored()["refreshToken"] != "aorOld"
 
 
+@pytest.mark.parametrize("access", [None, "", " \t\n", 7, {}], ids=["missing", "empty", "blank", "number", "object"])
+@pytest.mark.parametrize("ends", [None, 3600], ids=["no end", "an end"])
+async def test_a_refresh_token_alone_is_renewed_at_once(bench, access, ends):
+    """F259: a file without an access token holds no token yet: nothing is asked with an empty one, whatever the file
+    says of its end."""
+    bench.sign_in(accessToken=access, expiresAt=None if ends is None else rfc3339(bench.hands.wall + ends))
+    credentials = bench.credentials()
+    came = await together(5, credentials.get)
+
+    assert {it.secret for it in came} == {bench.stored()["accessToken"]}
+    assert (bench.asked, bench.stored()["kept"]) == (1, "theirs")
+
+
+@pytest.mark.parametrize("ends", [None, "", "soon", -1, 10**300, True, {}, "9999-99-99T00:00:00Z"], ids=repr)
+async def test_an_end_that_cannot_be_read_is_none(bench, ends):
+    """A token of unknown life is used until the service refuses it, and is renewed then."""
+    bench.sign_in(expiresAt=ends)
+    credentials = bench.credentials()
+    old = await credentials.get()
+    assert (old.secret, bench.asked) == ("aoaOld", 0)
+
+    assert (await credentials.renew(old)).secret == bench.stored()["accessToken"] != "aoaOld"
+
+
+@pytest.mark.parametrize("ends", ["NaN", "Infinity", "-1e999", "9" * 4_300, "9" * 5_000])
+async def test_a_number_that_is_none_is_told_at_the_start(bench, ends):
+    """What no JSON holds, or no number can be made of, is a damaged file; it is refused without being quoted."""
+    document = json.dumps({"accessToken": "aoaOld", "expiresAt": 0}).replace(": 0}", f": {ends}}}")
+    bench.path.write_text(document)
+    bench.path.chmod(0o600)
+    try:
+        credentials = bench.credentials()
+    except ConfigError as error:
+        assert "it is not JSON" in error.message and ends not in error.message
+    else:
+        assert (await credentials.get()).secret == "aoaOld"
+
+
 async def test_a_good_token_costs_nothing(bench):
     """Nothing is asked and nothing is read again before the token comes near its end."""
     bench.sign_in(left=3600)
@@ -533,6 +571,16 @@ async def test_a_program_that_prints_no_token(bench, capfd, code, words):
         await credentials.get()
 
     assert "SECRET" not in caught.value.message + "".join(capfd.readouterr())
+
+
+async def test_a_program_that_prints_no_access_token(bench):
+    """A refresh token is the program's own to use: nothing is asked with an empty access token."""
+    printed = "import json; print(json.dumps({'refreshToken': 'SECRET', 'expiresIn': 60}))"
+    credentials = bench.credentials(credentials_file="", credentials_command=command(printed))
+    with pytest.raises(UpstreamFault, match="printed no access token") as caught:
+        await credentials.get()
+
+    assert "SECRET" not in caught.value.message
 
 
 async def test_a_program_is_no_shell(bench, tmp_path):
