@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "ARGUMENT_DEPTH",
     "BODY_BYTES",
     "EVENT_BYTES",
     "EXCERPT_CHARACTERS",
@@ -96,6 +97,10 @@ MODEL_PAGES: Final = 20
 TOOL_INPUT_BYTES: Final = 16 * 1024 * 1024
 """Arguments of one tool call in the library; the gateway's are ``limits.tool_input_bytes``.  A call with more
 is cut."""
+
+ARGUMENT_DEPTH: Final = 16
+"""Arrays and objects of a call's arguments that are compared with the tool's schema, one within the other.  What is
+deeper goes out as it came."""
 
 EXCERPT_CHARACTERS: Final = 1024 * 1024
 """Text that may be a tool call; a longer one is text."""

@@ -76,6 +76,7 @@ def _repairs(exchange: Exchange, tools: ToolSettings) -> Repairs:
         schemas=schemas,
         aliases=exchange.rendered.tool_names,
         renames=(*parse_names(tools.parameter_names), *(USUAL if tools.remap_arguments else ())),
+        twins=tools.remap_arguments,
         decode=tools.repair_encoding,
         drop_unknown=tools.filter_unknown,
         mcp_bridge=tools.mcp_bridge,

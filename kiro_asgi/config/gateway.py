@@ -56,14 +56,15 @@ class ToolSettings:
     """What is done for tool calls that arrive broken."""
 
     remap_arguments: bool = True
-    """Give an argument the name that the client's schema has for it, where a model used another usual one."""
+    """Give an argument the name that the client's schema has for it, where a model used another usual one, or another
+    spelling (``filePath`` for ``file_path``)."""
 
     parameter_names: tuple[str, ...] = ()
     """Names of arguments to put back, each as ``tool.wire=client``: where a model calls that tool with ``wire``, the
     client gets ``client``."""
 
     filter_unknown: bool = True
-    """Leave out arguments that the client's schema does not allow."""
+    """Leave out arguments that the client's schema does not declare, where it has ``additionalProperties: false``."""
 
     repair_encoding: bool = True
     """Read arguments that are JSON within a text as what they stand for, where the client's schema wants no text."""

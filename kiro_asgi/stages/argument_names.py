@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.stages.argument_schemas import ToolSchema
+from kiro_asgi.limits import ARGUMENT_DEPTH
+from kiro_asgi.stages.argument_schemas import ToolSchema, of_item, of_key
 
-__all__ = ["USUAL", "Rename", "known_only", "parse_names", "renamed"]
+__all__ = ["USUAL", "Rename", "known_only", "parse_names", "renamed", "with_declared_twins"]
 
 
 @frozen
@@ -88,15 +90,64 @@ def renamed(
     return arguments
 
 
-def known_only(arguments: Mapping[str, Any], schema: ToolSchema) -> Mapping[str, Any]:
-    """*arguments* without those that *schema* does not declare; the same object where nothing changes.
+def with_declared_twins(arguments: Mapping[str, Any], schema: ToolSchema) -> Mapping[str, Any]:
+    """*arguments* with ``file_path`` for ``filePath`` where *schema* declares the one and not the other, and the
+    reverse, at any place; the same object where nothing changes.
 
-    A schema that declares none, or says that there may be others, lets everything pass.
+    What is there under the declared name already is never overwritten, and nothing is renamed where the schema declares
+    several names that differ in their spelling only.
     """
-    known = schema.declared
-    if schema.is_open or not (known or schema.is_closed) or known.issuperset(arguments):
+    value: Mapping[str, Any] = _with_twins(dict(arguments), [schema.root], schema, 0)
+    return arguments if list(value) == list(arguments) and value == arguments else value
+
+
+def known_only(arguments: Mapping[str, Any], schema: ToolSchema) -> Mapping[str, Any]:
+    """*arguments* without those that *schema* does not declare, if it says ``additionalProperties: false``.
+
+    The same object where nothing changes.  Arguments of which nothing would be left stay all: a call with other
+    arguments is refused by whoever runs it, a call without any may be run.
+    """
+    if not schema.is_closed or schema.declared.issuperset(arguments):
         return arguments
-    return {key: value for key, value in arguments.items() if key in known}
+    return {key: value for key, value in arguments.items() if key in schema.declared} or arguments
+
+
+def _with_twins(value: Any, parts: Sequence[Any], schema: ToolSchema, depth: int) -> Any:
+    """*value*, which has to fit all of *parts*."""
+    if not parts or depth > ARGUMENT_DEPTH:
+        return value
+    if isinstance(value, dict):
+        value = _respelled(value, schema.declared_in(parts))
+        parts = schema.all_applying(parts, "object")
+        return {key: _with_twins(it, of_key(parts, key), schema, depth + 1) for key, it in value.items()}
+    if isinstance(value, list):
+        parts = schema.all_applying(parts, "array")
+        return [_with_twins(it, of_item(parts, index), schema, depth + 1) for index, it in enumerate(value)]
+    return value
+
+
+def _respelled(members: dict[str, Any], declared: frozenset[str]) -> dict[str, Any]:
+    """*members* under the declared spelling of their names."""
+    if not declared or declared.issuperset(members):
+        return members
+    spellings = defaultdict(list)
+    for name in declared:
+        spellings[_unspelled(name)].append(name)
+    taken = set(declared.intersection(members))
+    names: dict[str, str] = {}
+    for key in members:
+        if key in declared:
+            continue
+        found = spellings.get(_unspelled(key), ())
+        if len(found) == 1 and found[0] not in taken:
+            names[key] = found[0]
+            taken.add(found[0])
+    return {names.get(key, key): value for key, value in members.items()}
+
+
+def _unspelled(name: str) -> str:
+    """What ``filePath``, ``file_path`` and ``file-path`` have in common."""
+    return name.replace("_", "").replace("-", "").casefold()
 
 
 def _applies(rename: Rename, arguments: Mapping[str, Any], names: frozenset[str]) -> bool:

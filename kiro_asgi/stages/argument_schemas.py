@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-__all__ = ["KINDS", "ToolSchema", "kind_of"]
+__all__ = ["KINDS", "ToolSchema", "kind_of", "of_item", "of_key"]
 
 KINDS: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 """Kinds of values.  An ``integer`` is not also a ``number`` here: a schema's ``number`` admits both."""
@@ -54,15 +54,16 @@ class ToolSchema:
         """Names of the arguments that it speaks of, in whatever branch; none where it says nothing of them."""
         return frozenset(name for part in self._parts for name in _mapping(part.get("properties")))
 
-    @cached_property
-    def is_open(self) -> bool:
-        """Whether it says that there may be arguments which it does not declare."""
-        return any(map(_says_open, self._parts))
+    def declared_in(self, parts: Sequence[Any]) -> frozenset[str]:
+        """Names of the members that any of *parts* speaks of, in whatever branch."""
+        reached = (it for part in parts for it in self._reachable(part, self._branches))
+        return frozenset(name for it in reached for name in _mapping(it.get("properties")))
 
-    @property
+    @cached_property
     def is_closed(self) -> bool:
-        """Whether it says that there may be none."""
-        return self.root.get("additionalProperties") is False
+        """Whether it says that there may be no argument which it does not declare."""
+        certain = self.applying(self.root, "object")
+        return any(it.get("additionalProperties") is False for it in certain) and not any(map(_says_open, self._parts))
 
     def admitted(self, part: Any) -> frozenset[str]:
         """Kinds of values that may fit *part*, which is in this schema: any other certainly does not."""
@@ -80,6 +81,10 @@ class ToolSchema:
         Of several to choose from it is the one that admits the kind; where more than one does, nothing is certain.
         """
         return self._reachable(part, lambda it: self._certain(it, kind))
+
+    def all_applying(self, parts: Sequence[Any], kind: str) -> list[Mapping[str, Any]]:
+        """The schemas that a value of this kind has to fit to fit all of *parts*."""
+        return [it for part in parts for it in self.applying(part, kind)]
 
     @cached_property
     def _parts(self) -> list[Mapping[str, Any]]:
@@ -128,6 +133,32 @@ class ToolSchema:
         for name in reference[1:].split("/")[1:]:
             place = _mapping(place).get(name.replace("~1", "/").replace("~0", "~"))
         return place
+
+
+def of_key(parts: Sequence[Mapping[str, Any]], key: str) -> list[Any]:
+    """Schemas of the member *key* of an object that has to fit *parts*."""
+    return [it for part in parts for it in _member(part, key)]
+
+
+def of_item(parts: Sequence[Mapping[str, Any]], index: int) -> list[Any]:
+    """Schemas of one item of an array that has to fit *parts*."""
+    return [it for part in parts for it in _item(part, index)]
+
+
+def _member(part: Mapping[str, Any], key: str) -> Iterator[Any]:
+    properties = part.get("properties")
+    if isinstance(properties, Mapping) and key in properties:
+        yield properties[key]
+    elif "additionalProperties" in part and "patternProperties" not in part:
+        yield part["additionalProperties"]
+
+
+def _item(part: Mapping[str, Any], index: int) -> Iterator[Any]:
+    first = part.get("prefixItems", ())
+    if isinstance(first, list | tuple) and index < len(first):
+        yield first[index]
+    elif "items" in part:
+        yield part["items"]
 
 
 def _says_open(part: Mapping[str, Any]) -> bool:

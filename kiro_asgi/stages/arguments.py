@@ -9,7 +9,7 @@ from attrs import define, field
 
 from kiro_asgi.model.events import Delta, Notice, ToolCallCut, ToolCallEnd, ToolCallStart, ToolInputDelta
 from kiro_asgi.stages.argument_encoding import decoded, object_in
-from kiro_asgi.stages.argument_names import USUAL, Rename, known_only, renamed
+from kiro_asgi.stages.argument_names import USUAL, Rename, known_only, renamed, with_declared_twins
 from kiro_asgi.stages.argument_schemas import ToolSchema
 from kiro_asgi.stages.tool_calls_whole import WRAPPED
 from kiro_asgi.wire.json import dumps, loads
@@ -26,7 +26,7 @@ DECODED: Final = "arguments.decoded"
 """A text within the arguments goes out as the value that it encodes."""
 
 DROPPED: Final = "arguments.dropped"
-"""Arguments that the client's schema does not know were left out; the detail is how many."""
+"""Arguments that the client's schema does not allow were left out; the detail is how many."""
 
 _WRAPPER: Final = "input"
 """Where the assembler puts arguments that are no object."""
@@ -46,6 +46,9 @@ class ArgumentRepairs:
     """JSON Schemas of arguments by the client's name of the tool."""
 
     renames: tuple[Rename, ...] = USUAL
+    twins: bool = True
+    """Whether ``filePath`` and ``file_path`` stand for each other."""
+
     decode: bool = True
     drop_unknown: bool = True
 
@@ -96,6 +99,10 @@ class ArgumentRepairs:
         yield from self._pieces if arguments is given else (ToolInputDelta(dumps(arguments).decode()),)
         self._start, self._wrapped = None, False
 
+    def _renamed(self, name: str, arguments: Mapping[str, Any], schema: ToolSchema) -> Mapping[str, Any]:
+        arguments = renamed(name, arguments, schema, self.renames)
+        return with_declared_twins(arguments, schema) if self.twins else arguments
+
     def _steps(self, name: str, arguments: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """What becomes of *arguments*, step by step."""
         schema = ToolSchema(self.schemas[name])
@@ -103,10 +110,12 @@ class ArgumentRepairs:
             whole = object_in(arguments[_WRAPPER])
             arguments = arguments if whole is None else whole
             yield UNWRAPPED, arguments
-        arguments = renamed(name, arguments, schema, self.renames)
+        arguments = self._renamed(name, arguments, schema)
         yield RENAMED, arguments
         if self.decode:
-            arguments = decoded(arguments, schema)
-            yield DECODED, arguments
+            plain = decoded(arguments, schema)
+            yield DECODED, plain
+            arguments = plain if plain is arguments else self._renamed(name, plain, schema)
+            yield RENAMED, arguments
         if self.drop_unknown and not (self._wrapped and _WRAPPER in arguments):
             yield DROPPED, known_only(arguments, schema)

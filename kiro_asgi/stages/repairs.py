@@ -32,6 +32,7 @@ class Repairs:
     """Name on the wire to the client's name: what the model knows a tool by."""
 
     renames: tuple[Rename, ...] = ()
+    twins: bool = False
     decode: bool = False
     drop_unknown: bool = False
     mcp_bridge: bool = False
@@ -57,10 +58,14 @@ class Repairs:
     @property
     def arguments(self) -> ArgumentRepairs | None:
         """Puts arguments right, of calls that come whole."""
-        if not self.schemas or not (self.renames or self.decode or self.drop_unknown):
+        if not self.schemas or not (self.renames or self.twins or self.decode or self.drop_unknown):
             return None
         return ArgumentRepairs(
-            schemas=self.schemas, renames=self.renames, decode=self.decode, drop_unknown=self.drop_unknown
+            schemas=self.schemas,
+            renames=self.renames,
+            twins=self.twins,
+            decode=self.decode,
+            drop_unknown=self.drop_unknown,
         )
 
     @property

@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from tests.conformance.clients import Clients, connected, undisturbed
-from tests.conformance.gateways import IMPATIENT, Gateway, simulated, watched
+from tests.conformance.gateways import IMPATIENT, TRANSIENT_RETRIES, Gateway, simulated, watched
 
 NO_NODE = "KIRO_ASGI_NO_NODE"
 
@@ -50,6 +50,13 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """A gateway with short timeouts and a service that tells what it was asked."""
     with watched(tmp_path_factory.mktemp("impatient"), **IMPATIENT) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway with the settings that everybody has, and a service that says what a test wants it to."""
+    with watched(tmp_path_factory.mktemp("scripted"), **TRANSIENT_RETRIES) as running:
         yield running
 
 

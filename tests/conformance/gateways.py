@@ -11,7 +11,7 @@ from attrs import frozen
 from kiro_asgi import simulator
 from tests.cli.processes import Serving, serving
 
-__all__ = ["KEY", "Gateway", "simulated", "watched"]
+__all__ = ["IMPATIENT", "KEY", "TRANSIENT_RETRIES", "Gateway", "simulated", "watched"]
 
 KEY = "conformance-key"
 

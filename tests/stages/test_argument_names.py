@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.stages.argument_names import Rename, known_only, parse_names, renamed
+from kiro_asgi.stages.argument_names import Rename, known_only, parse_names, renamed, with_declared_twins
 from kiro_asgi.stages.argument_schemas import ToolSchema
+from tests.growth import assert_linear
 
 SAYS_NOTHING = {"type": "object"}
 
@@ -78,26 +81,96 @@ def test_names_of_the_operator():
     assert renamed("Write", {"file": "a"}, ToolSchema(of("file", "path")), renames) == {"file": "a"}
 
 
+CLOSED = {"additionalProperties": False}
+EDITS = {
+    "type": "object",
+    "properties": {
+        "file_path": {"type": "string"},
+        "edits": {"type": "array", "items": of("old_string", "new_string")},
+        "options": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/options"}]},
+    },
+    "$defs": {"options": of("replaceAll")},
+}
+
+
+@pytest.mark.parametrize(
+    ("given_names", "declared", "expected"),
+    [
+        pytest.param(["filePath"], ["file_path"], ["file_path"], id="camel-to-snake"),
+        pytest.param(["file_path"], ["filePath"], ["filePath"], id="snake-to-camel"),
+        pytest.param(["FilePath", "x"], ["file_path", "x"], ["file_path", "x"], id="pascal-in-its-place"),
+        pytest.param(["file-path"], ["file_path"], ["file_path"], id="kebab"),
+        pytest.param(["userID", "line1Text"], ["user_id", "line_1_text"], ["user_id", "line_1_text"], id="acronym"),
+        pytest.param(["filePath", "file_path"], ["file_path"], ["filePath", "file_path"], id="never-overwritten"),
+        pytest.param(["filePath", "FilePath"], ["file_path"], ["file_path", "FilePath"], id="the-first-of-two"),
+        pytest.param(["FILE_PATH"], ["file_path", "filePath"], ["FILE_PATH"], id="two-candidates"),
+        pytest.param(["filePath"], ["filePath", "file_path"], ["filePath"], id="both-declared"),
+        pytest.param(["filePath"], ["path"], ["filePath"], id="no-twin"),
+        pytest.param(["filePath"], [], ["filePath"], id="nothing-declared"),
+    ],
+)
+@pytest.mark.parametrize("more", [{}, CLOSED, {"additionalProperties": True}], ids=["silent", "closed", "open"])
+def test_twins(given_names, declared, expected, more):
+    """Decision 5.50: an argument goes out under the spelling of its name that the schema declares, at its place."""
+    arguments = {name: number for number, name in enumerate(given_names)}
+    named = with_declared_twins(arguments, ToolSchema(of(*declared, **more)))
+
+    assert list(named.items()) == list(zip(expected, range(len(expected)), strict=True))
+    assert (named is arguments) == (expected == given_names)
+
+
+def test_twins_within_arguments():
+    """The same holds in objects and lists within the arguments, through references and the only branch that fits."""
+    arguments = {
+        "filePath": "a",
+        "edits": [{"oldString": "b", "newString": {"newString": 1}}],
+        "options": {"replace_all": 1},
+    }
+
+    assert with_declared_twins(arguments, ToolSchema(EDITS)) == {
+        "file_path": "a",
+        "edits": [{"old_string": "b", "new_string": {"newString": 1}}],
+        "options": {"replaceAll": 1},
+    }
+
+
+def test_twins_take_linear_time():
+    """Many arguments, declared or not, take proportionally longer."""
+
+    def make(size: int) -> Callable[[], object]:
+        schema = of(*(f"a_{number}" for number in range(size)))
+        arguments = {f"A{number}": 1 for number in range(2 * size)}
+        return lambda: with_declared_twins(arguments, ToolSchema(schema))
+
+    assert_linear(make, 200)
+
+
 @pytest.mark.parametrize(
     ("schema", "kept"),
     [
-        pytest.param(of("a"), {"a": 1}, id="F213"),
-        pytest.param(of("a", additionalProperties=False), {"a": 1}, id="closed"),
-        pytest.param(of(additionalProperties=False), {}, id="closed-and-empty"),
-        pytest.param({"allOf": [of("a"), {"$ref": "#/$defs/b"}], "$defs": {"b": of("b")}}, None, id="in-branches"),
-        pytest.param({"if": of("a"), "then": of("b")}, None, id="in-conditions"),
-        pytest.param(of(), None, id="no-properties"),
+        pytest.param(of("a"), None, id="F213-silent-about-others"),
+        pytest.param(of("a", **CLOSED), {"a": 1}, id="F213-closed"),
+        pytest.param({"$ref": "#/$defs/a", "$defs": {"a": of("a", **CLOSED)}}, {"a": 1}, id="closed-by-reference"),
+        pytest.param({"allOf": [of("a", **CLOSED)]}, {"a": 1}, id="closed-in-all-branches"),
+        pytest.param({"anyOf": [of("a", **CLOSED), of("c")]}, None, id="closed-in-one-branch"),
+        pytest.param(of(**CLOSED), None, id="nothing-would-be-left-of-none-declared"),
+        pytest.param(of("c", **CLOSED), None, id="nothing-would-be-left"),
+        pytest.param(
+            {"allOf": [of("a"), {"$ref": "#/$defs/b"}], "$defs": {"b": of("b")}, **CLOSED}, None, id="in-branches"
+        ),
+        pytest.param({"if": of("a"), "then": of("b"), **CLOSED}, None, id="in-conditions"),
         pytest.param(SAYS_NOTHING, None, id="silent"),
         pytest.param({}, None, id="empty"),
         pytest.param(of("a", additionalProperties=True), None, id="open"),
         pytest.param(of("a", additionalProperties={"type": "string"}), None, id="open-for-texts"),
-        pytest.param(of("a", patternProperties={"^b": {}}), None, id="open-for-a-pattern"),
-        pytest.param(of("a", allOf=[{"additionalProperties": {}}]), None, id="open-in-a-branch"),
+        pytest.param(of("a", patternProperties={"^b": {}}, **CLOSED), None, id="open-for-a-pattern"),
+        pytest.param(of("a", allOf=[{"additionalProperties": {}}], **CLOSED), None, id="open-in-a-branch"),
         pytest.param({"properties": ["a"], "allOf": 1, "$ref": "#/properties/a"}, None, id="no-schema"),
     ],
 )
 def test_unknown_arguments(schema, kept):
-    """Arguments that the schema does not declare are left out, unless it declares none or says there may be others."""
+    """Decision 5.50: arguments that the schema does not declare are left out only where it says
+    ``additionalProperties: false``, and never all of them."""
     arguments = {"a": 1, "b": 2}
     left = known_only(arguments, ToolSchema(schema))
 
@@ -105,8 +178,8 @@ def test_unknown_arguments(schema, kept):
     assert (left is arguments) == (kept is None)
 
 
-KEYS = st.sampled_from(["query", "pattern", "path", "paths", "file_path", "cmd", "command", "other"])
-SCHEMAS = st.builds(lambda names, more: of(*names, **more), st.sets(KEYS), st.sampled_from([{}, {"$ref": "#"}]))
+KEYS = st.sampled_from(["query", "pattern", "path", "paths", "file_path", "filePath", "cmd", "command", "other"])
+SCHEMAS = st.builds(lambda names, more: of(*names, **more), st.sets(KEYS), st.sampled_from([{}, {"$ref": "#"}, CLOSED]))
 
 
 @given(
@@ -115,14 +188,14 @@ SCHEMAS = st.builds(lambda names, more: of(*names, **more), st.sets(KEYS), st.sa
     SCHEMAS,
 )
 def test_laws_of_names(tool, arguments, schema):
-    """A second time changes nothing, and where names are declared only undeclared ones are lost."""
+    """A second time changes nothing, only undeclared arguments of a closed schema are lost, and never all."""
     read = ToolSchema(schema)
-    once = renamed(tool, arguments, read)
+    once = with_declared_twins(renamed(tool, arguments, read), read)
     kept = known_only(once, read)
 
-    assert renamed(tool, once, read) == once
+    assert with_declared_twins(renamed(tool, once, read), read) == once
     assert known_only(kept, read) is kept
     assert len(once) == len(arguments)
-    if read.declared:
-        assert arguments.keys() & read.declared <= kept.keys() <= read.declared
-        assert all(kept[key] == arguments[key] for key in arguments.keys() & read.declared)
+    assert bool(kept) == bool(arguments)
+    assert kept == once or schema["additionalProperties"] is False
+    assert all(kept[key] == arguments[key] for key in arguments.keys() & read.declared)

@@ -25,6 +25,15 @@ SCHEMAS = {
     "grep": {
         "type": "object",
         "properties": {"pattern": {"type": "string"}, "path": {"type": "string"}, "limit": {"type": "integer"}},
+        "additionalProperties": False,
+    },
+    "edit": {
+        "type": "object",
+        "properties": {
+            "file_path": {"type": "string"},
+            "edits": {"type": "array", "items": {"type": "object", "properties": {"old_text": {"type": "string"}}}},
+        },
+        "additionalProperties": False,
     },
     "free": {},
     "own": {"properties": {"input": {"type": "string"}}},
@@ -60,6 +69,24 @@ def test_all_repairs_in_one_call():
 
 
 @pytest.mark.parametrize(
+    ("text", "expected", "codes"),
+    [
+        ('{"filePath": "a", "why": 1}', '{"file_path":"a"}', [RENAMED, DROPPED]),
+        ('{"filePath": "a", "edits": "[{\\"oldText\\": \\"b\\"}]"}', '{"file_path":"a","edits":[{"old_text":"b"}]}',
+         [RENAMED, DECODED, RENAMED]),
+        ('{"edits": "[{\\"oldText\\": \\"b\\"}]"}', '{"edits":[{"old_text":"b"}]}', [DECODED, RENAMED]),
+        ('{"FILE": "a"}', '{"FILE": "a"}', []),
+    ],
+)  # fmt: skip
+def test_names_come_before_everything_else(text, expected, codes):
+    """Decision 5.50: an argument is renamed before anything is dropped, and what a text encoded is renamed as well."""
+    *notices, _start, arguments, _end = repaired(call(text, "edit"))
+
+    assert arguments == ToolInputDelta(expected)
+    assert [notice.code for notice in notices] == codes
+
+
+@pytest.mark.parametrize(
     "items",
     [
         pytest.param(call('{"pattern" : "x",\n "limit": 1e1}'), id="fits"),
@@ -77,6 +104,7 @@ def test_what_needs_no_repair_is_not_touched(items):
 @pytest.mark.parametrize(
     ("option", "expected"),
     [
+        ({"renames": (), "drop_unknown": False}, '{"query":"x","limit":5,"why":1}'),
         ({"renames": ()}, '{"limit":5}'),
         ({"decode": False}, '{"pattern":"x","limit":"5"}'),
         ({"drop_unknown": False}, '{"pattern":"x","limit":5,"why":1}'),
