@@ -13,6 +13,7 @@ __all__ = [
     "BodyTooLarge",
     "ConfigError",
     "ContextTooLong",
+    "InternalError",
     "KiroAsgiError",
     "MethodNotAllowed",
     "NotTheUpstream",
@@ -70,6 +71,16 @@ class KiroAsgiError(Exception):
 
 class ConfigError(KiroAsgiError):
     """The settings cannot work; the message lists every bad path.  Raised at start-up only."""
+
+
+class InternalError(KiroAsgiError):
+    """The gateway failed in a way that nobody foresaw.
+
+    The message holds nothing of the exception, which may quote a prompt or a secret; the log has the traceback.
+    """
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(f"internal error; the gateway's log has it under {request_id}", code="internal_error")
 
 
 class TooBusy(KiroAsgiError):

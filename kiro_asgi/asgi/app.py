@@ -7,8 +7,9 @@ import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from logging import getLogger
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from kiro_asgi.asgi.access import log_access
 from kiro_asgi.asgi.auth import Authenticator
@@ -18,7 +19,7 @@ from kiro_asgi.asgi.http import JSON, Disconnected, Headers, header_values
 from kiro_asgi.asgi.lifespan import host_lifespan
 from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
 from kiro_asgi.asgi.passed_output import passed_output
-from kiro_asgi.asgi.relay import Relay
+from kiro_asgi.asgi.relay import Outcome, Relay
 from kiro_asgi.asgi.reports import rules_header, wants_rules
 from kiro_asgi.asgi.responses import ResponsesApi
 from kiro_asgi.asgi.routing import Operation, Route, find_route, is_ours, local_paths
@@ -32,13 +33,19 @@ from kiro_asgi.dialects.base import Dialect, Inquiry, TransparentDialect
 from kiro_asgi.dialects.models import render_model, render_models
 from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.dialects.openai_responses import OpenAIResponses
-from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.errors import InternalError, KiroAsgiError
 from kiro_asgi.model.events import StopReason, Usage
 from kiro_asgi.model.message import Message, sentences, unfold, whole
 from kiro_asgi.net.credentials import Clocks
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 
 __all__ = ["App", "create_app"]
+
+
+_log = getLogger("kiro_asgi")
+
+_DEBUG_EXTENSION: Final = "http.response.debug"
+"""Of hosts under test: Starlette's test client has it in its scopes."""
 
 
 def _token() -> str:
@@ -133,24 +140,49 @@ class App:
             return
         started = self._clock()
         call = Call(scope, receive, send, f"req_{self._token()}")
+        unexpected = await self._caught(call, self._serve(call))
+        if unexpected is not None and not call.status:
+            await self._caught(call, self._refuse(call, InternalError(call.request_id)))
+        log_access(call, self._clock() - started)
+        if unexpected is not None and self._raises(scope):
+            raise unexpected
+
+    async def _caught(self, call: Call, serving: Awaitable[None]) -> Exception | None:
+        """Serve; what nobody foresaw goes into the log, and no further.  A client that has left is not told anything.
+
+        The traceback is the one record that may quote a request: without it nobody could find the fault.
+        """
         try:
-            route = find_route(scope)
+            try:
+                await serving
+            except Disconnected:
+                call.outcome = Outcome.DISCONNECTED.value
+            if call.outcome == Outcome.DISCONNECTED.value and not call.status:
+                await call.leave_unanswered()
+        except Exception as error:  # noqa: BLE001 - the log has it, and the host that wants it
+            call.failure = InternalError(call.request_id)
+            call.outcome = "failed" if call.status else ""
+            _log.exception("unexpected %s", type(error).__name__, extra={"request_id": call.request_id})
+            return error
+        return None
+
+    def _raises(self, scope: Scope) -> bool:
+        """Whether the host wants to see exceptions that nobody foresaw."""
+        return self._settings.raise_unexpected or _DEBUG_EXTENSION in (scope.get("extensions") or ())
+
+    async def _serve(self, call: Call) -> None:
+        try:
+            route = find_route(call.scope)
             if route.operation is not Operation.HEALTH:
-                call.principal = self._auth.principal(scope)
+                call.principal = self._auth.principal(call.scope)
             await self._operations[route.operation](call, route)
-        except Disconnected:
-            call.outcome = "disconnected"
         except KiroAsgiError as error:
             await self._refuse(call, error)
-        log_access(call, self._clock() - started)
 
     async def _refuse(self, call: Call, error: KiroAsgiError) -> None:
         call.failure = error
         reply = self._family(call.scope).error(error, call.request_id)
-        try:
-            await call.respond(reply.status, reply.body, [JSON, *reply.headers])
-        except Disconnected:
-            call.outcome = "disconnected"
+        await call.respond(reply.status, reply.body, [JSON, *reply.headers])
 
     def _family(self, scope: Scope) -> Dialect:
         """Whose error envelope a path's clients read."""
@@ -189,8 +221,8 @@ class App:
         try:
             await relay.run(output)
         finally:
-            call.upstream = relay.exchange.upstream.name
-        call.outcome, call.failure, call.usage = relay.outcome.value, relay.failure, relay.usage
+            call.upstream, call.usage = relay.exchange.upstream.name, relay.usage
+        call.outcome, call.failure = relay.outcome.value, relay.failure
 
     def _output(self, send: Send, exchange: Exchange, headers: Callable[[], Headers]) -> Output[Any]:
         if exchange.passed is not None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
 
+import anyio
 from attrs import define, field
 
 from kiro_asgi.asgi.http import Disconnected, Headers, identity_headers, read_body, respond
@@ -14,6 +17,13 @@ from kiro_asgi.model.events import Usage
 
 __all__ = ["Call"]
 
+_BROKEN: Final = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
+"""What hosts and their middlewares raise where the client is gone."""
+
+_CLIENT_LEFT: Final = 499
+"""Status for a client that left before there was an answer.  Nobody reads it but the host's middlewares and the log;
+the number is nginx's: https://nginx.org/en/docs/dev/development_guide.html#http_request"""
+
 
 @define
 class Call:
@@ -22,7 +32,7 @@ class Call:
     scope: Scope = field(repr=False)
     """Holds what the client presents as its key."""
 
-    receive: Receive
+    _receive: Receive
     _send: Send
     request_id: str
     principal: str = ""
@@ -44,6 +54,8 @@ class Call:
     usage: Usage | None = None
     """What an answer took."""
 
+    _cannot_send: bool = field(init=False, default=False)
+
     @property
     def headers(self) -> Headers:
         """What every response carries."""
@@ -53,13 +65,30 @@ class Call:
         """Send, and take a failure of the connection for what it is.
 
         Raises:
-            Disconnected: The client is gone.
+            Disconnected: The client is gone, or an earlier message could not be sent.
+            Exception: The host's own; what of the message has gone out is not known, so no other one is sent.
         """
+        if self._cannot_send:
+            raise Disconnected
         if message["type"] == "http.response.start":
             self.status = message["status"]
         try:
             await self._send(message)
-        except OSError as error:
+        except _BROKEN as error:
+            raise Disconnected from error
+        except Exception:
+            self._cannot_send = True
+            raise
+
+    async def receive(self) -> Message:
+        """Receive, and take a failure of the connection for what it is.
+
+        Raises:
+            Disconnected: The client is gone.
+        """
+        try:
+            return await self._receive()
+        except _BROKEN as error:
             raise Disconnected from error
 
     async def body(self, limits: LimitSettings) -> bytes:
@@ -69,3 +98,8 @@ class Call:
     async def respond(self, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """Send one whole response."""
         await respond(self.send, status, body, [*headers, *self.headers])
+
+    async def leave_unanswered(self) -> None:
+        """Answer a client that is gone, for the sake of the host: its middlewares take silence for a fault of ours."""
+        with suppress(Disconnected):
+            await self.respond(_CLIENT_LEFT, b"", ())

@@ -34,7 +34,7 @@ class Disconnected(Exception):
 
 def header_values(scope: Scope, name: bytes) -> list[bytes]:
     """Every value of one request header; *name* in lower case."""
-    return [value for key, value in scope["headers"] if key.lower() == name]
+    return [value for key, value in scope.get("headers") or () if key.lower() == name]
 
 
 def identity_headers(request_id: str) -> tuple[tuple[bytes, bytes], ...]:

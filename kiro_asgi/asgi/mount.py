@@ -36,7 +36,7 @@ def mount(host_app: ASGIApp, prefix: str, gateway: ASGIApp) -> ASGIApp:
         if scope["type"] == "lifespan":
             await host_lifespan(host_app, close, scope, receive, send)
         elif _below(prefix, scope):
-            root = scope.get("root_path", "").rstrip("/")
+            root = (scope.get("root_path") or "").rstrip("/")
             await gateway({**scope, "root_path": root + prefix}, receive, send)
         else:
             await host_app(scope, receive, send)
@@ -47,7 +47,7 @@ def mount(host_app: ASGIApp, prefix: str, gateway: ASGIApp) -> ASGIApp:
 def _below(prefix: str, scope: Scope) -> bool:
     """Whether the path is below the prefix, in hosts that strip their own ``root_path`` and in those that do not."""
     path: str = scope["path"]
-    root = scope.get("root_path", "").rstrip("/")
+    root = (scope.get("root_path") or "").rstrip("/")
     if root and path.startswith(root + "/"):
         path = path[len(root) :]
     return path == prefix or path.startswith(prefix + "/")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from enum import Enum
 from functools import partial
 from logging import getLogger
@@ -31,7 +32,7 @@ from kiro_asgi.asgi.tries import Tries
 from kiro_asgi.asgi.typing import Receive
 from kiro_asgi.asgi.wording import translated
 from kiro_asgi.config import Settings
-from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.errors import InternalError, KiroAsgiError
 from kiro_asgi.model.events import MessageEnd, Usage
 from kiro_asgi.stages.tool_spelling import CORRECTED
 
@@ -97,6 +98,7 @@ class Relay:
 
         Raises:
             KiroAsgiError: There is no answer, and nothing has been sent.
+            Exception: Nobody foresaw it; a client that has been sent anything was told that there is no more.
         """
         self._outputs, self._output = outputs, outputs(self.exchange)
         failure: Exception | None = None
@@ -118,6 +120,9 @@ class Relay:
             await guarded(self._answer)
             group.cancel_scope.cancel()
         if failure is not None:
+            if self._output.committed and not self._output.closing:
+                with suppress(Disconnected):
+                    await self._break_off(InternalError(self.exchange.request_id))
             raise failure
 
     async def _watch(self) -> None:

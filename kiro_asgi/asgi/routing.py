@@ -79,7 +79,7 @@ def local_paths(scope: Scope) -> Iterator[str]:
     at a segment boundary, so ``/llmx`` is never below ``/llm``.
     """
     path: str = scope["path"]
-    root: str = scope.get("root_path", "").rstrip("/")
+    root: str = (scope.get("root_path") or "").rstrip("/")
     if root and path == root:
         yield "/"
     elif root and path.startswith(root + "/"):

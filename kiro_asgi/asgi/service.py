@@ -92,7 +92,7 @@ class Service:
         """
         if all(_spoken(provider) != dialect.name for provider in self._providers):
             return self.asked_for(call, dialect, dialect.parse(body))
-        passed = Passed(dialect=dialect, glance=dialect.glance(body), headers=tuple(call.scope["headers"]))
+        passed = Passed(dialect=dialect, glance=dialect.glance(body), headers=tuple(call.scope.get("headers") or ()))
         return self._asked(call, dialect, partial(dialect.parse, body), passed)
 
     def asked_for(self, call: Call, dialect: Dialect, inquiry: Inquiry) -> Asked:

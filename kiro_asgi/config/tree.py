@@ -67,6 +67,10 @@ class Settings:
     emit_code_references: bool = False
     """Send licensed sources as an Anthropic event of their own; the official SDKs do not know it."""
 
+    raise_unexpected: bool = False
+    """Raise exceptions that nobody foresaw to the host as well, once they are answered and logged: for a debugger, an
+    error tracker or a test client around the application.  Starlette's test client gets them in any case."""
+
     def __attrs_post_init__(self) -> None:
         require(unnameable(self.custom) or violations(type(self), values_of(self)))
 

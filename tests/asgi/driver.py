@@ -87,6 +87,11 @@ class Exchange:
         return [m["body"] for m in self.messages if m["type"] == "http.response.body" and m["body"]]
 
     @property
+    def unanswered(self) -> bool:
+        """Whether the client left before there was an answer: then the host gets a status that nobody reads."""
+        return (self.starts, self.status, self.content, self.complete) == (1, 499, b"", True)
+
+    @property
     def complete(self) -> bool:
         return bool(self.messages) and not self.messages[-1].get("more_body", False)
 

@@ -43,7 +43,8 @@ async def test_a_client_that_leaves_stops_the_upstream(gateway, route, stream):
             delay = await leave_after(door, exchange, 0.05)
 
             assert delay <= 1.0
-            assert exchange.starts == (stream and marker == "stall-mid"), "something was sent to a client that left"
+            begun = stream and marker == "stall-mid"
+            assert (exchange.status == 200) if begun else exchange.unanswered
             assert len(door.simulator.requests) == 1, "asked again for a client that left"
     await door.works(route)
 
@@ -75,7 +76,7 @@ async def test_a_client_that_leaves_during_back_off_is_not_asked_for_again(gatew
             exchange.leave.set()
         await anyio.sleep(0.4)
     assert len(door.simulator.requests) == 1
-    assert exchange.messages == []
+    assert exchange.unanswered
 
 
 class Broken:
@@ -122,8 +123,8 @@ async def test_a_send_that_fails_with_oserror_is_a_disconnect(gateway, route, st
 
 @ROUTE
 @STREAM
-async def test_a_send_that_fails_otherwise_is_the_servers_failure(gateway, route, stream):
-    """R11: an error that is no OSError comes out as it is; nothing more is sent, and the upstream is closed."""
+async def test_a_send_that_fails_otherwise_is_the_servers_failure(gateway, route, stream, caplog):
+    """R11: an error that is no OSError is logged and goes no further; nothing more is sent, the upstream is closed."""
     door = gateway()
     async with no_leak(door):
         total = await sends(door, route, stream)
@@ -132,9 +133,10 @@ async def test_a_send_that_fails_otherwise_is_the_servers_failure(gateway, route
             door.simulator.enqueue(answer(*SAID))
             exchange = ask(route, "x", stream=stream)
             exchange.on_send = broken
-            with pytest.raises(RuntimeError, match="of the server's own"):
-                await door.run(exchange)
+            await door.run(exchange)
 
+            assert "a state of the server's own" in caplog.text
+            caplog.clear()
             assert broken.calls == at + 1, "sent after the failure"
             assert exchange.starts == min(at, 1)
             assert await closed_upstream(door.simulator)
@@ -152,11 +154,7 @@ async def test_a_heartbeat_that_fails_is_no_different(gateway, route, error, mar
             broken = Broken(at, error)
             exchange = ask(route, f"sim:{marker}", stream=True)
             exchange.on_send = broken
-            if isinstance(error, OSError):
-                await door.run(exchange)
-            else:
-                with pytest.raises(RuntimeError, match="gone"):
-                    await door.run(exchange)
+            await door.run(exchange)
 
             assert broken.calls == at + 1, "sent after the failure"
             assert await closed_upstream(door.simulator, 0)
