@@ -20,6 +20,10 @@ _GRACE: Final = 1.0
 """Seconds between a try's time-out and the commit that would hide it."""
 
 
+_TOKEN: Final = 24
+"""Random characters at the end of an answer's id."""
+
+
 def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
     """The plan for every try at one exchange."""
     prompt, manner = exchange.inquiry.prompt, exchange.manner
@@ -32,6 +36,7 @@ def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
         max_tokens=exchange.rendered.max_tokens,
         tool_emission=_tool_emission(exchange, settings),
         drop_equal_tool_calls=manner.drop_equal_tool_calls,
+        call_id_stem=f"call_{exchange.asked.heading.id[-_TOKEN:]}",
         drop_repeated_text=manner.drop_repeated_text,
         tool_input_bytes=settings.limits.tool_input_bytes,
         tool_names=exchange.rendered.tool_names,

@@ -51,6 +51,9 @@ class Plan:
 
     tool_emission: str = "complete"
     drop_equal_tool_calls: bool = True
+    call_id_stem: str = "call"
+    """What the ids begin with of calls that come without one."""
+
     drop_repeated_text: bool = False
     tool_input_bytes: int = TOOL_INPUT_BYTES
     tool_names: Mapping[str, str] = field(factory=dict)
@@ -197,7 +200,10 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         limits,
         plan.repairs.written_calls,
         ToolCallAssembler(
-            emission=plan.tool_emission, drop_equal=plan.drop_equal_tool_calls, max_bytes=plan.tool_input_bytes
+            emission=plan.tool_emission,
+            drop_equal=plan.drop_equal_tool_calls,
+            id_stem=plan.call_id_stem,
+            max_bytes=plan.tool_input_bytes,
         ),
         call_signatures,
         None if plan.parallel_tool_calls else SingleCall(),

@@ -37,6 +37,11 @@ class CompleteCall:
     wrapped: bool = False
     """Whether the upstream's arguments were no object and are now the only member, ``input``, of one."""
 
+    @property
+    def is_provisional(self) -> bool:
+        """Whether it has no arguments: some services send a call like that, and then once more with them."""
+        return not self.arguments
+
 
 @define
 class OpenCall:
@@ -48,6 +53,11 @@ class OpenCall:
     """UTF-8 bytes so far."""
 
     _text: StringIO = field(init=False, factory=StringIO)
+
+    def restart(self) -> None:
+        """Forget the arguments: they come once more."""
+        self._text = StringIO()
+        self.size = 0
 
     def write(self, fragment: str) -> int:
         """Take in a fragment; the new size in bytes."""
@@ -103,19 +113,36 @@ class OpenCalls(Generic[Call]):
     factory: Callable[[str], Call]
     """Makes a call from its id."""
 
+    id_stem: str = "call"
+    """What the ids begin with of calls that come without one."""
+
     by_id: dict[str, Call] = field(init=False, factory=dict)
     """Read-only for others."""
 
     _latest: Call | None = field(init=False, default=None)
+    _given_ids: int = field(init=False, default=0)
 
-    def find(self, call_id: str) -> Call | None:
-        """The open call of that id; no id at all means the one opened last."""
-        return self.by_id.get(call_id) if call_id else self._latest
+    def find(self, call_id: str, name: str = "") -> Call | None:
+        """The open call of that id; no id at all means the one opened last, unless that is of another tool."""
+        if call_id:
+            return self.by_id.get(call_id)
+        latest = self._latest
+        return None if latest is None or (name and latest.name and name != latest.name) else latest
+
+    def new_id(self) -> str:
+        """An id for a call that has none: the stem and a number."""
+        self._given_ids += 1
+        return f"{self.id_stem}_{self._given_ids}"
 
     def open(self, call_id: str) -> Call:
         """A new call."""
         self.by_id[call_id] = self._latest = call = self.factory(call_id)
         return call
+
+    def reopen(self, call: Call) -> None:
+        """*call* once more, from the beginning."""
+        call.restart()
+        self.by_id[call.call_id] = self._latest = call
 
     def take(self, call: Call) -> None:
         """Forget *call*: it has ended."""

@@ -3,9 +3,11 @@
 What a fragment may do, in every emission mode:
 
 * Fragments belong together by call id; those of several calls may alternate.  Without an id, a fragment continues the
-  call that was opened last.
+  call that was opened last, unless it names another tool; it opens one if there is none, and that gets an id.
 * ``stop`` ends a call, and the strict JSON parser judges it.  Only an object is delivered as it is; any other value
   becomes the member ``input`` of one, absent arguments become ``{}``, and whatever does not parse is a `ToolCallCut`.
+* A call that ends without arguments may come once more, with some, under the same id; those count.  It goes out when
+  the answer ends, and what follows it waits.
 * A call that is still open at the end of the answer is delivered if its arguments are a whole object, else cut.
 * A name may come late; a call that never gets one is cut.
 
@@ -60,7 +62,10 @@ class ToolCallAssembler:
     emission: str = "complete"
 
     drop_equal: bool = True
-    """Drop a call whose name and arguments equal those of an earlier one."""
+    """Drop a call whose name and arguments equal those of an earlier one: only for a service that repeats calls."""
+
+    id_stem: str = "call"
+    """What the ids begin with of calls that come without one; a number follows."""
 
     max_bytes: int = TOOL_INPUT_BYTES
     """Arguments of one call, in UTF-8; a call with more is cut."""
@@ -81,9 +86,9 @@ class ToolCallAssembler:
     def _choose(self) -> Stage[Any, Delta]:
         match self.emission:
             case "complete":
-                return WholeCalls(AtOnce(self.drop_equal), self.max_bytes)
+                return WholeCalls(AtOnce(self.drop_equal, self.max_bytes), self.max_bytes, self.id_stem)
             case "end":
-                return WholeCalls(AtEnd(self.drop_equal), self.max_bytes)
+                return WholeCalls(AtEnd(self.drop_equal), self.max_bytes, self.id_stem)
             case "incremental":
-                return IncrementalCalls(self.max_bytes)
+                return IncrementalCalls(self.max_bytes, self.id_stem)
         raise ConfigError(f"tool emission is one of {', '.join(EMISSIONS)}, not {self.emission!r}")

@@ -39,10 +39,15 @@ class ToolCallAccumulator:
     _calls: OpenCalls[OpenCall] = field(init=False, factory=lambda: OpenCalls(OpenCall))
 
     def feed(self, fragments: Iterable[ToolCallFragment]) -> list[ToolCall]:
-        """The calls that end with *fragments*; one without an id belongs to the call opened last, or to none."""
+        """The calls that end with *fragments*.
+
+        One without an id belongs to the call opened last, or opens one, which gets an id.
+        """
         done = []
         for fragment in fragments:
-            call = self._calls.find(fragment.call_id) or self._calls.open(fragment.call_id)
+            call = self._calls.find(fragment.call_id, fragment.name)
+            if call is None:
+                call = self._calls.open(fragment.call_id or self._calls.new_id())
             call.name = call.name or fragment.name
             call.write(fragment.input)
             if fragment.stop:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from attrs import define, field
 
 from kiro_asgi.model.events import (
     Delta,
     Notice,
-    RedactedThinking,
-    SignatureDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallCut,
@@ -22,12 +19,9 @@ from kiro_asgi.model.events import (
     ToolInputDelta,
 )
 from kiro_asgi.stages.tool_buffer import CompleteCall, OpenCall, OpenCalls
-from kiro_asgi.stages.tool_calls_whole import STRAY, UNNAMED, WRAPPED
+from kiro_asgi.stages.tool_calls_whole import CONTENT, STRAY, WRAPPED, opening_notices
 
 __all__ = ["IncrementalCalls"]
-
-_CONTENT: Final = frozenset({TextDelta, ThinkingDelta, SignatureDelta, RedactedThinking})
-"""What cannot go out in the middle of a call."""
 
 
 @define
@@ -37,16 +31,17 @@ class _StreamedCall(OpenCall):
 
     started: bool = False
     opener: str = ""
-    """First character of the arguments that is not white space."""
+    """First two characters of the arguments that are not white space."""
 
     streaming: bool = False
-    """Whether fragments go out as they come: from the first one on, if they begin an object.  Anything else may have to
-    be wrapped and goes out at the end."""
+    """Whether fragments go out as they come: from the first one on, if they begin an object that is not empty.
+    Anything else may have to be wrapped, or come once more with arguments, and goes out at the end."""
 
     def take_in(self, fragment: ToolCallFragment) -> int:
         """Learn from a fragment; the new size in bytes."""
         self.name = self.name or fragment.name
-        self.opener = self.opener or fragment.input.lstrip()[:1]
+        if len(self.opener) < 2:
+            self.opener = "".join((self.opener + fragment.input).split())[:2]
         return self.write(fragment.input)
 
     def catch_up(self) -> Iterator[Delta]:
@@ -54,9 +49,14 @@ class _StreamedCall(OpenCall):
         if not self.started and self.name and not isinstance(self.verdict, ToolCallCut):
             self.started = True
             yield ToolCallStart(self.call_id, self.name)
-        if self.started and not self.streaming and self.opener == "{":
+        if self.started and not self.streaming and self.opener[:1] == "{" and self.opener not in ("{", "{}"):
             self.streaming = True
             yield ToolInputDelta(self.text)
+
+    def restart(self) -> None:
+        """Forget the arguments: they come once more."""
+        super().restart()
+        self.opener, self.verdict = "", None
 
     def ending(self) -> Iterator[Delta]:
         """How the call ends."""
@@ -73,26 +73,34 @@ class _StreamedCall(OpenCall):
 
 @define
 class IncrementalCalls:
-    """Stream the call at the front; what would overlap it waits in line.
+    """Stream the call at the front; what would overlap it waits in line, and so does what follows a call without
+    arguments: until the end of the answer, or until it has come once more with arguments.
 
     The line is bounded: once more than *max_bytes* characters of text wait behind a call, the call is judged as if the
     answer had ended.
     """
 
     max_bytes: int
-    _calls: OpenCalls[_StreamedCall] = field(init=False, factory=lambda: OpenCalls(_StreamedCall))
+    id_stem: str
+    _calls: OpenCalls[_StreamedCall] = field(init=False)
     _ended: set[str] = field(init=False, factory=set)
+    _provisional: dict[str, _StreamedCall] = field(init=False, factory=dict)
+    """Calls that have ended without arguments and have not gone out, by id."""
+
     _front: _StreamedCall | None = field(init=False, default=None)
     _line: deque[Delta | _StreamedCall] = field(init=False, factory=deque)
     _waiting: int = field(init=False, default=0)
     """Characters of text in line."""
+
+    def __attrs_post_init__(self) -> None:
+        self._calls = OpenCalls(_StreamedCall, self.id_stem)
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """Pass *items* on, fragments as parts of whole calls."""
         for item in items:
             if type(item) is ToolCallFragment:
                 yield from self._fragment(item)
-            elif self._front is None or type(item) not in _CONTENT:
+            elif self._front is None or type(item) not in CONTENT:
                 yield item
             else:
                 yield from self._wait(item)
@@ -101,19 +109,22 @@ class IncrementalCalls:
         """Judge the calls that never ended, then send all that waits."""
         for call in self._calls.take_all():
             call.verdict = call.close(stopped=False)
+        self._provisional.clear()
         yield from self._advance()
 
     def _fragment(self, fragment: ToolCallFragment) -> Iterator[Delta]:
-        call = self._calls.find(fragment.call_id)
+        call = self._calls.find(fragment.call_id, fragment.name)
         if call is None:
-            if not fragment.call_id:
-                yield Notice(STRAY, fragment.name)
+            if not (fragment.call_id or fragment.name):
+                yield Notice(STRAY)
                 return
             if fragment.call_id in self._ended:
-                return
-            call = self._open(fragment.call_id)
-            if not fragment.name:
-                yield Notice(UNNAMED, fragment.call_id)
+                call = self._begun_again(fragment)
+                if call is None:
+                    return
+            else:
+                call = self._open(fragment.call_id or self._calls.new_id())
+                yield from opening_notices(fragment)
         streaming = call.streaming
         if call.take_in(fragment) > self.max_bytes:
             self._end(call, call.cut("too large"))
@@ -132,10 +143,19 @@ class IncrementalCalls:
             self._line.append(call)
         return call
 
+    def _begun_again(self, fragment: ToolCallFragment) -> _StreamedCall | None:
+        """The call that had ended without arguments and now gets some."""
+        call = self._provisional.pop(fragment.call_id, None) if fragment.input.strip() else None
+        if call is not None:
+            self._calls.reopen(call)
+        return call
+
     def _end(self, call: _StreamedCall, verdict: CompleteCall | ToolCallCut) -> None:
         call.verdict = verdict
         self._calls.take(call)
         self._ended.add(call.call_id)
+        if isinstance(verdict, CompleteCall) and verdict.is_provisional:
+            self._provisional[call.call_id] = call
 
     def _wait(self, item: Delta) -> Iterator[Delta]:
         self._line.append(item)
@@ -143,14 +163,16 @@ class IncrementalCalls:
             self._waiting += len(item.text)
         front = self._front
         if self._waiting > self.max_bytes and front is not None:
-            self._end(front, front.close(stopped=False))
+            if front.verdict is None:
+                self._end(front, front.close(stopped=False))
+            self._provisional.clear()
             yield from self._advance()
 
     def _advance(self) -> Iterator[Delta]:
         """Send what the front allows; when it has ended, the line moves up."""
         while (front := self._front) is not None:
             yield from front.catch_up()
-            if front.verdict is None:
+            if front.verdict is None or front.call_id in self._provisional:
                 return
             yield from front.ending()
             self._front = None

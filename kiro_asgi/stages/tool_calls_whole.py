@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
@@ -10,6 +11,10 @@ from attrs import define, field
 from kiro_asgi.model.events import (
     Delta,
     Notice,
+    RedactedThinking,
+    SignatureDelta,
+    TextDelta,
+    ThinkingDelta,
     ToolCallCut,
     ToolCallEnd,
     ToolCallFragment,
@@ -18,10 +23,24 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.stages.tool_buffer import CompleteCall, OpenCall, OpenCalls, fingerprint
 
-__all__ = ["EQUAL", "STRAY", "UNNAMED", "WRAPPED", "AtEnd", "AtOnce", "WholeCalls"]
+__all__ = [
+    "CONTENT",
+    "EQUAL",
+    "NO_ID",
+    "STRAY",
+    "UNNAMED",
+    "WRAPPED",
+    "AtEnd",
+    "AtOnce",
+    "WholeCalls",
+    "opening_notices",
+]
 
 STRAY: Final = "tool_call.stray"
-"""A fragment without an id came while no call was open."""
+"""A fragment with neither an id nor a name came while no call was open."""
+
+NO_ID: Final = "tool_call.no_id"
+"""A call came without an id and was given one; the detail is the tool's name."""
 
 UNNAMED: Final = "tool_call.unnamed"
 """A call opened without a name."""
@@ -35,8 +54,19 @@ EQUAL: Final = "tool_call.equal"
 Verdict = CompleteCall | ToolCallCut
 
 
+CONTENT: Final = frozenset({TextDelta, ThinkingDelta, SignatureDelta, RedactedThinking})
+"""What keeps its place among the calls."""
+
+
 class _Delivery(Protocol):
     """When a judged call goes out."""
+
+    waits: bool
+    """Whether content has to be queued, behind a call that waits."""
+
+    def queue(self, item: Delta) -> Iterable[Delta]:
+        """What to send now that *item* stands behind a call that waits."""
+        ...
 
     def admits(self, call_id: str) -> bool:
         """Whether a call of this id may open now."""
@@ -49,6 +79,14 @@ class _Delivery(Protocol):
     def rest(self) -> Iterable[Delta]:
         """What to send at the end of the answer."""
         ...
+
+
+def opening_notices(fragment: ToolCallFragment) -> Iterator[Notice]:
+    """What the first fragment of a call lacks."""
+    if not fragment.call_id:
+        yield Notice(NO_ID, fragment.name)
+    if not fragment.name:
+        yield Notice(UNNAMED, fragment.call_id)
 
 
 @define
@@ -77,35 +115,90 @@ class _Sent:
 
 
 @define
+class _Waiting:
+    """A call in line."""
+
+    call_id: str
+    verdict: Verdict
+
+
+@define
 class AtOnce:
-    """Send a call as soon as it is judged; what comes later for its id is ignored."""
+    """Send a call as soon as it is judged; what comes later for its id is ignored.
+
+    A call without arguments waits, until the end of the answer or until it has come once more with arguments, and what
+    follows it waits behind it.  Once that is more than *max_waiting* characters, nothing waits any longer.
+    """
 
     drop_equal: bool
+    max_waiting: int
+    waits: bool = field(init=False, default=False)
     _ids: set[str] = field(init=False, factory=set)
     _sent: _Sent = field(init=False)
+    _line: deque[Delta | _Waiting] = field(init=False, factory=deque)
+    _size: int = field(init=False, default=0)
+    """Characters in line."""
+
+    _provisional: dict[str, _Waiting] = field(init=False, factory=dict)
+    """Calls in line that have no arguments, by id."""
 
     def __attrs_post_init__(self) -> None:
         self._sent = _Sent(self.drop_equal)
 
     def admits(self, call_id: str) -> bool:
-        """Whether no call of this id was judged before."""
-        return call_id not in self._ids
+        """Whether no call of this id was judged before, or one without arguments."""
+        return call_id not in self._ids or call_id in self._provisional
 
     def accept(self, call_id: str, verdict: Verdict) -> Iterable[Delta]:
-        """The call."""
+        """The call, unless it waits."""
         self._ids.add(call_id)
-        return self._sent.deliver(verdict)
+        if (earlier := self._provisional.get(call_id)) is not None:
+            if _merit(verdict) > 0:
+                del self._provisional[call_id]
+                earlier.verdict = verdict
+            return self._advance()
+        waiting = _Waiting(call_id, verdict)
+        if isinstance(verdict, CompleteCall) and verdict.is_provisional:
+            self._provisional[call_id] = waiting
+        elif not self.waits:
+            return self._sent.deliver(verdict)
+        return self._append(waiting, len(verdict.input) if isinstance(verdict, CompleteCall) else 0)
+
+    def queue(self, item: Delta) -> Iterable[Delta]:
+        """Nothing, as long as not too much waits."""
+        return self._append(item, len(item.text) if isinstance(item, TextDelta | ThinkingDelta) else 0)
 
     def rest(self) -> Iterable[Delta]:
-        """Nothing: it is all gone."""
-        return ()
+        """All that waits."""
+        self._provisional.clear()
+        return self._advance()
+
+    def _append(self, item: Delta | _Waiting, size: int) -> Iterable[Delta]:
+        self.waits = True
+        self._line.append(item)
+        self._size += size
+        return self.rest() if self._size > self.max_waiting else ()
+
+    def _advance(self) -> Iterator[Delta]:
+        """What stands in front of the first call that still has no arguments."""
+        while self._line:
+            item = self._line[0]
+            if not isinstance(item, _Waiting):
+                yield item
+            elif item.call_id in self._provisional:
+                return
+            else:
+                yield from self._sent.deliver(item.verdict)
+            self._line.popleft()
+        self.waits, self._size = False, 0
 
 
 @define
 class AtEnd:
-    """Keep the best call of every id until the end."""
+    """Keep the best call of every id until the end; nothing else waits."""
 
     drop_equal: bool
+    waits: bool = field(init=False, default=False)
     _best: dict[str, Verdict | None] = field(init=False, factory=dict)
     """In the order of first appearance."""
 
@@ -120,6 +213,10 @@ class AtEnd:
             self._best[call_id] = verdict
         return ()
 
+    def queue(self, item: Delta) -> Iterable[Delta]:
+        """The item itself."""
+        return (item,)
+
     def rest(self) -> Iterable[Delta]:
         """The best call of every id."""
         sent = _Sent(self.drop_equal)
@@ -129,10 +226,13 @@ class AtEnd:
 
 
 def _merit(verdict: Verdict | None) -> int:
-    """How complete a call is: cut calls below all others, then by the length of the arguments."""
+    """How complete a call is: by the length of its arguments, one that is cut below all others, but above one that has
+    none: had those been all, nothing could have been cut."""
+    if isinstance(verdict, CompleteCall):
+        return 0 if verdict.is_provisional else 1 + len(verdict.input)
     if verdict is None:
-        return -1
-    return len(verdict.input) if isinstance(verdict, CompleteCall) else 0
+        return -2
+    return 1 if verdict.info.size_bytes else -1
 
 
 @define
@@ -141,15 +241,22 @@ class WholeCalls:
 
     delivery: _Delivery
     max_bytes: int
-    _calls: OpenCalls[OpenCall] = field(init=False, factory=lambda: OpenCalls(OpenCall))
+    id_stem: str
+    _calls: OpenCalls[OpenCall] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._calls = OpenCalls(OpenCall, self.id_stem)
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """Pass *items* on; fragments are kept, and calls go out as the delivery has it."""
-        by_id = self._calls.by_id
+        by_id, delivery = self._calls.by_id, self.delivery
         max_bytes = self.max_bytes
         for item in items:
             if type(item) is not ToolCallFragment:
-                yield item
+                if delivery.waits and type(item) in CONTENT:
+                    yield from delivery.queue(item)
+                else:
+                    yield item
                 continue
             call = by_id.get(item.call_id)
             if call is None or item.stop or not call.name:
@@ -165,16 +272,16 @@ class WholeCalls:
 
     def _turn(self, fragment: ToolCallFragment) -> Iterator[Delta]:
         """A fragment that opens, names or ends a call."""
-        call = self._calls.find(fragment.call_id)
+        call = self._calls.find(fragment.call_id, fragment.name)
         if call is None:
-            if not fragment.call_id:
-                yield Notice(STRAY, fragment.name)
+            if not (fragment.call_id or fragment.name):
+                yield Notice(STRAY)
                 return
-            if not self.delivery.admits(fragment.call_id):
+            call_id = fragment.call_id or self._calls.new_id()
+            if not self.delivery.admits(call_id):
                 return
-            call = self._calls.open(fragment.call_id)
-            if not fragment.name:
-                yield Notice(UNNAMED, fragment.call_id)
+            call = self._calls.open(call_id)
+            yield from opening_notices(fragment)
         call.name = call.name or fragment.name
         if call.write(fragment.input) > self.max_bytes:
             yield from self._judge(call, call.cut("too large"))

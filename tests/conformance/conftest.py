@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from tests.conformance.clients import Clients, connected, undisturbed
-from tests.conformance.gateways import IMPATIENT, TRANSIENT_RETRIES, Gateway, simulated, watched
+from tests.conformance.gateways import EVERY_SERVICE, IMPATIENT, TRANSIENT_RETRIES, Gateway, simulated, watched
 
 NO_NODE = "KIRO_ASGI_NO_NODE"
 
@@ -56,7 +56,7 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 @pytest.fixture(scope="session")
 def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """A gateway with the settings that everybody has, and a service that says what a test wants it to."""
-    with watched(tmp_path_factory.mktemp("scripted"), **TRANSIENT_RETRIES) as running:
+    with watched(tmp_path_factory.mktemp("scripted"), **TRANSIENT_RETRIES, **EVERY_SERVICE) as running:
         yield running
 
 

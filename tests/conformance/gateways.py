@@ -11,7 +11,7 @@ from attrs import frozen
 from kiro_asgi import simulator
 from tests.cli.processes import Serving, serving
 
-__all__ = ["IMPATIENT", "KEY", "TRANSIENT_RETRIES", "Gateway", "simulated", "watched"]
+__all__ = ["EVERY_SERVICE", "IMPATIENT", "KEY", "TRANSIENT_RETRIES", "Gateway", "simulated", "watched"]
 
 KEY = "conformance-key"
 
@@ -20,6 +20,17 @@ TRANSIENT_RETRIES = {
     "KIRO_ASGI__RETRY__RATE_BASE": "0.01",
     "KIRO_ASGI__RETRY__CAPACITY_BASE": "0.01",
 }
+
+EVERY_SERVICE = {
+    "KIRO_ASGI__GEMINI__API_KEY": "key",
+    "KIRO_ASGI__GEMINI__ENDPOINT": "{service}",
+    "KIRO_ASGI__ANTHROPIC__API_KEY": "key",
+    "KIRO_ASGI__ANTHROPIC__ENDPOINT": "{service}",
+    "KIRO_ASGI__OPENAI__API_KEY": "key",
+    "KIRO_ASGI__OPENAI__ENDPOINT": "{service}/v1",
+    "KIRO_ASGI__STREAM__RELAY": "never",
+}
+"""All of them are simulated, and every answer is translated."""
 
 IMPATIENT = {
     "KIRO_ASGI__RETRY__ATTEMPTS": "1",
@@ -71,13 +82,16 @@ def simulated(folder: Path) -> Iterator[Gateway]:
 
 @contextmanager
 def watched(folder: Path, **settings: str) -> Iterator[Gateway]:
-    """``kiro-asgi serve`` in front of a simulator of this process, which remembers what it was asked."""
+    """``kiro-asgi serve`` in front of a simulator of this process, which remembers what it was asked.
+
+    ``{service}`` in a setting is the simulator's URL.
+    """
     with simulator.running() as service:
         known = {
             "KIRO_ASGI__CLIENT__API_KEYS": KEY,
             "KIRO_ASGI__KIRO__ENDPOINT": service.url,
             "KIRO_ASGI__KIRO__API_KEY": "ksk_simulated",
-            **settings,
+            **{name: value.replace("{service}", service.url) for name, value in settings.items()},
         }
         with serving("--log-level", "error", cwd=folder, lines=4, **known) as server:
             yield Gateway(server.base, service)

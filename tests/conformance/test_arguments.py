@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from kiro_asgi.simulator import answer, tool_call
+from kiro_asgi.simulator import Event, Script, answer, plain_answer, tool_call
 from tests.conformance.asked import EACH_API, EACH_WAY, ask
 from tests.conformance.clients import Clients
 from tests.conformance.gateways import Gateway
@@ -18,6 +19,11 @@ EDITS = {
     "type": "object",
     "properties": {"edits": {"type": "array", "items": {"type": "object", "properties": {"old_string": {}}}}},
 }
+
+
+def say(gateway: Gateway, script: Script, operation: str = "") -> None:
+    assert gateway.service is not None
+    gateway.service.enqueue(script, **({"operation": operation} if operation else {}))
 
 
 @EACH_WAY
@@ -38,7 +44,79 @@ def test_no_argument_vanishes(
 ) -> None:
     """Decision 5.50: an argument gets the name that the client's schema has for it before any is dropped, which
     happens only where the schema forbids others; never is ``{}`` in the place of arguments that were there."""
-    assert scripted.service is not None
-    scripted.service.enqueue(answer(*tool_call("edit", given)))
+    say(scripted, answer(*tool_call("edit", given)))
 
     assert ask(clients, scripted, api, "edit it", stream=stream, tools={"edit": schema}).calls == (("edit", expected),)
+
+
+@EACH_WAY
+@EACH_API
+def test_a_call_without_an_id_gets_one(clients: Clients, scripted: Gateway, api: str, stream: bool) -> None:
+    """Nothing is dropped for want of an id, and every id is one of its own, also over several answers."""
+    events = [
+        Event("toolUseEvent", {"name": name, **more})
+        for name, text in (("edit", '{"file_path": "a"}'), ("read", '{"file_path": "b"}'))
+        for more in ({"input": text[:7]}, {"input": text[7:]}, {"stop": True})
+    ]
+    seen = []
+    for _ in range(2):
+        say(scripted, answer(*events))
+        seen.append(ask(clients, scripted, api, "do it", stream=stream, tools={"edit": FILE, "read": FILE}))
+
+    assert [each.calls for each in seen] == [(("edit", {"file_path": "a"}), ("read", {"file_path": "b"}))] * 2
+    assert len({call_id for each in seen for call_id in each.ids}) == 4
+
+
+@EACH_WAY
+@EACH_API
+def test_complete_arguments_win_over_none(clients: Clients, scripted: Gateway, api: str, stream: bool) -> None:
+    """F199: of a call that the service sends empty and once more whole, the client gets the whole one, in its place."""
+    given = {"file_path": "a"}
+    empty, full = (tool_call("edit", each, call_id="tooluse_1") for each in ({}, given))
+    say(scripted, answer(*empty, *tool_call("read", {"file_path": "b"}, call_id="tooluse_2"), *full))
+    seen = ask(clients, scripted, api, "do it", stream=stream, tools={"edit": FILE, "read": FILE})
+
+    assert seen.calls == (("edit", given), ("read", {"file_path": "b"}))
+    assert seen.ids == ("tooluse_1", "tooluse_2")
+
+
+@EACH_WAY
+@EACH_API
+@pytest.mark.parametrize(
+    ("operation", "model", "times"),
+    [
+        pytest.param("", "claude-haiku-4.5", 1, id="F200-kiro"),
+        pytest.param("gemini.chat", "gemini-2.5-flash", 2, id="gemini"),
+        pytest.param("openai.chat", "gpt-4o", 2, id="openai"),
+        pytest.param("anthropic.chat", "anthropic/claude-haiku-4-5", 2, id="anthropic"),
+    ],
+)
+def test_equal_calls(
+    clients: Clients, scripted: Gateway, api: str, stream: bool, operation: str, model: str, times: int
+) -> None:
+    """F200: two equal calls are one where the service repeats calls, and two everywhere else."""
+    given = {"file_path": "a"}
+    say(scripted, answer(*tool_call("edit", given, call_id="c1"), *tool_call("edit", given, call_id="c2")), operation)
+
+    assert (
+        ask(clients, scripted, api, "do it", stream=stream, tools={"edit": FILE}, model=model).calls
+        == (("edit", given),) * times
+    )
+
+
+@EACH_WAY
+@EACH_API
+@pytest.mark.parametrize("apart", [True, False], ids=["two-events", "one-event"])
+def test_equal_calls_of_gemini_without_ids(
+    clients: Clients, scripted: Gateway, api: str, stream: bool, apart: bool
+) -> None:
+    """What the service really sends: calls without ids, in one event or in several."""
+    call = {"functionCall": {"name": "edit", "args": {"file_path": "a"}}}
+    parts = [[call], [call]] if apart else [[call, call]]
+    events = [{"candidates": [{"content": {"role": "model", "parts": each}, "index": 0}]} for each in parts]
+    events.append({"candidates": [{"content": {"parts": []}, "finishReason": "STOP", "index": 0}]})
+    body = "".join(f"data: {json.dumps(event)}\r\n\r\n" for event in events)
+    say(scripted, plain_answer(200, body.encode(), "text/event-stream"), "gemini.chat")
+    seen = ask(clients, scripted, api, "do it", stream=stream, tools={"edit": FILE}, model="gemini-2.5-flash")
+
+    assert seen.calls == (("edit", {"file_path": "a"}),) * 2

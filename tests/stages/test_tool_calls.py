@@ -30,6 +30,7 @@ from tests.stages.deltas import answers
 from tests.stages.timing import assert_linear
 
 A = TextDelta
+NO_ID = Notice("tool_call.no_id", "f")
 HI, THOUGHT, SEAL, SHARE = TextDelta("hi"), ThinkingDelta("hm"), SignatureDelta("s"), ContextUsage(1.0)
 
 
@@ -68,7 +69,29 @@ AS_KIRO = [part("c"), part("c", '{"a"'), part("c", ":1}"), last("c")]
             id="name-not-repeated",
         ),
         pytest.param([part("c", "{"), part("", "}"), last("")], whole("c", "{}"), id="no-id-continues"),
-        pytest.param([part("", "{}")], [Notice("tool_call.stray", "f")], id="no-id-at-all"),
+        pytest.param(
+            [part("", '{"a"'), part("", ":1}"), last("")], [NO_ID, *whole("call_1", '{"a":1}')], id="no-id-at-all"
+        ),
+        pytest.param(
+            [last("", '{"a":1}'), last("", '{"a":2}')],
+            [NO_ID, *whole("call_1", '{"a":1}'), NO_ID, *whole("call_2", '{"a":2}')],
+            id="two-without-ids",
+        ),
+        pytest.param(
+            [part("", '{"a":1'), part("", '{"b":2}', name="g"), last("c", "[]"), part("", name="f")],
+            [
+                NO_ID,
+                Notice("tool_call.no_id", "g"),
+                Notice("tool_call.wrapped", "f"),
+                *whole("c", '{"input":[]}'),
+                NO_ID,
+                cut("call_1", '{"a":1'),
+                *whole("call_2", '{"b":2}', name="g"),
+                cut("call_3", ""),
+            ],
+            id="another-tool-without-an-id",
+        ),
+        pytest.param([part("", "{}", name="")], [Notice("tool_call.stray")], id="neither-id-nor-name"),
         pytest.param(
             [part("c", "{", name=""), last("c", "}")],
             [Notice("tool_call.unnamed", "c"), *whole("c", "{}")],
@@ -132,7 +155,8 @@ def test_a_call_is_sent_before_what_follows_it() -> None:
         pytest.param([*AS_KIRO, HI], [HI, *whole("c", '{"a":1}')], id="F209-after-the-text"),
         pytest.param([last("c", "{}"), last("c", '{"a":1}')], whole("c", '{"a":1}'), id="F199-later-is-more-complete"),
         pytest.param([last("c", '{"a":1}'), last("c")], whole("c", '{"a":1}'), id="F199-earlier-is-more-complete"),
-        pytest.param([last("c", '{"a'), last("c", "{}")], whole("c", "{}"), id="F199-whole-beats-cut"),
+        pytest.param([last("c", '{"a'), last("c", '{"a":1}')], whole("c", '{"a":1}'), id="F199-whole-beats-cut"),
+        pytest.param([last("c", '{"a'), last("c", "{}")], [cut("c", '{"a')], id="nothing-for-what-was-there"),
         pytest.param([last("c", '{"a'), last("c", "{")], [cut("c", '{"a')], id="cut-once"),
         pytest.param(
             [last("c", '{"a":1}'), last("d", '{"a":1}')],
@@ -177,13 +201,21 @@ def test_end(deltas: list[Delta], expected: list[Delta]) -> None:
             id="F198-one-at-a-time",
         ),
         pytest.param(
-            [part("c", "{"), part("d", "{"), last("c", "}"), HI, part("d", '"b":'), last("d", "2}")],
-            [*whole("c", "{", "}"), *whole("d", "{", '"b":', "2}"), HI],
+            [part("c", '{"a'), part("d", "{"), last("c", '":1}'), HI, part("d", '"b":'), last("d", "2}")],
+            [*whole("c", '{"a', '":1}'), *whole("d", '{"b":', "2}"), HI],
             id="F198-the-next-streams-on",
         ),
         pytest.param(
-            [part("c", "{"), HI, SEAL, SHARE, last("c", "}")],
-            [ToolCallStart("c", "f"), ToolInputDelta("{"), SHARE, ToolInputDelta("}"), ToolCallEnd("c"), HI, SEAL],
+            [part("c", '{"a'), HI, SEAL, SHARE, last("c", '":1}')],
+            [
+                ToolCallStart("c", "f"),
+                ToolInputDelta('{"a'),
+                SHARE,
+                ToolInputDelta('":1}'),
+                ToolCallEnd("c"),
+                HI,
+                SEAL,
+            ],
             id="text-waits-reports-do-not",
         ),
         pytest.param(
@@ -193,7 +225,7 @@ def test_end(deltas: list[Delta], expected: list[Delta]) -> None:
         ),
         pytest.param(
             [part("c", "{"), part("d", '{"b')],
-            [ToolCallStart("c", "f"), ToolInputDelta("{"), cut("c", "{"), cut("d", '{"b')],
+            [ToolCallStart("c", "f"), cut("c", "{"), cut("d", '{"b')],
             id="waited-in-vain",
         ),
         pytest.param(
@@ -201,7 +233,8 @@ def test_end(deltas: list[Delta], expected: list[Delta]) -> None:
             [Notice("tool_call.unnamed", "c"), *whole("c", "{}")],
             id="waits-for-the-name",
         ),
-        pytest.param([part("", "{")], [Notice("tool_call.stray", "f")], id="no-id-at-all"),
+        pytest.param([part("", '{"a"'), last("", ":1}")], [NO_ID, *whole("call_1", '{"a"', ":1}")], id="no-id-at-all"),
+        pytest.param([part("", "{", name="")], [Notice("tool_call.stray")], id="neither-id-nor-name"),
         pytest.param([*AS_KIRO, part("c", "x")], whole("c", '{"a"', ":1}"), id="F193-after-the-stop"),
     ],
 )
@@ -209,6 +242,64 @@ def test_incremental(deltas: list[Delta], expected: list[Delta]) -> None:
     """What can go out goes out; calls never overlap each other or text."""
     assert run(ToolCallAssembler(emission="incremental"), deltas) == expected
     assert run_apart(ToolCallAssembler(emission="incremental"), deltas) == expected
+
+
+AGAIN = [last("c", "{}"), part("c"), part("c", '{"a"'), last("c", ":1}")]
+"""A call without arguments, and once more with some, as some services send it."""
+
+
+@pytest.mark.parametrize("emission", EMISSIONS)
+@pytest.mark.parametrize(
+    ("deltas", "expected"),
+    [
+        pytest.param(AGAIN, whole("c", '{"a":1}'), id="F199-complete-after-empty"),
+        pytest.param([last("c"), *AGAIN[1:]], whole("c", '{"a":1}'), id="F199-complete-after-nothing"),
+        pytest.param([*AGAIN, last("c", "{}")], whole("c", '{"a":1}'), id="F199-empty-after-complete"),
+        pytest.param([last("c", "{}"), last("c"), part("c")], whole("c", "{}"), id="empty-again"),
+        pytest.param(
+            [last("c", "{}"), last("d", '{"b":2}'), *AGAIN[1:]],
+            [*whole("c", '{"a":1}'), *whole("d", '{"b":2}')],
+            id="F201-in-its-place",
+        ),
+        pytest.param([last("c", "{}"), last("c", '{"a')], [cut("c", '{"a')], id="never-empty-where-something-was"),
+    ],
+)
+def test_what_comes_after_no_arguments(emission: str, deltas: list[Delta], expected: list[Delta]) -> None:
+    """F199: of a call that comes without arguments and once more with some, those count, in every emission."""
+    for out in (
+        run(ToolCallAssembler(emission=emission), deltas),
+        run_apart(ToolCallAssembler(emission=emission), deltas),
+    ):
+        assert _joined(out) == expected
+
+
+def _joined(deltas: list[Delta]) -> list[Delta]:
+    """*deltas* with the pieces of each call in one; without the beginning of a call that is cut."""
+    out: list[Delta] = []
+    for delta in deltas:
+        if isinstance(delta, ToolInputDelta) and isinstance(out[-1], ToolInputDelta):
+            out[-1] = ToolInputDelta(out[-1].json + delta.json)
+        elif isinstance(delta, ToolCallCut):
+            while out and isinstance(out[-1], ToolCallStart | ToolInputDelta):
+                out.pop()
+            out.append(delta)
+        else:
+            out.append(delta)
+    return out
+
+
+@pytest.mark.parametrize("emission", ["complete", "incremental"])
+def test_what_follows_a_call_without_arguments_waits(emission: str) -> None:
+    """It keeps its place; reports pass, and more than the cap waits for nothing (R18)."""
+    stage = ToolCallAssembler(emission=emission, max_bytes=10)
+    before = [*stage.feed([HI, last("c", "{}"), THOUGHT, SHARE, HI, SEAL])]
+    after = [*stage.feed([A("x" * 10), last("c", '{"a":1}'), last("d", '{"b":2}')])]
+
+    assert [delta for delta in before if not isinstance(delta, ToolCallStart)] == [HI, SHARE]
+    assert [delta for delta in after if not isinstance(delta, ToolCallStart)] == [
+        *whole("c", "{}")[1:], THOUGHT, HI, SEAL, A("x" * 10), *whole("d", '{"b":2}')[1:]
+    ]  # fmt: skip
+    assert [*stage.flush()] == []
 
 
 def test_equal_calls_may_be_kept() -> None:

@@ -8,7 +8,6 @@ Source: https://ai.google.dev/api/caching#Part
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from types import MappingProxyType
@@ -46,7 +45,7 @@ class PartReader:
     A signature goes out before the call that it came on, and behind everything else.
 
     Calls come whole.  Some services send the calls of earlier events once more, and those are passed over: a call whose
-    id and content came before, and one without an id that equals a call of an earlier event.
+    content came before under the same id or signature.  Without either, equal calls are calls of their own.
     """
 
     _new_id: Callable[[], str]
@@ -59,17 +58,7 @@ class PartReader:
     """Those that the service gave."""
 
     _called: set[bytes] = field(init=False, factory=set)
-    """Digests of the calls so far, ids included."""
-
-    _given: Counter[bytes] = field(init=False, factory=Counter)
-    """How many equal calls without an id there were."""
-
-    _now: Counter[bytes] = field(init=False, factory=Counter)
-    """How many of them in this event."""
-
-    def begin(self) -> None:
-        """What follows are parts of another event."""
-        self._now.clear()
+    """Digests of the calls so far, with what they may be known again by."""
 
     def read(self, part: Part) -> Iterable[Delta]:
         """What *part* says."""
@@ -99,7 +88,7 @@ class PartReader:
         call = object_of(part["functionCall"])
         name, arguments = text_of(call, "name"), call.get("args")
         written = arguments if type(arguments) is str else dumps({} if arguments is None else arguments).decode()
-        call_id = self._identify(text_of(call, "id"), name, written)
+        call_id = self._identify(text_of(call, "id"), text_of(part, "thoughtSignature"), name, written)
         if not name:
             yield Notice("tool_call.unnamed")
         elif call_id:
@@ -107,17 +96,13 @@ class PartReader:
             yield from _signature(part, CALL)
             yield ToolCallFragment(call_id, name, written, stop=True)
 
-    def _identify(self, given: str, name: str, written: str) -> str:
+    def _identify(self, given: str, signature: str, name: str, written: str) -> str:
         """An id that no other call has; none for a call that came before."""
-        digest = sha256(dumps([given, name, written])).digest()
-        if not given:
-            self._now[digest] += 1
-            if self._now[digest] <= self._given[digest]:
+        if given or signature:
+            digest = sha256(dumps([given or signature, name, written])).digest()
+            if digest in self._called:
                 return ""
-            self._given[digest] += 1
-        elif digest in self._called:
-            return ""
-        self._called.add(digest)
+            self._called.add(digest)
         if given in self._ids or not _CALL_ID.fullmatch(given):
             return self._new_id()
         self._ids.add(given)

@@ -113,7 +113,6 @@ class EventDecoder:
         if not self._model and (model := text_of(event, "modelVersion")):
             self._model = model
             deltas.append(ModelName(model))
-        self._parts.begin()
         for place, candidate in enumerate(objects_of(event.get("candidates"))):
             if candidate.get("index", place) in (0, None):
                 self._candidate(candidate, deltas)
