@@ -7,6 +7,7 @@ import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from logging import getLogger
 from types import MappingProxyType
 from typing import Any, Final
@@ -230,9 +231,9 @@ class App:
         dialect, heading, stream = exchange.asked.dialect, exchange.asked.heading, self._settings.stream
         if exchange.inquiry.stream and stream.synthetic:
             cut = sentences if stream.sentences else whole
-            return Synthetic(send, dialect.encoder(heading), headers, self._clock, cut)
+            return Synthetic(send, headers, self._clock, partial(dialect.encoder, heading), cut)
         if exchange.inquiry.stream:
-            return Streamed(send, dialect.encoder(heading), headers, self._clock)
+            return Streamed(send, headers, self._clock, partial(dialect.encoder, heading))
         return Collected(send, headers, lambda message: dialect.render(message, heading))
 
     async def _count_tokens(self, call: Call, route: Route) -> None:

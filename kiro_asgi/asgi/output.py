@@ -7,6 +7,7 @@ of an answer has, because that decides whether it may still be tried again.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -20,7 +21,7 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event
 from kiro_asgi.model.message import Message, MessageBuilder, unfold, whole
 
-__all__ = ["Collected", "Output", "Streamed", "Synthetic", "Whole"]
+__all__ = ["Collected", "Output", "Sending", "Streamed", "Synthetic", "Whole"]
 
 _STREAM_HEADERS = (
     (b"content-type", b"text/event-stream"),
@@ -77,13 +78,15 @@ class Output(Protocol[In]):
 
 
 @define
-class Streamed(Generic[Item]):
-    """Sends every event as it comes: what one `push` finds goes out in one body message."""
+class Sending(Generic[Item]):
+    """Sends every item as it comes: what one `push` finds goes out in one body message."""
 
     _send: Send
-    _encoder: Writer[Item]
     _headers: Callable[[], Headers]
     _clock: Callable[[], float]
+    _encoder: Writer[Item] = field(init=False)
+    """Of this try."""
+
     committed: bool = field(init=False, default=False)
     begun: bool = field(init=False, default=False)
     closing: bool = field(init=False, default=False)
@@ -94,12 +97,14 @@ class Streamed(Generic[Item]):
     def __attrs_post_init__(self) -> None:
         self.last_sent = self._clock()
 
-    def take_over(self, other: Streamed[Any]) -> None:
+    def take_over(self, other: Sending[Any]) -> None:
         """Go on where *other* has sent no more than the head and signs of life."""
         self.committed, self._lock = other.committed, other._lock
 
     def restart(self) -> None:
-        """Nothing was sent, so nothing was encoded."""
+        """Forget what was put, be it encoded already: two tries must never come out mixed."""
+        assert not self.begun, "an answer of which the client has something cannot begin anew"
+        self._pending.clear()
 
     def put(self, items: Iterable[Item], /) -> KiroAsgiError | None:
         """Encode."""
@@ -157,6 +162,30 @@ class Streamed(Generic[Item]):
             self._lock.release()
 
 
+@define
+class Streamed(Sending[Event]):
+    """Encodes events, for each try anew."""
+
+    _new_encoder: Callable[[], Writer[Event]]
+    _opening: tuple[Event, ...] = field(init=False, default=())
+    """What `open` has shown the client."""
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self._encoder = self._new_encoder()
+
+    def restart(self) -> None:
+        """Forget what was put, but for what the client has been shown by `open`."""
+        super().restart()
+        self._encoder = self._new_encoder()
+        deque(self._encoder.feed(self._opening), maxlen=0)
+
+    async def open(self, items: Iterable[Event], /) -> None:
+        """Send the head, what the start of the message gives, and a heartbeat."""
+        self._opening = tuple(items)
+        await super().open(self._opening)
+
+
 class _Gathering:
     """What outputs share that build one message before they send anything of it."""
 
@@ -181,7 +210,7 @@ class _Gathering:
 
 
 @define
-class Synthetic(_Gathering, Streamed[Event]):
+class Synthetic(_Gathering, Streamed):
     """Waits for the whole answer, then sends it as a stream; so nothing is sent of an answer that fails."""
 
     _cut: Callable[[str], Iterable[str]] = whole

@@ -9,7 +9,7 @@ from attrs import define, field
 
 from kiro_asgi.asgi.exchange import Passed
 from kiro_asgi.asgi.http import Headers
-from kiro_asgi.asgi.output import Output, Streamed, Whole
+from kiro_asgi.asgi.output import Output, Sending, Whole
 from kiro_asgi.asgi.typing import Send
 from kiro_asgi.dialects.passage import Passage
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
@@ -34,14 +34,8 @@ class PassedOutput(Output[bytes], Protocol):
 
 
 @define
-class PassedStream(Streamed[bytes]):
+class PassedStream(Sending[bytes]):
     """Sends whole events as they come."""
-
-    _encoder: Passage = field(init=False)
-
-    def restart(self) -> None:
-        """Forget what was to be sent with a failure."""
-        self._pending.clear()
 
     def through(self, passage: Passage) -> None:
         """Watch the answer of the next try by *passage*."""

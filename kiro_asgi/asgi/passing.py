@@ -161,11 +161,13 @@ class Passing(Reading[PassedOutput]):
             self._retold = Retold(answer, exchange.asked.dialect.encoder(exchange.asked.heading))
 
     async def _advance(self) -> None:
+        heard = self._passage.heard
         error = self._output.put(self._said())
         await self._output.push()
         if error is not None:
             raise error
-        self._last_event = self._clock()
+        if self._passage.heard != heard:
+            self._last_event = self._clock()
 
     def _said(self) -> Iterable[bytes]:
         """What has arrived, as the client is to see it."""

@@ -33,12 +33,17 @@ class Reading(ABC, Generic[Way]):
     _clock: Callable[[], float]
 
     first_event_timeout: float = field(init=False)
-    """Seconds from asking to the first event."""
+    """Seconds from asking to the first event, however many bytes come before it."""
 
     _accepted: bool = field(init=False, default=False)
     """Whether the upstream said 200."""
 
-    _started: float = field(init=False)
+    _made: float = field(init=False)
+    """From when the limit for the whole call counts: the wait for a connection is part of it."""
+
+    _asked: float = field(init=False)
+    """When the request went out."""
+
     _last_event: float = field(init=False)
     _status: int = field(init=False, default=0)
     _headers: Headers = field(init=False, default=())
@@ -48,7 +53,7 @@ class Reading(ABC, Generic[Way]):
 
     def __attrs_post_init__(self) -> None:
         self.first_event_timeout = first_event_timeout(self._exchange)
-        self._started = self._last_event = self._clock()
+        self._made = self._asked = self._last_event = self._clock()
         self.take = self._chunks.append
 
     @property
@@ -86,6 +91,11 @@ class Reading(ABC, Generic[Way]):
     async def _advance(self) -> None:
         """Bring what has arrived to the client."""
 
+    def start(self) -> float:
+        """Count from now; the whole head must be here before the first event is."""
+        self._asked = self._last_event = self._clock()
+        return self._patience()
+
     def begin(self, status: int, headers: Headers) -> None:
         """Choose what becomes of the answer by its head.
 
@@ -99,7 +109,7 @@ class Reading(ABC, Generic[Way]):
             self._accept(_value(headers, b"content-type"))
             self._accepted = True
 
-    async def turn(self) -> float | None:
+    async def turn(self) -> float:
         """Bring what has arrived to the client, then say how long the next read may take."""
         if self._chunks:
             if self._accepted:
@@ -128,11 +138,11 @@ class Reading(ABC, Generic[Way]):
             await self._output.push()
             raise error
 
-    def _patience(self) -> float | None:
-        """Seconds that the upstream may stay silent now; waiting for the client does not count."""
-        deadline = self._started + self._settings.limits.request_timeout
+    def _patience(self) -> float:
+        """Seconds until the next event must be here; waiting for the client does not count."""
+        deadline = self._made + self._settings.limits.request_timeout
         if not self.heard:
-            deadline = min(deadline, self._started + self.first_event_timeout)
+            deadline = min(deadline, self._asked + self.first_event_timeout)
         elif self._settings.stream.idle_timeout:
             deadline = min(deadline, self._last_event + self._settings.stream.idle_timeout)
         left = deadline - self._clock()

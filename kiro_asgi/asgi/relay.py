@@ -21,7 +21,7 @@ from attrs import define, field
 from kiro_asgi.asgi.attempt import Attempt
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.http import Disconnected
-from kiro_asgi.asgi.output import Output, Streamed
+from kiro_asgi.asgi.output import Output, Sending
 from kiro_asgi.asgi.passed_output import PassedStream, PassedWhole
 from kiro_asgi.asgi.passing import Passing
 from kiro_asgi.asgi.plan import early_commit
@@ -183,7 +183,7 @@ class Relay:
     def _find_way_out(self) -> None:
         """Take another way out, where an answer is translated that was to go through, or the other way round."""
         output = self._outputs(self.exchange)
-        if isinstance(output, Streamed) and isinstance(self._output, Streamed):
+        if isinstance(output, Sending) and isinstance(self._output, Sending):
             output.take_over(self._output)
         self._output = output
 
@@ -216,8 +216,8 @@ class Relay:
         self._reading = reading = self._next_reading()
         if self._settings.kiro.log_bodies:
             log_body(self.exchange)
-        transport, timeout = self.exchange.route.provider.transport, reading.first_event_timeout
-        await transport.fetch(self.exchange.rendered.request, reading, head_timeout=timeout)
+        transport, patience = self.exchange.route.provider.transport, self._settings.limits.request_timeout
+        await transport.fetch(self.exchange.rendered.request, reading, patience=patience)
         await reading.finish()
 
     def _next_reading(self) -> Reading[Any]:

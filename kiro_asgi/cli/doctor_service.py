@@ -42,6 +42,7 @@ class _Reader:
     """Takes one answer of the chat operation apart."""
 
     _upstream: Upstream
+    _first_patience: float
     _patience: float
     _started: float = field(init=False, factory=monotonic)
     _chunks: list[bytes] = field(init=False, factory=list)
@@ -52,6 +53,9 @@ class _Reader:
     """Seconds to the first event."""
 
     deltas: list[Any] = field(init=False, factory=list)
+
+    def start(self) -> float:
+        return self._first_patience
 
     def begin(self, status: int, headers: Headers) -> None:
         self.status, self.headers = status, headers
@@ -130,10 +134,10 @@ class Questions:
         if card is None:
             return Finding(name, Verdict.WARN, "not asked, since no model is known", "ask for one by its name")
         prompt = Prompt(card.id, (Turn(Role.USER, (Text(QUESTION),)),))
-        reader = _Reader(self.upstream, self.patience)
+        reader = _Reader(self.upstream, self.first_patience, self.patience)
         try:
             request = self.upstream.render(prompt, card, self.credential).request
-            await self.transport.fetch(request, reader, head_timeout=self.first_patience)
+            await self.transport.fetch(request, reader, patience=self.first_patience)
             reader.finish()
         except KiroAsgiError as error:
             return failed(name, error, self.path)

@@ -32,6 +32,9 @@ Fault = Callable[[bytes], KiroAsgiError]
 
 _COMMENT: Final = encode_comment("ping")
 
+_FIELD: Final = b"data:"
+"""In every event, as one without data is none.  Source: the WHATWG's HTML standard, section 9.2.6."""
+
 _ENDS: Final = (b"\n\n", b"\n\r\n", b"\r\r", b"\r\r\n", b"\n\r")
 """How bytes end that end with an empty line, and with it an event."""
 
@@ -93,6 +96,9 @@ class Passage:
     begun: bool = field(init=False, default=False)
     """Whether an event has come through."""
 
+    heard: int = field(init=False, default=0)
+    """Pieces with events in them that have come through; comments and halves of events are none."""
+
     ended: bool = field(init=False, default=False)
     """Whether the API's own signal has come that an answer is complete."""
 
@@ -130,6 +136,7 @@ class Passage:
             data = self._begin(data)
         if not data:
             return
+        self.heard += _FIELD in data
         done = self._format.done
         if (done and done in data) or self._format.telling.search(data):
             self._look(data)

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
-from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError, UpstreamTimeout, UpstreamUnreachable
+from kiro_asgi.errors import KiroAsgiError, TooBusy, UpstreamProtocolError, UpstreamTimeout, UpstreamUnreachable
 
-__all__ = ["Translation", "translated", "translations"]
+__all__ = ["EXHAUSTED", "Translation", "translated", "translations"]
 
 Translation = Callable[[Exception], KiroAsgiError]
+
+EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""What the system calls it when this process, or the machine, can have no other socket."""
+
+
+def _unconnected(error: Exception) -> KiroAsgiError:
+    if _is_exhaustion(error):
+        words = "this gateway cannot open another connection: it has no file descriptor or no memory left"
+        return TooBusy(words, code="out_of_descriptors", retry_after=1)
+    return _unreachable(error)
+
+
+def _is_exhaustion(error: BaseException | None) -> bool:
+    """Whether *error*, or what led to it, is this machine's own want of descriptors or memory."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in EXHAUSTED:
+            return True
+        if isinstance(error, BaseExceptionGroup) and any(map(_is_exhaustion, error.exceptions)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _unreachable(error: Exception) -> KiroAsgiError:
@@ -34,6 +56,7 @@ def translations(library: Any) -> dict[type[Exception], Translation]:
     return {
         library.ConnectTimeout: _unreachable,
         library.TimeoutException: _silent,
+        library.ConnectError: _unconnected,
         library.NetworkError: _unreachable,
         library.RemoteProtocolError: _unreachable,
         library.ProtocolError: _not_http,

@@ -26,7 +26,7 @@ import anyio
 from anyio.lowlevel import RunVar
 from attrs import define, field
 
-from kiro_asgi.errors import TooBusy
+from kiro_asgi.errors import TooBusy, UpstreamTimeout
 from kiro_asgi.net.faults import translated, translations
 from kiro_asgi.net.streams import TurnBackend, TurnStream, WholeBody
 
@@ -48,6 +48,14 @@ class Enough(Exception):
 
 class Reader(Protocol):
     """Who takes an answer."""
+
+    def start(self) -> float | None:
+        """There is a connection for the request, which goes out now.
+
+        Returns:
+            Seconds until the whole head of the answer must be here; ``None`` for ever.
+        """
+        ...
 
     def begin(self, status: int, headers: Headers) -> None:
         """The head of the answer."""
@@ -126,23 +134,24 @@ class Transport:
         self._tls: ssl.SSLContext = self._library.default_ssl_context()  # reads files: not while a loop waits
         self._lanes: RunVar[_Lane] = RunVar(f"kiro_asgi.net.transport.{id(self)}")
 
-    async def fetch(self, request: UpstreamRequest, reader: Reader, *, head_timeout: float | None) -> None:
+    async def fetch(self, request: UpstreamRequest, reader: Reader, *, patience: float | None) -> None:
         """Send *request* and let *reader* take the answer.
 
         Args:
             request: What to send.
             reader: Told of the head, of every chunk, and when to act; the chunks after its last turn are its caller's.
-            head_timeout: Seconds until the head of the answer.
+            patience: Seconds that the request may wait for a connection, if all are taken; ``None`` for ever.
 
         Raises:
             UpstreamUnreachable: No connection, or it broke.
             UpstreamTimeout: The upstream was silent for too long.
             UpstreamProtocolError: Not HTTP.
-            TooBusy: Too many requests wait for a connection already.
+            TooBusy: Too many requests wait for a connection already, none became free in time, or this process has no
+                file descriptor left for one.
         """
-        wire = self._wire(request, head_timeout)
+        wire = self._wire(request)
         lane = self._lane()
-        await self._enter(lane)
+        await self._enter(lane, patience)
         try:
             connection, idle = await self._connection(lane, wire.url.origin)
             try:
@@ -189,7 +198,7 @@ class Transport:
         proxy: httpcore.Proxy = self._library.Proxy(self._proxy, auth=auth)
         return proxy
 
-    def _wire(self, request: UpstreamRequest, head_timeout: float | None) -> httpcore.Request:
+    def _wire(self, request: UpstreamRequest) -> httpcore.Request:
         url = self._library.URL(request.url)
         headers = [(b"Host", authority(url)), (b"Content-Length", b"%d" % len(request.body)), *request.headers]
         limit = self._connect_timeout
@@ -198,16 +207,27 @@ class Transport:
             url,
             headers=headers,
             content=WholeBody(request.body),
-            extensions={"timeout": {"connect": limit, "write": limit, "read": head_timeout}},
+            extensions={"timeout": {"connect": limit, "write": limit}},
         )
         return wire
 
-    async def _enter(self, lane: _Lane) -> None:
-        if lane.slots.value == 0 and lane.waiting >= self._queue:
-            raise TooBusy("too many requests wait for an upstream connection", code="queue_full", retry_after=1)
+    async def _enter(self, lane: _Lane, patience: float | None) -> None:
+        try:
+            lane.slots.acquire_nowait()
+        except anyio.WouldBlock:
+            if lane.waiting >= self._queue:
+                raise TooBusy(
+                    "too many requests wait for an upstream connection", code="queue_full", retry_after=1
+                ) from None
+        else:
+            return
         lane.waiting += 1
         try:
-            await lane.slots.acquire()
+            with anyio.fail_after(patience):
+                await lane.slots.acquire()
+        except TimeoutError:
+            words = f"no upstream connection became free within {patience:g} s"
+            raise TooBusy(words, code="queue_timeout", retry_after=1) from None
         finally:
             lane.waiting -= 1
 
@@ -222,7 +242,11 @@ class Transport:
 
     async def _exchange(self, connection: _Connection, wire: httpcore.Request, reader: Reader) -> None:
         with translated(self._faults):
-            response = await connection.handle_async_request(wire)
+            # One limit for all of it: one for each read would never be met by a head that comes byte by byte.
+            with anyio.move_on_after(reader.start()) as limit:
+                response = await connection.handle_async_request(wire)
+            if limit.cancelled_caught:
+                raise UpstreamTimeout("the upstream did not answer in time", code="timeout")
             reader.begin(response.status, response.headers)
             stream: TurnStream = response.extensions["network_stream"]
             take, stream.turn = reader.take, reader.turn

@@ -32,6 +32,9 @@ class _Reader:
     headers: Headers = field(init=False, default=(), repr=False)
     body: bytearray = field(init=False, factory=bytearray, repr=False)
 
+    def start(self) -> float:
+        return self._patience
+
     def begin(self, status: int, headers: Headers) -> None:
         self.status, self.headers = status, headers
 
@@ -64,7 +67,7 @@ async def fetch_whole(
     reader = _Reader(patience, limit)
     try:
         with anyio.fail_after(patience):
-            await transport.fetch(request, reader, head_timeout=patience)
+            await transport.fetch(request, reader, patience=patience)
     except TimeoutError:
         raise UpstreamTimeout("the upstream did not answer in time", code="timeout") from None
     return WholeAnswer(reader.status, reader.headers, bytes(reader.body))

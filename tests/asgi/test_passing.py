@@ -428,3 +428,18 @@ def test_what_was_looked_at():
     glance = OpenAIChat().glance(b'{"model": "m", "stream": true, "reasoning_effort": "low", "messages": 7}')
     inquiry = inquiry_of(glance)
     assert (inquiry.prompt.model, inquiry.stream, inquiry.prompt.thinking.wanted) == ("m", True, True)
+
+
+@on_each_loop
+@EACH_API
+async def test_bytes_that_make_no_event_do_not_count(api, direct, sim):
+    """R06: comments, and an event that comes byte by byte and never ends, are no life; the idle limit ends them."""
+    begun = START if api == "anthropic" else PIECE
+    drip = (RawBytes(b": comment\n\n"), Pause(0.03), RawBytes(b"dat"), Pause(0.03)) * 40
+    sim.enqueue((Head(content_type="text/event-stream"), RawBytes(begun), *drip), operation=OPERATIONS[api])
+    began = anyio.current_time()
+    exchange = await asking(api, stream=True).run(direct(stream={"idle_timeout": 0.3}))
+
+    assert 0.3 <= anyio.current_time() - began < 2
+    assert b"timeout" in exchange.content.split(b"dat", 3)[-1]
+    assert exchange.complete

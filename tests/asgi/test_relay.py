@@ -287,6 +287,46 @@ async def test_the_first_event_counts_not_the_first_byte(gateway, sim):
     assert exchange.status == 504
 
 
+async def test_waiting_for_a_connection_is_not_the_services_silence(gateway, sim):
+    """F059: the limit on the first event counts from when the service is asked."""
+    app = gateway(fresh=True, kiro={"first_token_timeout": 0.5}, limits={"connections": 1})
+    answers = []
+
+    async def one() -> None:
+        answers.append(await ask("openai", "sim:count=8 sim:slow=0.1", stream=True).run(app))
+
+    async with anyio.create_task_group() as clients:
+        clients.start_soon(one)
+        clients.start_soon(one)
+
+    assert [answer.status for answer in answers] == [200, 200]
+
+
+@EACH_DIALECT
+@EACH_MODE
+async def test_waiting_for_a_connection_has_a_limit(dialect, stream, gateway, sim):
+    """R44: `request_timeout` bounds it, also where those who have the connections never give them back: 503."""
+    app = gateway(fresh=True, limits={"connections": 2, "request_timeout": 0.4})
+    stuck = [ask(dialect, "sim:flood=64", stream=True, max_tokens=10**9) for _ in range(2)]
+
+    async def block(message):
+        await anyio.sleep_forever()
+
+    async with anyio.create_task_group() as clients:
+        for exchange in stuck:
+            exchange.on_send = block
+            clients.start_soon(exchange.run, app)
+        assert await comes_true(sim, lambda: len(sim.requests) == 2)
+        await anyio.sleep(0.1)
+        with anyio.fail_after(3):
+            third = await ask(dialect, "hi", stream=stream).run(app)
+        clients.cancel_scope.cancel()
+
+    assert third.status == 503
+    assert third.headers["retry-after"] == "1"
+    assert len(sim.requests) == 2
+
+
 async def test_who_asks_for_thinking_waits_longer(gateway, sim):
     """F059: silent deliberation is normal there."""
     app = gateway(kiro={"first_token_timeout": 0.1, "thinking_first_token_timeout": 5.0})
@@ -319,6 +359,17 @@ async def test_silence_in_the_middle_ends_the_answer(dialect, gateway, sim):
     assert cut_of(dialect, exchange)["type"] == "timeout_error"
     assert 0.2 <= took < 1
     assert await comes_true(sim, lambda: sim.requests[0].peer_closed_at)
+
+
+async def test_bytes_that_make_no_event_do_not_count(gateway, sim):
+    """R06: the idle limit is measured on events; a frame that comes byte by byte and never ends is none."""
+    drip = (simulator.RawBytes(b"\0\0\x10\0"), *(simulator.RawBytes(b"\0"), Pause(0.05)) * 40)
+    sim.enqueue((Head(), *text("one"), *drip))
+    app = gateway(stream={"idle_timeout": 0.3})
+    exchange = await ask("openai", "hi", stream=True).run(app)
+
+    assert partial_text("openai", exchange.content) == "one"
+    assert cut_of("openai", exchange)["type"] == told_as("openai", "timeout_error")
 
 
 async def test_no_idle_limit(gateway, sim):
@@ -449,6 +500,27 @@ async def test_a_client_that_leaves_takes_the_service_along(dialect, stream, mar
     assert await comes_true(sim, lambda: sim.requests[0].peer_closed_at)
     sim.enqueue(GOOD)
     assert text_of(dialect, await ask(dialect, "hi", stream=stream).run(app)) == "good"
+
+
+@EACH_DIALECT
+@EACH_MODE
+async def test_the_end_is_sent_to_its_end(dialect, stream, gateway, sim):
+    """Some servers announce that the client has left as soon as the last message is handed to them, before they have
+    sent it: that cancels nothing, and the answer counts as complete."""
+    exchange = ask(dialect, "sim:count=3", stream=stream)
+    ended = []
+
+    async def linger(message):
+        if message["type"] == "http.response.body" and not message["more_body"]:
+            exchange.leave.set()
+            await anyio.sleep(0.1)
+            ended.append(message)
+
+    exchange.on_send = linger
+    await exchange.run(gateway())
+
+    assert len(ended) == 1
+    assert text_of(dialect, exchange) == "1 2 3 "
 
 
 async def test_a_long_answer_has_no_size_limit(gateway, sim):

@@ -21,6 +21,7 @@ class Noting:
     """Keeps everything, and what was new at each turn."""
 
     patience: float | None = 5.0
+    head_patience: float | None = 5.0
     on_turn: Callable[[Noting], Awaitable[None]] | None = None
     enough_after: int | None = None
     status: int = 0
@@ -28,6 +29,9 @@ class Noting:
     chunks: list[bytes] = field(factory=list)
     turns: list[int] = field(factory=list)
     """Chunks that were there at each turn."""
+
+    def start(self) -> float | None:
+        return self.head_patience
 
     def begin(self, status: int, headers: Headers) -> None:
         self.status, self.headers = status, headers

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import anyio
 import httpcore
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 
 from kiro_asgi.errors import TooBusy, UpstreamTimeout, UpstreamUnreachable
 from kiro_asgi.net.transport import Transport, authority
@@ -41,7 +46,7 @@ async def test_an_answer_arrives_whole(transport, upstream):
     for number in range(3):
         upstream.enqueue((Head(headers=(("x-number", str(number)),)), say("a"), say("b")))
         reader = Noting()
-        await transport.fetch(request_to(upstream.url), reader, head_timeout=5)
+        await transport.fetch(request_to(upstream.url), reader, patience=5)
 
         assert reader.status == 200
         assert (b"x-number", str(number).encode()) in [(name.lower(), value) for name, value in reader.headers]
@@ -58,7 +63,7 @@ async def test_the_reader_acts_once_a_read(transport, upstream):
     upstream.enqueue(tuple(say(str(number)) for number in range(200)))
     reader = Noting(on_turn=dawdle)
 
-    await transport.fetch(request_to(upstream.url), reader, head_timeout=5)
+    await transport.fetch(request_to(upstream.url), reader, patience=5)
 
     assert len(reader.chunks) == 200
     assert len(reader.turns) <= 3
@@ -80,7 +85,7 @@ async def test_nothing_is_read_while_the_reader_is_busy(library):
         upstream.enqueue((Head(layout=Layout(chunk=16384)), *[RawBytes(blob)] * 30))
         reader = Noting(on_turn=wait)
         async with anyio.create_task_group() as group:
-            group.start_soon(lambda: transport.fetch(request_to(upstream.url), reader, head_timeout=5))
+            group.start_soon(lambda: transport.fetch(request_to(upstream.url), reader, patience=5))
             await anyio.sleep(0.5)
             first = upstream.requests[-1].bytes_accepted
             await anyio.sleep(0.5)
@@ -99,7 +104,7 @@ async def test_enough_closes_the_connection(transport, upstream):
     upstream.enqueue((say("a"), Pause(0.05), say("b"), Stall()))
     reader = Noting(enough_after=1)
 
-    await transport.fetch(request_to(upstream.url), reader, head_timeout=5)
+    await transport.fetch(request_to(upstream.url), reader, patience=5)
 
     await quiet(upstream)
     assert len(reader.chunks) == 1
@@ -118,7 +123,7 @@ async def test_what_a_turn_raises_comes_out_and_closes(transport, upstream):
 
     upstream.enqueue((say("a"), Stall()))
     with pytest.raises(Broken):
-        await transport.fetch(request_to(upstream.url), Noting(on_turn=fail), head_timeout=5)
+        await transport.fetch(request_to(upstream.url), Noting(on_turn=fail), patience=5)
 
     await quiet(upstream)
 
@@ -140,7 +145,108 @@ async def test_every_failure_has_its_error(transport, upstream, script, patience
     upstream.enqueue(script)
 
     with pytest.raises(error):
-        await transport.fetch(request_to(upstream.url), Noting(patience=patience), head_timeout=0.2)
+        await transport.fetch(request_to(upstream.url), Noting(patience=patience, head_patience=0.2), patience=1)
+
+    await quiet(upstream)
+
+
+@asynccontextmanager
+async def dripping(begin: bytes, again: bytes) -> AsyncIterator[str]:
+    """The URL of a service that answers with *begin*, and then with *again* every few milliseconds, for ever."""
+
+    async def drip(stream: SocketStream) -> None:
+        async with stream:
+            with suppress(anyio.BrokenResourceError, anyio.EndOfStream):
+                await stream.receive()
+                await stream.send(begin)
+                while True:
+                    await stream.send(again)
+                    await anyio.sleep(0.01)
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, drip)
+        yield "http://{}:{}".format(*listener.extra(SocketAttribute.local_address))
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("begin", "again"),
+    [
+        pytest.param(b"HTTP/1.1 200 OK\r\nX-Long: ", b"x", id="a-head-byte-by-byte"),
+        pytest.param(b"HTTP/1.1 200 OK\r\n", b"X-Line: x\r\n", id="a-head-line-by-line"),
+        pytest.param(b"", b"HTTP/1.1 103 Early Hints\r\n\r\n", id="103-for-ever"),
+    ],
+)
+async def test_the_limit_on_the_head_is_absolute(library, begin, again):
+    """However lively the upstream is: what counts is when the head is complete, not when the last byte came."""
+    transport = Transport(library=library)
+    async with dripping(begin, again) as url:
+        began = anyio.current_time()
+        with anyio.fail_after(5), pytest.raises(UpstreamTimeout):
+            await transport.fetch(request_to(url), Noting(head_patience=0.3), patience=5)
+        took = anyio.current_time() - began
+    await transport.aclose()
+
+    assert 0.3 <= took < 2
+
+
+async def test_the_wait_for_a_connection_is_bounded(transport, upstream):
+    """Where all connections are taken for long, a request is refused with 503 after its patience, and leaves no trace:
+    as many as before may wait, and the next one gets the connection that becomes free."""
+    upstream.answer_with(lambda request: (say("a"), Stall()))
+    async with anyio.create_task_group() as group:
+        for _ in range(4):
+            group.start_soon(lambda: transport.fetch(request_to(upstream.url), Noting(), patience=5))
+        await anyio.sleep(0.2)
+        for _ in range(4):
+            with anyio.fail_after(2), pytest.raises(TooBusy, match=r"within 0\.1 s") as caught:
+                await transport.fetch(request_to(upstream.url), Noting(), patience=0.1)
+            assert (caught.value.code, caught.value.status, caught.value.retry_after) == ("queue_timeout", 503, 1)
+        group.cancel_scope.cancel()
+
+    upstream.answer_with(lambda request: (say("b"),))
+    reader = Noting()
+    await transport.fetch(request_to(upstream.url), reader, patience=0.1)
+    assert b'"b"' in reader.body
+
+
+async def test_no_descriptor_is_left_for_a_connection(transport, upstream):
+    """An upstream that cannot be asked because this process can open no socket is 503, not the upstream's fault."""
+    with no_more_descriptors(), pytest.raises(TooBusy) as caught:
+        await transport.fetch(request_to(upstream.url), Noting(), patience=1)
+
+    assert (caught.value.code, caught.value.retry_after) == ("out_of_descriptors", 1)
+    await transport.fetch(request_to(upstream.url), Noting(), patience=1)
+
+
+@contextmanager
+def no_more_descriptors() -> Iterator[None]:
+    """Take every descriptor that this process may have."""
+    before, taken = resource.getrlimit(resource.RLIMIT_NOFILE), []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 8, before[1]))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        yield
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+async def test_a_client_that_has_left_closes_all_that_is_idle(transport, upstream):
+    """Closing goes on where it has been cancelled: nobody knows of those connections any more."""
+    upstream.answer_with(lambda request: (Pause(0.1), say("a")))
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(lambda: transport.fetch(request_to(upstream.url), Noting(), patience=5))
+    assert upstream.connections_open == 3
+
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await transport.reset()
 
     await quiet(upstream)
 
@@ -152,7 +258,7 @@ async def test_nobody_listens(transport):
         port = free.getsockname()[1]
 
     with pytest.raises(UpstreamUnreachable, match="Stream connection failed") as caught:
-        await transport.fetch(request_to(f"http://127.0.0.1:{port}"), Noting(), head_timeout=1)
+        await transport.fetch(request_to(f"http://127.0.0.1:{port}"), Noting(), patience=1)
 
     assert caught.value.__cause__ is not None
 
@@ -165,12 +271,12 @@ async def test_cancelled_calls_leave_no_slot_behind(transport, upstream):
     upstream.answer_with(lambda request: (say("a"), Pause(0.01), say("b"), Pause(0.01), say("c")))
     for number in range(120):
         with anyio.move_on_after(number % 30 / 1000):
-            await transport.fetch(request_to(upstream.url), Noting(), head_timeout=5)
+            await transport.fetch(request_to(upstream.url), Noting(), patience=5)
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
             for _ in range(4):
-                group.start_soon(lambda: transport.fetch(request_to(upstream.url), Noting(), head_timeout=5))
+                group.start_soon(lambda: transport.fetch(request_to(upstream.url), Noting(), patience=5))
     assert upstream.connections_open <= 4
 
 
@@ -178,9 +284,9 @@ async def test_an_aborted_answer_never_leaks_into_the_next(transport, upstream):
     """A connection whose answer was not read to its end is not used again (R12)."""
     for number in range(50):
         upstream.enqueue((say("old"), Pause(0.01), *[say("old")] * 50), (say(f"new-{number}"),))
-        await transport.fetch(request_to(upstream.url), Noting(enough_after=1), head_timeout=5)
+        await transport.fetch(request_to(upstream.url), Noting(enough_after=1), patience=5)
         reader = Noting()
-        await transport.fetch(request_to(upstream.url), reader, head_timeout=5)
+        await transport.fetch(request_to(upstream.url), reader, patience=5)
 
         assert b"old" not in reader.body
         assert f"new-{number}".encode() in reader.body
@@ -193,7 +299,7 @@ async def test_requests_beyond_the_queue_are_refused_at_once(transport, upstream
 
     async def call() -> None:
         try:
-            await transport.fetch(request_to(upstream.url), Noting(), head_timeout=5)
+            await transport.fetch(request_to(upstream.url), Noting(), patience=5)
         except TooBusy as error:
             refused.append(error)
 
@@ -209,11 +315,11 @@ async def test_requests_beyond_the_queue_are_refused_at_once(transport, upstream
 async def test_a_connection_that_the_upstream_closed_is_not_used(transport, upstream):
     """An idle connection that has been closed from the other side is replaced, not tried."""
     upstream.enqueue((Head(headers=(("connection", "close"),)), say("a")), (say("b"),))
-    await transport.fetch(request_to(upstream.url), Noting(), head_timeout=5)
+    await transport.fetch(request_to(upstream.url), Noting(), patience=5)
     await quiet(upstream)
 
     reader = Noting()
-    await transport.fetch(request_to(upstream.url), reader, head_timeout=5)
+    await transport.fetch(request_to(upstream.url), reader, patience=5)
 
     assert upstream.connections_opened == 2
     assert b'"b"' in reader.body
