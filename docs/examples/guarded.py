@@ -19,7 +19,7 @@ def with_badge(app: App) -> App:
     async def guarded(scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
             badge = dict(scope["headers"]).get(b"x-badge", b"")
-            scope = {**scope, "user": BADGES.get(badge, "")}
+            scope = {**scope, "state": {**scope.get("state", {}), "principal": BADGES.get(badge, "")}}
         await app(scope, receive, send)
 
     return guarded

@@ -175,7 +175,7 @@ class App:
         try:
             route = find_route(call.scope)
             if route.operation is not Operation.HEALTH:
-                call.principal = self._auth.principal(call.scope)
+                call.principal = await self._auth.identify(call.scope)
             await self._operations[route.operation](call, route)
         except KiroAsgiError as error:
             await self._refuse(call, error)

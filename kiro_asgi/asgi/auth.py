@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hmac
 from hashlib import sha256
-from typing import Any
 
 from attrs import field, frozen
 
+from kiro_asgi.asgi.host_user import host_user
 from kiro_asgi.asgi.http import header_values
 from kiro_asgi.asgi.typing import Scope
 from kiro_asgi.config import ClientSettings
@@ -39,14 +39,22 @@ class Authenticator:
             )
         object.__setattr__(self, "_keys", keys)
 
-    def principal(self, scope: Scope) -> str:
-        """Who asks.
+    async def identify(self, scope: Scope) -> str:
+        """Who asks: the host's user, where the host is trusted and has one, or else whose key it is.
 
         Raises:
             Unauthorized: Nobody we know.
         """
-        if self._settings.trust_host and (name := _host_principal(scope)):
+        if self._settings.trust_host and (name := await host_user(scope)):
             return f"host:{name}"
+        return self.principal(scope)
+
+    def principal(self, scope: Scope) -> str:
+        """Whose key it is.
+
+        Raises:
+            Unauthorized: Nobody's that we know.
+        """
         matched = self._match(_presented(scope)) if self._keys else None
         if matched is not None:
             return f"key:{sha256(matched).hexdigest()[:8]}"
@@ -79,27 +87,3 @@ def _presented(scope: Scope) -> list[bytes]:
     if len(bearer) > 1 or len(plain) > 1:
         return []
     return offers
-
-
-def _host_principal(scope: Scope) -> str:
-    """The name that the host's middleware left in ``scope["user"]`` or in ``scope["state"]``; empty for nobody."""
-    state = scope.get("state") or {}
-    for candidate in (scope.get("user"), state.get("principal"), state.get("user")):
-        if candidate is not None and (name := _name(candidate)):
-            return name
-    return ""
-
-
-def _name(user: Any) -> str:
-    if isinstance(user, str):
-        return user
-    if getattr(user, "is_authenticated", False) is not True:
-        return ""
-    for attribute in ("identity", "pk", "display_name", "username"):
-        try:
-            value = getattr(user, attribute, None)
-        except NotImplementedError:  # Starlette's BaseUser declares what its subclasses need not have
-            continue
-        if value:
-            return str(value)
-    return "user"

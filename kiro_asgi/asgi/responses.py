@@ -149,5 +149,5 @@ def _shifted(error: RequestError, earlier: int) -> RequestError:
 
 def _query(scope: Scope) -> dict[str, str]:
     """The query's parameters; of several of one name, the last."""
-    fields = parse_qs(scope["query_string"].decode("latin-1"))
+    fields = parse_qs((scope.get("query_string") or b"").decode("latin-1"))
     return {name: values[-1] for name, values in fields.items()}

@@ -29,7 +29,8 @@ class ClientSettings:
     """Serve clients without a key.  Without keys, without this and without host auth the app refuses to start."""
 
     trust_host: bool = False
-    """Take the principal that the host's middleware put in the scope (``scope["user"]`` or ``scope["state"]``)."""
+    """Let in whom the host's middleware has authenticated: a user in ``scope["user"]`` or ``scope["state"]["user"]``
+    whose ``is_authenticated`` is true, or a name in ``scope["state"]["principal"]``."""
 
 
 @frozen(kw_only=True)

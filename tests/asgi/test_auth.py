@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from kiro_asgi import Settings, create_app
 from kiro_asgi.asgi.auth import Authenticator
 from kiro_asgi.config import ClientSettings
 from kiro_asgi.errors import ConfigError, Unauthorized
-from tests.asgi.driver import http_scope
+from tests.asgi.driver import Exchange, http_scope
 
 KEYS = Authenticator(ClientSettings(api_keys=("alpha-key", "beta-key", "schlüssel")))
 
 
 def scope(*headers: tuple[bytes, bytes], **more):
-    return {**http_scope("POST", "/v1/messages", **more), "headers": list(headers)}
+    return {**http_scope("POST", "/v1/messages"), "headers": list(headers), **more}
 
 
 @pytest.mark.parametrize(
@@ -94,20 +95,52 @@ class User:
         self.is_authenticated = known
 
 
+class Nameless:
+    """A user of a base class that promises more than it has, as Starlette's."""
+
+    is_authenticated = True
+
+    @property
+    def identity(self) -> str:
+        raise NotImplementedError
+
+
+class Numbered:
+    """A user whose key is the first."""
+
+    is_authenticated = True
+    pk = 0
+
+
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
         pytest.param({"user": User("ann")}, "host:ann", id="scope-user"),
-        pytest.param({"user": "ann"}, "host:ann", id="scope-user-text"),
+        pytest.param({"user": Nameless()}, "host:user", id="nameless"),
+        pytest.param({"user": Numbered()}, "host:0", id="zero"),
         pytest.param({"state": {"principal": "ann"}}, "host:ann", id="state-principal"),
+        pytest.param({"state": {"principal": User("ann")}}, "host:ann", id="state-principal-user"),
         pytest.param({"state": {"user": User("ann")}}, "host:ann", id="state-user"),
+        pytest.param({"user": "bob", "state": {"user": User("ann")}}, "host:ann", id="beside-a-text"),
+        pytest.param({"user": None, "state": None, "headers": None}, "", id="nothing"),
     ],
 )
-def test_the_hosts_principal_is_taken(more, expected):
-    """With host auth the identity that a middleware put in the scope counts (C06)."""
+@pytest.mark.anyio
+async def test_the_hosts_principal_is_taken(more, expected):
+    """With host auth the identity that a middleware put in the scope counts (C06), where it says that it is
+    authenticated, or stands where nothing else does."""
     trusting = Authenticator(ClientSettings(trust_host=True))
+    if expected:
+        assert await trusting.identify(scope(**more)) == expected
+    else:
+        with pytest.raises(Unauthorized):
+            await trusting.identify(scope(**more))
 
-    assert trusting.principal(scope(**more)) == expected
+
+class Claiming(str):
+    """A text with an attribute."""
+
+    is_authenticated = "yes"
 
 
 @pytest.mark.parametrize(
@@ -116,16 +149,44 @@ def test_the_hosts_principal_is_taken(more, expected):
         pytest.param({}, id="none"),
         pytest.param({"user": User("ann", known=False)}, id="not-authenticated"),
         pytest.param({"user": ""}, id="empty"),
+        pytest.param({"user": "ann"}, id="text"),
+        pytest.param({"user": "AnonymousUser"}, id="text-for-nobody"),
+        pytest.param({"user": Claiming("ann")}, id="text-that-claims"),
+        pytest.param({"user": b"ann"}, id="bytes"),
+        pytest.param({"user": {"is_authenticated": True}}, id="dictionary"),
+        pytest.param({"user": User}, id="class"),
         pytest.param({"state": {}}, id="empty-state"),
+        pytest.param({"state": {"principal": ""}}, id="empty-principal"),
+        pytest.param({"state": {"principal": 7}}, id="number"),
+        pytest.param({"state": {"user": "ann"}}, id="text-in-state"),
+        pytest.param({"state": "ann"}, id="state-is-text"),
+        pytest.param({"state": [("principal", "ann")]}, id="state-is-list"),
+        pytest.param({"state": User("ann")}, id="state-is-object"),
     ],
 )
-def test_a_host_that_vouches_for_nobody_lets_nobody_in(more):
-    """Host auth without an identity is a refusal (C06)."""
+@pytest.mark.anyio
+async def test_a_host_that_vouches_for_nobody_lets_nobody_in(more):
+    """Host auth without an identity is a refusal (C06); a text that anybody may have put there vouches for nobody."""
     with pytest.raises(Unauthorized):
-        Authenticator(ClientSettings(trust_host=True)).principal(scope(**more))
+        await Authenticator(ClientSettings(trust_host=True)).identify(scope(**more))
 
 
-def test_a_principal_in_the_scope_counts_only_where_the_host_is_trusted():
+@pytest.mark.anyio
+async def test_a_principal_in_the_scope_counts_only_where_the_host_is_trusted():
     """Nobody talks their way in through a scope that no middleware was asked to fill."""
     with pytest.raises(Unauthorized):
-        KEYS.principal(scope(user="ann"))
+        await KEYS.identify(scope(user=User("ann"), state={"principal": "ann"}))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("missing", ["query_string", "headers", "root_path", "state", "http_version", "client"])
+async def test_a_scope_that_lacks_something_is_served(missing):
+    """Hosts that build scopes themselves leave out what they do not need."""
+    trusting = create_app(Settings.from_mapping({"client": {"trust_host": True}, "kiro": {"api_key": "ksk_x"}}))
+    for path in ("/health", "/v1/responses/resp_none", "/v1/responses/resp_none/input_items", "/nowhere"):
+        for value in ({}, {missing: None}):
+            odd = http_scope("GET", path, user=User("ann"), state={})
+            del odd[missing]
+            exchange = await Exchange({**odd, **value}).run(trusting)
+            assert exchange.status == (200 if path == "/health" else 404)
+    await trusting.aclose()
