@@ -32,6 +32,7 @@ __all__ = [
     "STRUCTURED_CHARACTERS",
     "TOKEN_BYTES",
     "TOOL_INPUT_BYTES",
+    "VALIDATION_STEPS",
     "WRITTEN_CALL_FAILURES",
 ]
 
@@ -108,8 +109,12 @@ EXCERPT_CHARACTERS: Final = 1024 * 1024
 WRITTEN_CALL_FAILURES: Final = 32
 """Excerpts of one answer that look like tool calls and are none; after them, everything is text."""
 
-STRUCTURED_CHARACTERS: Final = 8 * 1024 * 1024
-"""An answer that is checked against its schema; a longer one is not checked."""
+STRUCTURED_CHARACTERS: Final = 512 * 1024
+"""An answer that is checked against its schema; a longer one goes out unchecked, with a notice."""
+
+VALIDATION_STEPS: Final = 20_000
+"""Keywords, and members that they look at, of a check of an answer against its schema; beyond it the answer goes out
+unchecked, with a notice.  They take less than 50 ms, in which nobody else is served."""
 
 # Lookups.
 

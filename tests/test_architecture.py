@@ -57,7 +57,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "simulator": (("errors", "limits", "wire", "model"), {"anyio", "attrs", "h11"}),
     "asgi": (
         ("errors", "limits", "model", "wire", "stages", "upstreams", "dialects", "config", "state", "net", "_version"),
-        {"anyio", "asgiref", "attrs", "cattrs", "jsonschema", "referencing"},
+        {"anyio", "asgiref", "attrs", "cattrs"},
     ),
     "chunks": ((), set()),
     "contract": (

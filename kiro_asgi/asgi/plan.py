@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from kiro_asgi.asgi.exchange import Exchange
-from kiro_asgi.asgi.validation import complaint_for
 from kiro_asgi.config import Settings, ToolSettings
 from kiro_asgi.model.prompt import ThinkingMode, ToolCallPart
 from kiro_asgi.model.server_tools import WEB_SEARCH
@@ -52,7 +51,7 @@ def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
         context_window=exchange.model.context_window,
         estimator=exchange.estimator,
         output_factor=exchange.output_factor,
-        complaint=None if prompt.schema is None else complaint_for(prompt.schema),
+        schema=prompt.schema,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from attrs import define, field, frozen
@@ -93,8 +93,8 @@ class Plan:
     fingerprint: bool = False
     """Whether the answer may have to be known again, see `kiro_asgi.stages.recovery`."""
 
-    complaint: Callable[[Any], str] | None = None
-    """Where an answer that is to be a JSON object does not match, see `StructuredCheck`; ``None`` for any text."""
+    schema: Mapping[str, Any] | None = None
+    """JSON Schema of an answer that is to be a JSON object; ``None`` for any text."""
 
 
 @define
@@ -215,7 +215,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
     back: tuple[Stage[Any, Any], ...] = (
         *([] if plan.citing is None else [Citations(plan.citing)]),
         EndOfStream(),
-        *([] if plan.complaint is None else [StructuredCheck(plan.complaint)]),
+        *([] if plan.schema is None else [StructuredCheck(plan.schema)]),
         UsageMeter(
             input_tokens=plan.input_tokens,
             context_window=plan.context_window,

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.limits import STRUCTURED_CHARACTERS
+from kiro_asgi.limits import STRUCTURED_CHARACTERS, VALIDATION_STEPS
 from kiro_asgi.model.events import Delta, Notice, Stop, StopReason, TextDelta
+from kiro_asgi.stages.json_schema import Mismatch, Open, Undecided, check
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["NOT_JSON", "SCHEMA_MISMATCH", "StructuredCheck"]
+__all__ = ["NOT_JSON", "SCHEMA_MISMATCH", "UNCHECKED", "StructuredCheck"]
 
 NOT_JSON: Final = "output.not_json"
 """The answer's text is not one JSON object."""
 
 SCHEMA_MISMATCH: Final = "output.schema_mismatch"
 """It is one, but not as the schema says; the detail is the place."""
+
+UNCHECKED: Final = "output.unchecked"
+"""Whether it is one was not found out; the detail is ``length``, or ``budget`` where that takes too many steps."""
 
 
 @define
@@ -27,8 +31,8 @@ class StructuredCheck:
     Only an answer that came to its own end is checked.
     """
 
-    _complaint: Callable[[Any], str]
-    """The place in a value where it does not match, as a JSON path; empty where it does."""
+    _schema: Mapping[str, Any]
+    """JSON Schema of the answer."""
 
     _texts: list[str] = field(init=False, factory=list)
     _size: int = field(init=False, default=0)
@@ -38,7 +42,7 @@ class StructuredCheck:
         for item in items:
             if type(item) is TextDelta:
                 self._keep(item.text)
-            elif type(item) is Stop and item.reason is StopReason.END and self._size <= STRUCTURED_CHARACTERS:
+            elif type(item) is Stop and item.reason is StopReason.END:
                 yield from self._check()
             yield item
 
@@ -54,11 +58,20 @@ class StructuredCheck:
             self._texts.clear()
 
     def _check(self) -> Iterator[Notice]:
+        text = "".join(self._texts)
+        # Arrays and objects are counted before there are any: the garbage collector makes very many of them dear.
+        if self._size > STRUCTURED_CHARACTERS or text.count("{") + text.count("[") > VALIDATION_STEPS:
+            yield Notice(UNCHECKED, "length")
+            return
         try:
-            value = loads("".join(self._texts))
+            value = loads(text)
         except JsonError:
             value = None
         if not isinstance(value, dict):
             yield Notice(NOT_JSON)
-        elif place := self._complaint(value):
-            yield Notice(SCHEMA_MISMATCH, place)
+            return
+        verdict = check(self._schema, value)
+        if isinstance(verdict, Mismatch):
+            yield Notice(SCHEMA_MISMATCH, verdict.place)
+        elif isinstance(verdict, Undecided) and verdict.why is Open.BUDGET:
+            yield Notice(UNCHECKED, verdict.why.value)
