@@ -18,6 +18,8 @@ __all__ = [
     "FRAME_HEADERS",
     "FRAME_HEADERS_BYTES",
     "JSON_DEPTH",
+    "LARGEST_COUNT",
+    "LARGEST_INTEGER",
     "LOOKUPS",
     "MODEL_PAGES",
     "NOTICES",
@@ -29,6 +31,7 @@ __all__ = [
     "SCHEMA_COPIES",
     "SCHEMA_DEPTH",
     "SEARCH_BYTES",
+    "STOP_CHARACTERS",
     "STRUCTURED_CHARACTERS",
     "TOKEN_BYTES",
     "TOOL_INPUT_BYTES",
@@ -48,6 +51,12 @@ SCHEMA_DEPTH: Final = 32
 SCHEMA_COPIES: Final = 10_000
 """Schemas that references put into a tool's schema, for a service that knows none, in addition to those that the client
 wrote down; one with long texts or values counts as several.  Further references are left out."""
+
+# Matching.
+
+STOP_CHARACTERS: Final = 8_192
+"""All stop sequences of one request together: no service takes as many, and each character costs memory for as long as
+the answer lasts.  400 with the place of the first one that is too much."""
 
 # Streams.
 
@@ -123,3 +132,12 @@ LOOKUPS: Final = 64
 
 PREVIOUS_RESPONSES: Final = 1_000
 """Responses that one request may build on; beyond it 400."""
+
+# Numbers.
+
+LARGEST_COUNT: Final = 2**53
+"""Largest number of tokens or bytes that a service is believed: every JSON reader has it exactly, and none is meant
+beyond it.  A larger one counts as not said."""
+
+LARGEST_INTEGER: Final = 2**63
+"""Whole numbers of a request have to be below it, and above its negative: 400 with the place."""

@@ -28,7 +28,7 @@ from cattrs.errors import (
 from cattrs.gen import make_dict_structure_fn
 
 from kiro_asgi.errors import RequestError
-from kiro_asgi.limits import JSON_DEPTH
+from kiro_asgi.limits import JSON_DEPTH, LARGEST_INTEGER
 from kiro_asgi.wire.json import JsonError, loads
 
 __all__ = ["PLAIN", "Mismatch", "Raw", "Tagged", "make_converter", "read_json", "structure", "structure_value"]
@@ -189,8 +189,9 @@ def _mismatch(expected: str, value: Any) -> Mismatch:
 def make_converter(*unions: Tagged) -> Converter:
     """A strict converter that also knows these unions of objects."""
     converter = Converter()
-    for cls in (str, int, bool, NoneType):
+    for cls in (str, bool, NoneType):
         converter.register_structure_hook(cls, _exactly(cls))
+    converter.register_structure_hook(int, _integer)
     converter.register_structure_hook(float, _number)
     converter.register_structure_hook_factory(has, _object)
     converter.register_structure_hook_factory(_is_array, _array)
@@ -210,6 +211,14 @@ def _exactly(cls: type) -> Hook:
         return value
 
     return hook
+
+
+def _integer(value: Any, _: Any) -> int:
+    if type(value) is not int:
+        raise _mismatch(_KINDS[int], value)
+    if abs(value) >= LARGEST_INTEGER:
+        raise Mismatch("number out of range")
+    return value
 
 
 def _number(value: Any, _: Any) -> float:

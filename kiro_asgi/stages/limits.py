@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Final
 
 from attrs import define, field
 
+from kiro_asgi.errors import RequestError
+from kiro_asgi.limits import STOP_CHARACTERS
 from kiro_asgi.model.events import (
     Delta,
     FollowupPrompt,
@@ -26,7 +30,7 @@ from kiro_asgi.model.events import (
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 from kiro_asgi.stages.matching import WordMatcher
 
-__all__ = ["Limits"]
+__all__ = ["Limits", "check_stop"]
 
 _CONTENT: Final = frozenset(
     {
@@ -46,6 +50,57 @@ _CONTENT: Final = frozenset(
 """What does not come any more behind a limit; reports on usage still do."""
 
 
+def check_stop(stop: str | Sequence[str], place: str = "stop") -> None:
+    """Refuse stop sequences that are too long together.
+
+    Args:
+        stop: The sequences, or the only one.
+        place: Where in the request they stand.
+
+    Raises:
+        RequestError: ``param`` names the first one that is too much.
+    """
+    sequences = [stop] if isinstance(stop, str) else stop
+    for index, size in enumerate(accumulate(map(len, sequences))):
+        if size > STOP_CHARACTERS:
+            param = place if isinstance(stop, str) else f"{place}[{index}]"
+            message = f"{param}: stop sequences may have {STOP_CHARACTERS} characters together"
+            raise RequestError(message, code="invalid_value", param=param)
+
+
+@define
+class _Held:
+    """Text that is held: pieces come in behind and leave in front, each character once, whatever the pieces are."""
+
+    size: int = 0
+    _pieces: deque[str] = field(init=False, factory=deque)
+    _gone: int = field(init=False, default=0)
+    """Characters of the first piece that have left."""
+
+    def put(self, text: str) -> None:
+        """Hold *text*, too."""
+        if text:
+            self._pieces.append(text)
+            self.size += len(text)
+
+    def take(self, size: int) -> str:
+        """The first *size* characters, which are then no longer held."""
+        taken = []
+        self.size -= size
+        while size:
+            piece, start = self._pieces[0], self._gone
+            if len(piece) - start <= size:
+                taken.append(piece[start:])
+                size -= len(piece) - start
+                self._pieces.popleft()
+                self._gone = 0
+            else:
+                taken.append(piece[start : start + size])
+                self._gone += size
+                size = 0
+        return "".join(taken)
+
+
 @define(kw_only=True)
 class Limits:
     """End the answer at a stop sequence or at a number of tokens, whichever comes first.
@@ -56,6 +111,9 @@ class Limits:
 
     Tokens are estimated over text, thinking and tool input.  A text that passes the limit is cut there; a tool call
     that does is left unfinished.
+
+    Raises:
+        RequestError: See `check_stop`.
     """
 
     stop: tuple[str, ...] = ()
@@ -67,10 +125,11 @@ class Limits:
 
     _matcher: WordMatcher = field(init=False)
     _active: bool = field(init=False)
-    _held: str = field(init=False, default="")
+    _held: _Held = field(init=False, factory=_Held)
     _weight: float = field(init=False, default=0.0)
 
     def __attrs_post_init__(self) -> None:
+        check_stop(self.stop)
         self._matcher = WordMatcher(self.stop)
         self._active = any(self.stop) or self.max_tokens is not None
 
@@ -97,17 +156,16 @@ class Limits:
 
     def _text(self, delta: TextDelta) -> tuple[Delta, ...]:
         found = self._matcher.find(delta.text)
-        pending = self._matcher.pending
-        if found is None and not pending and not self._held:
+        pending, held = self._matcher.pending, self._held
+        if found is None and not pending and not held.size:
             return self._spend(delta)
-        held, text = self._held, self._held + delta.text
+        before = held.size
+        held.put(delta.text)
         if found is None:
-            keep = len(text) - pending
-            self._held = text[keep:]
-            return self._spend(TextDelta(text[:keep]))
+            return self._spend(TextDelta(held.take(held.size - pending)))
         end, word = found
-        self._held = ""
-        shown = self._spend(TextDelta(text[: len(held) + end - len(word)]))
+        shown = self._spend(TextDelta(held.take(before + end - len(word))))
+        held.take(held.size)
         if self.reached:
             return shown
         self.reached = True
@@ -115,7 +173,7 @@ class Limits:
 
     def _release(self) -> tuple[Delta, ...]:
         """The text that was held: no stop sequence comes of it."""
-        held, self._held = self._held, ""
+        held = self._held.take(self._held.size)
         self._matcher.reset()
         return self._spend(TextDelta(held)) if held and not self.reached else ()
 

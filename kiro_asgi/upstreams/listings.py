@@ -8,6 +8,7 @@ from typing import Any
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.wire.json import JsonError, loads
+from kiro_asgi.wire.members import count_of
 
 __all__ = ["expected", "limit_of", "listed", "read_listing"]
 
@@ -55,5 +56,4 @@ def listed(entries: Any, read: Callable[[Any], ModelCard | None]) -> tuple[Model
 
 def limit_of(entry: Mapping[str, Any], key: str, default: int) -> int:
     """A number of tokens; *default* where it is none."""
-    value = entry.get(key)
-    return value if type(value) is int and value > 0 else default
+    return count_of(entry, key) or default

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["count_of", "object_of", "objects_of", "text_of"]
+from kiro_asgi.limits import LARGEST_COUNT
+
+__all__ = ["count", "count_of", "object_of", "objects_of", "text_of"]
 
 
 def object_of(value: Any) -> Mapping[str, Any]:
@@ -24,7 +26,11 @@ def text_of(report: Mapping[str, Any], key: str) -> str:
     return value if type(value) is str else ""
 
 
+def count(value: Any) -> int | None:
+    """*value* where it is a number of tokens that can be meant, from 0 to `LARGEST_COUNT`; else ``None``."""
+    return value if type(value) is int and 0 <= value <= LARGEST_COUNT else None
+
+
 def count_of(report: Mapping[str, Any], key: str) -> int | None:
     """The number of tokens in a member; ``None`` where it is none."""
-    value = report.get(key)
-    return value if type(value) is int and value >= 0 else None
+    return count(report.get(key))

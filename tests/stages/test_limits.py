@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiro_asgi.errors import RequestError
 from kiro_asgi.model.events import (
     ContextUsage,
     Delta,
@@ -20,11 +22,12 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.stages.limits import Limits
 from kiro_asgi.stages.matching import WordMatcher
+from tests.growth import assert_linear
 from tests.helpers import run, run_apart
 from tests.stages.deltas import answers
-from tests.stages.timing import assert_linear
 
 A, T = TextDelta, ThinkingDelta
+MIB = 1024 * 1024
 FRAGMENT = ToolCallFragment("c", "f", "{}")
 
 
@@ -172,12 +175,70 @@ def test_no_limit_that_is_not_met_changes_anything(deltas: list[Delta]) -> None:
     assert joined(run_apart(Limits(stop=("stopped",), max_tokens=10**6), deltas)) == joined(deltas)
 
 
-@pytest.mark.parametrize("stop", ["a" * 1000 + "b", "ab" * 500 + "c", "b"], ids=len)
-def test_searching_takes_linear_time(stop: str) -> None:
-    """R24: more text takes proportionally longer, one character a call."""
+HOSTILE = ["a" * 8_191 + "b", "ab" * 4_000 + "c", "b", "a" * 8_192]
+
+
+@pytest.mark.parametrize("stop", HOSTILE, ids=len)
+@pytest.mark.parametrize("piece", [1, 100], ids=["by-character", "by-hundred"])
+def test_searching_takes_linear_work(stop: str, piece: int) -> None:
+    """R24: more text costs proportionally more, however long the beginnings of a stop sequence in it are."""
 
     def make(size: int) -> Callable[[], object]:
         stage = Limits(stop=(stop,))
-        return lambda: [delta for _ in range(size) for delta in stage.feed([TextDelta("a")])]
+        return lambda: [delta for _ in range(size) for delta in stage.feed([TextDelta("a" * piece)])]
 
-    assert_linear(make, 3_000)
+    assert_linear(make, 1_000 // piece)
+
+
+class Counted(str):
+    """A text that counts the characters that are copied from it."""
+
+    copied = 0
+
+    def __getitem__(self, place: object) -> str:
+        part = super().__getitem__(place)  # type: ignore[index]
+        Counted.copied += len(part) if isinstance(place, slice) else 0
+        return Counted(part)
+
+
+def test_what_is_held_is_not_copied_again_and_again() -> None:
+    """A long stop sequence holds as long a text back, and each further character lets one go: not all of it moves."""
+
+    def copied(work: Callable[[], object]) -> int:
+        Counted.copied = 0
+        work()
+        return Counted.copied
+
+    def make(size: int) -> Callable[[], object]:
+        stage = Limits(stop=("a" * 8_000 + "b",))
+        return lambda: [delta for _ in range(size) for delta in stage.feed([TextDelta(Counted("a" * 10))])]
+
+    assert_linear(make, 1_000, count=copied)
+    assert copied(make(4_000)) <= 4 * 40_000
+
+
+def test_a_matcher_costs_what_its_words_are_long() -> None:
+    """Building it is linear, and one character of a stop sequence costs half a KiB at most, whatever the sequences."""
+
+    def make(size: int) -> Callable[[], object]:
+        return lambda: WordMatcher(("a" * size + "b", "ab" * size))
+
+    assert_linear(make, 300)
+    for stop in (["a" * 8_192], [f"{number:04}"[-2:] * 4 for number in range(1_000)]):
+        tracemalloc.start()
+        stage = Limits(stop=tuple(stop))
+        run(stage, [TextDelta("a" * 100_000)])
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 512 * 8_192 + 2 * MIB
+
+
+@pytest.mark.parametrize(
+    ("stop", "place"), [(("x" * 8_193,), "stop[0]"), (("", "x" * 8_192, "y"), "stop[2]")], ids=["one", "together"]
+)
+def test_too_long_a_stop_is_refused_by_the_stage_too(stop: tuple[str, ...], place: str) -> None:
+    """Whoever uses the stages without an API gets the same limit, and the place."""
+    with pytest.raises(RequestError) as refused:
+        Limits(stop=stop)
+
+    assert refused.value.param == place

@@ -27,6 +27,7 @@ from kiro_asgi.dialects.base import Inquiry
 from kiro_asgi.dialects.structure import Raw, structure
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Part, Prompt, Role, Sampling, Text, Thinking, ThinkingMode, ToolResult, Turn
+from kiro_asgi.stages.limits import check_stop
 
 __all__ = ["Options", "parse_count", "parse_messages"]
 
@@ -174,4 +175,5 @@ def _sampling(request: MessagesBody) -> Sampling:
     stop = request.stop_sequences or ()
     if "" in stop:
         raise RequestError("stop_sequences: must not be empty strings", param=f"stop_sequences[{stop.index('')}]")
+    check_stop(stop, "stop_sequences")
     return Sampling(request.max_tokens, request.temperature, request.top_p, request.top_k, stop)

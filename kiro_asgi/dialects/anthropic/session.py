@@ -15,7 +15,8 @@ from kiro_asgi.wire.json import JsonError, loads
 
 __all__ = ["session_of"]
 
-_ENDING: Final = re.compile(r"_session_([\w-]+)\Z")
+_MARK: Final = "_session_"
+_ID: Final = re.compile(r"[\w-]*+")
 
 
 def session_of(metadata: Mapping[str, Any]) -> str:
@@ -23,9 +24,11 @@ def session_of(metadata: Mapping[str, Any]) -> str:
     user = metadata.get("user_id")
     if type(user) is not str:
         return ""
-    if found := _ENDING.search(user):
-        return found[1]
-    return _member(user) if user.startswith("{") else ""
+    # Matched from the end: a search for a mark with an id behind it would try the rest of the text from every mark on.
+    ending = _ID.match(user[::-1])
+    assert ending is not None, "a pattern that matches nothing, too"
+    session = user[len(user) - ending.end() :].partition(_MARK)[2]
+    return session or (_member(user) if user.startswith("{") else "")
 
 
 def _member(document: str) -> str:

@@ -19,7 +19,10 @@ from kiro_asgi.dialects.openai_chat.thinking import read_thinking
 from kiro_asgi.dialects.openai_chat.tools import read_tools
 from kiro_asgi.dialects.refusals import invalid, missing, unsupported
 from kiro_asgi.dialects.structure import Raw, structure
+from kiro_asgi.limits import LARGEST_INTEGER
 from kiro_asgi.model.prompt import Prompt, Sampling
+from kiro_asgi.stages.limits import check_stop
+from kiro_asgi.wire.members import count
 
 __all__ = ["parse"]
 
@@ -90,9 +93,9 @@ def _sampling(request: Body) -> Sampling:
         limit,
         request.temperature,
         request.top_p,
-        request.top_k if type(request.top_k) is int and request.top_k > 0 else None,
+        count(request.top_k) or None,
         _stop(request),
-        request.seed if type(request.seed) is int else None,
+        request.seed if type(request.seed) is int and abs(request.seed) < LARGEST_INTEGER else None,
         _penalty(request.presence_penalty),
         _penalty(request.frequency_penalty),
     )
@@ -100,7 +103,7 @@ def _sampling(request: Body) -> Sampling:
 
 def _penalty(value: Any) -> float | None:
     """A penalty; 0, which clients send by default, is none."""
-    return value if type(value) in (int, float) and value else None
+    return value if type(value) in (int, float) and value and abs(value) < LARGEST_INTEGER else None
 
 
 def _within(request: Body, name: str, least: int, most: int | None) -> None:
@@ -114,6 +117,7 @@ def _stop(request: Body) -> tuple[str, ...]:
     given = (request.stop,) if isinstance(request.stop, str) else request.stop or ()
     if len(given) > _MOST_STOPS:
         raise invalid("stop", f"at most {_MOST_STOPS} sequences, got {len(given)}")
+    check_stop(request.stop or ())
     return tuple(sequence for sequence in given if sequence)
 
 

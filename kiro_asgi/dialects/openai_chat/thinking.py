@@ -15,7 +15,7 @@ from typing import Any, Final
 from kiro_asgi.dialects.openai_chat.body import Body
 from kiro_asgi.dialects.refusals import invalid
 from kiro_asgi.model.prompt import Thinking, ThinkingMode
-from kiro_asgi.wire.members import object_of
+from kiro_asgi.wire.members import count, object_of
 
 __all__ = ["read_thinking"]
 
@@ -83,4 +83,4 @@ def _switch(value: Any, budget: Any) -> Thinking:
 
 
 def _count(value: Any) -> int | None:
-    return value if type(value) is int and value > 0 else None
+    return count(value) or None

@@ -13,7 +13,7 @@ from attrs import define, field
 
 from kiro_asgi.model.events import Delta, Notice, Stop, StopReason, TokenUsage
 from kiro_asgi.upstreams.replies import clean
-from kiro_asgi.wire.members import text_of
+from kiro_asgi.wire.members import count, text_of
 
 __all__ = ["STOP_REASONS", "Ending"]
 
@@ -58,9 +58,10 @@ class Ending:
         if type(details) is dict:
             self._learn("thinking_tokens", details.get("thinking_tokens"))
 
-    def _learn(self, name: str, count: Any) -> None:
-        if type(count) is int and (count > 0 or (count == 0 and name not in self._counts)):
-            self._counts[name] = count
+    def _learn(self, name: str, value: Any) -> None:
+        said = count(value)
+        if said or (said == 0 and name not in self._counts):
+            self._counts[name] = said
 
     def stop(self, delta: Mapping[str, Any]) -> Iterator[Delta]:
         """Learn from ``stop_reason``; a notice where it is none of those known."""

@@ -6,16 +6,14 @@ Source: https://ai.google.dev/api/generate-content#UsageMetadata
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from attrs import define, field
 
 from kiro_asgi.model.events import TokenUsage
+from kiro_asgi.wire.members import count_of
 
 __all__ = ["UsageReader"]
-
-_MOST: Final = 1 << 53
-"""No count is as large; what is comes from something broken."""
 
 
 @define
@@ -47,5 +45,4 @@ class UsageReader:
         return TokenUsage(prompt, answer, cache_read_tokens=cached, thinking_tokens=thoughts)
 
     def _count(self, name: str) -> int | None:
-        count = self._said.get(name)
-        return count if type(count) is int and 0 <= count < _MOST else None
+        return count_of(self._said, name)

@@ -111,6 +111,6 @@ def _line(page: Mapping[str, Any], key: str) -> str:
 
 
 def _date(milliseconds: Any) -> str:
-    if type(milliseconds) not in (int, float) or not 0 < milliseconds / 1000 <= LAST_SECOND:
+    if type(milliseconds) not in (int, float) or not 0 < milliseconds <= 1000 * LAST_SECOND:
         return ""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).date().isoformat()

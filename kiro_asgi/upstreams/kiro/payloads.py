@@ -15,6 +15,7 @@ from typing import Any, Final, TypeGuard
 
 from attrs import define
 
+from kiro_asgi.limits import LARGEST_COUNT
 from kiro_asgi.model.events import (
     CodeReferences,
     ContextUsage,
@@ -69,9 +70,6 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
     }
 )
 """The service's word, in capitals, to ours.  An unknown word counts as none: the reason is inferred."""
-
-MAX_NUMBER: Final = 2**53
-"""Beyond it a JSON number is not exact, and no count or amount is meant."""
 
 
 def unwrap(payload: Payload, event_type: str) -> Payload:
@@ -209,7 +207,7 @@ def _nothing(payload: Payload, seen: Seen) -> Iterable[Delta]:
 
 
 def _number(value: Any) -> TypeGuard[int | float]:
-    return type(value) in (int, float) and 0 <= value < MAX_NUMBER
+    return type(value) in (int, float) and 0 <= value <= LARGEST_COUNT
 
 
 def _amount(payload: Payload, key: str) -> float | None:

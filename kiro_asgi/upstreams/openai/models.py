@@ -14,6 +14,7 @@ from typing import Any, Final
 from kiro_asgi.upstreams.base import ModelCard, ModelPage
 from kiro_asgi.upstreams.listings import expected, listed, read_listing
 from kiro_asgi.upstreams.openai.thinking import efforts_of
+from kiro_asgi.wire.members import count
 
 __all__ = ["BUILTIN", "longest_answer", "parse_models"]
 
@@ -106,8 +107,7 @@ def _read(entry: Any) -> ModelCard | None:
 
 
 def _count(entry: Any, paths: tuple[tuple[str, ...], ...], default: int) -> int:
-    values = (_at(entry, path) for path in paths)
-    return next((value for value in values if type(value) is int and value > 0), default)
+    return next(filter(None, (count(_at(entry, path)) for path in paths)), default)
 
 
 def _at(entry: Any, path: tuple[str, ...]) -> Any:

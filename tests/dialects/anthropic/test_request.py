@@ -238,6 +238,13 @@ def test_an_empty_stop_sequence_is_refused() -> None:
     assert refusal(stop_sequences=["a", ""]).param == "stop_sequences[1]"
 
 
+def test_stop_sequences_have_a_length_together() -> None:
+    """8,192 characters: a single one of 2 MB took half a gigabyte and 13 s; so many as Amazon takes fit."""
+    assert parse(stop_sequences=["x"] * 8_191).sampling.stop == ("x",) * 8_191
+    assert refusal(stop_sequences=["x" * 2**21]).param == "stop_sequences[0]"
+    assert refusal(stop_sequences=["x" * 8_192, "y"]).param == "stop_sequences[1]"
+
+
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
 
 

@@ -293,6 +293,9 @@ REFUSED = [
     ("top_p", {"top_p": 1.1}, "top_p", "invalid_value"),
     ("stop", {"stop": ["a", "b", "c", "d", "e"]}, "stop", "invalid_value"),
     ("stop", {"stop": [1]}, "stop[0]", "invalid_value"),
+    ("stop", {"stop": "x" * 8_193}, "stop", "invalid_value"),
+    ("stop", {"stop": ["x", "y", "z" * 2**21]}, "stop[2]", "invalid_value"),
+    ("max_tokens", {"max_tokens": 10**400}, "max_tokens", "invalid_value"),
     ("reasoning_effort", {"reasoning_effort": "huge"}, "reasoning_effort", "invalid_value"),
     ("response_format", {"response_format": {"type": "xml"}}, "response_format.type", "invalid_value"),
     (
