@@ -31,6 +31,8 @@ __all__ = [
     "SCHEMA_COPIES",
     "SCHEMA_DEPTH",
     "SEARCH_BYTES",
+    "STATE_PENDING_BYTES",
+    "STATE_PENDING_CHANGES",
     "STOP_CHARACTERS",
     "STRUCTURED_CHARACTERS",
     "TOKEN_BYTES",
@@ -132,6 +134,13 @@ LOOKUPS: Final = 64
 
 PREVIOUS_RESPONSES: Final = 1_000
 """Responses that one request may build on; beyond it 400."""
+
+STATE_PENDING_BYTES: Final = 64 * 1024 * 1024
+"""Values that wait to be written where ``state.engine`` is ``sqlite``; beyond it the oldest of whoever has most of them
+are not kept, and the log says so."""
+
+STATE_PENDING_CHANGES: Final = 10_000
+"""The same, counted."""
 
 # Numbers.
 

@@ -57,9 +57,13 @@ class Recovery:
         try:
             for key in [each.key for each in candidates(prompt.turns)] if self.enabled else ():
                 place = scoped(principal, _KIND, key)
-                if (data := await self._store.get(place)) is not None:
-                    records[key] = CutAnswer.decode(data)
-                    used.append(place)
+                if (data := await self._store.get(place)) is None:
+                    continue
+                if (record := CutAnswer.decode(data)) is None:
+                    _log.error("what is remembered of an answer that was cut is damaged, and counts as missing")
+                    continue
+                records[key] = record
+                used.append(place)
         except StoreUnavailable as error:
             _log.warning("answers that were cut are not remembered: %r", error)
         told, reminders = recover(prompt, records)

@@ -14,7 +14,7 @@ from attrs import define, field
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.http import JSON
 from kiro_asgi.asgi.routing import Route
-from kiro_asgi.asgi.stored import Keeping, Recorded, Responses
+from kiro_asgi.asgi.stored import Keeping, Recorded, Responses, not_built_on
 from kiro_asgi.asgi.typing import Scope, Send
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import Dialect, Inquiry
@@ -41,6 +41,9 @@ _PAGE: Final = 20
 _LARGEST_PAGE: Final = 100
 """Items of one page, where nobody said, and at most."""
 
+_SECOND_LOOK: Final = 0.1
+"""Seconds after which a response that is not there is looked for again, where another process may be writing it."""
+
 _INPUT: Final = re.compile(r"\binput\[(\d{1,9})\]")
 
 
@@ -59,7 +62,8 @@ class ResponsesApi:
 
     def __attrs_post_init__(self) -> None:
         state = self._settings.state
-        self._responses = Responses(self._store, state.ttl, self._settings.limits.body_bytes)
+        second_look = 0.0 if state.engine == "memory" else _SECOND_LOOK
+        self._responses = Responses(self._store, state.ttl, self._settings.limits.body_bytes, second_look)
         self._key, self._lasting = state.seal_key.encode() or secrets.token_bytes(32), bool(state.seal_key)
 
     async def create(self, call: Call, route: Route) -> None:
@@ -120,6 +124,9 @@ class ResponsesApi:
         try:
             return Recorded(sealer), parse_value(value, open_thinking=sealer.open), earlier
         except RequestError as error:
+            if (place := _INPUT.search(error.param)) and int(place[1]) < earlier:
+                _log.error("a conversation is damaged, and counts as missing: %s", error.message)
+                raise not_built_on(value["previous_response_id"]) from None
             raise _shifted(error, earlier) from None
 
     def _warn(self) -> None:

@@ -10,6 +10,7 @@ from attrs import frozen
 
 from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.signatures import CALL, read_mark
 from kiro_asgi.stages.call_signatures import signed, unsigned_calls
 from kiro_asgi.state.base import Store, scoped
 
@@ -33,10 +34,13 @@ class Signatures:
         try:
             for call_id in unsigned_calls(prompt):
                 if (data := await self._store.get(scoped(principal, _KIND, call_id))) is not None:
-                    known[call_id] = data.decode()
+                    known[call_id] = data.decode(errors="replace")
         except StoreUnavailable as error:
             _log.warning("signatures of tool calls are not remembered: %r", error)
-        return signed(prompt, known)
+        whole = {call_id: signature for call_id, signature in known.items() if read_mark(signature).part == CALL}
+        if len(whole) < len(known):
+            _log.error("signatures of tool calls are damaged, and count as missing: %d", len(known) - len(whole))
+        return signed(prompt, whole)
 
     async def remember(self, found: Mapping[str, str], principal: str) -> None:
         """Keep signatures by the ids of their calls."""

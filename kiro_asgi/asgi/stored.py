@@ -5,6 +5,7 @@ from __future__ import annotations
 from logging import getLogger
 from typing import Any, Final
 
+import anyio
 from attrs import define, field, frozen
 
 from kiro_asgi.asgi.typing import Message, Send
@@ -16,7 +17,7 @@ from kiro_asgi.errors import BodyTooLarge, RequestError, ResponseNotFound, Store
 from kiro_asgi.limits import PREVIOUS_RESPONSES
 from kiro_asgi.state.base import Store, scoped
 
-__all__ = ["Conversation", "Keeping", "Recorded", "Responses"]
+__all__ = ["Conversation", "Keeping", "Recorded", "Responses", "not_built_on"]
 
 _log = getLogger("kiro_asgi")
 
@@ -48,16 +49,20 @@ class Responses:
     _max_bytes: int
     """Of all the responses that one request builds on."""
 
+    _second_look: float = 0.0
+    """Seconds after which what is not there is looked for again, as another process may just be writing it."""
+
     async def get(self, principal: str, response_id: str) -> Kept:
         """One response.
 
         Raises:
             ResponseNotFound: It is not kept, or not any more, or not this client's.
+            StoreUnavailable: It cannot be looked for now.
         """
-        data = await self._data(principal, response_id)
-        if data is None:
+        kept, _ = await self._kept(principal, response_id)
+        if kept is None:
             raise _not_found(response_id)
-        return Kept.decode(data)
+        return kept
 
     async def keep(self, principal: str, response_id: str, data: bytes) -> None:
         """Keep a response, which `kiro_asgi.dialects.openai_responses.kept.encode` has made *data* of."""
@@ -81,6 +86,7 @@ class Responses:
             RequestError: A response that it builds on is not kept (code ``previous_response_not_found``), or there are
                 too many of them.
             BodyTooLarge: They are too large.
+            StoreUnavailable: They cannot be looked for now.
         """
         previous, items = value.get("previous_response_id"), value.get("input")
         if isinstance(items, str):
@@ -96,17 +102,17 @@ class Responses:
         chain: list[Kept] = []
         size = 0
         while previous is not None:
-            data = await self._data(principal, previous)
-            if data is None:
-                raise _chain_error(f"Previous response with id '{previous[:_MAX_ECHO]}' not found.", "not_found")
-            size += len(data)
+            kept, more = await self._kept(principal, previous)
+            if kept is None:
+                raise not_built_on(previous)
+            size += more
             self._check(size)
             if len(chain) == PREVIOUS_RESPONSES:
                 raise _chain_error(
                     f"more than {PREVIOUS_RESPONSES} responses come before; send the conversation", "too_long"
                 )
-            chain.append(Kept.decode(data))
-            previous = chain[-1].previous
+            chain.append(kept)
+            previous = kept.previous
         return [item for kept in reversed(chain) for item in kept.items]
 
     async def _resolved(self, principal: str, items: list[Any]) -> list[Any]:
@@ -116,9 +122,9 @@ class Responses:
         for place, item_id in references(items):
             owner = response_of(item_id)
             if owner not in known:
-                data = await self._data(principal, owner) or b""
-                known[owner] = Kept.decode(data).sized if data else {}
-                size += len(data)
+                kept, more = await self._kept(principal, owner)
+                known[owner] = {} if kept is None else kept.sized
+                size += more
             resolved[place], more = known[owner].get(item_id, (items[place], 0))
             size += more  # each time anew: a hundred references to a large item are a large request
             self._check(size)
@@ -129,12 +135,28 @@ class Responses:
         if size > self._max_bytes:
             raise BodyTooLarge(f"the conversation is larger than {self._max_bytes} bytes", code="body_too_large")
 
-    async def _data(self, principal: str, response_id: str) -> bytes | None:
-        return await self._store.get(scoped(principal, _KIND, response_id))
+    async def _kept(self, principal: str, response_id: str) -> tuple[Kept | None, int]:
+        """A response, and its size in bytes.  What is damaged is not there."""
+        key = scoped(principal, _KIND, response_id)
+        data = await self._store.get(key)
+        if data is None and self._second_look:
+            await anyio.sleep(self._second_look)
+            data = await self._store.get(key)
+        if data is None:
+            return None, 0
+        kept = Kept.decode(data)
+        if kept is None:
+            _log.error("a response is damaged, and counts as missing: %s", response_id[:_MAX_ECHO])
+        return kept, len(data)
 
 
 def _not_found(response_id: str) -> ResponseNotFound:
     return ResponseNotFound(f"Response with id '{response_id[:_MAX_ECHO]}' not found.", code="")
+
+
+def not_built_on(response_id: str) -> RequestError:
+    """The error for a request that builds on a response that is not kept."""
+    return _chain_error(f"Previous response with id '{response_id[:_MAX_ECHO]}' not found.", "not_found")
 
 
 def _chain_error(message: str, code: str) -> RequestError:
@@ -156,7 +178,10 @@ class Recorded(OpenAIResponses):
 
 @define
 class Keeping:
-    """Keeps one answer when it has come to its end, before the client hears of that: its next request may follow."""
+    """Keeps one answer when it has come to its end, before the client hears of that: its next request may follow.
+
+    Nobody waits for that: a store takes what it is given, and writes it down later.
+    """
 
     _responses: Responses
     _principal: str

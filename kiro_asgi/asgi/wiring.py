@@ -13,6 +13,7 @@ from kiro_asgi.errors import ConfigError
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.net.transport import Transport
+from kiro_asgi.private import require_own_file
 from kiro_asgi.state.base import Store
 from kiro_asgi.state.memory import MemoryStore
 from kiro_asgi.state.sqlite import SqliteStore
@@ -51,14 +52,19 @@ def new_store(settings: Settings, clocks: Clocks) -> Store:
     """The place for what is kept between requests.
 
     Raises:
-        ConfigError: It is to be a file, and nobody said which.
+        ConfigError: It is to be a file, and nobody said which, or what has the name cannot be used.
     """
     state = settings.state
     if state.engine == "memory":
         return MemoryStore(state.entries, state.bytes, clocks.steady)
     if not state.path:
         raise ConfigError("state.path: must name the file where state.engine is sqlite", code="state.path")
-    return SqliteStore(Path(state.path).expanduser(), state.entries, state.bytes, clocks.wall)
+    path = Path(state.path).expanduser()
+    try:
+        require_own_file(path)
+    except OSError as error:
+        raise ConfigError(f"state.path: {path} {error.strerror}", code="state.path") from error
+    return SqliteStore(path, state.entries, state.bytes, clocks.wall)
 
 
 def retry_policy(settings: Settings) -> RetryPolicy:

@@ -19,6 +19,7 @@ from typing import Final
 import anyio
 
 from kiro_asgi.errors import UpstreamTimeout
+from kiro_asgi.private import make_folder
 
 if sys.platform == "win32":
     import msvcrt
@@ -59,13 +60,13 @@ def exposed(path: Path) -> bool:
 def write_private(path: Path, data: bytes) -> None:
     """Replace a file so that at any moment it is the old one or the new one, and the new one survives a power failure.
 
-    The new one has mode 0600 whatever the umask is and whatever the old one had.  A missing folder is created with mode
+    The new one has mode 0600 whatever the umask is and whatever the old one had.  Missing folders are made with mode
     0700.
 
     Raises:
         OSError: The file is what it was; also where *path* is a symbolic link, which is neither followed nor replaced.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path.parent)
     if path.is_symlink():
         raise OSError(f"{path} is a symbolic link")
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")

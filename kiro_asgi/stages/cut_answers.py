@@ -21,7 +21,7 @@ from kiro_asgi.model.events import MessageEnd, StopReason, TruncationInfo
 from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock
 from kiro_asgi.model.prompt import Role, Text, ToolCallPart, ToolResult, Turn
 from kiro_asgi.stages.fingerprint import Fingerprint
-from kiro_asgi.wire.json import dumps, loads
+from kiro_asgi.wire.json import JsonError, dumps, loads
 
 __all__ = ["CutAnswer", "after_key", "answer_key", "call_key", "fingerprint_of", "records_of", "truncation_records"]
 
@@ -50,10 +50,18 @@ class CutAnswer:
         return dumps(asdict(self))
 
     @classmethod
-    def decode(cls, data: bytes) -> CutAnswer:
-        """What `encode` wrote."""
-        value = loads(data)
-        return cls(tuple(TruncationInfo(**call) for call in value["calls"]), value["size_bytes"])
+    def decode(cls, data: bytes) -> CutAnswer | None:
+        """What `encode` wrote; ``None`` for bytes that it cannot have written."""
+        try:
+            value = loads(data)
+            calls = tuple(TruncationInfo(**call) for call in value["calls"])
+            size = value["size_bytes"]
+        except (JsonError, KeyError, TypeError):
+            return None
+        texts = (text for call in calls for text in (call.call_id, call.name, call.reason, call.digest))
+        sizes = (size, *(call.size_bytes for call in calls))
+        whole = all(type(text) is str for text in texts) and all(type(size) is int for size in sizes)
+        return cls(calls, size) if whole else None
 
 
 def records_of(

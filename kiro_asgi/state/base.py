@@ -3,6 +3,8 @@
 Values are bytes, so that an engine needs to know nothing about them and may share them with other processes.  Nothing
 is kept for ever: every value has a time to live, and an engine may drop a value before that to stay within its bounds.
 Who reads must be able to do without.
+
+Room is shared among the owners of keys, as `kiro_asgi.state.shelf` says: who keeps much pushes out its own.
 """
 
 from __future__ import annotations
@@ -10,9 +12,12 @@ from __future__ import annotations
 import json
 from contextlib import AbstractAsyncContextManager
 from hashlib import sha256
-from typing import Protocol
+from typing import Final, Protocol
 
-__all__ = ["Store", "scoped"]
+__all__ = ["Store", "owner_of", "scoped"]
+
+_OWNER: Final = 16
+"""Hexadecimal digits that tell owners apart; whose values they are is told by the others."""
 
 
 class Store(Protocol):
@@ -22,18 +27,27 @@ class Store(Protocol):
     """
 
     async def get(self, key: str) -> bytes | None:
-        """The value; ``None`` where there is none, or none any more."""
+        """The value; ``None`` where there is none, or none any more, or one that is damaged.
+
+        Raises:
+            StoreUnavailable: It is not to be had now.
+        """
         ...
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
         """Keep *value* in place of whatever was there, for *ttl* seconds at most.
 
-        A value too large for the engine is not kept; what was there before is gone all the same.
+        A value too large for the engine is not kept; what was there before is gone all the same.  Nobody waits:
+        what cannot be written at once is written later, and is found here meanwhile.
         """
         ...
 
     async def take(self, key: str) -> bytes | None:
-        """The value, and forget it: of several who take at once, one gets it."""
+        """The value, and forget it: of several who take at once, one gets it.
+
+        Raises:
+            StoreUnavailable: As for `get`.
+        """
         ...
 
     async def delete(self, key: str) -> None:
@@ -60,4 +74,10 @@ def scoped(principal: str, kind: str, name: str) -> str:
         kind: What it is; a new format of values is a new kind.
         name: Which one; may be as long as a client makes it.
     """
-    return sha256(json.dumps([principal, kind, name]).encode()).hexdigest()
+    owner = sha256(principal.encode("utf-8", "surrogatepass")).hexdigest()[:_OWNER]
+    return f"{owner}.{sha256(json.dumps([principal, kind, name]).encode()).hexdigest()}"
+
+
+def owner_of(key: str) -> str:
+    """Who has *key*: the same for all keys of one principal.  Keys that `scoped` has not made have one owner."""
+    return key[:_OWNER] if key[_OWNER : _OWNER + 1] == "." else ""

@@ -1,18 +1,13 @@
-"""A store in a SQLite file, for several processes of one machine, and for what is to survive them.
-
-Source: https://www.sqlite.org/wal.html
-"""
+"""A store in a SQLite file, for several processes of one machine, and for what is to survive them."""
 
 from __future__ import annotations
 
-import os
-import sqlite3
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from logging import getLogger
 from pathlib import Path
 from secrets import token_hex
-from time import sleep, time
+from time import monotonic, time
 from typing import Final, TypeVar
 
 import anyio
@@ -22,22 +17,30 @@ from attrs import define, field
 
 from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.state.locks import Locks
+from kiro_asgi.state.pending import Pending
+from kiro_asgi.state.shelf import Room
+from kiro_asgi.state.sqlite_file import LARGEST, Change, Connection, Found
 
 __all__ = ["SqliteStore"]
 
 T = TypeVar("T")
 
-_ENTRY_BYTES: Final = 400
-"""What an entry costs besides its value: its row, and its places in the indexes, rounded up."""
+_log = getLogger("kiro_asgi")
 
-_BUSY: Final = 5.0
-"""Seconds to wait while another process writes."""
+_PATIENCE: Final = 1.0
+"""Seconds that anybody waits for the file."""
+
+_BUSY: Final = 0.7
+"""Seconds that one operation waits for other threads, and again for other processes."""
+
+_REST: Final = 2.0
+"""Seconds without another attempt to read, after one has failed."""
+
+_PARTING: Final = 2.0
+"""Seconds that `SqliteStore.aclose` waits for what is still to be written."""
 
 _REMEMBERED: Final = 60.0
 """Seconds between two uses of a value from which on the second is written down: a read should not have to write."""
-
-_SWEEP: Final = 100
-"""Expired values removed with each one that is written: more than come in, and never a pause."""
 
 _LEASE: Final = 60.0
 """Seconds after which a lock counts as left behind by a process that died."""
@@ -45,37 +48,25 @@ _LEASE: Final = 60.0
 _POLL: Final = 0.02
 """Seconds between two looks at what another process holds."""
 
-_SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS kept (
-    key TEXT NOT NULL UNIQUE,
-    cost INTEGER NOT NULL,
-    expires_at REAL NOT NULL,
-    used_at REAL NOT NULL,
-    value BLOB NOT NULL
-);
-CREATE INDEX IF NOT EXISTS kept_by_use ON kept (used_at);
-CREATE INDEX IF NOT EXISTS kept_by_end ON kept (expires_at);
-CREATE TABLE IF NOT EXISTS total (entries INTEGER NOT NULL, bytes INTEGER NOT NULL);
-INSERT INTO total SELECT 0, 0 WHERE NOT EXISTS (SELECT 1 FROM total);
-CREATE TRIGGER IF NOT EXISTS count_in AFTER INSERT ON kept
-    BEGIN UPDATE total SET entries = entries + 1, bytes = bytes + new.cost; END;
-CREATE TRIGGER IF NOT EXISTS count_out AFTER DELETE ON kept
-    BEGIN UPDATE total SET entries = entries - 1, bytes = bytes - old.cost; END;
-CREATE TABLE IF NOT EXISTS held (key TEXT PRIMARY KEY, holder TEXT NOT NULL, until REAL NOT NULL);
-"""
+_SOON: Final = 0.005
+"""Seconds between two looks at what another thread writes."""
+
+_TOLD: Final = 60.0
+"""Seconds between two log lines about damage."""
 
 
 @define
 class SqliteStore:
     """Keeps values in a file that only its owner may read; see `kiro_asgi.state.base.Store`.
 
-    The file is opened at the first use and belongs to the process: a fork must come before.  Operations run in a
-    thread, one after the other; one that has begun is completed, also where nobody waits for it any more.  A process
-    that dies leaves every value either as it was or as it was to be, and its locks for a minute, which is also how long
-    a lock may be held.
+    The file is opened at the first use and belongs to the process: a fork must come before.  Values are written by a
+    thread, behind the back of whoever sets them, and are found here meanwhile; other processes find them a moment
+    later.  A process that is killed loses those of that moment, and leaves its locks for a minute, which is also how
+    long a lock may be held.
 
     Raises:
-        StoreUnavailable: From every operation: the file cannot be used, or others have written for too long.
+        StoreUnavailable: From everything but `set` and `delete`: the file cannot be used now, or others have used it
+            for longer than a second.
     """
 
     path: Path
@@ -88,61 +79,59 @@ class SqliteStore:
     _clock: Callable[[], float] = time
     """The same for all processes, also after a restart."""
 
-    _connection: sqlite3.Connection | None = field(init=False, default=None, repr=False)
-    _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
-    """Held by the thread that uses the connection."""
+    _room: Room = field(init=False)
+    _reader: Connection = field(init=False, repr=False)
+    """Apart from the one that writes: nobody who reads waits for somebody who writes."""
 
+    _writer: Connection = field(init=False, repr=False)
+    _pending: Pending = field(init=False, repr=False)
+    _rests_until: float = field(init=False, default=0.0)
+    _told_at: float = field(init=False, default=-_TOLD)
     _locks: Locks = field(init=False, factory=Locks, repr=False)
     _limiter: RunVar[anyio.CapacityLimiter] = field(init=False, repr=False)
     """One thread for each event loop: more would only wait for each other."""
 
     def __attrs_post_init__(self) -> None:
+        self._room = Room(self.entries, self.max_bytes)
+        self._reader, self._writer = Connection(self.path, _BUSY), Connection(self.path, _BUSY)
+        self._pending = Pending(lambda changes, uses: self._writer.write(changes, uses, self._room, self._clock()))
         self._limiter = RunVar(f"kiro_asgi.state.sqlite.{id(self)}")
 
     async def get(self, key: str) -> bytes | None:
         """The value; reading it counts as using it, to the minute."""
-        now = self._clock()
+        now, change = self._clock(), self._pending.get(key)
+        if change is not None:
+            return change.value if change.expires_at > now else None
 
-        def read(connection: sqlite3.Connection) -> bytes | None:
-            query = "SELECT value, used_at FROM kept WHERE key = ? AND expires_at > ?"
-            value, used_at = connection.execute(query, (key, now)).fetchone() or (None, now)
-            if now - used_at >= _REMEMBERED:
-                connection.execute("UPDATE kept SET used_at = ? WHERE key = ?", (now, key))
-            return value
+        def read() -> Found | None:
+            return self._reader.read(key, now)
 
-        return await self._run(read)
+        found = await self._ask(read)
+        if found is None:
+            return None
+        if found.value is None:
+            self._report("the value of a key is none")
+        elif abs(now - found.used_at) >= _REMEMBERED:
+            self._pending.use(key)
+        return found.value
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
-        """Keep *value*; those that have expired, then those used longest ago, make room for it."""
-        now, cost = self._clock(), len(value) + _ENTRY_BYTES
-
-        def write(connection: sqlite3.Connection) -> None:
-            with _transaction(connection):
-                connection.execute("DELETE FROM kept WHERE key = ?", (key,))
-                _sweep(connection, now)
-                if cost <= self.max_bytes:
-                    row = (key, cost, now + ttl, now, value)
-                    connection.execute("INSERT INTO kept VALUES (?, ?, ?, ?, ?)", row)
-                    self._make_room(connection)
-
-        await self._run(write)
+        """Keep *value*; expired values, then those used longest ago by who has most, make room for it."""
+        kept = value if self._room.fits(len(value)) and len(value) <= LARGEST else None
+        self._pending.put(key, Change(kept, self._clock() + ttl))
 
     async def take(self, key: str) -> bytes | None:
         """The value, and forget it."""
-        now = self._clock()
-
-        def take(connection: sqlite3.Connection) -> bytes | None:
-            with _transaction(connection):
-                query = "SELECT value FROM kept WHERE key = ? AND expires_at > ?"
-                found = connection.execute(query, (key, now)).fetchone()
-                connection.execute("DELETE FROM kept WHERE key = ?", (key,))
-            return found[0] if found else None
-
-        return await self._run(take)
+        with anyio.move_on_after(_PATIENCE):
+            while self._pending.get(key) is not None:  # noqa: ASYNC110 - no event spans two loops
+                await anyio.sleep(_SOON)
+        if self._pending.get(key) is not None:
+            raise self._busy()
+        return await self._ask(lambda: self._writer.take(key, self._clock()))
 
     async def delete(self, key: str) -> None:
         """Forget the value."""
-        await self._execute("DELETE FROM kept WHERE key = ?", key)
+        self._pending.put(key, Change(None))
 
     @asynccontextmanager
     async def lock(self, key: str) -> AsyncIterator[None]:
@@ -155,108 +144,66 @@ class SqliteStore:
                 yield
             finally:
                 with anyio.CancelScope(shield=True):
-                    await self._execute("DELETE FROM held WHERE key = ? AND holder = ?", key, holder)
+                    await self._ask(lambda: self._writer.release(key, holder))
+
+    async def flush(self, seconds: float = _PARTING) -> bool:
+        """Wait until everything is in the file, at most so long, and say whether it is."""
+        return await anyio.to_thread.run_sync(self._pending.flush, seconds, limiter=anyio.CapacityLimiter(1))
 
     async def aclose(self) -> None:
-        """Close the file; it is opened again if need be."""
+        """Write what is still to be written, within two seconds, and close the file; it is opened again if need be."""
 
         def close() -> None:
-            with self._guard:
-                if self._connection is not None:
-                    self._connection.close()
-                    self._connection = None
+            for connection in (self._reader, self._writer):
+                try:
+                    connection.close()
+                except StoreUnavailable as error:
+                    _log.warning("the file of what is kept stays open: %r", error)
 
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(close)
+            if not await self.flush():
+                self._pending.discard("the file could not be written before the end")
+            await anyio.to_thread.run_sync(close, limiter=anyio.CapacityLimiter(1))
 
     async def _lease(self, key: str, holder: str) -> bool:
         now = self._clock()
+        return bool(await self._ask(lambda: self._writer.lease(key, holder, now, now + _LEASE)))
 
-        def lease(connection: sqlite3.Connection) -> bool:
-            with _transaction(connection):
-                connection.execute("DELETE FROM held WHERE key = ? AND until <= ?", (key, now))
-                row = (key, holder, now + _LEASE)
-                return connection.execute("INSERT OR IGNORE INTO held VALUES (?, ?, ?)", row).rowcount == 1
+    async def _ask(self, work: Callable[[], T]) -> T | None:
+        """What *work* gives; ``None`` where the file is damaged.
 
-        return await self._run(lease)
+        Raises:
+            StoreUnavailable: It cannot be used now, or could not a moment ago: not everybody has to find out.
+        """
+        left = self._rests_until - monotonic()
+        if left > 0:
+            raise self._busy(left)
+        try:
+            with anyio.fail_after(_PATIENCE):
+                return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._one_thread())
+        except TimeoutError:
+            error = self._busy()
+        except StoreUnavailable as failure:
+            error = failure
+        if error.code == "state.damaged":
+            self._report(error.message)
+            return None
+        self._rests_until = monotonic() + _REST
+        error.retry_after = _REST
+        raise error
 
-    async def _execute(self, statement: str, *values: object) -> None:
-        await self._run(lambda connection: connection.execute(statement, values))
-
-    async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _one_thread(self) -> anyio.CapacityLimiter:
         limiter = self._limiter.get(None)
         if limiter is None:
             limiter = anyio.CapacityLimiter(1)
             self._limiter.set(limiter)
-        return await anyio.to_thread.run_sync(self._work, work, limiter=limiter)
+        return limiter
 
-    def _work(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._guard:
-            try:
-                if self._connection is None:
-                    self._connection = _open(self.path)
-                return work(self._connection)
-            except (sqlite3.Error, OSError) as error:
-                what = error.strerror if isinstance(error, OSError) else error
-                raise StoreUnavailable(f"what is kept cannot be reached: {what}", code="state.sqlite") from None
+    def _busy(self, seconds: float = _REST) -> StoreUnavailable:
+        return StoreUnavailable("what is kept cannot be reached: it is busy", code="state.sqlite", retry_after=seconds)
 
-    def _make_room(self, connection: sqlite3.Connection) -> None:
-        entries, size = connection.execute("SELECT entries, bytes FROM total").fetchone()
-        if entries <= self.entries and size <= self.max_bytes:
-            return
-        gone = []
-        for row, cost in connection.execute("SELECT rowid, cost FROM kept ORDER BY used_at, rowid"):
-            if entries <= self.entries and size <= self.max_bytes:
-                break
-            gone.append((row,))
-            entries, size = entries - 1, size - cost
-        connection.executemany("DELETE FROM kept WHERE rowid = ?", gone)
-
-
-def _sweep(connection: sqlite3.Connection, now: float) -> None:
-    expired = "SELECT rowid FROM kept WHERE expires_at <= ? LIMIT ?"
-    connection.execute(f"DELETE FROM kept WHERE rowid IN ({expired})", (now, _SWEEP))
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing, and nobody writes in between."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    """A connection without implicit transactions, to a file that is private from its first moment."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
-    # By name: to open the file here and close it again would give up the locks that SQLite has on it in this process.
-    path.chmod(0o600)
-    connection = sqlite3.connect(path, timeout=_BUSY, isolation_level=None, check_same_thread=False)
-    try:
-        _prepare(connection)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _prepare(connection: sqlite3.Connection) -> None:
-    _write_ahead(connection)
-    connection.execute("PRAGMA synchronous = NORMAL")  # a power failure may cost the last values, never the file
-    connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
-
-
-def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Let readers and a writer work at once.  Of two who switch that on in a new file SQLite makes neither wait."""
-    for _ in range(int(_BUSY / _POLL)):
-        with suppress(sqlite3.OperationalError):
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        sleep(_POLL)
-    raise sqlite3.OperationalError("database is locked")
+    def _report(self, what: str) -> None:
+        """Write down that something is damaged, and therefore missing; not for each reader anew."""
+        if monotonic() - self._told_at >= _TOLD:
+            self._told_at = monotonic()
+            _log.error("something in the file of what is kept is damaged, and counts as missing: %s", what)

@@ -12,6 +12,7 @@ from kiro_asgi.asgi.stored import Responses
 from kiro_asgi.dialects.openai_responses.kept import Kept, encode
 from kiro_asgi.errors import BodyTooLarge, ConfigError, RequestError
 from kiro_asgi.simulator.builders import sign
+from kiro_asgi.state.base import scoped
 from kiro_asgi.state.memory import MemoryStore
 from tests.asgi.driver import Exchange, get, http_scope, post
 from tests.state.engines import Clock
@@ -397,12 +398,69 @@ async def test_a_file_needs_a_name(gateway):
 
 
 async def test_without_its_store_the_gateway_goes_on(gateway, tmp_path, caplog):
-    """A store that fails costs what is in it; answers are given all the same."""
-    app = gateway(fresh=True, state={"engine": "sqlite", "path": str(tmp_path), "seal_key": "a-key-of-ours"})
+    """A store that fails costs what is in it; answers are given all the same, and can be built on in this process."""
+    path = tmp_path / "state.db"
+    app = gateway(fresh=True, state={"engine": "sqlite", "path": str(path), "seal_key": "a-key-of-ours"})
+    path.mkdir()
+    one = await respond(app, "One.")
+    await respond(app, "Two.", previous_response_id=one["id"])
+    refused = await asking("Three.", previous_response_id="resp_1").run(app)
 
-    assert (await respond(app, "One."))["status"] == "completed"
-    assert any("is not kept" in record.message for record in caplog.records)
-    assert (await asking("Two.", previous_response_id="resp_1").run(app)).status == 503
+    assert (refused.status, refused.headers["retry-after"]) == (503, "2")
+    assert any("waits in memory" in record.message for record in caplog.records)
+
+
+@pytest.mark.parametrize("there", ["link", "link to nothing", "folder"])
+async def test_a_path_that_is_no_file_of_ours_is_refused(gateway, tmp_path, there):
+    """A symbolic link is not followed, and nothing is changed at its end: the gateway does not start."""
+    target, path = tmp_path / "target", tmp_path / "state.db"
+    if there == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(target)
+    if there == "link":
+        target.touch(mode=0o644)
+    with pytest.raises(ConfigError, match=r"state\.path: .* is (a symbolic link|no ordinary file)"):
+        gateway(fresh=True, state={"engine": "sqlite", "path": str(path)})
+
+    assert not target.exists() or (target.stat().st_mode & 0o777, target.stat().st_size) == (0o644, 0)
+
+
+DAMAGED = {
+    "nothing": b"",
+    "no JSON": b"\xff\x00",
+    "another type": b"[]",
+    "a number": b"7",
+    "null": b"null",
+    "other members": b'{"a":1}',
+    "an older format": b'{"response":{},"input":[]}',
+    "members of other types": b'{"response":[],"input":{},"seals":7}',
+    "no output": b'{"response":{"previous_response_id":null},"input":[],"seals":{}}',
+    "items of other types": b'{"response":{"previous_response_id":null,"output":[7]},"input":["x"],"seals":{}}',
+    "items without ids": b'{"response":{"previous_response_id":null,"output":[{}]},"input":[],"seals":{}}',
+    "an odd chain": b'{"response":{"previous_response_id":7,"output":[]},"input":[],"seals":{}}',
+    "odd seals": b'{"response":{"previous_response_id":null,"output":[]},"input":[],"seals":{"a":7}}',
+    "an odd item": b'{"response":{"previous_response_id":null,"output":[]},"input":[{"id":"a","role":"x"}],"seals":{}}',
+}
+
+
+@pytest.mark.parametrize("data", DAMAGED.values(), ids=DAMAGED)
+async def test_what_is_damaged_is_missing(gateway, sim, caplog, data):
+    """Values that we did not write are told as values that are not there, never blamed on the client, and logged."""
+    app = gateway(fresh=True)
+    store = app._service.store
+    principal = app._auth.principal(http_scope(headers=[("authorization", "Bearer k")]))
+    await store.set(scoped(principal, "response", "resp_1"), data, 60.0)
+    refused = await asking("Two.", previous_response_id="resp_1").run(app)
+
+    assert error_of(refused)[0::3] == (400, "previous_response_not_found")
+    assert "resp_1" in error_of(refused)[1]
+    assert any("is damaged, and counts as missing" in record.message for record in caplog.records)
+    items = [{"role": "user", "content": "One."}, {"type": "item_reference", "id": "msg_1_0"}]
+    assert error_of(await asking(items).run(app))[0::2] == (400, "input[1].id")
+    assert sim.requests == ()
+    if data != DAMAGED["an odd item"]:
+        assert (await get(f"{PATH}/resp_1").run(app)).status == 404
 
 
 def kept(number: int = 1, previous: str | None = None) -> bytes:

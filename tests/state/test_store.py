@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kiro_asgi.state.base import scoped
+from kiro_asgi.state.base import owner_of, scoped
 from tests.state.engines import ENGINES, Clock
 
 pytestmark = pytest.mark.anyio
@@ -143,5 +143,6 @@ async def test_a_closed_store_goes_on(engine):
 def test_keys_are_one_to_one_and_of_fixed_size(one, other):
     """R47/F254: no client reaches another's values, nor makes a key as long as it likes."""
     assert (scoped(*one) == scoped(*other)) is (one == other)
-    assert len(scoped(*one)) == 64
+    assert len(scoped(*one)) == 81
     assert scoped("ab", "c", "d") != scoped("a", "bc", "d")
+    assert (owner_of(scoped(*one)) == owner_of(scoped(*other))) is (one[0] == other[0])

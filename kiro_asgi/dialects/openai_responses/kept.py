@@ -7,12 +7,13 @@ item tells which response it belongs to, so that an item can be found without an
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 from attrs import frozen
 
 from kiro_asgi.dialects.openai_responses.stored import identified
-from kiro_asgi.wire.json import dumps, loads
+from kiro_asgi.wire.json import JsonError, dumps, loads
 
 __all__ = ["Item", "Kept", "deleted", "encode", "page", "references", "response_of"]
 
@@ -33,9 +34,20 @@ class Kept:
     """Ids of reasoning items of its output to their ``encrypted_content``, whether the client was shown that or not."""
 
     @classmethod
-    def decode(cls, data: bytes) -> Kept:
-        """The inverse of `encode`."""
-        return cls(**loads(data))
+    def decode(cls, data: bytes) -> Kept | None:
+        """The inverse of `encode`; ``None`` for bytes that it cannot have made."""
+        try:
+            value = loads(data)
+        except JsonError:
+            return None
+        if not _has(value, response=dict, input=list, seals=dict):
+            return None
+        response, items, seals = value["response"], value["input"], value["seals"]
+        if not _has(response, previous_response_id=(str, NoneType), output=list):
+            return None
+        if not all(_has(item, id=object) for item in items) or not all(_has(it, id=str) for it in response["output"]):
+            return None
+        return cls(response, items, seals) if all(isinstance(seal, str) for seal in seals.values()) else None
 
     @property
     def previous(self) -> str | None:
@@ -101,3 +113,10 @@ def page(items: Sequence[Item], after: str | None, limit: int) -> bytes | None:
 def deleted(response_id: str) -> bytes:
     """What tells that a response is not kept any more."""
     return dumps({"id": response_id, "object": "response", "deleted": True})
+
+
+def _has(value: Any, **members: type | tuple[type, ...]) -> bool:
+    """Whether *value* is an object with members of these types."""
+    return isinstance(value, dict) and all(
+        name in value and isinstance(value[name], kind) for name, kind in members.items()
+    )

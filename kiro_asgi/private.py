@@ -1,0 +1,49 @@
+"""Files and folders for their owner alone.  Everything here blocks."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["make_folder", "require_own_file"]
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those that are missing above it, each with mode 0700; one that is there stays as it is.
+
+    Raises:
+        OSError: It cannot be made, or something else has its name.
+    """
+    missing = [path]
+    while not missing[-1].exists() and missing[-1].parent != missing[-1]:
+        missing.append(missing[-1].parent)
+    for folder in reversed(missing):
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+    if not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "is no folder", str(path))
+
+
+def require_own_file(path: Path) -> os.stat_result | None:
+    """What is at *path*, if it is an ordinary file of this user's; ``None`` where there is nothing.
+
+    Only the last component counts: a folder above it may be reached by a link.
+
+    Raises:
+        OSError: It is a symbolic link or no ordinary file, or somebody else's; ``strerror`` says which.
+    """
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(found.st_mode):
+        raise OSError(errno.ELOOP, "is a symbolic link, which is not followed", str(path))
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "is no ordinary file", str(path))
+    if sys.platform != "win32" and found.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "belongs to another user", str(path))
+    return found

@@ -1,0 +1,161 @@
+"""Changes on their way into a file: whoever makes one does not wait until it is written."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
+from logging import getLogger
+from time import monotonic
+from typing import Final
+
+from attrs import define, field, frozen
+
+from kiro_asgi.errors import StoreUnavailable
+from kiro_asgi.limits import STATE_PENDING_BYTES, STATE_PENDING_CHANGES
+from kiro_asgi.state.shelf import Room, Shelf
+from kiro_asgi.state.sqlite_file import Change
+
+__all__ = ["Pending"]
+
+_log = getLogger("kiro_asgi")
+
+_LONGEST: Final = 60.0
+"""Seconds that a change waits for a file that cannot be written."""
+
+_PARTING: Final = 2.0
+"""The same where the interpreter ends: it waits for this thread."""
+
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 1.0
+"""Seconds between two attempts to write: doubled from the first to the longest."""
+
+_Write = Callable[[Sequence[tuple[str, Change]], Collection[str]], None]
+
+
+@frozen(eq=False)
+class _Waiting:
+    change: Change
+    since: float
+
+
+@define(eq=False)
+class Pending:
+    """Changes by key, of which the last counts, and keys whose values were used.
+
+    They are written by a thread that lives as long as there are any, whichever event loops make them: so nobody waits,
+    and an app that is never closed loses nothing when its process ends.
+    """
+
+    _write: _Write
+    """Writes changes and uses, all or none; `StoreUnavailable` where that is not possible now."""
+
+    _changes: Shelf[_Waiting] = field(init=False)
+    _uses: set[str] = field(init=False, factory=set)
+    _writing: bool = field(init=False, default=False)
+    """Whether there is a thread."""
+
+    _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
+    _idle: threading.Event = field(init=False, factory=threading.Event, repr=False)
+    _hurry: threading.Event = field(init=False, factory=threading.Event, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._changes = Shelf(Room(STATE_PENDING_CHANGES, STATE_PENDING_BYTES))
+        self._idle.set()
+
+    def get(self, key: str) -> Change | None:
+        """What is to become of *key*; ``None`` where nothing is on its way."""
+        with self._guard:
+            waiting = self._changes.get(key)
+        return None if waiting is None else waiting.change
+
+    def put(self, key: str, change: Change) -> None:
+        """Have *change* written, in place of any for the same key."""
+        with self._guard:
+            dropped = self._changes.put(key, _Waiting(change, monotonic()), len(change.value or b""))
+            self._start()
+        if dropped:
+            _log.warning("%d values are not kept: more are waiting to be written than there is room for", len(dropped))
+
+    def use(self, key: str) -> None:
+        """Have it written that the value was used."""
+        with self._guard:
+            if len(self._uses) < STATE_PENDING_CHANGES:
+                self._uses.add(key)
+                self._start()
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until everything is written, at most so long, and say whether it is; blocks."""
+        self._hurry.set()
+        try:
+            return self._idle.wait(seconds)
+        finally:
+            self._hurry.clear()
+
+    def discard(self, why: str) -> None:
+        """Forget what is not written."""
+        with self._guard:
+            left = [key for key, _ in self._changes]
+            for key in left:
+                self._changes.remove(key)
+        if left:
+            _log.warning("%d values are not kept: %s", len(left), why)
+
+    def _start(self) -> None:
+        if not self._writing:
+            try:
+                threading.Thread(target=self._run, name="kiro-asgi state").start()
+            except RuntimeError as error:  # a machine may have no threads left; the next change tries again
+                _log.warning("what is kept cannot be written now: %s", error)
+                return
+            self._writing = True
+            self._idle.clear()
+
+    def _run(self) -> None:
+        failures = 0
+        while (batch := self._batch()) is not None:
+            changes, uses = batch
+            try:
+                self._write([(key, waiting.change) for key, waiting in changes], uses)
+            except StoreUnavailable as error:
+                if failures == 0:
+                    _log.warning("what is kept waits in memory to be written: %r", error)
+                self._expire(error)
+                self._hurry.wait(min(_FIRST_PAUSE * 2**failures, _LONGEST_PAUSE))
+                failures = min(failures + 1, 10)
+            except BaseException as error:  # a bug of ours must not keep the thread, or the values, for ever
+                self.discard(type(error).__name__)
+                self._end()
+                raise
+            else:
+                failures = 0
+                self._written(changes)
+
+    def _batch(self) -> tuple[list[tuple[str, _Waiting]], set[str]] | None:
+        """Everything that waits; ``None``, and the end of this thread, where nothing does."""
+        with self._guard:
+            changes, uses, self._uses = [*self._changes], self._uses, set()
+            if changes or uses:
+                return changes, uses
+            self._end()
+            return None
+
+    def _end(self) -> None:
+        self._writing = False
+        self._idle.set()
+
+    def _written(self, changes: Iterable[tuple[str, _Waiting]]) -> None:
+        with self._guard:
+            for key, waiting in changes:
+                if self._changes.get(key) is waiting:
+                    self._changes.remove(key)
+
+    def _expire(self, error: StoreUnavailable) -> None:
+        """Give up what has waited for too long."""
+        longest = _LONGEST if threading.main_thread().is_alive() else _PARTING
+        since = monotonic() - longest
+        with self._guard:
+            old = [key for key, waiting in self._changes if waiting.since <= since]
+            for key in old:
+                self._changes.remove(key)
+        if old:
+            _log.warning("%d values are not kept: %r", len(old), error)
