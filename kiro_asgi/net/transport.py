@@ -15,15 +15,16 @@ cleanly on every event loop.
 from __future__ import annotations
 
 import importlib
+import threading
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from time import monotonic
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import anyio
-from anyio.lowlevel import RunVar
+from anyio.lowlevel import RunVar, current_token
 from attrs import define, field
 
 from kiro_asgi.errors import TooBusy, UpstreamTimeout
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import ssl
 
     import httpcore
+    from anyio.lowlevel import RunvarToken
 
     from kiro_asgi.upstreams.base import UpstreamRequest
 
@@ -86,15 +88,37 @@ _Idle = deque[tuple[float, _Connection]]
 """Idle connections to one place, the last one used last, each with the time when it is too old."""
 
 
-@define
+@define(eq=False)
 class _Lane:
     """The connections of one event loop."""
 
     slots: anyio.Semaphore
     factory: httpcore.AsyncConnectionPool
+    loop: Any
+    """The loop's own object; asyncio's says whether it is closed."""
+
     idle: defaultdict[_Place, _Idle] = field(factory=lambda: defaultdict(deque))
     waiting: int = 0
     """Requests that wait for a slot."""
+
+    end: AsyncGenerator[None] = field(init=False)
+    """Suspended until the loop ends, which closes what is idle."""
+
+    async def close(self) -> None:
+        """Close the idle connections."""
+        stale = [connection for idle in self.idle.values() for _, connection in idle]
+        self.forget()
+        for connection in stale:
+            await _close(connection)
+
+    def forget(self) -> None:
+        """Let go of the idle connections; without a loop nobody can close them but the garbage collector."""
+        for idle in self.idle.values():
+            idle.clear()  # the deques stay: requests that are under way put their connections back into them
+
+    def is_over(self) -> bool:
+        """Whether the loop has ended without closing what was suspended in it, as only a closed asyncio loop can."""
+        return bool(getattr(self.loop, "is_closed", bool)())
 
 
 class Transport:
@@ -103,7 +127,7 @@ class Transport:
     HTTP/2 is not offered: the library does not reset a stream that is closed half-read, so an upstream would go on
     generating for a client that has left.
 
-    One transport may be used from several event loops; each has connections of its own.
+    One transport may be used from several event loops; each has connections of its own, which go with it.
 
     Args:
         library: ``httpcore`` or ``httpcore2``.
@@ -133,6 +157,8 @@ class Transport:
         self._faults = translations(self._library)
         self._tls: ssl.SSLContext = self._library.default_ssl_context()  # reads files: not while a loop waits
         self._lanes: RunVar[_Lane] = RunVar(f"kiro_asgi.net.transport.{id(self)}")
+        self._open: set[_Lane] = set()
+        self._guard = threading.Lock()
 
     async def fetch(self, request: UpstreamRequest, reader: Reader, *, patience: float | None) -> None:
         """Send *request* and let *reader* take the answer.
@@ -150,7 +176,7 @@ class Transport:
                 file descriptor left for one.
         """
         wire = self._wire(request)
-        lane = self._lane()
+        lane = self._lanes.get(None) or await self._new_lane()
         await self._enter(lane, patience)
         try:
             connection, idle = await self._connection(lane, wire.url.origin)
@@ -163,22 +189,37 @@ class Transport:
 
     async def reset(self) -> None:
         """Close the idle connections of this event loop."""
-        lane = self._lane()
-        stale = [connection for idle in lane.idle.values() for _, connection in idle]
-        for idle in lane.idle.values():
-            idle.clear()  # the deques stay: requests that are under way put their connections back into them
-        for connection in stale:
-            await _close(connection)
+        if (lane := self._lanes.get(None)) is not None:
+            await lane.close()
 
     aclose = reset
 
-    def _lane(self) -> _Lane:
-        lane = self._lanes.get(None)
-        if lane is None:
-            slots = anyio.Semaphore(self._connections, max_value=self._connections, fast_acquire=True)
-            lane = _Lane(slots, self._factory())
-            self._lanes.set(lane)
+    async def _new_lane(self) -> _Lane:
+        slots = anyio.Semaphore(self._connections, max_value=self._connections, fast_acquire=True)
+        token: Any = current_token()
+        lane = _Lane(slots, self._factory(), getattr(token, "native_token", token))
+        set_token = self._lanes.set(lane)
+        with self._guard:
+            over = {other for other in self._open if other.is_over()}
+            self._open = self._open - over | {lane}
+        for other in over:
+            other.forget()
+        lane.end = self._until_the_end(lane, set_token)
+        await anext(lane.end)
         return lane
+
+    async def _until_the_end(self, lane: _Lane, token: RunvarToken[_Lane]) -> AsyncGenerator[None]:
+        """Wait for the end of the event loop, which closes the generators that are suspended in it.
+
+        Idle connections would outlive it: anyio finds a loop's variables by the loop, weakly, but they hold the loop.
+        """
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._open.discard(lane)
+            self._lanes.reset(token)
+            await lane.close()
 
     def _factory(self) -> httpcore.AsyncConnectionPool:
         library: Any = self._library
