@@ -50,6 +50,9 @@ class KiroAsgiError(Exception):
         code: Stable word for a machine, e.g. ``frame.truncated`` or an upstream's own reason.
         retry_after: Seconds to wait before trying again, where somebody said so.
         param: Place in the client's request, e.g. ``messages[0].content[1].text``.
+
+    Attributes:
+        retried: Whether the gateway has tried more than once before it gave up, so that its client need not.
     """
 
     status: ClassVar[int] = 500
@@ -64,6 +67,7 @@ class KiroAsgiError(Exception):
         self.code = code
         self.retry_after = retry_after
         self.param = param
+        self.retried = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.message!r}, code={self.code!r})"
@@ -227,13 +231,14 @@ class UpstreamQuotaSpent(UpstreamError):
     `retry_after` says when there is a new one, where the upstream could be asked.
     """
 
-    status = 429
+    status = 402
 
 
 class UpstreamDenied(UpstreamError):
-    """The upstream refuses our credential, or what it asks for."""
+    """The upstream refuses our credential, or what it asks for.
 
-    status = 403
+    The status is that of a gateway's trouble: 401 or 403 would say that the client's own key is at fault.
+    """
 
 
 class UpstreamTokenInvalid(UpstreamDenied):

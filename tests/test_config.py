@@ -109,7 +109,7 @@ def test_defaults_of_the_source_documents() -> None:
     assert (settings.kiro.first_token_timeout, settings.stream.heartbeat) == (15.0, 15.0)
     assert settings.kiro.fake_reasoning_handling == "as_reasoning_content"
     assert settings.kiro.checksums == "strict"
-    assert settings.retry == RetrySettings(attempts=3, base=1.0, factor=2.0, cap=30.0, jitter=0.1)
+    assert settings.retry == RetrySettings(attempts=3, base=1.0, factor=2.0, max_wait=20.0, jitter=0.1)
     assert Settings.from_env({}) == Settings.from_mapping({}) == settings
 
 
@@ -154,6 +154,11 @@ def test_the_environment_wins_over_the_file_and_the_exact_name_over_the_alias(tm
         pytest.param(
             {"kiro": {"regoin": "us-east-1"}}, ["kiro.regoin: no such setting; did you mean kiro.region?"], id="typo"
         ),
+        pytest.param(
+            {"retry": {"cap": 30.0}},
+            ["retry.cap: is gone: retry.max_wait bounds all waiting between the tries of one request"],
+            id="gone",
+        ),
         pytest.param({"kiro": 3}, ["kiro: must be a table of settings"], id="slice-is-a-number"),
         pytest.param({"kiro": {"region": {"a": 1}}}, ["kiro.region: must be text, not {'a': 1}"], id="leaf-is-a-table"),
         pytest.param(
@@ -162,8 +167,8 @@ def test_the_environment_wins_over_the_file_and_the_exact_name_over_the_alias(tm
         pytest.param({"client": {"trust_host": 1}}, ["client.trust_host: must be true or false, not 1"], id="bool-1"),
         pytest.param({"limits": {"queue": 1.0}}, ["limits.queue: must be a whole number, not 1.0"], id="int"),
         pytest.param({"limits": {"queue": True}}, ["limits.queue: must be a whole number, not True"], id="int-bool"),
-        pytest.param({"retry": {"cap": "1"}}, ["retry.cap: must be a number, not '1'"], id="float"),
-        pytest.param({"retry": {"cap": float("nan")}}, ["retry.cap: must be a number, not nan"], id="float-nan"),
+        pytest.param({"retry": {"base": "1"}}, ["retry.base: must be a number, not '1'"], id="float"),
+        pytest.param({"retry": {"base": float("nan")}}, ["retry.base: must be a number, not nan"], id="float-nan"),
         pytest.param({"retry": {"jitter": 1.5}}, ["retry.jitter: must be from 0 to 1, not 1.5"], id="range"),
         pytest.param(
             {"limits": {"connections": 0}}, ["limits.connections: must be from 1 to 1048576, not 0"], id="range-int"

@@ -26,7 +26,7 @@ from kiro_asgi.asgi.responses import ResponsesApi
 from kiro_asgi.asgi.routing import Operation, Route, find_route, is_ours, local_paths
 from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.asgi.service import Service
-from kiro_asgi.asgi.tries import Tries
+from kiro_asgi.asgi.tries import Tries, tries_before
 from kiro_asgi.asgi.typing import ASGIApp, Receive, Scope, Send
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.anthropic import AnthropicMessages
@@ -206,7 +206,7 @@ class App:
         call.model = asked.model
         exchange = await self._service.exchange(asked)
         call.upstream = exchange.upstream.name
-        tries = Tries(exchange, self._service, self._draw)
+        tries = Tries(exchange, self._service, self._draw, tries_before(call.scope))
         relay = Relay(tries, call.receive, self._service, self._settings, self._clock)
         told = wants_rules(call.scope)
 

@@ -172,6 +172,7 @@ class Relay:
                 raise error
             await self._tries.prepare_another(error)
         except KiroAsgiError as final:
+            self._tries.give_up(final)
             if not self._output.committed:
                 raise
             await self._break_off(final)

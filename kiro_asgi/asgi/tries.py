@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from logging import getLogger
 from typing import Final
@@ -10,17 +11,27 @@ import anyio
 from attrs import define, field
 
 from kiro_asgi.asgi.exchange import Exchange
+from kiro_asgi.asgi.http import header_values
 from kiro_asgi.asgi.service import Service
+from kiro_asgi.asgi.typing import Scope
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError, UpstreamUnreachable
 from kiro_asgi.net.retry import Remedy, Step
 from kiro_asgi.upstreams.base import Credential
 
-__all__ = ["Tries"]
+__all__ = ["Tries", "tries_before"]
 
 _log = getLogger("kiro_asgi")
 
 _CONNECTION_TROUBLE: Final = (UpstreamUnreachable, UpstreamProtocolError)
 """After these, idle connections are not trusted either."""
+
+_COUNT: Final = re.compile(rb"[0-9]{1,3}")
+
+
+def tries_before(scope: Scope) -> int:
+    """Times that the client has sent this request before, as the official SDKs count them."""
+    told = header_values(scope, b"x-stainless-retry-count")
+    return max((int(value) for value in told if _COUNT.fullmatch(value)), default=0)
 
 
 @define
@@ -38,14 +49,23 @@ class Tries:
     _made: int = field(init=False, default=1)
     """Upstream calls, the one that is under way among them."""
 
-    _again: int = field(init=False, default=0)
+    _before: int = 0
+    """Tries that the client has made before: each had an answer that it might try again, so each was one call."""
+
+    _again: int = field(init=False)
     """Tries at this upstream that changed nothing."""
+
+    _waited: float = field(init=False, default=0.0)
+    """Seconds, between all tries."""
 
     _renewed: bool = field(init=False, default=False)
     """Whether the credential in use had its one new token."""
 
     _spent: list[Credential] = field(init=False, factory=list)
     """Credentials that failed; none is used again for this request, however short its rest."""
+
+    def __attrs_post_init__(self) -> None:
+        self._again = self._before
 
     async def prepare_another(self, error: KiroAsgiError) -> None:
         """Change what has to be different about the next try, and wait as long as the policy says.
@@ -59,8 +79,14 @@ class Tries:
             changed = await self._at_another_upstream(failure)
             self._warn("next with %s: %r", changed.upstream.name, failure)
             self.exchange = changed
-            self._again, self._renewed = 0, False
+            self._again, self._renewed = self._before, False
         self._made += 1
+
+    def give_up(self, error: KiroAsgiError) -> None:
+        """Note on *error*, after which there is no other try, that the client need not try either, if that is so."""
+        error.retried = self._made > 1
+        if error.retried and error.retry_safe and error.retry_after is None:
+            error.retry_after = self._service.policy.backoff(error, self._again + 1)
 
     async def _at_another_upstream(self, failure: KiroAsgiError) -> Exchange:
         changed = await self._service.at_another_upstream(self.exchange, failure)
@@ -76,7 +102,9 @@ class Tries:
             self._warn("asking differently: %r", error)
             self.exchange = changed
             return
-        step = self._service.policy.decide(error, self._again + 1, self._draw, renewed=self._renewed)
+        step = self._service.policy.decide(
+            error, self._again + 1, self._draw, renewed=self._renewed, waited=self._waited
+        )
         if step is None:
             raise error
         if step.remedy is Remedy.AGAIN:
@@ -86,6 +114,7 @@ class Tries:
 
     async def _wait(self, error: KiroAsgiError, seconds: float) -> None:
         self._again += 1
+        self._waited += seconds
         self._warn("next in %.1f s: %r", seconds, error)
         if isinstance(error, _CONNECTION_TROUBLE):
             await self.exchange.route.provider.transport.reset()

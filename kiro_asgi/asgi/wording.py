@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -28,4 +29,8 @@ def translated(error: KiroAsgiError, language: str) -> KiroAsgiError:
     """*error* as the people who use the client are told of it: the same failure, in *language*."""
     sentences = _SENTENCES[language]
     sentence = next((sentences[kind] for kind in type(error).__mro__ if kind in sentences), None)
-    return error if sentence is None else type(error)(sentence, code=error.code, retry_after=error.retry_after)
+    if sentence is None:
+        return error
+    told = copy.copy(error)
+    told.message = sentence
+    return told

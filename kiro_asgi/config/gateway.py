@@ -147,10 +147,14 @@ class LimitSettings:
 
 @frozen(kw_only=True)
 class RetrySettings:
-    """What is tried again before anything was sent."""
+    """What is tried again before anything was sent, and how long a credential rests that is at fault."""
 
     attempts: int = 3
-    """Tries in all."""
+    """Tries in all.  With more than one the gateway's clients are told not to try again by themselves."""
+
+    max_wait: float = 20.0
+    """Seconds that one request waits between its tries, all of them together.  Where a service asks for more patience,
+    the client is told at once, and when to come back."""
 
     timeout_attempts: int = 1
     """Tries in all where the service was merely silent: asking a slow model again does not make it faster."""
@@ -161,23 +165,14 @@ class RetrySettings:
     factor: float = 2.0
     """How much longer each further delay is."""
 
-    cap: float = 30.0
-    """Longest delay, in seconds."""
-
     jitter: float = 0.1
     """Share of a delay that is drawn at random."""
 
     rate_base: float = 8.0
     """Seconds before the second try where the account's rate was exceeded: sooner, it only counts as one more."""
 
-    rate_cap: float = 60.0
-    """Longest such delay, in seconds."""
-
     capacity_base: float = 5.0
     """Seconds before the second try where the model has no capacity."""
-
-    capacity_cap: float = 20.0
-    """Longest such delay, in seconds."""
 
     suspicion: float = 1800.0
     """Seconds that a credential rests, and the service is not asked with it, after the service spoke of suspicious

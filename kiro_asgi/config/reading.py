@@ -42,6 +42,15 @@ WORDS: Final[Mapping[str, bool]] = MappingProxyType(
 """What a switch may be called in the environment."""
 
 
+GONE: Final[Mapping[str, str]] = MappingProxyType(
+    dict.fromkeys(
+        ("retry.cap", "retry.rate_cap", "retry.capacity_cap"),
+        "is gone: retry.max_wait bounds all waiting between the tries of one request",
+    )
+)
+"""Settings that there were, and what to set instead."""
+
+
 @frozen
 class Given:
     """One value, as somebody wrote it."""
@@ -108,7 +117,7 @@ def read_mapping(root: type, mapping: Mapping[str, Any], place: str = "") -> Ite
         elif path.rpartition(".")[0] in members:
             yield Given(source, problem=_unknown(path, known))
         else:
-            yield Given(source, problem=_misnamed(root, path) or _unknown(path, known))
+            yield Given(source, problem=_misnamed(root, path) or GONE.get(path) or _unknown(path, known))
 
 
 def read_toml(root: type, file: Path) -> Iterator[Given]:
@@ -136,7 +145,9 @@ def _variables(root: type, environ: Mapping[str, str]) -> Iterator[Given]:
         if name in known:
             yield _from_text(known[name], environ[name])
         else:
-            yield Given(name, problem=_misnamed(root, _path(name).rpartition(".")[0]) or _unknown(name, known))
+            path = _path(name)
+            problem = _misnamed(root, path.rpartition(".")[0]) or GONE.get(path) or _unknown(name, known)
+            yield Given(name, problem=problem)
 
 
 def _path(variable: str) -> str:

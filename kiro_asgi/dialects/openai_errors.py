@@ -2,27 +2,22 @@
 
 One before the first byte is an HTTP status with ``{"error": {message, type, param, code}}``, all four keys there.
 
-The official SDKs retry 408, 409, 429 and from 500 on unless ``x-should-retry`` says otherwise, and the Python one does
-not retry at all when ``retry-after`` is above 120 seconds.
-
 Source: https://platform.openai.com/docs/guides/error-codes
 """
 
 from __future__ import annotations
 
-from math import ceil, inf
 from types import MappingProxyType
 from typing import Final
 
 from attrs import frozen
 
 from kiro_asgi.dialects.base import ErrorReply
+from kiro_asgi.dialects.errors import error_headers, message_of
 from kiro_asgi.errors import (
     BodyTimeout,
-    ConfigError,
     ContextTooLong,
     KiroAsgiError,
-    MethodNotAllowed,
     RequestError,
     TooBusy,
     Unauthorized,
@@ -32,6 +27,8 @@ from kiro_asgi.errors import (
     UpstreamOverloaded,
     UpstreamQuotaSpent,
     UpstreamRejected,
+    UpstreamSuspended,
+    UpstreamSuspicious,
     UpstreamThrottled,
     UpstreamTimeout,
     UpstreamUnreachable,
@@ -39,9 +36,6 @@ from kiro_asgi.errors import (
 from kiro_asgi.wire.json import JsonError, dumps
 
 __all__ = ["Wording", "error_reply", "wording_of"]
-
-_LONGEST_WAIT: Final = 120
-"""Seconds; a client that is told to wait longer does not come back at all."""
 
 
 @frozen
@@ -57,34 +51,33 @@ class Wording:
     streamed: str = "api_error"
     """The type in a chunk of Chat Completions."""
 
-    final: bool = False
-    """Whether a client that retries by status must be told not to."""
-
     status: int = 0
     """Instead of the error's own, where clients do not know that one."""
 
 
 _INVALID: Final = "invalid_request_error"
+_SPENT: Final = "insufficient_quota"
 
 _WORDINGS: Final = MappingProxyType[type[KiroAsgiError], Wording](
     {
         KiroAsgiError: Wording("server_error"),
-        ConfigError: Wording("server_error", final=True),
         TooBusy: Wording("server_error", "server_is_overloaded", "overloaded_error"),
-        JsonError: Wording(_INVALID, streamed=_INVALID, final=True),
-        RequestError: Wording(_INVALID, streamed=_INVALID, final=True),
-        Unauthorized: Wording(_INVALID, "invalid_api_key", "authentication_error", final=True),
-        UnknownModel: Wording(_INVALID, "model_not_found", "not_found_error", final=True),
+        JsonError: Wording(_INVALID, streamed=_INVALID),
+        RequestError: Wording(_INVALID, streamed=_INVALID),
+        Unauthorized: Wording(_INVALID, "invalid_api_key", "authentication_error"),
+        UnknownModel: Wording(_INVALID, "model_not_found", "not_found_error"),
         BodyTimeout: Wording(_INVALID, "", "timeout_error"),
-        ContextTooLong: Wording(_INVALID, "context_length_exceeded", _INVALID, final=True),
+        ContextTooLong: Wording(_INVALID, "context_length_exceeded", _INVALID),
         UpstreamError: Wording("server_error"),
         UpstreamUnreachable: Wording("server_error", streamed="overloaded_error"),
         UpstreamTimeout: Wording("server_error", streamed="timeout_error"),
         UpstreamThrottled: Wording("rate_limit_error", "rate_limit_exceeded", "rate_limit_error"),
         UpstreamOverloaded: Wording("server_error", "server_is_overloaded", "overloaded_error", status=503),
-        UpstreamQuotaSpent: Wording("rate_limit_error", "insufficient_quota", "rate_limit_error", final=True),
-        UpstreamDenied: Wording(_INVALID, "", "permission_error", final=True),
-        UpstreamRejected: Wording(_INVALID, "", _INVALID, final=True),
+        UpstreamQuotaSpent: Wording(_SPENT, _SPENT, _SPENT),
+        UpstreamDenied: Wording("server_error", "upstream_credential_refused"),
+        UpstreamSuspicious: Wording("server_error", "upstream_account_limited"),
+        UpstreamSuspended: Wording("server_error", "upstream_account_suspended"),
+        UpstreamRejected: Wording(_INVALID, "", _INVALID),
     }
 )
 """The nearest class along an error's method resolution order decides."""
@@ -100,21 +93,9 @@ def error_reply(error: KiroAsgiError) -> ErrorReply:
     wording = wording_of(error)
     status = wording.status or error.status
     body = {
-        "message": error.message,
+        "message": message_of(error),
         "type": wording.type,
         "param": error.param or None,
         "code": wording.code or error.code or None,
     }
-    return ErrorReply(status, dumps({"error": body}), tuple(_headers(error, status, wording.final)))
-
-
-def _headers(error: KiroAsgiError, status: int, final: bool) -> list[tuple[bytes, bytes]]:
-    headers = []
-    if error.retry_after is not None and status in (429, 503):
-        longest = inf if isinstance(error, UpstreamQuotaSpent) else _LONGEST_WAIT
-        headers.append((b"retry-after", b"%d" % ceil(max(1, min(longest, error.retry_after)))))
-    if final:
-        headers.append((b"x-should-retry", b"false"))
-    if isinstance(error, MethodNotAllowed):
-        headers.append((b"allow", ", ".join(error.allow).encode("ascii")))
-    return headers
+    return ErrorReply(status, dumps({"error": body}), tuple(error_headers(error, status)))

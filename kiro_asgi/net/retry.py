@@ -13,6 +13,8 @@ any failure that proves nothing answered     waits for `base`, times `factor` ea
 everything else                              there is none
 ===========================================  ====================================================================
 
+All waiting for one request together takes at most `max_wait`; a service that asks for more is not asked again.
+
 Where there is none, a failure that is the upstream's own may still be no failure elsewhere: the next upstream is asked
 that the operator wrote down for the model, unless the last one called the request itself invalid.
 """
@@ -81,23 +83,23 @@ class RetryPolicy:
     timeout_attempts: int = 1
     """Tries in all where the upstream was merely silent; a slow model is not made faster by asking again."""
 
+    max_wait: float = 20.0
+    """Seconds that all delays of one request take together.  An upstream that asks for more is not asked again."""
+
     base: float = 1.0
     factor: float = 2.0
-    cap: float = 30.0
-    """Seconds that one delay never exceeds.  An upstream that asks for more is not asked again."""
-
     jitter: float = 0.1
     rate_base: float = 8.0
-    rate_cap: float = 60.0
     capacity_base: float = 5.0
-    capacity_cap: float = 20.0
     suspicion: float = 1800.0
     """Seconds that a credential rests after suspicious activity."""
 
     rest: float = 3600.0
     """Longest rest after another fault of the account.  It may have been mended before the upstream's own time."""
 
-    def decide(self, error: KiroAsgiError, attempt: int, draw: Callable[[], float], *, renewed: bool) -> Step | None:
+    def decide(
+        self, error: KiroAsgiError, attempt: int, draw: Callable[[], float], *, renewed: bool, waited: float = 0.0
+    ) -> Step | None:
         """How to go on after *error*, or ``None`` where there is no way.
 
         Args:
@@ -105,12 +107,13 @@ class RetryPolicy:
             attempt: The number of tries so far, from 1.
             draw: A random number from 0 to 1.
             renewed: Whether this request had its one new token already.
+            waited: Seconds that this request has waited between its tries so far.
         """
         if isinstance(error, UpstreamTokenInvalid) and not renewed:
             return Step(Remedy.RENEW, self._rest(error))
         if isinstance(error, _AT_FAULT):
             return Step(Remedy.ELSEWHERE, self._rest(error))
-        delay = self._delay(error, attempt, draw)
+        delay = self._delay(error, attempt, draw, self.max_wait - waited)
         return None if delay is None else Step(Remedy.AGAIN, delay)
 
     def other_upstream_helps(self, error: KiroAsgiError) -> bool:
@@ -125,19 +128,19 @@ class RetryPolicy:
         usual = _UNTAKEN if isinstance(error, UpstreamTokenInvalid) else self.rest
         return min(usual, self.rest)
 
-    def _delay(self, error: KiroAsgiError, attempt: int, draw: Callable[[], float]) -> float | None:
-        tries = self.timeout_attempts if isinstance(error, UpstreamTimeout) else self.attempts
-        base, factor, cap = self._schedule(error)
-        asked = error.retry_after or 0.0
-        if not error.retry_safe or attempt >= tries or asked > cap:
-            return None
-        backoff = min(base * factor ** (attempt - 1), cap)
-        return max(backoff * (1 + self.jitter * draw()), asked)
-
-    def _schedule(self, error: KiroAsgiError) -> tuple[float, float, float]:
-        """First delay, growth and longest delay, in seconds."""
+    def backoff(self, error: KiroAsgiError, attempt: int) -> float:
+        """Seconds to wait after so many tries, where nobody asks for more and chance adds nothing."""
         if isinstance(error, UpstreamRateExceeded):
-            return self.rate_base, 2.0, self.rate_cap
+            return self.rate_base * 2.0 ** (attempt - 1)
         if isinstance(error, UpstreamOverloaded):
-            return self.capacity_base, 2.0, self.capacity_cap
-        return self.base, self.factor, self.cap
+            return self.capacity_base * 2.0 ** (attempt - 1)
+        return self.base * self.factor ** (attempt - 1)
+
+    def _delay(self, error: KiroAsgiError, attempt: int, draw: Callable[[], float], left: float) -> float | None:
+        """Seconds to wait before the next try, of *left* at most; ``None`` where there is none."""
+        tries = self.timeout_attempts if isinstance(error, UpstreamTimeout) else self.attempts
+        asked = error.retry_after or 0.0
+        if not error.retry_safe or attempt >= tries or asked > left:
+            return None
+        delay = max(self.backoff(error, attempt) * (1 + self.jitter * draw()), asked)
+        return min(delay, left) if left > 0 or delay == 0 else None

@@ -73,10 +73,10 @@ FINAL = [
     pytest.param("bad-request", 400, "Improperly formed", id="F072-400"),
     pytest.param("too-long", 400, "prompt is too long", id="too-long"),
     pytest.param("bad-model", 404, "Invalid model ID", id="bad-model"),
-    pytest.param("403", 403, "not authorized", id="R36-403-with-a-fixed-key"),
-    pytest.param("suspended", 403, "suspended", id="suspended"),
-    pytest.param("suspicious", 403, "suspicious activity", id="suspicious"),
-    pytest.param("quota", 429, "limit", id="quota"),
+    pytest.param("403", 502, "not authorized", id="R36-403-with-a-fixed-key"),
+    pytest.param("suspended", 502, "suspended", id="suspended"),
+    pytest.param("suspicious", 502, "suspicious activity", id="suspicious"),
+    pytest.param("quota", 402, "limit", id="quota"),
 ]
 
 
@@ -134,7 +134,7 @@ async def test_retry_after_wins_where_it_is_longer(dialect, gateway, sim):
 @EACH_MODE
 async def test_a_retry_after_beyond_the_cap_is_the_clients_affair(dialect, stream, gateway, sim):
     """R41: who is asked to wait for long passes the request on instead of holding it."""
-    app = gateway(retry={"cap": 5.0})
+    app = gateway(retry={"max_wait": 5.0})
     exchange = await ask(dialect, "sim:429-retry-after=77", stream=stream).run(app)
 
     assert (exchange.status, len(sim.requests)) == (429, 1)

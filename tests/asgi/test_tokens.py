@@ -133,11 +133,11 @@ async def test_no_credential_is_used_twice_for_one_request(dialect, signed_in, s
     """Where credentials do not rest at all, a request still ends: each is tried once, and once with a new token."""
     app = signed_in({}, {}, {})
     spent = await ask(dialect, "sim:quota", stream=True).run(app)
-    assert (spent.status, asked(sim)[CHAT]) == (429, 3)
+    assert (spent.status, asked(sim)[CHAT]) == (402, 3)
     sim.forget()
     refused = await ask(dialect, "sim:token-invalid", stream=True).run(app)
 
-    assert (refused.status, asked(sim)[CHAT], asked(sim)[REFRESH]) == (403, 6, 3)
+    assert (refused.status, asked(sim)[CHAT], asked(sim)[REFRESH]) == (502, 6, 3)
 
 
 async def test_who_takes_over_does_so_with_its_own_profile(signed_in, sim):
@@ -163,7 +163,7 @@ async def test_who_takes_over_does_so_with_its_own_profile(signed_in, sim):
         pytest.param(refusal(503, "out of order"), {}, 502, "api_error", (None,), id="out-of-order"),
         pytest.param(refusal(429, "slower"), {}, 429, "rate_limit_error", ("2", "3"), id="throttled"),
         pytest.param(None, {"auth_endpoint": "http://127.0.0.1:1"}, 502, "api_error", (None,), id="unreachable"),
-        pytest.param(refusal(400, "invalid_grant"), {}, 403, "permission_error", (None,), id="ended"),
+        pytest.param(refusal(400, "invalid_grant"), {}, 502, "api_error", ("5", "6"), id="ended"),
     ],
 )
 async def test_a_sign_in_service_that_gives_no_token(dialect, answer, kiro, status, type_, wait, signed_in, sim):

@@ -292,7 +292,7 @@ def test_66_retries(ran: Ran, api: str) -> None:
     assert passing.thrown is None
     assert 0.95 < second - first < 4
     assert final.thrown is not None
-    assert (final.thrown["status"], len(ran.asked[FINAL[api]])) == (429, 1)
+    assert (final.thrown["status"], len(ran.asked[FINAL[api]])) == (402, 1)
 
 
 def test_30_responses(responses_js: Reports) -> None:

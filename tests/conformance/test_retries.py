@@ -39,12 +39,12 @@ def test_66_retry_after_is_honoured(clients: Clients, impatient: Gateway, api: s
 @APIS
 @pytest.mark.parametrize("marker", ["429", "overloaded", "reset-first"])
 def test_66_what_passes_is_tried_again(clients: Clients, impatient: Gateway, api: str, marker: str) -> None:
-    """Without a word about when, the client's own short wait."""
+    """Without a word about when, after a second, or, where the status says nothing of a wait, the client's own."""
     content = f"sim:once-{marker} for {api}"
     ask(clients, impatient, api, content, retries=1)
     first, second = impatient.asked(content)
 
-    assert second.received_at - first.received_at < 0.9
+    assert second.received_at - first.received_at < 2
 
 
 @APIS
@@ -52,7 +52,7 @@ def test_66_what_passes_is_tried_again(clients: Clients, impatient: Gateway, api
 def test_66_what_is_final_is_not(clients: Clients, impatient: Gateway, api: str, marker: str) -> None:
     """One try, also for a spent quota, whose status alone would invite more."""
     content = f"sim:{marker} for {api}"
-    with pytest.raises(Exception, match=r"Error code: 4\d\d") as caught:
+    with pytest.raises(Exception, match=r"Error code: [45]\d\d") as caught:
         ask(clients, impatient, api, content, retries=2)
 
     assert caught.value.response.headers["x-should-retry"] == "false"  # type: ignore[attr-defined]

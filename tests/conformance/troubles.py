@@ -58,21 +58,24 @@ _OVERLOADED: Final[dict[str, Any]] = {
     "chat": ("InternalServerError", "server_error", "server_is_overloaded"),
     "messages": ("OverloadedError", "overloaded_error"),
     "messages_status": 529,
+    "retry": "false",
 }
 
 
-def _fault(marker: str, code: str) -> Trouble:
-    return _service(marker, 502, ("InternalServerError", "server_error", code), ("InternalServerError", "api_error"))
+def _fault(marker: str, code: str, retry: str = "false") -> Trouble:
+    """Tried again by the gateway, so that the client need not, unless *retry* is empty."""
+    chat, messages = ("InternalServerError", "server_error", code), ("InternalServerError", "api_error")
+    return _service(marker, 502, chat, messages, retry=retry)
 
 
 def _quota(marker: str) -> Trouble:
-    chat = ("RateLimitError", "rate_limit_error", "insufficient_quota")
-    return _service(marker, 429, chat, ("RateLimitError", "rate_limit_error"), retry="false")
+    chat = ("APIStatusError", "insufficient_quota", "insufficient_quota")
+    return _service(marker, 402, chat, ("PaymentRequiredError", "billing_error"), retry="false")
 
 
-def _denied(marker: str, code: str) -> Trouble:
-    chat = ("PermissionDeniedError", INVALID, code)
-    return _service(marker, 403, chat, ("PermissionDeniedError", "permission_error"), retry="false")
+def _denied(marker: str, code: str = "upstream_credential_refused") -> Trouble:
+    """The gateway's credential, not the client's key: a gateway's trouble."""
+    return _fault(marker, code)
 
 
 def _bad(marker: str, code: str) -> Trouble:
@@ -99,10 +102,10 @@ TROUBLES: Final = (
         messages=("AuthenticationError", "authentication_error"),
         retry="false",
     ),
-    _denied("403", "access_denied"),
-    _denied("token-invalid", "token_invalid"),
-    _denied("suspended", "TEMPORARILY_SUSPENDED"),
-    _denied("suspicious", "suspicious_activity"),
+    _denied("403"),
+    _denied("token-invalid"),
+    _denied("suspended", "upstream_account_suspended"),
+    _denied("suspicious", "upstream_account_limited"),
     Trouble(name="unknown-model", content="sim:text", model="no-such-model", **_MISSING),
     Trouble(name="bad-model", content="sim:bad-model", **_MISSING),
     Trouble(
@@ -119,6 +122,7 @@ TROUBLES: Final = (
         429,
         ("RateLimitError", "rate_limit_error", "rate_limit_exceeded"),
         ("RateLimitError", "rate_limit_error"),
+        retry="false",
     ),
     _quota("quota"),
     _quota("overage"),
@@ -127,8 +131,8 @@ TROUBLES: Final = (
     _fault("exception", "internal"),
     _fault("torn", "frame.truncated"),
     _fault("bad-crc", "frame.checksum"),
-    _fault("html", "upstream.content_type"),
-    _fault("redirect", "upstream.redirect"),
+    _fault("html", "upstream.content_type", retry=""),
+    _fault("redirect", "upstream.redirect", retry=""),
     _fault("reset-first", "connection_failed"),
     _fault("hang-up", "connection_failed"),
     _fault("empty", "stream.empty"),

@@ -22,11 +22,13 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.net.retry import Remedy, RetryPolicy, Step
 
-POLICY = RetryPolicy(attempts=4, base=1.0, factor=2.0, cap=30.0, jitter=0.0)
+POLICY = RetryPolicy(attempts=4, base=1.0, factor=2.0, max_wait=60.0, jitter=0.0)
 
 
-def decided(error: KiroAsgiError, attempt: int = 1, *, policy: RetryPolicy = POLICY, renewed: bool = False):
-    return policy.decide(error, attempt, lambda: 0.0, renewed=renewed)
+def decided(
+    error: KiroAsgiError, attempt: int = 1, *, policy: RetryPolicy = POLICY, renewed: bool = False, waited: float = 0.0
+):
+    return policy.decide(error, attempt, lambda: 0.0, renewed=renewed, waited=waited)
 
 
 def delays(error: KiroAsgiError, *, policy: RetryPolicy = POLICY) -> list[float | None]:
@@ -50,34 +52,50 @@ def test_delays_double_up_to_the_bound(error, expected):
 
 
 @pytest.mark.parametrize(
-    ("error", "cap"),
-    [
-        pytest.param(UpstreamFault("down"), 30.0, id="fault"),
-        pytest.param(UpstreamRateExceeded("too often"), 60.0, id="rate"),
-        pytest.param(UpstreamOverloaded("no capacity"), 20.0, id="capacity"),
-    ],
+    "error", [UpstreamFault("down"), UpstreamRateExceeded("too often"), UpstreamOverloaded("full")], ids=repr
 )
-def test_no_delay_exceeds_its_cap(error, cap):
-    """However many tries there are, one delay has a longest length of its own kind."""
-    policy = RetryPolicy(attempts=100, jitter=0.0)
+@pytest.mark.parametrize("draw", [0.0, 1.0])
+def test_all_waiting_for_one_request_has_one_bound(error, draw):
+    """R41: however many tries there are, and whatever chance adds, they wait no longer than `max_wait` in all."""
+    policy, waited = RetryPolicy(attempts=100, jitter=0.5), 0.0
+    for attempt in range(1, 100):
+        step = policy.decide(error, attempt, lambda: draw, renewed=False, waited=waited)
+        if step is None:
+            break
+        waited += step.seconds
 
-    assert decided(error, 50, policy=policy) == Step(Remedy.AGAIN, cap)
+    assert waited == policy.max_wait
+    assert attempt < 10
+
+
+def test_without_waiting_there_may_still_be_tries():
+    """Delays of nothing fit into nothing."""
+    policy = RetryPolicy(attempts=3, base=0.0, max_wait=0.0)
+
+    assert [decided(UpstreamFault("down"), attempt, policy=policy) for attempt in (1, 2, 3)] == [
+        Step(Remedy.AGAIN, 0.0),
+        Step(Remedy.AGAIN, 0.0),
+        None,
+    ]
+    assert decided(UpstreamOverloaded("full"), policy=policy) is None
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("asked", "waited", "expected"),
     [
-        pytest.param(None, 1.0, id="not-asked"),
-        pytest.param(0.2, 1.0, id="asked-for-less"),
-        pytest.param(7.0, 7.0, id="asked-for-more"),
-        pytest.param(30.0, 30.0, id="asked-for-the-cap"),
-        pytest.param(31.0, None, id="asked-for-more-than-the-cap"),
-        pytest.param(1e9, None, id="absurd"),
+        pytest.param(None, 0, 1.0, id="not-asked"),
+        pytest.param(0.2, 0, 1.0, id="asked-for-less"),
+        pytest.param(7.0, 0, 7.0, id="asked-for-more"),
+        pytest.param(60.0, 0, 60.0, id="asked-for-all-there-is"),
+        pytest.param(60.1, 0, None, id="asked-for-more-than-there-is"),
+        pytest.param(7.0, 53, 7.0, id="asked-for-what-is-left"),
+        pytest.param(7.0, 53.1, None, id="asked-for-more-than-is-left"),
+        pytest.param(1e9, 0, None, id="absurd"),
     ],
 )
-def test_what_the_upstream_asks_for_is_honoured_up_to_the_cap(asked, expected):
-    """``Retry-After`` wins where it is longer; beyond the cap the client is told instead (F068, R41)."""
-    step = decided(UpstreamThrottled("slow", retry_after=asked))
+def test_what_the_upstream_asks_for_is_honoured_as_far_as_there_is_time(asked, waited, expected):
+    """``Retry-After`` wins where it is longer; beyond what may be waited the client is told instead (F068, R41)."""
+    step = decided(UpstreamThrottled("slow", retry_after=asked), waited=waited)
 
     assert (step and step.seconds) == expected
 

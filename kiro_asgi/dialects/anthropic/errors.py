@@ -1,29 +1,26 @@
 """Errors as the Messages API words them.
 
-Sources: https://docs.anthropic.com/en/api/errors; the official SDKs retry 408, 409, 429 and everything from 500 on,
-unless ``x-should-retry`` says otherwise, and do not wait for a ``retry-after`` of more than 120 seconds.
+Source: https://docs.anthropic.com/en/api/errors
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from math import ceil
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
 from kiro_asgi.dialects.base import ErrorReply
+from kiro_asgi.dialects.errors import error_headers, message_of
 from kiro_asgi.errors import (
     BodyTimeout,
     BodyTooLarge,
     ContextTooLong,
     KiroAsgiError,
-    MethodNotAllowed,
     RequestError,
     RouteNotFound,
     TooBusy,
     Unauthorized,
     UnknownModel,
-    UpstreamDenied,
     UpstreamOverloaded,
     UpstreamQuotaSpent,
     UpstreamRejected,
@@ -48,8 +45,7 @@ _TYPES: Final[Mapping[type, bytes]] = MappingProxyType(
         UpstreamTimeout: b"timeout_error",
         UpstreamThrottled: b"rate_limit_error",
         UpstreamOverloaded: b"overloaded_error",
-        UpstreamQuotaSpent: b"rate_limit_error",
-        UpstreamDenied: b"permission_error",
+        UpstreamQuotaSpent: b"billing_error",
         UpstreamRejected: b"invalid_request_error",
     }
 )
@@ -58,17 +54,11 @@ _TYPES: Final[Mapping[type, bytes]] = MappingProxyType(
 _STREAMED_TYPES: Final[Mapping[type, bytes]] = MappingProxyType({**_TYPES, UpstreamUnreachable: b"overloaded_error"})
 """The same in a stream, where no status tells a broken connection, after which the request may work, from a fault."""
 
-_TRANSIENT: Final = frozenset({408, 409, 429})
-"""Statuses below 500 after which the same request may work."""
-
-_RETRY_AFTER: Final = frozenset({429, 503, 529})
-_LONGEST_WAIT: Final = 120
-
 
 def error_reply(error: KiroAsgiError, request_id: str) -> ErrorReply:
     """The HTTP answer to an error before the first byte."""
     tail = b',"request_id":' + quote_bytes(request_id) if request_id else b""
-    return ErrorReply(error.status, _body(error, _TYPES, tail), tuple(_headers(error)))
+    return ErrorReply(error.status, _body(error, _TYPES, tail), tuple(error_headers(error, error.status)))
 
 
 def stream_error_body(error: KiroAsgiError) -> bytes:
@@ -91,16 +81,4 @@ def _message(error: KiroAsgiError) -> str:
             return f"model: {error.message}"
         case ContextTooLong() if "prompt is too long" not in error.message:
             return f"prompt is too long: {error.message}"
-    return error.message
-
-
-def _headers(error: KiroAsgiError) -> Iterator[tuple[bytes, bytes]]:
-    hopeless = isinstance(error, UpstreamQuotaSpent) or (error.status < 500 and error.status not in _TRANSIENT)
-    if hopeless:
-        yield b"x-should-retry", b"false"
-    if isinstance(error, UpstreamQuotaSpent) and error.retry_after is not None:
-        yield b"retry-after", b"%d" % ceil(error.retry_after)
-    elif not hopeless and error.retry_after is not None and error.status in _RETRY_AFTER:
-        yield b"retry-after", b"%d" % min(max(ceil(error.retry_after), 1), _LONGEST_WAIT)
-    if isinstance(error, MethodNotAllowed):
-        yield b"allow", ", ".join(error.allow).encode("latin-1")
+    return message_of(error)

@@ -11,6 +11,7 @@ import pytest
 from kiro_asgi import errors
 from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.base import ErrorReply
+from kiro_asgi.dialects.errors import REFUSED
 from kiro_asgi.errors import (
     BodyTimeout,
     BodyTooLarge,
@@ -69,11 +70,11 @@ TYPES: dict[type[KiroAsgiError], tuple[int, str]] = {
     UpstreamThrottled: (429, "rate_limit_error"),
     UpstreamRateExceeded: (429, "rate_limit_error"),
     UpstreamOverloaded: (529, "overloaded_error"),
-    UpstreamQuotaSpent: (429, "rate_limit_error"),
-    UpstreamDenied: (403, "permission_error"),
-    UpstreamTokenInvalid: (403, "permission_error"),
-    UpstreamSuspicious: (403, "permission_error"),
-    UpstreamSuspended: (403, "permission_error"),
+    UpstreamQuotaSpent: (402, "billing_error"),
+    UpstreamDenied: (502, "api_error"),
+    UpstreamTokenInvalid: (502, "api_error"),
+    UpstreamSuspicious: (502, "api_error"),
+    UpstreamSuspended: (502, "api_error"),
     UpstreamRejected: (400, "invalid_request_error"),
 }
 
@@ -160,31 +161,54 @@ def test_the_rejected_key_byte_for_byte() -> None:
     )
 
 
+def after(seconds: int, milliseconds: int) -> dict[bytes, bytes]:
+    return {b"retry-after": b"%d" % seconds, b"retry-after-ms": b"%d" % milliseconds}
+
+
+FINAL = {b"x-should-retry": b"false"}
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        pytest.param(UpstreamThrottled("", retry_after=1.2), {b"retry-after": b"2"}, id="rounded-up"),
-        pytest.param(UpstreamThrottled("", retry_after=0), {b"retry-after": b"1"}, id="at-least-one"),
-        pytest.param(TooBusy("", retry_after=3), {b"retry-after": b"3"}, id="busy"),
-        pytest.param(UpstreamOverloaded("", retry_after=900), {b"retry-after": b"120"}, id="at-most-120"),
-        pytest.param(UpstreamThrottled(""), {}, id="nobody-said"),
+        pytest.param(UpstreamThrottled("", retry_after=1.2), after(2, 1200), id="rounded-up"),
+        pytest.param(UpstreamThrottled("", retry_after=0), after(1, 1000), id="at-once-is-no-time"),
+        pytest.param(TooBusy("", retry_after=3), after(3, 3000), id="busy"),
+        pytest.param(UpstreamOverloaded("", retry_after=120), after(120, 120_000), id="as-long-as-clients-sleep"),
+        pytest.param(UpstreamOverloaded("", retry_after=900), FINAL | after(900, 900_000), id="longer"),
+        pytest.param(UpstreamThrottled("", retry_after=float("inf")), FINAL | after(3600, 3_600_000), id="endless"),
+        pytest.param(UpstreamThrottled("", retry_after=float("nan")), after(1, 1000), id="no-number"),
+        pytest.param(UpstreamThrottled(""), after(1, 1000), id="nobody-said"),
+        pytest.param(UpstreamOverloaded(""), after(1, 1000), id="nobody-said-529"),
+        pytest.param(TooBusy(""), after(1, 1000), id="nobody-said-503"),
         pytest.param(UpstreamFault("", retry_after=3), {}, id="not-for-502"),
-        pytest.param(UpstreamQuotaSpent(""), {b"x-should-retry": b"false"}, id="quota"),
-        pytest.param(
-            UpstreamQuotaSpent("", retry_after=86_400),
-            {b"x-should-retry": b"false", b"retry-after": b"86400"},
-            id="quota-until-the-next",
-        ),
-        pytest.param(RequestError(""), {b"x-should-retry": b"false"}, id="bad-request"),
-        pytest.param(UpstreamDenied(""), {b"x-should-retry": b"false"}, id="denied"),
+        pytest.param(UpstreamQuotaSpent(""), FINAL, id="quota"),
+        pytest.param(UpstreamQuotaSpent("", retry_after=3600), FINAL | after(3600, 3_600_000), id="quota-of-an-hour"),
+        pytest.param(UpstreamQuotaSpent("", retry_after=3601), FINAL, id="quota-of-more"),
+        pytest.param(RequestError(""), FINAL, id="bad-request"),
+        pytest.param(UpstreamDenied(""), FINAL, id="denied"),
+        pytest.param(UpstreamDenied("", retry_after=2), FINAL | after(2, 2000), id="denied-for-now"),
         pytest.param(BodyTimeout(""), {}, id="timeout-may-be-retried"),
-        pytest.param(
-            MethodNotAllowed("", allow=("GET", "HEAD")),
-            {b"x-should-retry": b"false", b"allow": b"GET, HEAD"},
-            id="allow",
-        ),
+        pytest.param(MethodNotAllowed("", allow=("GET", "HEAD")), FINAL | {b"allow": b"GET, HEAD"}, id="allow"),
     ],
 )
 def test_headers(error: KiroAsgiError, expected: dict[bytes, bytes]) -> None:
-    """A client is told when to come back, or that it need not."""
+    """R41: a client is told when to come back, always where the status invites it to, or that it need not."""
     assert headers(error) == expected
+
+
+@pytest.mark.parametrize("error", [UpstreamFault, UpstreamThrottled, UpstreamOverloaded, UpstreamTimeout])
+def test_what_was_tried_again_is_not_tried_again_by_the_client(error: type[KiroAsgiError]) -> None:
+    """R41: there is one retry loop; the client learns that it has run, and when the gateway would try next."""
+    told = error("", retry_after=4)
+    told.retried = True
+
+    assert headers(told) == FINAL | after(4, 4000)
+
+
+def test_the_gateways_credential_is_not_the_clients() -> None:
+    """A service's refusal of our key does not read like one of the client's: not in status, type or words."""
+    error = UpstreamTokenInvalid("Incorrect API key provided.", code="invalid_api_key")
+    body = json.loads(reply(error).body)["error"]
+
+    assert body == {"type": "api_error", "message": REFUSED + "Incorrect API key provided."}

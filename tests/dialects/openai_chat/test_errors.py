@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi import errors
+from kiro_asgi.dialects.errors import REFUSED
 from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.dialects.openai_chat.errors import stream_error_object
 from kiro_asgi.errors import KiroAsgiError
@@ -55,19 +56,19 @@ TABLE = [
     ),
     (
         errors.UpstreamQuotaSpent,
-        429,
-        "rate_limit_error",
+        402,
         "insufficient_quota",
-        "rate_limit_error",
-        openai.RateLimitError,
+        "insufficient_quota",
+        "insufficient_quota",
+        openai.APIStatusError,
     ),
     *(
-        (denied, 403, INVALID, None, "permission_error", openai.PermissionDeniedError)
-        for denied in (
-            errors.UpstreamDenied,
-            errors.UpstreamTokenInvalid,
-            errors.UpstreamSuspicious,
-            errors.UpstreamSuspended,
+        (denied, 502, "server_error", code, "api_error", openai.InternalServerError)
+        for denied, code in (
+            (errors.UpstreamDenied, "upstream_credential_refused"),
+            (errors.UpstreamTokenInvalid, "upstream_credential_refused"),
+            (errors.UpstreamSuspicious, "upstream_account_limited"),
+            (errors.UpstreamSuspended, "upstream_account_suspended"),
         )
     ),
     (errors.UpstreamRejected, 400, INVALID, None, INVALID, openai.BadRequestError),
@@ -104,13 +105,12 @@ def test_every_class(
     """F031-F034: status, all four keys, whether to retry, and the exception that the SDK raises."""
     error = cls("What happened.")
     reply = OpenAIChat().error(error, "req_1")
+    message = REFUSED + "What happened." if issubclass(cls, errors.UpstreamDenied) else "What happened."
     assert reply.status == status
-    assert json.loads(reply.body) == {
-        "error": {"message": "What happened.", "type": type_, "param": None, "code": code}
-    }
+    assert json.loads(reply.body) == {"error": {"message": message, "type": type_, "param": None, "code": code}}
     assert ((b"x-should-retry", b"false") in reply.headers) == (cls not in TRANSIENT)
     assert stream_error_object(error) == {
-        "message": "What happened.",
+        "message": message,
         "type": streamed,
         "param": None,
         "code": "stream_error",
@@ -139,22 +139,25 @@ def test_param_and_code_of_the_error_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "value"),
+    ("error", "seconds"),
     [
-        (errors.UpstreamThrottled("x", retry_after=0), b"1"),
         (errors.UpstreamThrottled("x", retry_after=1.2), b"2"),
-        (errors.UpstreamThrottled("x", retry_after=3600), b"120"),
-        (errors.UpstreamThrottled("x", retry_after=float("inf")), b"120"),
-        (errors.UpstreamThrottled("x", retry_after=float("nan")), b"120"),
-        (errors.UpstreamOverloaded("x", retry_after=5), b"5"),
+        (errors.UpstreamOverloaded("x"), b"1"),
         (errors.TooBusy("x", retry_after=5), b"5"),
-        (errors.TooBusy("x"), None),
+        (errors.StoreUnavailable("x"), b"1"),
         (errors.UpstreamFault("x", retry_after=5), None),
     ],
 )
-def test_retry_after(error: KiroAsgiError, value: bytes | None) -> None:
-    """Whole seconds from 1 to 120, on 429 and 503 only, and only when somebody said how long."""
-    assert dict(OpenAIChat().error(error, "").headers).get(b"retry-after") == value
+def test_retry_after(error: KiroAsgiError, seconds: bytes | None) -> None:
+    """R41: by the status that the client sees, which of an overload is 503 here.  Messages has all cases."""
+    assert dict(OpenAIChat().error(error, "").headers).get(b"retry-after") == seconds
+
+
+def test_the_gateways_credential_is_not_the_clients() -> None:
+    """A service's own ``invalid_api_key`` is not handed on: clients take it for one about their key."""
+    error = errors.UpstreamTokenInvalid("Incorrect API key provided.", code="invalid_api_key")
+
+    assert json.loads(OpenAIChat().error(error, "").body)["error"]["code"] == "upstream_credential_refused"
 
 
 def test_allow() -> None:
@@ -167,5 +170,5 @@ def test_allow() -> None:
 def test_nothing_breaks_out(message: str, code: str, cls: type[KiroAsgiError]) -> None:
     """R26, R27: a hostile message stays inside its string and reaches no header."""
     reply = OpenAIChat().error(cls(message, code=code), message)
-    assert json.loads(reply.body)["error"]["message"] == message
+    assert json.loads(reply.body)["error"]["message"].endswith(message)
     assert all(not set(b"\r\n\x00") & set(name + value) for name, value in reply.headers)

@@ -58,6 +58,11 @@ def test_how_long_to_wait() -> None:
     )
 
 
+def test_no_client_waits_for_a_quota() -> None:
+    """Codex would sleep until the renewal without a word."""
+    assert failure(UpstreamQuotaSpent("Spent.", retry_after=86_400))["message"] == "Spent."
+
+
 def test_the_event_tells_everything_twice() -> None:
     """F305, F306: flat, as documented, and as the object that makes SDKs raise."""
     assert error_fields(UpstreamFault("It broke.", param="input[0]")) == {
@@ -72,7 +77,7 @@ def test_before_the_first_byte() -> None:
     """The envelope and the headers are those of all APIs of OpenAI."""
     reply = OpenAIResponses().error(UpstreamThrottled("Too fast.", retry_after=2), "req_1")
 
-    assert (reply.status, reply.headers) == (429, ((b"retry-after", b"2"),))
+    assert (reply.status, reply.headers) == (429, ((b"retry-after", b"2"), (b"retry-after-ms", b"2000")))
     assert json.loads(reply.body) == {
         "error": {"message": "Too fast.", "type": "rate_limit_error", "param": None, "code": "rate_limit_exceeded"}
     }

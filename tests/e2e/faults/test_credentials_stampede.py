@@ -81,5 +81,5 @@ async def test_a_service_that_refuses_every_token(signed_in, route):
     second = await door.ask(route, "sim:token-invalid", stream=True)
     await door.app.aclose()
 
-    assert first.status == second.status == 403
+    assert first.status == second.status == 502
     assert (asked(door, REFRESH), asked(door, CHAT)) == (1, 3)

@@ -62,7 +62,7 @@ def slices(url: str, **more: Any) -> dict[str, dict[str, Any]]:
         "gemini": {"api_key": "canary-gemini", "endpoint": url, **more},
         "anthropic": {"api_key": "canary-anthropic", "endpoint": url, **more},
         "openai": {"api_key": "canary-openai", "endpoint": f"{url}/v1", **more},
-        "retry": {"cap": 1.0, "rate_cap": 1.0},
+        "retry": {"max_wait": 1.0},
     }
 
 

@@ -74,9 +74,9 @@ async def test_a_storm_of_429(gateway, simulator):
     ("told", "calls", "wait"),
     [
         pytest.param("0.01", 3, 1, id="seconds"),
-        pytest.param("Sun, 06 Nov 1994 08:49:37 GMT", 3, None, id="date-in-the-past"),
-        pytest.param("soon", 3, None, id="garbage"),
-        pytest.param("1000000000", 1, 120, id="absurd"),
+        pytest.param("Sun, 06 Nov 1994 08:49:37 GMT", 3, 1, id="date-in-the-past"),
+        pytest.param("soon", 3, 1, id="garbage"),
+        pytest.param("1000000000", 1, 3600, id="absurd"),
     ],
 )
 @pytest.mark.parametrize("route", ROUTES)
@@ -88,7 +88,8 @@ async def test_what_the_service_asks_for_is_believed_within_bounds(gateway, simu
 
     refused(route, exchange, 429)
     assert len(simulator.requests) == calls
-    assert exchange.headers.get("retry-after") == (None if wait is None else str(wait))
+    assert exchange.headers["retry-after"] == str(wait)
+    assert exchange.headers["x-should-retry"] == "false"
 
 
 STORMS: dict[str, Callable[[Any], str]] = {

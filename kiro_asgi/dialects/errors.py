@@ -1,0 +1,69 @@
+"""What error answers have in common, whichever API words them: the headers about trying again, and whose fault it is.
+
+The official SDKs try 408, 409, 429 and everything from 500 on again, unless ``x-should-retry`` says otherwise.  They
+prefer ``retry-after-ms`` to ``retry-after``, and those in Python ignore more than 120 seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+from typing import Final
+
+from kiro_asgi.errors import (
+    BodyTimeout,
+    ConfigError,
+    KiroAsgiError,
+    MethodNotAllowed,
+    RequestError,
+    UpstreamDenied,
+    UpstreamQuotaSpent,
+    UpstreamRejected,
+)
+from kiro_asgi.wire.json import JsonError
+
+__all__ = ["REFUSED", "error_headers", "message_of"]
+
+REFUSED: Final = "Your key is fine; the gateway's own credential for the service behind it was refused: "
+"""Stands before a service's refusal of our credential, lest it read like one of the client's key."""
+
+_FINAL: Final = (ConfigError, JsonError, RequestError, UpstreamDenied, UpstreamQuotaSpent, UpstreamRejected)
+"""Errors that the same request meets again, however often it is sent."""
+
+_WAITABLE: Final = frozenset({429, 503, 529})
+"""Statuses that always say when to come back."""
+
+_LONGEST_SLEEP: Final = 120.0
+"""Seconds; a client that would sleep longer is told not to try again by itself, but when it would make sense."""
+
+_LONGEST_WAIT: Final = 3600.0
+"""Seconds; nothing is said of a longer wait, which some clients would sleep through without a word."""
+
+_SOON: Final = 1.0
+"""Seconds to wait where nobody said how long."""
+
+
+def message_of(error: KiroAsgiError) -> str:
+    """The words for *error*, which say so where the gateway's credential is at fault and not the client's key."""
+    return REFUSED + error.message if isinstance(error, UpstreamDenied) else error.message
+
+
+def error_headers(error: KiroAsgiError, status: int) -> Iterator[tuple[bytes, bytes]]:
+    """Whether and when to try again, and which methods there are; *status* is the one that the client sees."""
+    final = isinstance(error, _FINAL) and not isinstance(error, BodyTimeout)
+    wait = _wait(error, status, final=final)
+    if final or error.retried or wait > _LONGEST_SLEEP:
+        yield b"x-should-retry", b"false"
+    if 0 < wait <= _LONGEST_WAIT:
+        yield b"retry-after", b"%d" % ceil(wait)
+        yield b"retry-after-ms", b"%d" % ceil(wait * 1000)
+    if isinstance(error, MethodNotAllowed):
+        yield b"allow", ", ".join(error.allow).encode("ascii")
+
+
+def _wait(error: KiroAsgiError, status: int, *, final: bool) -> float:
+    """Seconds until another try may help; 0 where nothing is to be said about that."""
+    wait = error.retry_after or 0.0
+    if status in _WAITABLE and not final:
+        return min(wait, _LONGEST_WAIT) if wait > 0 else _SOON
+    return wait if final or error.retried else 0.0
