@@ -17,6 +17,7 @@ from kiro_asgi.errors import (
     BodyTooLarge,
     ConfigError,
     ContextTooLong,
+    InternalError,
     KiroAsgiError,
     MethodNotAllowed,
     NotTheUpstream,
@@ -49,6 +50,7 @@ DIALECT = AnthropicMessages()
 TYPES: dict[type[KiroAsgiError], tuple[int, str]] = {
     KiroAsgiError: (500, "api_error"),
     ConfigError: (500, "api_error"),
+    InternalError: (500, "api_error"),
     TooBusy: (503, "overloaded_error"),
     StoreUnavailable: (503, "api_error"),
     RequestError: (400, "invalid_request_error"),
