@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from kiro_asgi.asgi.access import log_access
 from kiro_asgi.asgi.auth import Authenticator
+from kiro_asgi.asgi.bodies import Bodies, Share
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import Asked, Exchange
 from kiro_asgi.asgi.http import JSON, Disconnected, Headers, header_values
@@ -89,6 +90,7 @@ class App:
         self._clock = clock
         self._token = token
         self._draw = draw
+        self._bodies = Bodies(settings.limits.body_bytes_in_flight)
         self._auth = Authenticator(settings.client)
         self._service = Service.create(settings, Clocks(clock, wall_clock, draw), token, estimator, server_tools)
         self._anthropic = AnthropicMessages(emit_code_references=settings.emit_code_references)
@@ -139,13 +141,16 @@ class App:
         if self._inner is not None and not is_ours(scope):
             await self._inner(scope, receive, send)
             return
+        with Share(self._bodies) as share:
+            await self._answer_call(Call(scope, receive, send, f"req_{self._token()}", share))
+
+    async def _answer_call(self, call: Call) -> None:
         started = self._clock()
-        call = Call(scope, receive, send, f"req_{self._token()}")
         unexpected = await self._caught(call, self._serve(call))
         if unexpected is not None and not call.status:
             await self._caught(call, self._refuse(call, InternalError(call.request_id)))
         log_access(call, self._clock() - started)
-        if unexpected is not None and self._raises(scope):
+        if unexpected is not None and self._raises(call.scope):
             raise unexpected
 
     async def _caught(self, call: Call, serving: Awaitable[None]) -> Exception | None:
@@ -196,8 +201,8 @@ class App:
 
     async def _create(self, call: Call, route: Route) -> None:
         dialect = self._dialects[route.operation]
-        body = await call.body(self._settings.limits)
-        await self._reply(call, self._service.asked(call, dialect, body), call.send)
+        asked = self._service.asked(call, dialect, await call.body(self._settings.limits))  # only it keeps the body
+        await self._reply(call, asked, call.send)
 
     async def _answer(self, call: Call, dialect: Dialect, inquiry: Inquiry, send: Send) -> None:
         await self._reply(call, self._service.asked_for(call, dialect, inquiry), send)

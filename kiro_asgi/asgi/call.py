@@ -9,6 +9,7 @@ from typing import Final
 import anyio
 from attrs import define, field
 
+from kiro_asgi.asgi.bodies import Share
 from kiro_asgi.asgi.http import Disconnected, Headers, identity_headers, read_body, respond
 from kiro_asgi.asgi.typing import Message, Receive, Scope, Send
 from kiro_asgi.config import LimitSettings
@@ -35,6 +36,7 @@ class Call:
     _receive: Receive
     _send: Send
     request_id: str
+    _share: Share
     principal: str = ""
     status: int = field(init=False, default=0)
     """Status of the response; 0 as long as none has begun."""
@@ -93,7 +95,8 @@ class Call:
 
     async def body(self, limits: LimitSettings) -> bytes:
         """The request body, within the limits."""
-        return await read_body(self.scope, self.receive, max_bytes=limits.body_bytes, seconds=limits.body_timeout)
+        most, seconds = limits.body_bytes, limits.body_timeout
+        return await read_body(self.scope, self.receive, max_bytes=most, seconds=seconds, hold=self._share.grow)
 
     async def respond(self, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """Send one whole response."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from io import BytesIO
 from typing import cast
 
 import anyio
@@ -43,7 +44,9 @@ def identity_headers(request_id: str) -> tuple[tuple[bytes, bytes], ...]:
     return (b"x-request-id", value), (b"request-id", value)
 
 
-async def read_body(scope: Scope, receive: Receive, *, max_bytes: int, seconds: float) -> bytes:
+async def read_body(
+    scope: Scope, receive: Receive, *, max_bytes: int, seconds: float, hold: Callable[[int], None]
+) -> bytes:
     """The whole request body.
 
     Args:
@@ -51,6 +54,7 @@ async def read_body(scope: Scope, receive: Receive, *, max_bytes: int, seconds: 
         receive: Its messages.
         max_bytes: More is refused as soon as it is seen, without being kept.
         seconds: For the whole body.
+        hold: Asked for room for so many more bytes; raises where there is none.
 
     Raises:
         BodyTooLarge: More than *max_bytes*, announced or sent.
@@ -64,7 +68,7 @@ async def read_body(scope: Scope, receive: Receive, *, max_bytes: int, seconds: 
     _check_announced(header_values(scope, b"content-length"), max_bytes)
     try:
         with anyio.fail_after(seconds):
-            return await _collect(receive, max_bytes)
+            return await _collect(receive, max_bytes, hold)
     except TimeoutError:
         raise BodyTimeout(f"the request body did not arrive within {seconds:g} s", code="body_timeout") from None
 
@@ -79,17 +83,19 @@ def _check_announced(lengths: list[bytes], max_bytes: int) -> None:
             raise _too_large(max_bytes)
 
 
-async def _collect(receive: Receive, max_bytes: int) -> bytes:
-    body = bytearray()
+async def _collect(receive: Receive, max_bytes: int, hold: Callable[[int], None]) -> bytes:
+    body = BytesIO()  # which gives away what it has gathered without a second copy
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise Disconnected
-        body += message.get("body", b"")
-        if len(body) > max_bytes:
+        chunk = message.get("body", b"")
+        if body.tell() + len(chunk) > max_bytes:
             raise _too_large(max_bytes)
+        hold(len(chunk))
+        body.write(chunk)
         if not message.get("more_body", False):
-            return bytes(body)
+            return body.getvalue()
 
 
 def _too_large(max_bytes: int) -> BodyTooLarge:

@@ -123,6 +123,11 @@ class LimitSettings:
     body_bytes: int = 32 * 1024 * 1024
     """Largest request body, in bytes."""
 
+    body_bytes_in_flight: int = 128 * 1024 * 1024
+    """Request bodies held at once, in bytes, each from its arrival to the end of its answer; one for which there is no
+    room is refused with 503.  Each may be as large as what the others leave free, so at least twice ``body_bytes``.
+    The default has room for 500 answers at once to requests of 250 kB."""
+
     body_timeout: float = 30.0
     """Seconds for the whole request body to arrive."""
 

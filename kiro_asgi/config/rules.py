@@ -69,6 +69,7 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
         "stream.early_commit_after": (0, DAY),
         "stream.idle_timeout": (0, DAY),
         "limits.body_bytes": (1, 2**40),
+        "limits.body_bytes_in_flight": (2, 2**41),
         "limits.body_timeout": (MOMENT, DAY),
         "limits.connections": (1, 2**20),
         "limits.queue": (0, 2**20),

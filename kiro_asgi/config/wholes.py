@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from kiro_asgi.config.gateway import LimitSettings
 from kiro_asgi.config.shapes import UPSTREAM
 
 __all__ = ["conflicts", "misnamed", "unnameable"]
@@ -38,3 +39,17 @@ def conflicts(members: Iterable[str], values: Mapping[str, Any]) -> Iterator[tup
     for table in ("openai", *named):
         if values.get(f"{table}.token_url") and not values.get(f"{table}.api_key"):
             yield f"{table}.token_url", "nothing to exchange there: api_key must be set"
+    yield from _body_conflicts(values)
+
+
+def _body_conflicts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """A body of the largest size must find room; told of the setting that somebody changed."""
+    usual = LimitSettings()
+    body = values.get("limits.body_bytes", usual.body_bytes)
+    room = values.get("limits.body_bytes_in_flight", usual.body_bytes_in_flight)
+    if type(body) is not int or type(room) is not int or 2 * body <= room:
+        return
+    if room == usual.body_bytes_in_flight:
+        yield "limits.body_bytes", f"must be at most half of limits.body_bytes_in_flight, which is {room}"
+    else:
+        yield "limits.body_bytes_in_flight", f"must be at least twice limits.body_bytes, which is {body}"

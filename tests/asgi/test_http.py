@@ -14,9 +14,9 @@ from tests.asgi.driver import Exchange, http_scope
 pytestmark = pytest.mark.anyio
 
 
-async def read(*chunks: bytes, headers=(), max_bytes=100, seconds=5.0):
+async def read(*chunks: bytes, headers=(), max_bytes=100, seconds=5.0, hold=lambda size: None):
     exchange = Exchange(http_scope("POST", "/", headers), list(chunks))
-    return await read_body(exchange.scope, exchange.receive, max_bytes=max_bytes, seconds=seconds)
+    return await read_body(exchange.scope, exchange.receive, max_bytes=max_bytes, seconds=seconds, hold=hold)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ async def test_a_body_that_stalls_is_given_up():
         await anyio.sleep_forever()
 
     with pytest.raises(BodyTimeout):
-        await read_body(http_scope("POST", "/"), receive, max_bytes=10, seconds=0.05)
+        await read_body(http_scope("POST", "/"), receive, max_bytes=10, seconds=0.05, hold=print)
 
 
 async def test_a_client_that_leaves_is_noticed():
@@ -76,7 +76,7 @@ async def test_a_client_that_leaves_is_noticed():
     exchange.leave.set()
 
     with pytest.raises(Disconnected):
-        await read_body(exchange.scope, exchange.receive, max_bytes=10, seconds=1)
+        await read_body(exchange.scope, exchange.receive, max_bytes=10, seconds=1, hold=print)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "gzip, identity"])
