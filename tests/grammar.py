@@ -33,14 +33,14 @@ VALUES: dict[BlockKind, type] = {BlockKind.SERVER_CALL: ServerCall, BlockKind.SE
 def check_events(events: Iterable[Event]) -> MessageEnd:
     """Fail unless *events* are one whole, legal stream; its end.
 
-    A call that the end reports as cut may hold any text: part of it may have been streamed.
+    A call that the end reports as cut or malformed may hold any text: part of it may have been streamed.
     """
     stream = list(events)
     assert stream, "no event at all"
     assert type(stream[0]) is MessageStart, f"begins with {stream[0]}"
     end = stream[-1]
     assert isinstance(end, MessageEnd), f"ends with {end}"
-    cut = {info.call_id for info in end.truncations}
+    cut = {info.call_id for info in end.truncations} | {info.call_id for info in end.malformed}
     number, position = 0, 1
     while position < len(stream) - 1:
         position = _check_block(stream, position, number, cut)

@@ -11,6 +11,7 @@ from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.stages.answer import Plan
 from kiro_asgi.stages.argument_names import USUAL, parse_names
 from kiro_asgi.stages.citations import Citing
+from kiro_asgi.stages.mending import MENDINGS
 from kiro_asgi.stages.repairs import Repairs
 
 __all__ = ["early_commit", "first_event_timeout", "plan_answer"]
@@ -37,6 +38,7 @@ def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
         drop_equal_tool_calls=manner.drop_equal_tool_calls,
         call_id_stem=f"call_{exchange.asked.heading.id[-_TOKEN:]}",
         drop_repeated_text=manner.drop_repeated_text,
+        mendings=tuple(name for name in MENDINGS if name not in settings.tools.repairs_off),
         tool_input_bytes=settings.limits.tool_input_bytes,
         tool_names=exchange.rendered.tool_names,
         repairs=_repairs(exchange, settings.tools),
@@ -51,6 +53,7 @@ def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
         context_window=exchange.model.context_window,
         estimator=exchange.estimator,
         output_factor=exchange.output_factor,
+        language=settings.stream.language if prompt.schema is None else "",
         schema=prompt.schema,
     )
 

@@ -208,6 +208,7 @@ class Relay:
                 self._warn("tool name corrected: %s", notice.detail)
         codes = Counter(notice.code for notice in self.end.notices if notice.code not in _EXPECTED)
         codes.update("call.cut" for _ in self.end.truncations)
+        codes.update("call.malformed" for _ in self.end.malformed)
         if codes:
             told = ", ".join(f"{code} ({times})" for code, times in codes.items())
             self._warn("answer complete, but: %s", told)

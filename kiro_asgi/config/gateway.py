@@ -70,6 +70,10 @@ class ToolSettings:
     repair_encoding: bool = True
     """Read arguments that are JSON within a text as what they stand for, where the client's schema wants no text."""
 
+    repairs_off: tuple[str, ...] = ()
+    """Repairs of arguments that are no JSON, to be switched off: ``control_characters`` (that stand in a string as they
+    are), ``trailing_commas``, ``byte_order_mark``.  What cannot be read then is withheld as malformed."""
+
     mcp_bridge: bool = True
     """Read calls of MCP tools that a model wrote as XML in its text."""
 
@@ -102,8 +106,8 @@ class StreamSettings:
     """Text put before an answer that begins with a tool call; empty for none."""
 
     language: str = "en"
-    """Language in which people are told that the network failed in the middle of an answer, and what pages an answer
-    rests on: ``en`` or ``zh``."""
+    """Language in which people are told that the network failed in the middle of an answer, that a tool call could not
+    be read, and what pages an answer rests on: ``en`` or ``zh``."""
 
     synthetic: bool = False
     """Wait for the whole answer, then send it as a stream."""

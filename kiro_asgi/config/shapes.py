@@ -61,6 +61,10 @@ _URL: Final[Shape] = (is_base_url, "an absolute http or https URL without user, 
 _HEADER: Final[Shape] = (_is_header, "written as name=value, and no header about the message itself")
 _PART: Final[Shape] = (re.compile(r"[A-Za-z0-9._-]+").fullmatch, "letters, digits, ., - and _")
 _PARAMETER: Final[Shape] = (re.compile(r"[^=\s]+\.[^=.\s]+=[^=\s]+").fullmatch, "written as tool.wire=client")
+_REPAIR: Final[Shape] = (
+    frozenset({"control_characters", "trailing_commas", "byte_order_mark"}).__contains__,
+    "names of repairs: control_characters, trailing_commas, byte_order_mark",
+)
 _ROUTE: Final[Shape] = (
     re.compile(r"[^=\s]+=[a-z][a-z0-9_-]*(/[^>\s]+)?(>[a-z][a-z0-9_-]*(/[^>\s]+)?)*").fullmatch,
     "written as pattern=upstream/model, or pattern=upstream/model>upstream/model",
@@ -110,6 +114,7 @@ SHAPES: Final[Mapping[str, Shape]] = MappingProxyType(
         "routing.order": UPSTREAM,
         "routing.default": UPSTREAM,
         "tools.parameter_names": _PARAMETER,
+        "tools.repairs_off": _REPAIR,
         "state.seal_key": _KEY,
     }
 )

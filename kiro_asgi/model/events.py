@@ -36,6 +36,7 @@ __all__ = [
     "Event",
     "FollowupPrompt",
     "Grounding",
+    "MalformedCall",
     "MessageEnd",
     "MessageStart",
     "Metering",
@@ -53,6 +54,7 @@ __all__ = [
     "ToolCallCut",
     "ToolCallEnd",
     "ToolCallFragment",
+    "ToolCallMalformed",
     "ToolCallStart",
     "ToolInputDelta",
     "TruncationInfo",
@@ -189,6 +191,29 @@ class ToolCallCut:
 
 
 @frozen
+class MalformedCall:
+    """What is known about a tool call whose arguments are complete and no JSON."""
+
+    call_id: str
+    name: str
+    reason: str
+    """What is wrong with them, in the parser's words; nothing of their text."""
+
+    size_bytes: int
+    """Their length, in UTF-8 bytes."""
+
+    digest: str = ""
+    """As of `TruncationInfo`."""
+
+
+@frozen
+class ToolCallMalformed:
+    """A tool call came to its end and cannot be read; it is reported, never delivered."""
+
+    info: MalformedCall
+
+
+@frozen
 class Stop:
     """Why the model stopped; the last one wins."""
 
@@ -321,6 +346,7 @@ Delta = (
     | ToolInputDelta
     | ToolCallEnd
     | ToolCallCut
+    | ToolCallMalformed
     | ServerCall
     | ServerResult
     | Stop
@@ -393,6 +419,9 @@ class MessageEnd:
 
     notices: tuple[Notice, ...] = ()
     """What was passed over on the way."""
+
+    malformed: tuple[MalformedCall, ...] = ()
+    """Tool calls that could not be read and were therefore left out."""
 
 
 Event = MessageStart | BlockStart | TextDelta | ThinkingDelta | SignatureDelta | ToolInputDelta | BlockEnd | MessageEnd

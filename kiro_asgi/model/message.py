@@ -17,6 +17,7 @@ from kiro_asgi.model.events import (
     BlockKind,
     BlockStart,
     Event,
+    MalformedCall,
     MessageEnd,
     MessageStart,
     SignatureDelta,
@@ -89,6 +90,7 @@ class Message:
     usage: Usage = field(factory=Usage)
     truncations: tuple[TruncationInfo, ...] = ()
     references: tuple[dict[str, Any], ...] = ()
+    malformed: tuple[MalformedCall, ...] = ()
 
     @property
     def text(self) -> str:
@@ -152,7 +154,9 @@ class MessageBuilder:
 
 
 def _finish(blocks: tuple[Block, ...], end: MessageEnd) -> Message:
-    return Message(blocks, end.stop_reason, end.stop_sequence, end.usage, end.truncations, end.references)
+    return Message(
+        blocks, end.stop_reason, end.stop_sequence, end.usage, end.truncations, end.references, end.malformed
+    )
 
 
 def fold(events: Iterable[Event]) -> Message:
@@ -198,4 +202,11 @@ def unfold(message: Message, cut: Callable[[str], Iterable[str]] = whole) -> Ite
     for index, block in enumerate(message.blocks):
         yield from _open(index, block, cut)
         yield BlockEnd(index)
-    yield MessageEnd(message.stop_reason, message.stop_sequence, message.usage, message.truncations, message.references)
+    yield MessageEnd(
+        message.stop_reason,
+        message.stop_sequence,
+        message.usage,
+        message.truncations,
+        message.references,
+        malformed=message.malformed,
+    )

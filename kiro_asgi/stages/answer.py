@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from attrs import define, field, frozen
@@ -17,6 +17,8 @@ from kiro_asgi.stages.ending import EndOfStream
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 from kiro_asgi.stages.fingerprint import Fingerprint, Fingerprinter
 from kiro_asgi.stages.limits import Limits
+from kiro_asgi.stages.malformed import MalformedWords
+from kiro_asgi.stages.mending import MENDINGS
 from kiro_asgi.stages.pulse import Pulse
 from kiro_asgi.stages.repairs import Repairs
 from kiro_asgi.stages.repeats import RepeatFilter
@@ -55,6 +57,9 @@ class Plan:
     """What the ids begin with of calls that come without one."""
 
     drop_repeated_text: bool = False
+    mendings: Collection[str] = MENDINGS
+    """What is mended in the text of arguments, see `kiro_asgi.stages.mending`."""
+
     tool_input_bytes: int = TOOL_INPUT_BYTES
     tool_names: Mapping[str, str] = field(factory=dict)
     """Name on the wire to the client's name."""
@@ -92,6 +97,9 @@ class Plan:
 
     fingerprint: bool = False
     """Whether the answer may have to be known again, see `kiro_asgi.stages.recovery`."""
+
+    language: str = "en"
+    """Language in which the client is told of calls that could not be read, ``en`` or ``zh``; empty for not at all."""
 
     schema: Mapping[str, Any] | None = None
     """JSON Schema of an answer that is to be a JSON object; ``None`` for any text."""
@@ -203,6 +211,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
             emission=plan.tool_emission,
             drop_equal=plan.drop_equal_tool_calls,
             id_stem=plan.call_id_stem,
+            mendings=plan.mendings,
             max_bytes=plan.tool_input_bytes,
         ),
         call_signatures,
@@ -214,6 +223,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
     )
     back: tuple[Stage[Any, Any], ...] = (
         *([] if plan.citing is None else [Citations(plan.citing)]),
+        *([MalformedWords(plan.language)] if plan.language else []),
         EndOfStream(),
         *([] if plan.schema is None else [StructuredCheck(plan.schema)]),
         UsageMeter(

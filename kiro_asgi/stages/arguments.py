@@ -7,7 +7,15 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.model.events import Delta, Notice, ToolCallCut, ToolCallEnd, ToolCallStart, ToolInputDelta
+from kiro_asgi.model.events import (
+    Delta,
+    Notice,
+    ToolCallCut,
+    ToolCallEnd,
+    ToolCallMalformed,
+    ToolCallStart,
+    ToolInputDelta,
+)
 from kiro_asgi.stages.argument_encoding import decoded, object_in
 from kiro_asgi.stages.argument_names import USUAL, Rename, known_only, renamed, with_declared_twins
 from kiro_asgi.stages.argument_schemas import ToolSchema
@@ -71,7 +79,7 @@ class ArgumentRepairs:
                 yield from self._repaired(self._start)
                 yield item
             else:
-                if type(item) is ToolCallCut:
+                if type(item) in (ToolCallCut, ToolCallMalformed):
                     self._start = None
                 yield item
 

@@ -18,6 +18,7 @@ from kiro_asgi.model.events import (
     ConversationId,
     Delta,
     Event,
+    MalformedCall,
     MessageEnd,
     MessageStart,
     ModelName,
@@ -32,6 +33,7 @@ from kiro_asgi.model.events import (
     ThinkingDelta,
     ToolCallCut,
     ToolCallEnd,
+    ToolCallMalformed,
     ToolCallStart,
     ToolInputDelta,
     TruncationInfo,
@@ -82,6 +84,7 @@ class BlockFramer:
     _stop: Stop = field(init=False, factory=lambda: Stop(StopReason.END))
     _usage: Usage = field(init=False)
     _truncations: list[TruncationInfo] = field(init=False, factory=list)
+    _malformed: list[MalformedCall] = field(init=False, factory=list)
     _references: list[dict[str, Any]] = field(init=False, factory=list)
     _notices: list[Notice] = field(init=False, factory=list)
 
@@ -109,6 +112,7 @@ class BlockFramer:
             tuple(self._truncations),
             tuple(self._references),
             tuple(self._notices),
+            tuple(self._malformed),
         )
         yield self.end
 
@@ -180,6 +184,14 @@ class BlockFramer:
 
     def _call_cut(self, delta: ToolCallCut) -> Iterator[Event]:
         _keep(self._truncations, delta.info)
+        return self._close_call()
+
+    def _call_malformed(self, delta: ToolCallMalformed) -> Iterator[Event]:
+        _keep(self._malformed, delta.info)
+        return self._close_call()
+
+    def _close_call(self) -> Iterator[Event]:
+        """Of a call that is given up, a part may have been sent."""
         if self._open is BlockKind.TOOL_CALL:
             yield from self._close_block()
 
@@ -247,6 +259,7 @@ _TURNS: Final[Mapping[type, Callable[[BlockFramer, Any], Iterator[Event]]]] = Ma
         ToolInputDelta: BlockFramer._input,
         ToolCallEnd: BlockFramer._call_end,
         ToolCallCut: BlockFramer._call_cut,
+        ToolCallMalformed: BlockFramer._call_malformed,
         ServerCall: BlockFramer._server_call,
         ServerResult: BlockFramer._server_result,
         **dict.fromkeys((Stop, Usage, Notice, CodeReferences, ModelName, ConversationId), BlockFramer._remember),

@@ -1,23 +1,23 @@
-"""What is kept of an answer that was cut short, and under which keys.
+"""What is kept of an answer that was cut short, or of which a call could not be read, and under which keys.
 
 ===============================================================  =====================================================
 what the client was shown                                        key
 ===============================================================  =====================================================
-part of the call that was cut                                    the call's id
-text or whole calls, but not the call that was cut               fingerprint of the answer
+part of the call                                                the call's id
+text or whole calls, but not that call                           fingerprint of the answer
 nothing                                                          fingerprint of the user's turn before it
 ===============================================================  =====================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final
+from typing import Final, TypeVar
 
 from attrs import asdict, evolve, frozen
 
-from kiro_asgi.model.events import MessageEnd, StopReason, TruncationInfo
+from kiro_asgi.model.events import MalformedCall, MessageEnd, StopReason, TruncationInfo
 from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock
 from kiro_asgi.model.prompt import Role, Text, ToolCallPart, ToolResult, Turn
 from kiro_asgi.stages.fingerprint import Fingerprint
@@ -35,15 +35,21 @@ _PLACEHOLDERS: Final = frozenset({"(no content)"})
 """What clients put in the place of an answer without any; Claude Code does."""
 
 
+_Info = TypeVar("_Info", TruncationInfo, MalformedCall)
+
+
 @frozen
 class CutAnswer:
-    """What is remembered of an answer that was cut."""
+    """What is remembered of an answer that was cut, or of which a call could not be read."""
 
     calls: tuple[TruncationInfo, ...] = ()
     """The tool calls that were cut; none where it was the text."""
 
     size_bytes: int = 0
     """UTF-8 bytes of text that reached the client."""
+
+    malformed: tuple[MalformedCall, ...] = ()
+    """The tool calls that were complete and could not be read."""
 
     def encode(self) -> bytes:
         """As a store keeps it."""
@@ -55,19 +61,21 @@ class CutAnswer:
         try:
             value = loads(data)
             calls = tuple(TruncationInfo(**call) for call in value["calls"])
+            malformed = tuple(MalformedCall(**call) for call in value.get("malformed", ()))
             size = value["size_bytes"]
-        except (JsonError, KeyError, TypeError):
+        except (AttributeError, JsonError, KeyError, TypeError):
             return None
-        texts = (text for call in calls for text in (call.call_id, call.name, call.reason, call.digest))
-        sizes = (size, *(call.size_bytes for call in calls))
+        infos: list[TruncationInfo | MalformedCall] = [*calls, *malformed]
+        texts = (text for info in infos for text in (info.call_id, info.name, info.reason, info.digest))
+        sizes = (size, *(info.size_bytes for info in infos))
         whole = all(type(text) is str for text in texts) and all(type(size) is int for size in sizes)
-        return cls(calls, size) if whole else None
+        return cls(calls, size, malformed) if whole else None
 
 
 def records_of(
     shown: Fingerprint, end: MessageEnd | Message, *, asked: Sequence[Turn] = (), limited: bool = False
 ) -> Mapping[str, CutAnswer]:
-    """What to keep of an answer, by key; nothing for one that was not cut.
+    """What to keep of an answer, by key; nothing for one that was not cut, and of which every call could be read.
 
     Only an answer that ends with the stop reason ``LENGTH`` was cut, and this is what its client was told.
 
@@ -78,15 +86,28 @@ def records_of(
         limited: Whether it ended at a limit that the client had set.  Then text is as long as it should be, and only
             a call that was cut is worth a word.
     """
-    if end.stop_reason is not StopReason.LENGTH or (limited and not end.truncations):
+    was_cut = end.stop_reason is StopReason.LENGTH and (bool(end.truncations) or not limited)
+    cut, malformed = end.truncations[:_CALLS] if was_cut else (), end.malformed[:_CALLS]
+    if not (was_cut or malformed):
         return {}
-    cut = end.truncations[:_CALLS]
     begun = {call_id for call_id, _ in shown.calls}
-    hidden = [info for info in cut if info.call_id not in begun]
-    records = {call_key(info.call_id): _record(shown, [info, *hidden]) for info in cut if info.call_id in begun}
-    digest = shown.digest(without={info.call_id for info in end.truncations})
+    hidden = CutAnswer(tuple(_hidden(cut, begun)), malformed=tuple(_hidden(malformed, begun)))
+    records = {}
+    for info in cut:
+        if info.call_id in begun:
+            records[call_key(info.call_id)] = _record(shown, evolve(hidden, calls=(info, *hidden.calls)))
+    for other in malformed:
+        if other.call_id in begun:
+            records[call_key(other.call_id)] = _record(shown, evolve(hidden, malformed=(other, *hidden.malformed)))
+    withheld = {info.call_id for info in end.truncations} | {info.call_id for info in end.malformed}
+    digest = shown.digest(without=withheld)
     key = answer_key(digest) if digest else after_key(asked[-1]) if asked else ""
-    return {**records, key: _record(shown, cut)} if key else records
+    return {**records, key: _record(shown, CutAnswer(cut, malformed=malformed))} if key else records
+
+
+def _hidden(infos: Iterable[_Info], begun: Container[str]) -> Iterator[_Info]:
+    """Those of which the client was shown nothing."""
+    return (info for info in infos if info.call_id not in begun)
 
 
 def truncation_records(message: Message, *, asked: Sequence[Turn] = ()) -> Mapping[str, CutAnswer]:
@@ -105,9 +126,13 @@ def truncation_records(message: Message, *, asked: Sequence[Turn] = ()) -> Mappi
     return records_of(shown, message, asked=asked)
 
 
-def _record(shown: Fingerprint, cut: Iterable[TruncationInfo]) -> CutAnswer:
+def _record(shown: Fingerprint, record: CutAnswer) -> CutAnswer:
     """Without what may be of any size and tells the model nothing."""
-    return CutAnswer(tuple(evolve(info, call_id="", name=info.name[:_NAME]) for info in cut), shown.size_bytes)
+    return CutAnswer(tuple(map(_brief, record.calls)), shown.size_bytes, tuple(map(_brief, record.malformed)))
+
+
+def _brief(info: _Info) -> _Info:
+    return evolve(info, call_id="", name=info.name[:_NAME])
 
 
 def fingerprint_of(*turns: Turn) -> Fingerprint:

@@ -25,6 +25,7 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallCut,
     ToolCallEnd,
+    ToolCallMalformed,
 )
 
 __all__ = ["NO_TERMINAL_SIGNAL", "EndOfStream"]
@@ -66,7 +67,7 @@ _TABLE: Final = (
     _Row(_ANY, frozenset({ToolCallEnd}), StopReason.TOOL_CALL),
     _Row(frozenset({StopReason.TOOL_CALL}), _WHATEVER, StopReason.END),
     _Row(frozenset({StopReason.END}), _WHATEVER, None),
-    _Row(_SILENT, frozenset({TextDelta, ServerCall}), StopReason.END),
+    _Row(_SILENT, frozenset({TextDelta, ServerCall, ToolCallMalformed}), StopReason.END),
     _Row(_SILENT, _THINKING, StopReason.LENGTH),
     _Row(_SILENT, _WHATEVER, StopReason.END),
 )
@@ -84,7 +85,8 @@ class EndOfStream:
     ``END TOOL_CALL`` or silence                               a tool call that was cut         ``LENGTH``
     ``END TOOL_CALL`` or silence                               a complete tool call             ``TOOL_CALL``
     ``END TOOL_CALL``                                          no tool call                     ``END``
-    silence                                                    text, or a server tool's call    ``END``
+    silence                                                    text, a server tool's call, or   ``END``
+                                                               one that is malformed
     silence                                                    thinking, neither of those       ``LENGTH``
     silence                                                    nothing but reports              ``END``, an empty answer
     silence                                                    nothing at all                   an error

@@ -24,6 +24,7 @@ from kiro_asgi.model.events import (
     ToolCallCut,
     ToolCallEnd,
     ToolCallFragment,
+    ToolCallMalformed,
     ToolCallStart,
     ToolInputDelta,
 )
@@ -43,6 +44,7 @@ _CONTENT: Final = frozenset(
         ToolInputDelta,
         ToolCallEnd,
         ToolCallCut,
+        ToolCallMalformed,
         FollowupPrompt,
         Stop,
     }

@@ -6,7 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import define, field
 
-from kiro_asgi.model.events import Delta, ServerCall, ToolCallCut, ToolCallEnd, ToolCallStart, ToolInputDelta
+from kiro_asgi.model.events import (
+    Delta,
+    ServerCall,
+    ToolCallCut,
+    ToolCallEnd,
+    ToolCallMalformed,
+    ToolCallStart,
+    ToolInputDelta,
+)
 from kiro_asgi.wire.json import loads
 
 __all__ = ["ServerTools"]
@@ -42,7 +50,7 @@ class ServerTools:
             elif type(item) is ToolCallEnd:
                 yield self._call(self._start)
             else:
-                if type(item) is ToolCallCut:
+                if type(item) in (ToolCallCut, ToolCallMalformed):
                     self._start = None
                 yield item
 

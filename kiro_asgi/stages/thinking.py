@@ -17,6 +17,7 @@ from kiro_asgi.model.events import (
     ToolCallCut,
     ToolCallEnd,
     ToolCallFragment,
+    ToolCallMalformed,
     ToolCallStart,
     ToolInputDelta,
 )
@@ -34,7 +35,17 @@ from kiro_asgi.stages.thinking_parser import (
 __all__ = ["MODES", "SCANS", "TAGS", "ThinkingParseResult", "ThinkingParser", "ThinkingSplitter", "ThinkingState"]
 
 _BARRIERS: Final = frozenset(
-    {SignatureDelta, RedactedThinking, ToolCallFragment, ToolCallStart, ToolInputDelta, ToolCallEnd, ToolCallCut, Stop}
+    {
+        SignatureDelta,
+        RedactedThinking,
+        ToolCallFragment,
+        ToolCallStart,
+        ToolInputDelta,
+        ToolCallEnd,
+        ToolCallCut,
+        ToolCallMalformed,
+        Stop,
+    }
 )
 """Deltas that text must not be held across."""
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from hashlib import sha256
 from io import StringIO
 from typing import Any, Generic, TypeVar
 
 from attrs import define, field, frozen
 
-from kiro_asgi.model.events import ToolCallCut
-from kiro_asgi.stages.truncation import truncation_info
-from kiro_asgi.wire.json import JsonError, dumps, loads
+from kiro_asgi.model.events import ToolCallCut, ToolCallMalformed
+from kiro_asgi.stages.mending import parse_arguments
+from kiro_asgi.stages.truncation import is_cut, malformed_call, truncation_info
+from kiro_asgi.wire.json import JsonError, dumps
 
-__all__ = ["CompleteCall", "OpenCall", "OpenCalls", "fingerprint"]
+__all__ = ["CompleteCall", "OpenCall", "OpenCalls", "Verdict", "fingerprint"]
 
 
 def fingerprint(name: str, arguments: Any) -> bytes:
@@ -37,10 +38,16 @@ class CompleteCall:
     wrapped: bool = False
     """Whether the upstream's arguments were no object and are now the only member, ``input``, of one."""
 
+    mended: tuple[str, ...] = ()
+    """What was mended in *input*, by name, see `kiro_asgi.stages.mending`."""
+
     @property
     def is_provisional(self) -> bool:
         """Whether it has no arguments: some services send a call like that, and then once more with them."""
         return not self.arguments
+
+
+Verdict = CompleteCall | ToolCallCut | ToolCallMalformed
 
 
 @define
@@ -70,37 +77,36 @@ class OpenCall:
         """The arguments so far."""
         return self._text.getvalue()
 
-    def close(self, *, stopped: bool) -> CompleteCall | ToolCallCut:
+    def close(self, *, stopped: bool, mendings: Collection[str] = ()) -> Verdict:
         """The verdict, now that nothing more will come.
 
         Args:
             stopped: Whether the upstream said that the call is complete.  Only then do absent arguments mean "none".
+            mendings: What may be mended.
         """
         text = self.text
         if not self.name:
-            return self.cut("no tool name")
+            return self.malformed("no tool name") if stopped else self.cut("no tool name")
         if not text.strip():
             return CompleteCall(self.call_id, self.name, "{}", {}) if stopped else self.cut()
         try:
-            value = loads(text)
-        except JsonError:
-            return self.cut()
-        if isinstance(value, dict):
-            return CompleteCall(self.call_id, self.name, _strict(text, value), value)
+            read = parse_arguments(text, mendings)
+        except JsonError as error:
+            return self.cut() if is_cut(text, stopped=stopped) else self.malformed(error.message)
+        if isinstance(read.value, dict):
+            return CompleteCall(self.call_id, self.name, read.text, read.value, mended=read.mended)
         if not stopped:
             return self.cut("no arguments object")
-        value = {"input": value}
-        return CompleteCall(self.call_id, self.name, dumps(value).decode(), value, wrapped=True)
+        value = {"input": read.value}
+        return CompleteCall(self.call_id, self.name, dumps(value).decode(), value, wrapped=True, mended=read.mended)
+
+    def malformed(self, reason: str) -> ToolCallMalformed:
+        """Give the call up, although it is complete."""
+        return ToolCallMalformed(malformed_call(self.call_id, self.name, self.text, reason=reason))
 
     def cut(self, reason: str = "") -> ToolCallCut:
         """Give the call up; without a *reason*, its text is asked for one."""
         return ToolCallCut(truncation_info(self.call_id, self.name, self.text, reason=reason))
-
-
-def _strict(text: str, value: dict[str, Any]) -> str:
-    """Arguments that any parser takes: ours forgives half a surrogate pair and a byte order mark."""
-    forgiven = "\\ud" in text or "\\uD" in text or "\ufeff" in text
-    return dumps(value).decode() if forgiven else text
 
 
 Call = TypeVar("Call", bound=OpenCall)

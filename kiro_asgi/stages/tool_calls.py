@@ -5,18 +5,19 @@ What a fragment may do, in every emission mode:
 * Fragments belong together by call id; those of several calls may alternate.  Without an id, a fragment continues the
   call that was opened last, unless it names another tool; it opens one if there is none, and that gets an id.
 * ``stop`` ends a call, and the strict JSON parser judges it.  Only an object is delivered as it is; any other value
-  becomes the member ``input`` of one, absent arguments become ``{}``, and whatever does not parse is a `ToolCallCut`.
+  becomes the member ``input`` of one, and absent arguments become ``{}``.  What does not parse is mended, where that is
+  beyond doubt; else it is a `ToolCallCut` if it ends too early, and a `ToolCallMalformed` if it is complete.
 * A call that ends without arguments may come once more, with some, under the same id; those count.  It goes out when
   the answer ends, and what follows it waits.
 * A call that is still open at the end of the answer is delivered if its arguments are a whole object, else cut.
-* A name may come late; a call that never gets one is cut.
+* A name may come late; a call that never gets one is cut, or malformed where the upstream called it complete.
 
 An assembler yields whole calls: `ToolCallStart`, `ToolInputDelta`, `ToolCallEnd`, with nothing of another kind between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 from attrs import define, field
@@ -25,6 +26,7 @@ from kiro_asgi.errors import ConfigError
 from kiro_asgi.limits import TOOL_INPUT_BYTES
 from kiro_asgi.model.events import Delta
 from kiro_asgi.stages.base import Stage
+from kiro_asgi.stages.mending import MENDINGS
 from kiro_asgi.stages.tool_calls_collected import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
 from kiro_asgi.stages.tool_calls_incremental import IncrementalCalls
 from kiro_asgi.stages.tool_calls_whole import AtEnd, AtOnce, WholeCalls
@@ -67,6 +69,9 @@ class ToolCallAssembler:
     id_stem: str = "call"
     """What the ids begin with of calls that come without one; a number follows."""
 
+    mendings: Collection[str] = MENDINGS
+    """What is mended in arguments, see `kiro_asgi.stages.mending`."""
+
     max_bytes: int = TOOL_INPUT_BYTES
     """Arguments of one call, in UTF-8; a call with more is cut."""
 
@@ -86,9 +91,9 @@ class ToolCallAssembler:
     def _choose(self) -> Stage[Any, Delta]:
         match self.emission:
             case "complete":
-                return WholeCalls(AtOnce(self.drop_equal, self.max_bytes), self.max_bytes, self.id_stem)
+                return WholeCalls(AtOnce(self.drop_equal, self.max_bytes), self.max_bytes, self.id_stem, self.mendings)
             case "end":
-                return WholeCalls(AtEnd(self.drop_equal), self.max_bytes, self.id_stem)
+                return WholeCalls(AtEnd(self.drop_equal), self.max_bytes, self.id_stem, self.mendings)
             case "incremental":
-                return IncrementalCalls(self.max_bytes, self.id_stem)
+                return IncrementalCalls(self.max_bytes, self.id_stem, self.mendings)
         raise ConfigError(f"tool emission is one of {', '.join(EMISSIONS)}, not {self.emission!r}")

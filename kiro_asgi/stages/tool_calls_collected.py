@@ -9,9 +9,10 @@ from typing import Any
 from attrs import define, field, frozen
 
 from kiro_asgi.model.events import ToolCallFragment, TruncationInfo
+from kiro_asgi.stages.mending import MENDINGS, parse_arguments
 from kiro_asgi.stages.tool_buffer import OpenCall, OpenCalls, fingerprint
-from kiro_asgi.stages.truncation import truncation_info
-from kiro_asgi.wire.json import JsonError, loads
+from kiro_asgi.stages.truncation import is_cut, truncation_info
+from kiro_asgi.wire.json import JsonError
 
 __all__ = ["ToolCall", "ToolCallAccumulator", "deduplicate_tool_calls"]
 
@@ -26,7 +27,10 @@ class ToolCall:
     """The parsed arguments; the raw text where they do not parse."""
 
     truncation_info: TruncationInfo | None = None
-    """Why *input* is raw text; ``None`` where it is not."""
+    """Why *input* is raw text, where it was cut short."""
+
+    malformed: str = ""
+    """Why it is, where it is complete; empty where it is not raw text, or was cut."""
 
 
 @define
@@ -81,11 +85,13 @@ def _record(call: OpenCall, *, stopped: bool) -> ToolCall:
     if stopped and not text.strip():
         return ToolCall(call.call_id, call.name, {})
     try:
-        return ToolCall(call.call_id, call.name, loads(text))
-    except JsonError:
+        return ToolCall(call.call_id, call.name, parse_arguments(text, MENDINGS).value)
+    except JsonError as error:
+        if not is_cut(text, stopped=stopped):
+            return ToolCall(call.call_id, call.name, text, malformed=error.message)
         return ToolCall(call.call_id, call.name, text, truncation_info(call.call_id, call.name, text))
 
 
 def _merit(call: ToolCall) -> tuple[bool, int]:
-    """Whole before cut, then by the length of the arguments."""
-    return call.truncation_info is None, len(json.dumps(call.input))
+    """What could be read before what could not, then by the length of the arguments; no arguments are the least."""
+    return bool(call.input) and call.truncation_info is None and not call.malformed, len(json.dumps(call.input))

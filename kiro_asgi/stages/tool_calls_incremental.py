@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from attrs import define, field
 
@@ -12,21 +12,20 @@ from kiro_asgi.model.events import (
     Notice,
     TextDelta,
     ThinkingDelta,
-    ToolCallCut,
     ToolCallEnd,
     ToolCallFragment,
     ToolCallStart,
     ToolInputDelta,
 )
-from kiro_asgi.stages.tool_buffer import CompleteCall, OpenCall, OpenCalls
-from kiro_asgi.stages.tool_calls_whole import CONTENT, STRAY, WRAPPED, opening_notices
+from kiro_asgi.stages.tool_buffer import CompleteCall, OpenCall, OpenCalls, Verdict
+from kiro_asgi.stages.tool_calls_whole import CONTENT, STRAY, opening_notices, repair_notices
 
 __all__ = ["IncrementalCalls"]
 
 
 @define
 class _StreamedCall(OpenCall):
-    verdict: CompleteCall | ToolCallCut | None = None
+    verdict: Verdict | None = None
     """Set once the call has ended."""
 
     started: bool = False
@@ -46,7 +45,7 @@ class _StreamedCall(OpenCall):
 
     def catch_up(self) -> Iterator[Delta]:
         """What may go out now and has not."""
-        if not self.started and self.name and not isinstance(self.verdict, ToolCallCut):
+        if not self.started and self.name and isinstance(self.verdict, CompleteCall | None):
             self.started = True
             yield ToolCallStart(self.call_id, self.name)
         if self.started and not self.streaming and self.opener[:1] == "{" and self.opener not in ("{", "{}"):
@@ -64,8 +63,7 @@ class _StreamedCall(OpenCall):
             assert self.verdict is not None, "a call ended that was not judged"
             yield self.verdict
             return
-        if self.verdict.wrapped:
-            yield Notice(WRAPPED, self.name)
+        yield from repair_notices(self.verdict)
         if not self.streaming:
             yield ToolInputDelta(self.verdict.input)
         yield ToolCallEnd(self.call_id)
@@ -82,6 +80,9 @@ class IncrementalCalls:
 
     max_bytes: int
     id_stem: str
+    mendings: Collection[str] = ()
+    """Not for a call whose beginning has gone out."""
+
     _calls: OpenCalls[_StreamedCall] = field(init=False)
     _ended: set[str] = field(init=False, factory=set)
     _provisional: dict[str, _StreamedCall] = field(init=False, factory=dict)
@@ -108,7 +109,7 @@ class IncrementalCalls:
     def flush(self) -> Iterator[Delta]:
         """Judge the calls that never ended, then send all that waits."""
         for call in self._calls.take_all():
-            call.verdict = call.close(stopped=False)
+            call.verdict = self._judge(call, stopped=False)
         self._provisional.clear()
         yield from self._advance()
 
@@ -131,7 +132,7 @@ class IncrementalCalls:
         elif call is self._front and streaming and fragment.input:
             yield ToolInputDelta(fragment.input)
         if fragment.stop and call.verdict is None:
-            self._end(call, call.close(stopped=True))
+            self._end(call, self._judge(call, stopped=True))
         if call is self._front:
             yield from self._advance()
 
@@ -150,7 +151,10 @@ class IncrementalCalls:
             self._calls.reopen(call)
         return call
 
-    def _end(self, call: _StreamedCall, verdict: CompleteCall | ToolCallCut) -> None:
+    def _judge(self, call: _StreamedCall, *, stopped: bool) -> Verdict:
+        return call.close(stopped=stopped, mendings=() if call.streaming else self.mendings)
+
+    def _end(self, call: _StreamedCall, verdict: Verdict) -> None:
         call.verdict = verdict
         self._calls.take(call)
         self._ended.add(call.call_id)
@@ -164,7 +168,7 @@ class IncrementalCalls:
         front = self._front
         if self._waiting > self.max_bytes and front is not None:
             if front.verdict is None:
-                self._end(front, front.close(stopped=False))
+                self._end(front, self._judge(front, stopped=False))
             self._provisional.clear()
             yield from self._advance()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final, Protocol
 
 from attrs import define, field
@@ -15,13 +15,12 @@ from kiro_asgi.model.events import (
     SignatureDelta,
     TextDelta,
     ThinkingDelta,
-    ToolCallCut,
     ToolCallEnd,
     ToolCallFragment,
     ToolCallStart,
     ToolInputDelta,
 )
-from kiro_asgi.stages.tool_buffer import CompleteCall, OpenCall, OpenCalls, fingerprint
+from kiro_asgi.stages.tool_buffer import CompleteCall, OpenCall, OpenCalls, Verdict, fingerprint
 
 __all__ = [
     "CONTENT",
@@ -50,8 +49,6 @@ WRAPPED: Final = "tool_call.wrapped"
 
 EQUAL: Final = "tool_call.equal"
 """A call was dropped because an earlier one equals it."""
-
-Verdict = CompleteCall | ToolCallCut
 
 
 CONTENT: Final = frozenset({TextDelta, ThinkingDelta, SignatureDelta, RedactedThinking})
@@ -89,6 +86,14 @@ def opening_notices(fragment: ToolCallFragment) -> Iterator[Notice]:
         yield Notice(UNNAMED, fragment.call_id)
 
 
+def repair_notices(call: CompleteCall) -> Iterator[Notice]:
+    """What was done to the arguments before they could be read as an object."""
+    for name in call.mended:
+        yield Notice(f"arguments.{name}", call.name)
+    if call.wrapped:
+        yield Notice(WRAPPED, call.name)
+
+
 @define
 class _Sent:
     """What has gone out, for telling equals."""
@@ -98,7 +103,7 @@ class _Sent:
 
     def deliver(self, verdict: Verdict) -> Iterator[Delta]:
         """The deltas of one judged call."""
-        if isinstance(verdict, ToolCallCut):
+        if not isinstance(verdict, CompleteCall):
             yield verdict
             return
         if self.drop_equal:
@@ -107,8 +112,7 @@ class _Sent:
                 yield Notice(EQUAL, verdict.name)
                 return
             self._prints.add(mark)
-        if verdict.wrapped:
-            yield Notice(WRAPPED, verdict.name)
+        yield from repair_notices(verdict)
         yield ToolCallStart(verdict.call_id, verdict.name)
         yield ToolInputDelta(verdict.input)
         yield ToolCallEnd(verdict.call_id)
@@ -226,8 +230,8 @@ class AtEnd:
 
 
 def _merit(verdict: Verdict | None) -> int:
-    """How complete a call is: by the length of its arguments, one that is cut below all others, but above one that has
-    none: had those been all, nothing could have been cut."""
+    """How complete a call is: by the length of its arguments, one that cannot be read below all others, but above one
+    that has none: had those been all, there would be nothing that cannot be read."""
     if isinstance(verdict, CompleteCall):
         return 0 if verdict.is_provisional else 1 + len(verdict.input)
     if verdict is None:
@@ -242,6 +246,7 @@ class WholeCalls:
     delivery: _Delivery
     max_bytes: int
     id_stem: str
+    mendings: Collection[str] = ()
     _calls: OpenCalls[OpenCall] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -267,7 +272,7 @@ class WholeCalls:
     def flush(self) -> Iterator[Delta]:
         """Judge the calls that never ended, then send what is due."""
         for call in self._calls.take_all():
-            yield from self.delivery.accept(call.call_id, call.close(stopped=False))
+            yield from self.delivery.accept(call.call_id, call.close(stopped=False, mendings=self.mendings))
         yield from self.delivery.rest()
 
     def _turn(self, fragment: ToolCallFragment) -> Iterator[Delta]:
@@ -286,7 +291,7 @@ class WholeCalls:
         if call.write(fragment.input) > self.max_bytes:
             yield from self._judge(call, call.cut("too large"))
         elif fragment.stop:
-            yield from self._judge(call, call.close(stopped=True))
+            yield from self._judge(call, call.close(stopped=True, mendings=self.mendings))
 
     def _judge(self, call: OpenCall, verdict: Verdict) -> Iterable[Delta]:
         self._calls.take(call)

@@ -13,9 +13,11 @@ from typing import Final
 
 from attrs import frozen
 
-from kiro_asgi.model.events import TruncationInfo
+from kiro_asgi.model.events import MalformedCall, TruncationInfo
+from kiro_asgi.stages.mending import mended_text
+from kiro_asgi.wire.json import Extent, extent
 
-__all__ = ["TruncationDiagnosis", "diagnose_json_truncation", "truncation_info"]
+__all__ = ["TruncationDiagnosis", "diagnose_json_truncation", "is_cut", "malformed_call", "truncation_info"]
 
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 """A JSON string, closed or not.  Possessive, so that a string of many MiB costs no backtracking memory."""
@@ -56,6 +58,31 @@ def truncation_info(call_id: str, name: str, raw: str, *, reason: str = "") -> T
     data = _utf8(raw)
     said = reason or _reason(raw.strip()) or ("malformed JSON" if raw.strip() else "no arguments arrived")
     return TruncationInfo(call_id, name, said, len(data), sha256(data).hexdigest())
+
+
+def malformed_call(call_id: str, name: str, raw: str, *, reason: str) -> MalformedCall:
+    """The record of a tool call that has come to its end and cannot be read; arguments as of `truncation_info`."""
+    data = _utf8(raw)
+    return MalformedCall(call_id, name, reason, len(data), sha256(data).hexdigest())
+
+
+def is_cut(raw: str, *, stopped: bool) -> bool:
+    """Whether arguments that do not parse were cut short; otherwise they are complete, and malformed.
+
+    They were if more text could complete them, or if they neither hold a whole value nor end like one.
+
+    Args:
+        raw: What arrived.
+        stopped: Whether the upstream called the arguments complete.  It does so where it cut them, too, but a word
+            alone that it calls complete has no end to miss.
+    """
+    text = mended_text(raw)
+    match extent(text):
+        case Extent.BEGUN:
+            return True
+        case Extent.WHOLE:
+            return False
+    return not text.endswith(("}", "]")) and (not stopped or text.startswith(("{", "[", '"')))
 
 
 def _reason(text: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from enum import Enum
 from itertools import accumulate
 from json.encoder import encode_basestring
 from math import isfinite
@@ -18,7 +19,7 @@ from typing import Any, Final
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import JSON_DEPTH
 
-__all__ = ["JsonError", "dumps", "loads", "quote", "quote_bytes"]
+__all__ = ["Extent", "JsonError", "dumps", "extent", "loads", "quote", "quote_bytes"]
 
 _AROUND: Final = "\ufeff \t\n\r"
 """What may stand around a value: white space (RFC 8259 section 2) and the byte order mark (ignored, section 8.1)."""
@@ -77,6 +78,31 @@ def dumps(value: Any) -> bytes:
         return _encode(_ENCODER.encode(value))
     except RecursionError:
         raise ValueError("a structure that contains itself has no end as JSON") from None
+
+
+class Extent(Enum):
+    """How far a text is JSON."""
+
+    WHOLE = "whole"
+    """It begins with a value, whatever follows."""
+
+    BEGUN = "begun"
+    """It is the beginning of a value, which more text could complete."""
+
+    BROKEN = "broken"
+    """No text behind it makes it a value; or it ends within a word, a number or an escape."""
+
+
+def extent(text: str) -> Extent:
+    """How far *text* is JSON, without white space or a byte order mark before it."""
+    try:
+        _DECODER.raw_decode(text)
+    except json.JSONDecodeError as error:
+        begun = error.pos >= len(text) or error.msg.startswith("Unterminated string")
+        return Extent.BEGUN if begun else Extent.BROKEN
+    except (ValueError, RecursionError):
+        return Extent.BROKEN
+    return Extent.WHOLE
 
 
 def quote(text: str) -> str:

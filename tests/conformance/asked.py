@@ -76,7 +76,8 @@ def _chat(clients: Clients, gateway: Gateway, turns: list[Any], params: dict[str
     completions = clients.openai(gateway).chat.completions
     if stream:
         with completions.stream(**params, messages=turns) as events:
-            (choice,) = events.get_final_completion().choices
+            events.until_done()
+            (choice,) = events.current_completion_snapshot.choices
     else:
         (choice,) = completions.create(**params, messages=turns).choices
     calls = choice.message.tool_calls or []
@@ -94,7 +95,8 @@ def _responses(clients: Clients, gateway: Gateway, turns: list[Any], params: dic
     response: openai.types.responses.Response
     if stream:
         with responses.stream(**params, input=turns) as events:
-            response = events.get_final_response()
+            *_, last = events
+            response = last.response
     else:
         response = responses.create(**params, input=turns)
     calls = [item for item in response.output if item.type == "function_call"]

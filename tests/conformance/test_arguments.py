@@ -120,3 +120,60 @@ def test_equal_calls_of_gemini_without_ids(
     seen = ask(clients, scripted, api, "do it", stream=stream, tools={"edit": FILE}, model="gemini-2.5-flash")
 
     assert seen.calls == (("edit", {"file_path": "a"}),) * 2
+
+
+@EACH_WAY
+@EACH_API
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param('{"file_path": "a\nb\tc"}', {"file_path": "a\nb\tc"}, id="control-characters"),
+        pytest.param('{"file_path": "a", "more": [1, 2,],}', {"file_path": "a", "more": [1, 2]}, id="trailing-commas"),
+        pytest.param('\ufeff{"file_path": "a"}', {"file_path": "a"}, id="byte-order-mark"),
+    ],
+)
+def test_arguments_are_mended(
+    clients: Clients, scripted: Gateway, api: str, stream: bool, text: str, expected: Any
+) -> None:
+    """What is lexically beyond doubt is put right."""
+    say(scripted, answer(*tool_call("edit", text)))
+    seen = ask(clients, scripted, api, "do it", stream=stream, tools={"edit": FILE})
+
+    assert seen.calls == (("edit", expected),)
+
+
+STOPS = {"messages": "end_turn", "chat": "stop", "responses": "completed"}
+CUTS = {"messages": "max_tokens", "chat": "length", "responses": "max_output_tokens"}
+
+
+@EACH_WAY
+@EACH_API
+@pytest.mark.parametrize(
+    "text", ["{'file_path': 'a'}", '{"file_path": "say "hi" to me"}', '{"file_path": "a"}}', '{"file_path": a}']
+)
+def test_malformed_is_not_cut(clients: Clients, scripted: Gateway, api: str, stream: bool, text: str) -> None:
+    """A complete call that cannot be read is withheld; the client is told so, and it is told of no limit.  In its next
+    request the model is told, too."""
+    tools = {"edit": FILE}
+    say(scripted, answer(*tool_call("edit", text)))
+    seen = ask(clients, scripted, api, "do it", stream=stream, tools=tools)
+
+    assert (seen.calls, seen.stop) == ((), STOPS[api])
+    assert all(words in seen.text for words in ("malformed", "“edit”", "withheld"))
+
+    turns = [{"role": "user", "content": "do it"}, {"role": "assistant", "content": seen.text}]
+    ask(clients, scripted, api, [*turns, {"role": "user", "content": "and?"}], stream=stream, tools=tools)
+    assert scripted.service is not None
+    told = scripted.service.last_request.json()["conversationState"]["currentMessage"]["userInputMessage"]["content"]
+    assert "could not be read" in told
+    assert "cut off" not in told
+
+
+@EACH_WAY
+@EACH_API
+def test_cut_is_not_malformed(clients: Clients, scripted: Gateway, api: str, stream: bool) -> None:
+    """Arguments that end too early end the answer for its length, and there is no word of malformed ones."""
+    say(scripted, answer(*tool_call("edit", '{"file_path": "a }')))
+    seen = ask(clients, scripted, api, "do it", stream=stream, tools={"edit": FILE})
+
+    assert (seen.calls, seen.text, seen.stop) == ((), "", CUTS[api])

@@ -20,6 +20,7 @@ from kiro_asgi.model.events import (
     ConversationId,
     FollowupPrompt,
     Grounding,
+    MalformedCall,
     MessageEnd,
     MessageStart,
     Metering,
@@ -37,6 +38,7 @@ from kiro_asgi.model.events import (
     ToolCallCut,
     ToolCallEnd,
     ToolCallFragment,
+    ToolCallMalformed,
     ToolCallStart,
     ToolInputDelta,
     TruncationInfo,
@@ -44,6 +46,7 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.server_tools import SearchHit, ToolOutput
 
+MALFORMED = MalformedCall("t2", "f", "invalid JSON", 3, "00")
 CUT = TruncationInfo("t1", "f", "unbalanced delimiters", 3, "00")
 
 CALL = ServerCall("t1", "web_search", "web_search", {"query": "fjords"})
@@ -60,6 +63,7 @@ SAMPLES = [
     ToolCallStart("t1", "f"),
     ToolCallEnd("t1"),
     ToolCallCut(CUT),
+    ToolCallMalformed(MALFORMED),
     CALL,
     RESULT,
     Stop(StopReason.END),

@@ -7,7 +7,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.model.events import StopReason
+from kiro_asgi.model.events import MalformedCall, StopReason
 from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock
 from kiro_asgi.model.prompt import Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.stages.cut_answers import CutAnswer, truncation_records
@@ -223,3 +223,41 @@ def test_the_notice_says_what_was_lost_and_what_to_do(record, part_shown, words)
 
     assert [word for word in words if word not in text] == []
     assert "{" not in text
+
+
+BAD = MalformedCall("c1", "write_file", "invalid JSON: Expecting value: line 1 column 6 (char 5)", 7)
+
+
+@pytest.mark.parametrize("blocks", [(TextBlock("I write it."),), ()], ids=["text", "nothing"])
+def test_a_malformed_call_is_told_of_as_malformed(blocks):
+    """The model learns that its call could not be read and was not run, and nothing of a cut or a limit; the answer
+    need not have ended for its length."""
+    records = truncation_records(Message(blocks, StopReason.END, malformed=(BAD,)), asked=(ASK,))
+    turns = (ASK, assistant(*(block.text for block in blocks)), user("go on"))
+    recovered, (reminder,) = recover(
+        Prompt("m", turns), {key: CutAnswer.decode(it.encode()) for key, it in records.items()}
+    )
+
+    assert recovered.turns[-1].parts[0].text == reminder.text
+    assert all(words in reminder.text for words in ('"write_file"', "NOT executed", "Expecting value", "JSON object"))
+    assert not any(words in reminder.text for words in ("cut off", "limit", "incomplete", "smaller"))
+
+
+def test_a_malformed_call_that_was_shown_is_told_of_in_its_result():
+    """As with one that was cut: of a call that was sent piece by piece the client has a part."""
+    answer = Message((ToolCallBlock("c1", "write_file", "{}{}"),), StopReason.END, malformed=(BAD,))
+    records = truncation_records(answer)
+    turns = (ASK, assistant(ToolCallPart("c1", "write_file", {})), user(ToolResult("c1", (Text("r"),))))
+
+    assert told(Prompt("m", turns), records)[-1] == [("c1", ["NOTICE", "r"], True)]
+
+
+def test_cut_and_malformed_are_told_apart():
+    """An answer may hold both; each is called what it is."""
+    record = CutAnswer((INFO,), 5, (evolve(BAD, name="other"),))
+
+    cut, malformed = reminder_text(record).split("In the previous answer, ")
+    assert "cut off" in cut
+    assert "write_file" in cut
+    assert "cut off" not in malformed
+    assert '"other"' in malformed

@@ -20,11 +20,13 @@ from kiro_asgi.model.events import (
     ToolCallCut,
     ToolCallEnd,
     ToolCallFragment,
+    ToolCallMalformed,
     ToolCallStart,
     ToolInputDelta,
 )
 from kiro_asgi.stages.tool_calls import EMISSIONS, ToolCallAssembler
-from kiro_asgi.stages.truncation import truncation_info
+from kiro_asgi.stages.truncation import malformed_call, truncation_info
+from kiro_asgi.wire.json import JsonError, loads
 from tests.helpers import run, run_apart
 from tests.stages.deltas import answers
 from tests.stages.timing import assert_linear
@@ -48,6 +50,14 @@ def whole(call_id: str, *texts: str, name: str = "f") -> list[Delta]:
 
 def cut(call_id: str, text: str, name: str = "f", reason: str = "") -> ToolCallCut:
     return ToolCallCut(truncation_info(call_id, name, text, reason=reason))
+
+
+def malformed(call_id: str, text: str, reason: str = "", name: str = "f") -> ToolCallMalformed:
+    if not reason:
+        with pytest.raises(JsonError) as caught:
+            loads(text)
+        reason = caught.value.message
+    return ToolCallMalformed(malformed_call(call_id, name, text, reason=reason))
 
 
 AS_KIRO = [part("c"), part("c", '{"a"'), part("c", ":1}"), last("c")]
@@ -99,13 +109,29 @@ AS_KIRO = [part("c"), part("c", '{"a"'), part("c", ":1}"), last("c")]
         ),
         pytest.param(
             [part("c", "{", name=""), last("c", "}", name="")],
-            [Notice("tool_call.unnamed", "c"), cut("c", "{}", "", "no tool name")],
+            [Notice("tool_call.unnamed", "c"), malformed("c", "{}", "no tool name", "")],
             id="name-never-comes",
         ),
+        pytest.param(
+            [part("c", "{", name="")],
+            [Notice("tool_call.unnamed", "c"), cut("c", "{", "", "no tool name")],
+            id="name-never-comes-nor-the-end",
+        ),
         pytest.param([last("c", '{"a":1')], [cut("c", '{"a":1')], id="F196-stop-with-half-the-json"),
-        pytest.param([last("c", '{"a":}')], [cut("c", '{"a":}')], id="F196-malformed"),
-        pytest.param([last("c", "{}{}")], [cut("c", "{}{}")], id="two-values"),
-        pytest.param([last("c", '{"a":NaN}')], [cut("c", '{"a":NaN}')], id="strict"),
+        pytest.param([last("c", '{"a":}')], [malformed("c", '{"a":}')], id="F196-malformed"),
+        pytest.param([part("c", '{"a":}')], [malformed("c", '{"a":}')], id="malformed-without-a-stop"),
+        pytest.param([last("c", "{}{}")], [malformed("c", "{}{}")], id="two-values"),
+        pytest.param([last("c", '{"a":NaN}')], [malformed("c", '{"a":NaN}')], id="strict"),
+        pytest.param(
+            [last("c", '\ufeff{"a":"x\ny",}')],
+            [
+                Notice("arguments.byte_order_mark", "f"),
+                Notice("arguments.control_characters", "f"),
+                Notice("arguments.trailing_commas", "f"),
+                *whole("c", '{"a":"x\\ny"}'),
+            ],
+            id="mended",
+        ),
         pytest.param([part("c", '{"a":1}')], whole("c", '{"a":1}'), id="F197-no-stop-but-complete"),
         pytest.param([part("c", '{"a":1')], [cut("c", '{"a":1')], id="F197-no-stop"),
         pytest.param([part("c")], [cut("c", "")], id="F197-nothing-came"),
@@ -236,6 +262,22 @@ def test_end(deltas: list[Delta], expected: list[Delta]) -> None:
         pytest.param([part("", '{"a"'), last("", ":1}")], [NO_ID, *whole("call_1", '{"a"', ":1}")], id="no-id-at-all"),
         pytest.param([part("", "{", name="")], [Notice("tool_call.stray")], id="neither-id-nor-name"),
         pytest.param([*AS_KIRO, part("c", "x")], whole("c", '{"a"', ":1}"), id="F193-after-the-stop"),
+        pytest.param(
+            [part("c", '{"a":1'), last("c", ",}")],
+            [ToolCallStart("c", "f"), ToolInputDelta('{"a":1'), ToolInputDelta(",}"), malformed("c", '{"a":1,}')],
+            id="what-was-sent-is-not-mended",
+        ),
+        pytest.param(
+            [last("c", "[1,]")],
+            [
+                ToolCallStart("c", "f"),
+                Notice("arguments.trailing_commas", "f"),
+                Notice("tool_call.wrapped", "f"),
+                ToolInputDelta('{"input":[1]}'),
+                ToolCallEnd("c"),
+            ],
+            id="what-was-held-is-mended",
+        ),
     ],
 )
 def test_incremental(deltas: list[Delta], expected: list[Delta]) -> None:

@@ -7,10 +7,17 @@ import pytest
 from kiro_asgi.model.events import ToolCallFragment as Fragment
 from kiro_asgi.stages.tool_calls import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
 from kiro_asgi.stages.truncation import truncation_info
+from kiro_asgi.wire.json import JsonError, loads
 
 
 def call(call_id: str, value: Any, name: str = "f") -> ToolCall:
     return ToolCall(call_id, name, value)
+
+
+def malformed(call_id: str, raw: str) -> ToolCall:
+    with pytest.raises(JsonError) as caught:
+        loads(raw)
+    return ToolCall(call_id, "f", raw, malformed=caught.value.message)
 
 
 def cut(call_id: str, raw: str) -> ToolCall:
@@ -30,6 +37,11 @@ def cut(call_id: str, raw: str) -> ToolCall:
         pytest.param([Fragment("c", "f", stop=True)], [call("c", {})], [], id="no-arguments"),
         pytest.param([Fragment("c", "f", "[1]", True)], [call("c", [1])], [], id="F144-any-json-value"),
         pytest.param([Fragment("c", "f", '{"a', True)], [cut("c", '{"a')], [], id="F196-F247-raw-text-and-reason"),
+        pytest.param(
+            [Fragment("c", "f", "{\"a\":'1'}", True)], [malformed("c", "{\"a\":'1'}")], [], id="F196-malformed"
+        ),
+        pytest.param([Fragment("c", "f", '{"a":1,}', True)], [call("c", {"a": 1})], [], id="mended"),
+        pytest.param([Fragment("", "f", "{}", True)], [call("call_1", {})], [], id="no-id"),
         pytest.param([Fragment("c", "f", '{"a":1}')], [], [call("c", {"a": 1})], id="F197-unfinished-but-complete"),
         pytest.param([Fragment("c", "f", '{"a')], [], [cut("c", '{"a')], id="F197-unfinished"),
         pytest.param([Fragment("c", "f")], [], [cut("c", "")], id="F197-nothing-came"),
@@ -55,7 +67,9 @@ def test_gathers_fragments(fragments: list[Fragment], ended: list[ToolCall], ope
     [
         pytest.param([call("c", {}), call("c", {"a": 1})], [call("c", {"a": 1})], id="F199-later-wins"),
         pytest.param([call("c", {"a": 1}), call("c", {})], [call("c", {"a": 1})], id="F199-earlier-wins"),
-        pytest.param([cut("c", '{"a":123'), call("c", {})], [call("c", {})], id="F199-whole-beats-cut"),
+        pytest.param([cut("c", '{"a":123'), call("c", {"a": 1})], [call("c", {"a": 1})], id="F199-whole-beats-cut"),
+        pytest.param([cut("c", '{"a":1'), call("c", {})], [cut("c", '{"a":1')], id="nothing-for-what-was-there"),
+        pytest.param([malformed("c", "{}{}"), call("c", {"a": 1})], [call("c", {"a": 1})], id="whole-beats-malformed"),
         pytest.param(
             [call("c", {"a": 1, "b": 2}), call("d", {"b": 2, "a": 1})], [call("c", {"a": 1, "b": 2})], id="F200"
         ),

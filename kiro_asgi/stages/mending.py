@@ -1,0 +1,126 @@
+"""Mending the JSON text of a call's arguments, where it is lexically beyond doubt what was meant.
+
+======================  =============================================================================================
+name                    what is mended
+======================  =============================================================================================
+``control_characters``  A control character inside a string that stands for itself gets its escape, ``\\n`` or the like.
+``trailing_commas``     A comma behind the last member of an object, or the last item of an array, goes.
+``byte_order_mark``     A byte order mark before or behind the text goes.
+======================  =============================================================================================
+
+Nothing else is: of single quotes, missing quotes or words without any, more than one reading is possible.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import frozen
+
+from kiro_asgi.wire.json import JsonError, dumps, loads
+
+__all__ = ["MENDINGS", "Arguments", "mended_text", "parse_arguments"]
+
+_BLANK: Final = " \t\n\r"
+_BOM: Final = "\ufeff"
+_MARK: Final = "byte_order_mark"
+
+_STRING: Final = r'"(?:[^"\\]++|\\.)*+"?'
+"""A JSON string, closed or not.  Possessive, so that a string of many MiB costs no backtracking memory."""
+
+_STRINGS: Final = re.compile(_STRING, re.DOTALL)
+_CONTROL: Final = re.compile(r"\\.|[\x00-\x1f]", re.DOTALL)
+_ESCAPES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **{chr(code): f"\\u{code:04x}" for code in range(0x20)},
+        "\b": "\\b",
+        "\t": "\\t",
+        "\n": "\\n",
+        "\f": "\\f",
+        "\r": "\\r",
+    }
+)
+
+_COMMAS: Final = re.compile(_STRING + r"|(?P<empty>[\[{,:][ \t\n\r]*+,)|(?P<comma>,)(?=[ \t\n\r]*+[\]}])", re.DOTALL)
+
+
+@frozen
+class Arguments:
+    """Arguments that could be read."""
+
+    text: str
+    """JSON that any parser takes."""
+
+    value: Any
+    mended: tuple[str, ...] = ()
+    """Names from `MENDINGS`."""
+
+
+def parse_arguments(text: str, mendings: Collection[str] = ()) -> Arguments:
+    """Read *text*; where it is no JSON as it stands, mend what *mendings* allow.
+
+    Raises:
+        JsonError: It is none, mended or not.
+    """
+    mended: tuple[str, ...] = ()
+    if _has_mark(text):
+        if _MARK not in mendings:
+            raise JsonError("invalid JSON: there is a byte order mark", code="json.invalid")
+        text, mended = text.strip(_BLANK + _BOM), (_MARK,)
+    with suppress(JsonError):
+        return _read(text, mended)
+    for name, mend in _MENDERS.items():
+        if name in mendings and (changed := mend(text)) != text:
+            text, mended = changed, (*mended, name)
+    return _read(text, mended)
+
+
+def mended_text(text: str) -> str:
+    """*text* with everything mended that can be, whether that makes JSON of it or not."""
+    for mend in _MENDERS.values():
+        text = mend(text)
+    return text.strip(_BLANK + _BOM)
+
+
+def _read(text: str, mended: tuple[str, ...]) -> Arguments:
+    value = loads(text)
+    forgiven = "\\ud" in text or "\\uD" in text
+    return Arguments(dumps(value).decode() if forgiven else text, value, mended)
+
+
+def _has_mark(text: str) -> bool:
+    """Whether there is a byte order mark around the value, which our own parser forgives."""
+    bare = text.strip(_BLANK)
+    return bare.startswith(_BOM) or bare.endswith(_BOM)
+
+
+def _escape(text: str) -> str:
+    return _STRINGS.sub(lambda string: _CONTROL.sub(_escaped, string[0]), text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0] if match[0][0] == "\\" else _ESCAPES[match[0]]
+
+
+def _without_commas(text: str) -> str:
+    """*text* without commas before a closing bracket; itself where a value is missing before one."""
+    kept, at = [], 0
+    for match in _COMMAS.finditer(text):
+        if match["empty"]:
+            return text
+        if match["comma"]:
+            kept.append(text[at : match.start()])
+            at = match.end()
+    return "".join((*kept, text[at:]))
+
+
+_MENDERS: Final = MappingProxyType[str, Callable[[str], str]](
+    {"control_characters": _escape, "trailing_commas": _without_commas}
+)
+
+MENDINGS: Final = (*_MENDERS, _MARK)
+"""Names of all that can be mended."""
