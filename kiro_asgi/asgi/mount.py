@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from kiro_asgi.asgi.app import App
 from kiro_asgi.asgi.lifespan import host_lifespan
 from kiro_asgi.asgi.typing import ASGIApp, Receive, Scope, Send
+from kiro_asgi.asgi.wrapped import wrapped_in
 
 __all__ = ["mount"]
 
+Closing = Callable[[], Awaitable[None]]
+"""Releases what an application holds."""
 
-def mount(host_app: ASGIApp, prefix: str, gateway: ASGIApp) -> ASGIApp:
+
+def mount(host_app: ASGIApp, prefix: str, gateway: ASGIApp, *, aclose: Closing | None = None) -> ASGIApp:
     """Serve *gateway* below *prefix*, and *host_app* everywhere else.
 
     The prefix matches at segment boundaries only: ``/llmx`` is the host's.  What the gateway sees is what ASGI asks
@@ -23,14 +28,16 @@ def mount(host_app: ASGIApp, prefix: str, gateway: ASGIApp) -> ASGIApp:
         host_app: Any ASGI 3 application.
         prefix: A path such as ``/llm``; not the root.
         gateway: A `kiro_asgi.App`, or any middleware around one.
+        aclose: Releases the gateway's resources.  Without it the gateway's own ``aclose`` does, or that of every
+            `kiro_asgi.App` that is found within it: in attributes, collections, closures, partial functions.
 
     Raises:
-        ValueError: *prefix* is not a path, or is the root.
+        ValueError: *prefix* is not a path, or is the root; or nothing tells how the gateway is closed.
     """
     prefix = "/" + prefix.strip("/")
     if prefix == "/":
         raise ValueError("the prefix must not be the root")
-    close = _closer(gateway)
+    close = _closer(gateway) if aclose is None else aclose
 
     async def mounted(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -53,9 +60,21 @@ def _below(prefix: str, scope: Scope) -> bool:
     return path == prefix or path.startswith(prefix + "/")
 
 
-def _closer(gateway: ASGIApp) -> Callable[[], Awaitable[None]]:
-    async def nothing() -> None:
-        pass
+def _closer(gateway: ASGIApp) -> Closing:
+    """What releases the resources of *gateway*.
 
-    close: Callable[[], Awaitable[None]] = getattr(gateway, "aclose", nothing)
+    Raises:
+        ValueError: Nobody can tell.
+    """
+    own: Closing | None = getattr(gateway, "aclose", None)
+    if own is not None:
+        return own
+    apps = wrapped_in(gateway, App)
+    if not apps:
+        raise ValueError("no kiro_asgi.App was found in the gateway: say what closes it, mount(…, aclose=app.aclose)")
+
+    async def close() -> None:
+        for app in apps:
+            await app.aclose()
+
     return close

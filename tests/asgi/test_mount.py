@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-import pytest
+from functools import partial, wraps
+from typing import Any
 
+import pytest
+from attrs import define
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.routing import Mount, Router
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from kiro_asgi import App
 from kiro_asgi.asgi.lifespan import Lifespan
 from kiro_asgi.asgi.mount import mount
-from tests.asgi.driver import http_scope
+from kiro_asgi.asgi.wrapped import wrapped_in
+from tests.asgi.answers import comes_true
+from tests.asgi.conftest import settings_for
+from tests.asgi.driver import ask, http_scope
 
 pytestmark = pytest.mark.anyio
 
@@ -103,6 +116,130 @@ async def test_lifespan_is_lived_whatever_the_host_does(host):
 
     assert server.answers == COMPLETE
     assert gateway.closed == 1
+
+
+class Guard:
+    """A middleware of the usual kind."""
+
+    def __init__(self, app, **options):
+        self.app = app
+
+    async def __call__(self, scope, receive, send):
+        await self.app(scope, receive, send)
+
+
+class Slotted:
+    """A middleware that keeps its application where no dictionary is."""
+
+    __slots__ = ("__inner", "unset")
+
+    def __init__(self, app):
+        self.__inner = app
+
+    async def __call__(self, scope, receive, send):
+        await self.__inner(scope, receive, send)
+
+    async def method(self, scope, receive, send):
+        await self.__inner(scope, receive, send)
+
+
+@define
+class Kept:
+    """A middleware as attrs makes it."""
+
+    _app: Any
+
+    async def __call__(self, scope, receive, send):
+        await self._app(scope, receive, send)
+
+
+class Passive(BaseHTTPMiddleware):
+    """One of Starlette's."""
+
+    async def dispatch(self, request, call_next):
+        return await call_next(request)
+
+
+def enclosing(app):
+    async def guarded(scope, receive, send):
+        await app(scope, receive, send)
+
+    return guarded
+
+
+def decorating(app):
+    @wraps(app.__call__)
+    async def guarded(*arguments):
+        await guarded.__wrapped__(*arguments)
+
+    return guarded
+
+
+async def by_argument(app, scope, receive, send):
+    await app(scope, receive, send)
+
+
+WRAPPERS = {
+    "class": Guard,
+    "slots": Slotted,
+    "method": lambda app: Slotted(app).method,
+    "attrs": Kept,
+    "function": enclosing,
+    "decorator": decorating,
+    "lambda": lambda app: lambda scope, receive, send: app(scope, receive, send),
+    "partial": lambda app: partial(by_argument, app),
+    "starlette-middleware": Passive,
+    "starlette": lambda app: Starlette(routes=[Mount("/", app)], middleware=[Middleware(Passive), Middleware(Guard)]),
+    "router": lambda app: Router([Mount("/a", Router([Mount("/b", app)]))]),
+    "proxy-headers": lambda app: ProxyHeadersMiddleware(app),
+    "each-in-another": lambda app: Guard(enclosing(Slotted(partial(by_argument, Passive(Kept(app)))))),
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
+async def test_a_gateway_within_middlewares_is_closed(wrap, sim):
+    """R46: the docstring is true: "any middleware around one" still has its connections closed with the host."""
+    app, server = App(settings_for(sim.url, {})), Conversation()
+    assert (await ask("openai", "sim:text", stream=False).run(app)).status == 200
+    assert sim.connections_open == 1
+
+    await mount(no_lifespan, "/llm", wrap(app))({"type": "lifespan"}, server.receive, server.send)
+
+    assert server.answers == COMPLETE
+    assert await comes_true(sim, lambda: sim.connections_open == 0)
+
+
+async def test_what_closes_a_gateway_can_be_said():
+    """Where it is made only when it is asked, nothing can be found: then it has to be said, and counts before all."""
+
+    async def late(scope, receive, send):
+        raise AssertionError
+
+    with pytest.raises(ValueError, match="aclose="):
+        mount(no_lifespan, "/llm", late)
+    for gateway in (late, Recorder()):
+        told, server = Recorder(), Conversation()
+        await mount(no_lifespan, "/llm", gateway, aclose=told.aclose)({"type": "lifespan"}, server.receive, server.send)
+        assert (told.closed, getattr(gateway, "closed", 0)) == (1, 0)
+
+
+async def test_the_search_ends(sim):
+    """Objects that hold each other, or far too many, are looked at once, and no property is evaluated."""
+
+    class Odd:
+        @property
+        def app(self):
+            raise AssertionError("evaluated")
+
+        def __getattr__(self, name):
+            if name == "aclose":
+                raise AttributeError
+            raise AssertionError(name)
+
+    odd = Odd()
+    odd.__dict__["itself"] = [odd, {"more": {"and": odd}}, *([number] for number in range(100_000))]
+
+    assert wrapped_in(odd, App) == ()
 
 
 async def test_a_host_that_fails_to_start_says_so():
