@@ -11,6 +11,8 @@ from typing import Final
 
 __all__ = [
     "ARGUMENT_DEPTH",
+    "ARGUMENT_SCHEMAS",
+    "ARGUMENT_STEPS",
     "BODY_BYTES",
     "EVENT_BYTES",
     "EXCERPT_CHARACTERS",
@@ -113,6 +115,12 @@ is cut."""
 ARGUMENT_DEPTH: Final = 16
 """Arrays and objects of a call's arguments that are compared with the tool's schema, one within the other.  What is
 deeper goes out as it came."""
+
+ARGUMENT_SCHEMAS: Final = 256
+"""Schemas that one member of a call's arguments has to fit all at once; of more, nothing is taken from them."""
+
+ARGUMENT_STEPS: Final = 200_000
+"""Parts of a tool's schema that are looked at for the calls of one answer; with more, arguments go out as they came."""
 
 EXCERPT_CHARACTERS: Final = 1024 * 1024
 """Text that may be a tool call; a longer one is text."""

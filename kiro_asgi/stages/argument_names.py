@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from attrs import frozen
 
 from kiro_asgi.limits import ARGUMENT_DEPTH
-from kiro_asgi.stages.argument_schemas import ToolSchema, of_item, of_key
+from kiro_asgi.stages.argument_schemas import Names, ToolSchema, of_item, of_key, unspelled
 
 __all__ = ["USUAL", "Rename", "known_only", "parse_names", "renamed", "with_declared_twins"]
 
@@ -126,28 +125,21 @@ def _with_twins(value: Any, parts: Sequence[Any], schema: ToolSchema, depth: int
     return value
 
 
-def _respelled(members: dict[str, Any], declared: frozenset[str]) -> dict[str, Any]:
+def _respelled(members: dict[str, Any], names: Names) -> dict[str, Any]:
     """*members* under the declared spelling of their names."""
+    declared = names.declared
     if not declared or declared.issuperset(members):
         return members
-    spellings = defaultdict(list)
-    for name in declared:
-        spellings[_unspelled(name)].append(name)
     taken = set(declared.intersection(members))
-    names: dict[str, str] = {}
+    new: dict[str, str] = {}
     for key in members:
         if key in declared:
             continue
-        found = spellings.get(_unspelled(key), ())
+        found = names.by_spelling.get(unspelled(key), ())
         if len(found) == 1 and found[0] not in taken:
-            names[key] = found[0]
+            new[key] = found[0]
             taken.add(found[0])
-    return {names.get(key, key): value for key, value in members.items()}
-
-
-def _unspelled(name: str) -> str:
-    """What ``filePath``, ``file_path`` and ``file-path`` have in common."""
-    return name.replace("_", "").replace("-", "").casefold()
+    return {new.get(key, key): value for key, value in members.items()}
 
 
 def _applies(rename: Rename, arguments: Mapping[str, Any], names: frozenset[str]) -> bool:

@@ -5,14 +5,18 @@ Schemas come from clients and are never checked here: what is not understood all
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import define, field
 
-__all__ = ["KINDS", "ToolSchema", "kind_of", "of_item", "of_key"]
+from kiro_asgi.limits import ARGUMENT_SCHEMAS, ARGUMENT_STEPS
+
+__all__ = ["KINDS", "Names", "ToolSchema", "kind_of", "of_item", "of_key", "unspelled"]
 
 KINDS: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 """Kinds of values.  An ``integer`` is not also a ``number`` here: a schema's ``number`` admits both."""
@@ -37,27 +41,61 @@ def kind_of(value: Any) -> str:
 
 
 @define
-class ToolSchema:
-    """One tool's schema, asked about one call.
+class Names:
+    """Names of members that schemas declare."""
 
-    Every part of it is looked at once, so references may lead in circles.
+    declared: frozenset[str]
+
+    @cached_property
+    def by_spelling(self) -> Mapping[str, Sequence[str]]:
+        """What `unspelled` makes of them, to those of which it makes that."""
+        found = defaultdict(list)
+        for name in self.declared:
+            found[unspelled(name)].append(name)
+        return found
+
+
+def unspelled(name: str) -> str:
+    """What ``filePath``, ``file_path`` and ``file-path`` have in common."""
+    return name.replace("_", "").replace("-", "").casefold()
+
+
+@define
+class ToolSchema:
+    """One tool's schema, asked about the calls of one answer.
+
+    Every part of it is looked at once, so references may lead in circles.  What was found out is kept, and there is an
+    end to it (`ARGUMENT_STEPS`): a schema that is large wherever it is looked at says nothing from there.
     """
 
     root: Mapping[str, Any]
     """As the client sent it."""
 
-    _kinds: dict[int, frozenset[str]] = field(init=False, factory=dict)
-    """What a part admits, by its identity; everything while that is being found out."""
+    _left: int = field(init=False, default=ARGUMENT_STEPS)
+    """Parts that may still be looked at."""
+
+    _kinds: dict[int, frozenset[str] | None] = field(init=False, factory=dict)
+    """What a part admits, by its identity; ``None`` while that is being found out."""
+
+    _applying: dict[tuple[int, str], list[Mapping[str, Any]]] = field(init=False, factory=dict)
+    """By the identity of a part, and a kind."""
+
+    _names: dict[tuple[int, ...], Names] = field(init=False, factory=dict)
+    """By the identities of parts."""
 
     @cached_property
     def declared(self) -> frozenset[str]:
         """Names of the arguments that it speaks of, in whatever branch; none where it says nothing of them."""
         return frozenset(name for part in self._parts for name in _mapping(part.get("properties")))
 
-    def declared_in(self, parts: Sequence[Any]) -> frozenset[str]:
+    def declared_in(self, parts: Sequence[Any]) -> Names:
         """Names of the members that any of *parts* speaks of, in whatever branch."""
-        reached = (it for part in parts for it in self._reachable(part, self._branches))
-        return frozenset(name for it in reached for name in _mapping(it.get("properties")))
+        key = (*map(id, parts),)
+        if key not in self._names:
+            reached = [_mapping(it.get("properties")) for part in parts for it in self._reachable(part, self._branches)]
+            self._left -= sum(map(len, reached))
+            self._names[key] = Names(frozenset(chain.from_iterable(reached)) if self._left > 0 else frozenset())
+        return self._names[key]
 
     @cached_property
     def is_closed(self) -> bool:
@@ -67,24 +105,39 @@ class ToolSchema:
 
     def admitted(self, part: Any) -> frozenset[str]:
         """Kinds of values that may fit *part*, which is in this schema: any other certainly does not."""
-        if not isinstance(part, Mapping):
-            return KINDS
+        waiting = [part]
+        while waiting:
+            it = waiting.pop()
+            if not isinstance(it, Mapping):
+                continue
+            if id(it) not in self._kinds:
+                # It is looked at again behind what it depends on, without what depends on it.
+                self._kinds[id(it)] = None
+                waiting += (it, *(inner for inner in self._combining(it) if id(inner) not in self._kinds))
+            elif self._kinds[id(it)] is None:
+                self._kinds[id(it)] = _typed(it) & _listed(it) & self._combined(it)
+        return self._found(part)
+
+    def _found(self, part: Any) -> frozenset[str]:
         kinds = self._kinds.get(id(part))
-        if kinds is None:
-            self._kinds[id(part)] = KINDS
-            kinds = self._kinds[id(part)] = _typed(part) & _listed(part) & self._combined(part)
-        return kinds
+        return KINDS if kinds is None else kinds
 
     def applying(self, part: Any, kind: str) -> list[Mapping[str, Any]]:
         """The schemas that a value of this kind has to fit, all of them, to fit *part*.
 
         Of several to choose from it is the one that admits the kind; where more than one does, nothing is certain.
         """
-        return self._reachable(part, lambda it: self._certain(it, kind))
+        key = id(part), kind
+        if key not in self._applying:
+            self._applying[key] = self._reachable(part, lambda it: self._certain(it, kind))
+        return self._applying[key]
 
     def all_applying(self, parts: Sequence[Any], kind: str) -> list[Mapping[str, Any]]:
-        """The schemas that a value of this kind has to fit to fit all of *parts*."""
-        return [it for part in parts for it in self.applying(part, kind)]
+        """The schemas that a value of this kind has to fit to fit all of *parts*; none where they are too many."""
+        found = [self.applying(part, kind) for part in parts]
+        if sum(map(len, found)) > ARGUMENT_SCHEMAS:
+            return []
+        return [it for each in found for it in each]
 
     @cached_property
     def _parts(self) -> list[Mapping[str, Any]]:
@@ -96,10 +149,11 @@ class ToolSchema:
         open_parts = [part]
         while open_parts:
             part = open_parts.pop()
+            self._left -= 1
             if isinstance(part, Mapping) and id(part) not in found:
                 found[id(part)] = part
                 open_parts += following(part)
-        return list(found.values())
+        return list(found.values()) if self._left > 0 else []
 
     def _branches(self, part: Mapping[str, Any]) -> Iterator[Any]:
         for word in _LISTS:
@@ -111,17 +165,25 @@ class ToolSchema:
         yield from _sequence(part.get("allOf"))
         yield self._target(part)
         for word in _CHOICES:
-            fitting = [it for it in _sequence(part.get(word)) if kind in self.admitted(it)]
+            choices = _sequence(part.get(word))
+            self._left -= len(choices)
+            fitting = [it for it in choices if kind in self.admitted(it)]
             if len(fitting) == 1:
                 yield fitting[0]
 
+    def _combining(self, part: Mapping[str, Any]) -> Iterator[Any]:
+        """What the kinds depend on that *part* admits."""
+        yield self._target(part)
+        for word in _LISTS:
+            yield from _sequence(part.get(word))
+
     def _combined(self, part: Mapping[str, Any]) -> frozenset[str]:
-        kinds = self.admitted(self._target(part))
+        kinds = self._found(self._target(part))
         for it in _sequence(part.get("allOf")):
-            kinds &= self.admitted(it)
+            kinds &= self._found(it)
         for word in _CHOICES:
             if choices := _sequence(part.get(word)):
-                kinds &= _union(map(self.admitted, choices))
+                kinds &= _union(map(self._found, choices))
         return kinds
 
     def _target(self, part: Mapping[str, Any]) -> Any:

@@ -63,6 +63,9 @@ class ArgumentRepairs:
     _start: ToolCallStart | None = field(init=False, default=None)
     """The call that is being gathered."""
 
+    _known: dict[str, ToolSchema] = field(init=False, factory=dict)
+    """What was found out about the tools that were called, by name."""
+
     _pieces: list[ToolInputDelta] = field(init=False, factory=list)
     _wrapped: bool = field(init=False, default=False)
     """Whether the arguments of the next call, or of the one that is being gathered, were no object."""
@@ -113,7 +116,9 @@ class ArgumentRepairs:
 
     def _steps(self, name: str, arguments: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """What becomes of *arguments*, step by step."""
-        schema = ToolSchema(self.schemas[name])
+        schema = self._known.get(name)
+        if schema is None:
+            schema = self._known[name] = ToolSchema(self.schemas[name])
         if self.decode and self._wrapped and _WRAPPER not in schema.declared:
             whole = object_in(arguments[_WRAPPER])
             arguments = arguments if whole is None else whole
