@@ -18,7 +18,7 @@ from attrs import evolve
 from kiro_asgi import create_app, simulator
 from kiro_asgi.asgi.direct import set_up
 from kiro_asgi.cli.keyed import keyed
-from kiro_asgi.cli.standalone import LOOPS, Server, bind, until_signalled
+from kiro_asgi.cli.standalone import LOOPS, MAX_PORT, Server, bind, until_signalled
 from kiro_asgi.config import ClientSettings, DirectSettings, OpenAISettings, Settings
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 
@@ -29,24 +29,43 @@ Direct = TypeVar("Direct", bound=DirectSettings)
 SIMULATOR_KEY: Final = "ksk_simulator"
 """Opens nothing but the simulator."""
 
+_DAY: Final = 86_400
+
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    parser.add_argument("--port", default=8000, type=int, help="0 takes a free one (default: %(default)s)")
+    parser.add_argument("--port", default=8000, type=_port, help="0 takes a free one (default: %(default)s)")
     parser.add_argument("--simulate", action="store_true", help="answer from a simulated service; needs no account")
     parser.add_argument(
         "--root-path", default="", metavar="PATH", help="prefix below which a proxy serves us, e.g. /llm"
     )
     parser.add_argument("--loop", choices=LOOPS, default="asyncio", help="event loop (default: %(default)s)")
     parser.add_argument(
-        "--graceful-timeout", default=10.0, type=float, metavar="SECONDS", help="for open streams at the end"
+        "--graceful-timeout", default=10.0, type=_seconds, metavar="SECONDS", help="for open streams at the end"
     )
     parser.add_argument("--log-level", choices=LEVELS, default="warning", help="(default: %(default)s)")
     parser.add_argument("--access-log", action="store_true", help="one line a request on standard error")
     add_config(parser)
+
+
+def _port(text: str) -> int:
+    """A TCP port; without this check the system would take the number modulo 65,536."""
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_PORT)) or int(text) > MAX_PORT:
+        raise argparse.ArgumentTypeError(f"must be from 0 to {MAX_PORT}, not {text[:40]!r}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= _DAY:
+        raise argparse.ArgumentTypeError(f"must be from 0 to {_DAY} seconds, not {text[:40]!r}")
+    return seconds
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:

@@ -13,9 +13,11 @@ from attrs import field, frozen
 
 from kiro_asgi.errors import ConfigError
 
-__all__ = ["LOOPS", "Server", "bind", "until_signalled"]
+__all__ = ["LOOPS", "MAX_PORT", "Server", "bind", "until_signalled"]
 
 LOOPS: Final = ("asyncio", "trio")
+
+MAX_PORT: Final = 65_535
 
 BACKLOG: Final = 4096
 """Connections that may wait to be accepted: a burst of clients should queue, not be refused."""
@@ -127,6 +129,8 @@ def bind(host: str, port: int) -> socket.socket:
     Raises:
         ConfigError: The address cannot be had.
     """
+    if not 0 <= port <= MAX_PORT:
+        raise ConfigError(f"cannot listen on port {port}: there are 0 to {MAX_PORT}", code="config.address")
     try:
         (family, kind, *_, address), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         listener = socket.socket(family, kind)
@@ -140,6 +144,8 @@ def bind(host: str, port: int) -> socket.socket:
             raise
     except OSError as error:
         raise ConfigError(f"cannot listen on {host} port {port}: {error.strerror}", code="config.address") from error
+    except UnicodeError as error:
+        raise ConfigError(f"cannot listen on {host[:80]!r}: it is no name of a host", code="config.address") from error
     return listener
 
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from logging import getLogger
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import anyio
 
@@ -26,7 +26,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-__all__ = ["exposed", "locked", "read_private", "write_private"]
+__all__ = ["exposed", "locked", "open_ordinary", "read_private", "write_private"]
 
 _log = getLogger("kiro_asgi")
 
@@ -35,6 +35,21 @@ _POLL: Final = 0.02
 """Seconds between two attempts to get a lock."""
 
 _NO_FOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
+_AT_ONCE: Final[int] = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+"""Of an ordinary file these change nothing."""
+
+
+def open_ordinary(path: Path) -> BinaryIO:
+    """Open a file for reading, and nothing else: a named pipe would wait for a writer, a device might never end.
+
+    Raises:
+        OSError: It cannot be read, or is no ordinary file.
+    """
+    file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115 - for the caller to close
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(f"{path} is not an ordinary file")
+    return file
 
 
 def read_private(path: Path) -> bytes:
@@ -43,9 +58,7 @@ def read_private(path: Path) -> bytes:
     Raises:
         OSError: It cannot be read, is no ordinary file, or is larger than 1 MiB.
     """
-    with path.open("rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(f"{path} is not an ordinary file")
+    with open_ordinary(path) as file:
         data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         raise OSError(f"{path} is too large")
@@ -96,6 +109,10 @@ async def locked(path: Path, patience: float) -> AsyncIterator[None]:
             await _acquire(descriptor, path, patience)
             _sweep(path)
         yield  # closing the descriptor unlocks
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | _AT_ONCE)
 
 
 def _write_new(draft: Path, data: bytes) -> None:

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
+from kiro_asgi.net.files import open_ordinary
 from kiro_asgi.net.vendor import Row
 
 __all__ = ["change_row", "is_store", "read_rows"]
@@ -23,9 +24,9 @@ def is_store(path: Path) -> bool:
     """Whether a file is a SQLite store, by its content.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: It cannot be read, or is no ordinary file.
     """
-    with path.open("rb") as file:
+    with open_ordinary(path) as file:
         return file.read(len(_HEADER)) == _HEADER
 
 
@@ -67,6 +68,9 @@ def change_row(path: Path, row: Row, change: Callable[[bytes], bytes]) -> None:
 @contextmanager
 def _opened(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
     """A connection without implicit transactions, whose errors are those of a file."""
+    # SQLite would wait for the writer of a named pipe.  Not opened to find out: to close it would drop SQLite's locks.
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is not an ordinary file")
     try:
         address = f"{path.absolute().as_uri()}?mode={mode}"
         with closing(sqlite3.connect(address, timeout=_BUSY, isolation_level=None, uri=True)) as store:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import signal
 import socket
 import time
@@ -14,7 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from kiro_asgi import simulator
+from kiro_asgi import ConfigError, simulator
+from kiro_asgi.cli.standalone import bind
 from tests.cli.processes import Serving, command, serving
 
 LOOPS = ("asyncio", "trio")
@@ -187,6 +189,58 @@ def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines() == [f"kiro-asgi: cannot listen on 127.0.0.1 port {port}: Address already in use"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--port", "99999"], "--port: must be from 0 to 65535, not '99999'"),
+        (["--port", "-1"], "--port: must be from 0 to 65535, not '-1'"),
+        (["--port", "٣"], "--port: must be from 0 to 65535"),
+        (["--port", "9" * 5000], "--port: must be from 0 to 65535"),
+        (["--graceful-timeout", "nan"], "--graceful-timeout: must be from 0 to 86400 seconds, not 'nan'"),
+        (["--graceful-timeout", "-3"], "--graceful-timeout: must be from 0 to 86400 seconds"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: list[str], words: str, tmp_path: Path) -> None:
+    """The system would take port 99999 for 34463, and listen where nobody expects it."""
+    done = command("serve", "--simulate", *options, cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert words in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("port", [-1, 65_536, 99_999])
+def test_there_is_no_such_port(port: int) -> None:
+    """Nor for whoever uses the function."""
+    with pytest.raises(ConfigError, match="there are 0 to 65535"):
+        bind("127.0.0.1", port)
+
+
+def test_a_name_that_is_no_hosts_is_a_mistake_in_words(tmp_path: Path) -> None:
+    """One line, no traceback."""
+    done = command("serve", "--simulate", "--host", "a" * 300, cwd=tmp_path, KIRO_ASGI__CLIENT__API_KEYS="k")
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [f"kiro-asgi: cannot listen on '{'a' * 80}': it is no name of a host"]
+
+
+@pytest.mark.parametrize("name", ["pipe", "folder"])
+def test_a_token_file_that_is_none_is_refused_at_once(name: str, tmp_path: Path) -> None:
+    """A named pipe that nobody writes to would be waited for without end."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    path = str(tmp_path / name)
+    done = command(
+        "serve",
+        "--port=0",
+        cwd=tmp_path,
+        KIRO_ASGI__CLIENT__API_KEYS="k",
+        KIRO_ASGI__KIRO__CREDENTIALS_FILE=path,
+    )
+
+    assert done.returncode == 1
+    assert path in done.stderr and "Traceback" not in done.stderr
 
 
 def test_bad_settings_are_said_in_one_message(tmp_path: Path) -> None:

@@ -102,6 +102,20 @@ def test_what_is_no_small_file_is_not_read(tmp_path):
         read_private(tmp_path)
 
 
+def test_a_named_pipe_is_refused_at_once(tmp_path):
+    """Nobody writes into it, and nobody waits for that: as a token file, and as a store."""
+    pipe = tmp_path / "token.json"
+    os.mkfifo(pipe)
+    for look in (
+        read_private,
+        is_store,
+        lambda path: read_rows(path, [TOKEN]),
+        lambda path: change_row(path, TOKEN, bytes),
+    ):
+        with pytest.raises(OSError, match="not an ordinary file"):
+            look(pipe)
+
+
 @pytest.mark.anyio
 async def test_one_holder_at_a_time(tmp_path):
     """R35: the second waits until the first has finished; it does not wait for ever."""
