@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
         {"attrs", "cattrs"},
     ),
     "stages": (("errors", "limits", "model", "wire.json"), {"attrs", "cattrs"}),
-    "upstreams": (("_version", "errors", "limits", "model", "wire", "stages"), {"attrs", "cattrs"}),
+    "upstreams": (("_version", "errors", "limits", "redaction", "model", "wire", "stages"), {"attrs", "cattrs"}),
     "dialects": (("errors", "limits", "model", "wire", "stages"), {"attrs", "cattrs"}),
     "config": (
         (
@@ -47,9 +47,10 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
         {"attrs", "cattrs"},
     ),
     "private": ((), set()),
+    "redaction": ((), {"attrs"}),
     "state": (("errors", "limits", "private"), {"anyio", "attrs"}),
     "net": (
-        ("errors", "limits", "private", "config", "upstreams.base", "state"),
+        ("errors", "limits", "private", "redaction", "config", "upstreams.base", "state"),
         {"anyio", "attrs", "httpcore", "httpcore2"},
     ),
     "simulator": (("errors", "limits", "wire", "model"), {"anyio", "attrs", "h11"}),
@@ -58,6 +59,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
             "errors",
             "limits",
             "private",
+            "redaction",
             "model",
             "wire",
             "stages",

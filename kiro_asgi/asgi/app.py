@@ -25,6 +25,7 @@ from kiro_asgi.asgi.relay import Outcome, Relay
 from kiro_asgi.asgi.reports import rules_header, wants_rules
 from kiro_asgi.asgi.responses import ResponsesApi
 from kiro_asgi.asgi.routing import Operation, Route, find_route, is_ours, local_paths
+from kiro_asgi.asgi.secrets import hide_in_logs
 from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.asgi.service import Service
 from kiro_asgi.asgi.tries import Tries, tries_before
@@ -93,6 +94,7 @@ class App:
         self._bodies = Bodies(settings.limits.body_bytes_in_flight)
         self._auth = Authenticator(settings.client)
         self._service = Service.create(settings, Clocks(clock, wall_clock, draw), token, estimator, server_tools)
+        hide_in_logs(self._service.secrets)
         self._anthropic = AnthropicMessages(emit_code_references=settings.emit_code_references)
         self._openai_chat = OpenAIChat()
         self._openai_responses = OpenAIResponses()
@@ -187,7 +189,7 @@ class App:
 
     async def _refuse(self, call: Call, error: KiroAsgiError) -> None:
         call.failure = error
-        reply = self._family(call.scope).error(error, call.request_id)
+        reply = self._family(call.scope).error(self._service.secrets.shown(error), call.request_id)
         await call.respond(reply.status, reply.body, [JSON, *reply.headers])
 
     def _family(self, scope: Scope) -> Dialect:
@@ -232,7 +234,7 @@ class App:
 
     def _output(self, send: Send, exchange: Exchange, headers: Callable[[], Headers]) -> Output[Any]:
         if exchange.passed is not None:
-            return passed_output(send, exchange.passed, headers, self._clock)
+            return passed_output(send, exchange.passed, headers, self._clock, self._service.secrets.hide_in)
         dialect, heading, stream = exchange.asked.dialect, exchange.asked.heading, self._settings.stream
         if exchange.inquiry.stream and stream.synthetic:
             cut = sentences if stream.sentences else whole

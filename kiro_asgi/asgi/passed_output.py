@@ -19,10 +19,14 @@ __all__ = ["PassedOutput", "PassedStream", "PassedWhole", "passed_output"]
 
 
 def passed_output(
-    send: Send, request: Passed, headers: Callable[[], Headers], clock: Callable[[], float]
+    send: Send,
+    request: Passed,
+    headers: Callable[[], Headers],
+    clock: Callable[[], float],
+    hide: Callable[[bytes], bytes],
 ) -> PassedStream | PassedWhole:
-    """The way out for the answer to *request*."""
-    return PassedStream(send, headers, clock) if request.glance.stream else PassedWhole(send, headers)
+    """The way out for the answer to *request*; *hide* takes secrets out of the service's own errors."""
+    return PassedStream(send, headers, clock, hide) if request.glance.stream else PassedWhole(send, headers)
 
 
 class PassedOutput(Output[bytes], Protocol):
@@ -37,9 +41,16 @@ class PassedOutput(Output[bytes], Protocol):
 class PassedStream(Sending[bytes]):
     """Sends whole events as they come."""
 
+    _hide: Callable[[bytes], bytes]
+    _passage: Passage = field(init=False)
+
     def through(self, passage: Passage) -> None:
         """Watch the answer of the next try by *passage*."""
-        self._encoder = passage
+        self._encoder = self._passage = passage
+
+    def _take(self) -> bytes:
+        data = super()._take()
+        return data if self._passage.failure is None else self._hide(data)
 
 
 @define

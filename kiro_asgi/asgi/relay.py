@@ -191,7 +191,8 @@ class Relay:
     async def _break_off(self, error: KiroAsgiError) -> None:
         self.outcome, self.failure = Outcome.FAILED, error
         self._warn("answer broken off: %r", error)
-        await self._output.fail(translated(error, self._settings.stream.language))
+        told = translated(error, self._settings.stream.language)
+        await self._output.fail(self._service.secrets.shown(told))
 
     def _warn(self, message: str, *arguments: object) -> None:
         _log.warning(message, *arguments, extra={"request_id": self.exchange.request_id})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from kiro_asgi.asgi.passing import may_pass, passed, rendered
 from kiro_asgi.asgi.provider import Provider
 from kiro_asgi.asgi.providers import new_providers
 from kiro_asgi.asgi.recovery import Recovered, Recovery
+from kiro_asgi.asgi.secrets import Secrets, secrets_in
 from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.asgi.signatures import Signatures
 from kiro_asgi.asgi.wiring import new_registry, new_store, retry_policy
@@ -44,6 +45,7 @@ class Service:
     policy: RetryPolicy
     models: Models
     store: Store
+    secrets: Secrets
     _providers: tuple[Provider, ...]
     _conversations: Conversations
     _recovery: Recovery
@@ -74,6 +76,7 @@ class Service:
             policy=retry_policy(settings),
             models=Models(new_registry(settings, providers), providers),
             store=store,
+            secrets=Secrets(partial(_held, tuple(secrets_in(settings)), tuple(providers.values()))),
             providers=tuple(providers.values()),
             conversations=Conversations.by(settings.kiro.conversation_salt),
             recovery=Recovery(store, settings.recovery.ttl, settings.recovery.enabled),
@@ -245,6 +248,13 @@ class Service:
         for provider in self._providers:
             await provider.transport.aclose()
         await self.store.aclose()
+
+
+def _held(given: tuple[str, ...], providers: tuple[Provider, ...]) -> Iterator[str]:
+    """All secrets: those of the settings, and the tokens that there are now."""
+    yield from given
+    for provider in providers:
+        yield from provider.credentials.secrets
 
 
 def _rendered(exchange: Exchange) -> Exchange:

@@ -9,12 +9,16 @@ import argparse
 import json
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import chain
 from typing import Final
 
 import anyio
+from attrs import evolve
 
 from kiro_asgi._version import __version__
 from kiro_asgi.asgi.direct import direct_services, set_up
+from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.asgi.wiring import kiro_vendor, new_registry
 from kiro_asgi.cli import doctor_local
 from kiro_asgi.cli.doctor_direct import DirectExamination
@@ -24,6 +28,7 @@ from kiro_asgi.cli.serve import add_config
 from kiro_asgi.config import Settings, read_environment
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.net.credentials import Credentials
 
 __all__ = ["add_arguments", "run"]
 
@@ -77,6 +82,11 @@ def _row(finding: Finding) -> dict[str, str]:
     }
 
 
+def _put_hidden(secrets: Secrets, put: Callable[[Finding], None], finding: Finding) -> None:
+    """Put a finding without secrets that somebody has quoted."""
+    put(evolve(finding, detail=secrets.hide(finding.detail), advice=secrets.hide(finding.advice)))
+
+
 def _examine(environ: Mapping[str, str], put: Callable[[Finding], None], *, refresh: bool, ask: bool) -> None:
     reading = read_environment(Settings, environ)
     for finding in doctor_local.settings(reading):
@@ -88,7 +98,11 @@ def _examine(environ: Mapping[str, str], put: Callable[[Finding], None], *, refr
         names = set_up(settings)
         new_registry(settings, names)
         services = tuple(direct_services(settings))
-        kiro = KiroExamination(settings, kiro_vendor(settings), environ, put) if "kiro" in names else None
+        held: list[Credentials] = []
+        secrets = Secrets(lambda: chain(secrets_in(settings), *(credentials.secrets for credentials in held)))
+        put = partial(_put_hidden, secrets, put)
+        hide_in_logs(secrets)
+        kiro = KiroExamination(settings, kiro_vendor(settings), environ, put, held) if "kiro" in names else None
     except ConfigError as error:
         put(failed("settings", error))
         return
@@ -99,6 +113,6 @@ def _examine(environ: Mapping[str, str], put: Callable[[Finding], None], *, refr
         else:
             put(doctor_local.proxies(environ))
         for service in services:
-            await DirectExamination(settings, service, environ, put).run(ask=ask)
+            await DirectExamination(settings, service, environ, put, held).run(ask=ask)
 
     anyio.run(examine)

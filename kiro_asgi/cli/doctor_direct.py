@@ -30,6 +30,8 @@ class DirectExamination:
     _service: Direct
     _environ: Mapping[str, str]
     _put: Callable[[Finding], None]
+    _held: list[Credentials]
+    """Gets the credentials that are used, whose tokens must not be told."""
 
     async def run(self, *, ask: bool) -> None:
         """Put a finding for each link; ask a model if *ask*."""
@@ -52,6 +54,7 @@ class DirectExamination:
         settings, path = self._service.settings, self._service.path
         exchange = exchange_in(settings, self._service.headers)
         credentials = Credentials.of_keys(keys_in(path, settings)[:1], transport, exchange=exchange)
+        self._held.append(credentials)
         name = self._called("token")
         try:
             credential = await credentials.get()

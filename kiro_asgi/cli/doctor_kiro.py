@@ -36,6 +36,9 @@ class KiroExamination:
     _vendor: KiroVendor
     _environ: Mapping[str, str]
     _put: Callable[[Finding], None]
+    _held: list[Credentials]
+    """Gets the credentials that are used, whose tokens must not be told."""
+
     _sign_in: SignIn | None = field(init=False, default=None)
     """The token file that comes first, where no other credential comes before it."""
 
@@ -93,6 +96,7 @@ class KiroExamination:
         kiro = evolve(self._settings.kiro, refresh_margin=0.0, fallback_credentials_files=())
         try:
             credentials = Credentials.create(kiro, self._vendor, transport)
+            self._held.append(credentials)
             credential = await credentials.get()
             newer = await credentials.renew(credential) if refresh and not due else credential
         except KiroAsgiError as error:

@@ -10,7 +10,8 @@ import os
 import re
 import sys
 import webbrowser
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from time import time
@@ -18,6 +19,7 @@ from typing import Final
 
 import anyio
 
+from kiro_asgi.asgi.secrets import secrets_in
 from kiro_asgi.asgi.wiring import new_transport
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.cli.sign_in_screen import JsonScreen, Screen, TextScreen
@@ -26,6 +28,7 @@ from kiro_asgi.config import Settings
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.net.files import locked, read_private, write_private
+from kiro_asgi.redaction import Redactor
 from kiro_asgi.upstreams.kiro import auth
 from kiro_asgi.upstreams.kiro.signin import BUILDER_ID, PROVIDERS
 from kiro_asgi.upstreams.kiro.tokens import TokenUnreadable, parse_token, render_token
@@ -66,7 +69,8 @@ def run(
         settings = Settings.from_env(environ)
         path = (arguments.file or default_file(environ)).absolute()
         _check_place(path)
-        anyio.run(partial(_login, _plan(arguments, settings), settings, path, screen, browser))
+        with _telling_no(secrets_in(settings)):
+            anyio.run(partial(_login, _plan(arguments, settings), settings, path, screen, browser))
     except KeyboardInterrupt:
         screen.failed("the sign-in was broken off; nothing was written", "sign_in.interrupted")
         return INTERRUPTED
@@ -74,6 +78,16 @@ def run(
         screen.failed(error.message, error.code)
         return 1
     return 0
+
+
+@contextmanager
+def _telling_no(secrets: Iterable[str]) -> Iterator[None]:
+    """Take *secrets* out of what an error says."""
+    try:
+        yield
+    except KiroAsgiError as error:
+        error.message = Redactor.of(secrets).hide(error.message)
+        raise
 
 
 def default_file(environ: Mapping[str, str]) -> Path:

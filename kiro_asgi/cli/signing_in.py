@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from time import monotonic
 from typing import Final
 
@@ -12,8 +13,10 @@ from attrs import frozen
 
 from kiro_asgi.cli.sign_in_screen import Screen
 from kiro_asgi.errors import UpstreamDenied, UpstreamUnreachable
+from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.net.whole import fetch_whole
+from kiro_asgi.net.whole import WholeAnswer, fetch_whole
+from kiro_asgi.redaction import Redactor
 from kiro_asgi.upstreams.base import Token
 from kiro_asgi.upstreams.kiro.renewal import oidc_host, social_host
 from kiro_asgi.upstreams.kiro.signin import (
@@ -68,7 +71,7 @@ class SigningIn:
         """
         flow = await self._flow(transport)
         answer = await fetch_whole(transport, flow.code_request(), patience=PATIENCE)
-        code = parse_device_code(answer.status, answer.body)
+        code = parse_device_code(answer.status, _told(answer, flow.completed(Token("")).secrets))
         screen.code(code)
         if browser is not None:
             with anyio.move_on_after(BROWSER_PATIENCE):
@@ -95,11 +98,19 @@ async def _polled(
         except UpstreamUnreachable:  # the user is still busy, and networks come back
             interval += SLOWER
             continue
-        found = parse_poll(answer.status, answer.body, wall_clock())
+        told = _told(answer, (code.code, *flow.completed(Token("")).secrets))
+        found = parse_poll(answer.status, told, wall_clock())
         if not isinstance(found, Pending):
             return found
         interval += found.slower
     raise UpstreamDenied("the code was not confirmed in time; sign in again", code="sign_in.expired")
+
+
+def _told(answer: WholeAnswer, secrets: Iterable[str]) -> bytes:
+    """The body of *answer*; without what we presented, where it is a refusal, which may quote it."""
+    if answer.status == HTTPStatus.OK:
+        return answer.body
+    return Redactor.of(secrets).hide_in(answer.body[:REFUSAL_BYTES])
 
 
 async def _wait(seconds: float, end: float, screen: Screen) -> None:

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from attrs import frozen
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamTokenInvalid
-from kiro_asgi.limits import FETCHED_BYTES
+from kiro_asgi.limits import FETCHED_BYTES, REFUSAL_BYTES
 from kiro_asgi.net.credentials import Credentials
 from kiro_asgi.net.transport import Headers, Transport
 from kiro_asgi.net.whole import fetch_whole
@@ -58,5 +58,5 @@ class Asker:
     async def _answer(self, question: _Question, credential: Credential, patience: float, limit: int) -> bytes:
         answer = await fetch_whole(self._transport, question(credential), patience=patience, limit=limit)
         if answer.status != HTTPStatus.OK:
-            raise self._fault(answer.status, answer.headers, credential.hidden_in(answer.body))
+            raise self._fault(answer.status, answer.headers, credential.hidden_in(answer.body[:REFUSAL_BYTES]))
         return answer.body

@@ -6,22 +6,29 @@ comes from the sign-in service is in the source, durably, before anybody uses it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from logging import getLogger
 from typing import Final
 
 from attrs import define, field
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamDenied, UpstreamFault
+from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.net.credential_sources import Source
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.net.vendor import Renewer
 from kiro_asgi.net.whole import fetch_whole
+from kiro_asgi.redaction import Redactor
 from kiro_asgi.upstreams.base import Token
 
 __all__ = ["TokenKeeper"]
 
 _log = getLogger("kiro_asgi")
+
+_HELD: Final = 3
+"""Tokens that may still be quoted: the newest and those before it."""
 
 _TIMEOUT: Final = 15.0
 """Seconds for one question to the sign-in service."""
@@ -46,6 +53,9 @@ class TokenKeeper:
     _seen: tuple[str, str] = field(init=False, repr=False)
     """The token that the source held when it was last read or written."""
 
+    _held: deque[Token] = field(init=False, factory=lambda: deque(maxlen=_HELD), repr=False)
+    """The tokens known last."""
+
     _dead: str = field(init=False, default="", repr=False)
     """A refresh token that nobody needs to try again."""
 
@@ -54,6 +64,13 @@ class TokenKeeper:
 
     def __attrs_post_init__(self) -> None:
         self._seen = _pair(self.token)
+        self._hold(self.token)
+
+    @property
+    def secrets(self) -> Iterator[str]:
+        """What of its tokens must not be told: also of those that were replaced, as answers may still quote them."""
+        for token in tuple(self._held):
+            yield from token.secrets
 
     async def renew(self, refused: str) -> Token:
         """A token whose access token is not *refused*.
@@ -100,8 +117,13 @@ class TokenKeeper:
             _log.warning("token file unreadable, going on from memory: %s", error.message)
             return self.token
         if self.token is None or _pair(found) != self._seen:
+            self._hold(found)
             self.token, self._seen = found, _pair(found)
         return self.token
+
+    def _hold(self, token: Token | None) -> None:
+        if token is not None:
+            self._held.append(token)
 
     def _is_other(self, token: Token, refused: str) -> bool:
         alive = token.expires_at is None or token.expires_at > self._now()
@@ -112,13 +134,17 @@ class TokenKeeper:
             raise self._end
         try:
             answer = await fetch_whole(self._transport, renewer.renewal(token), patience=_TIMEOUT)
-            return renewer.renewed(token, answer.status, answer.headers, answer.body, self._now())
+            body = answer.body
+            if answer.status != HTTPStatus.OK:  # which may quote what it refuses
+                body = Redactor.of(token.secrets).hide_in(body[:REFUSAL_BYTES])
+            return renewer.renewed(token, answer.status, answer.headers, body, self._now())
         except UpstreamDenied as error:
             self._dead, self._end = token.refresh_token, error
             raise
 
     def _keep(self, token: Token) -> None:
         """Write *token* down, then let it be used; from memory, where it cannot be written."""
+        self._hold(token)
         if self.source.keeps:
             try:
                 self.source.write(token)

@@ -141,6 +141,14 @@ class Slot:
         await self._flights.landed()
 
     @property
+    def secrets(self) -> Iterator[str]:
+        """What must not be told."""
+        if self._keeper is not None:
+            yield from self._keeper.secrets
+        if self._secret:
+            yield self._secret
+
+    @property
     def _secret(self) -> str:
         return self._credential.secret if self._credential is not None else ""
 

@@ -114,6 +114,12 @@ class Credentials:
         for slot in self._slots:
             await slot.landed()
 
+    @property
+    def secrets(self) -> Iterator[str]:
+        """What must not be told."""
+        for slot in self._slots:
+            yield from slot.secrets
+
     def _slot(self, credential: Credential) -> Slot | None:
         return next((slot for slot in self._slots if slot.name == credential.source), None)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from attrs import field, frozen
 
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Delta
 from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.redaction import Redactor
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
 
@@ -28,10 +29,6 @@ __all__ = [
     "Upstream",
     "UpstreamRequest",
 ]
-
-
-_TELLTALE: Final = 8
-"""Characters from which on a secret is no word that anybody might write."""
 
 
 class CredentialKind(Enum):
@@ -62,7 +59,7 @@ class Credential:
 
     def hidden_in(self, data: bytes) -> bytes:
         """*data* without the secret, for services that quote what they refuse."""
-        return data.replace(self.secret.encode(), b"[redacted]") if len(self.secret) >= _TELLTALE else data
+        return Redactor.of((self.secret,)).hide_in(data)
 
 
 class TokenKind(Enum):
@@ -103,6 +100,11 @@ class Token:
 
     endpoint: str = ""
     """Base URL where the service is asked with it; empty where nobody said."""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What of it must not be told."""
+        return tuple(filter(None, (self.access_token, self.refresh_token, self.client_secret)))
 
 
 @frozen

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import which
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import pytest
@@ -319,6 +320,20 @@ def test_what_is_odd_is_a_warning(
     trouble(service, doctor)
 
     doctor.assert_found(name, (0, "warn"), words, advice)
+
+
+def test_what_is_quoted_of_a_secret_is_not_shown(service: Simulator, doctor: Doctor) -> None:
+    """A service, or a sign-in service, that quotes what it refuses gives nothing of it away to a bug report."""
+    access, refresh = "CaNaRy-access/0123456789abcdef", "CaNaRy-refresh/0123456789abcdef"
+    doctor.keep(refresh=refresh)
+    doctor.file.write_bytes(doctor.file.read_bytes().replace(b"aoaCanary", access.encode()))
+    service.enqueue(refusal(400, f"not {access} nor {quote(access, safe='')}, nor {refresh[:20]}"))
+    _, found = doctor.examine()
+    assert "not [redacted] nor [redacted], nor [redacted]" in found["request"][1]
+
+    service.accounts.refresh_answer = refusal(500, f"no such token: {refresh}")
+    _, found = doctor.examine("--refresh")
+    assert "[redacted]" in found["refresh"][1]
 
 
 def test_a_proxy_of_our_own_is_used(service: Simulator, doctor: Doctor) -> None:

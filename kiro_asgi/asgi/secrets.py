@@ -1,0 +1,112 @@
+"""Every secret that an app holds, kept out of what leaves it: errors that clients are told, and log lines."""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from logging import Formatter, Logger, LogRecord, getLogger
+from typing import Final
+from urllib.parse import unquote
+
+from attrs import define, field, frozen
+
+from kiro_asgi.config import Settings
+from kiro_asgi.config.leaves import leaves, members_of, values_of
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.redaction import Redactor
+
+__all__ = ["Secrets", "hide_in_logs", "secrets_in"]
+
+_LOGGERS: Final = ("kiro_asgi", "kiro_asgi.access")
+
+
+@define(eq=False)
+class Secrets:
+    """What must not leave the app, as it is at the moment: tokens are renewed.  Used where something has failed."""
+
+    _held: Callable[[], Iterable[str]] = field(repr=False)
+    """All secrets there are now."""
+
+    _known: tuple[tuple[str, ...], Redactor] = field(init=False, repr=False, factory=lambda: ((), Redactor.of(())))
+    """What the redactor was made for, and the redactor."""
+
+    @property
+    def redactor(self) -> Redactor:
+        """For all secrets that there are now."""
+        held, (known, redactor) = tuple(self._held()), self._known
+        if held != known:
+            redactor = Redactor.of(held)
+            self._known = held, redactor
+        return redactor
+
+    def hide(self, text: str) -> str:
+        """*text* without secrets."""
+        return self.redactor.hide(text)
+
+    def hide_in(self, data: bytes) -> bytes:
+        """The same for bytes."""
+        return self.redactor.hide_in(data)
+
+    def shown(self, error: KiroAsgiError) -> KiroAsgiError:
+        """*error* as it may be told."""
+        words = tuple(map(self.hide, (error.message, error.code, error.param)))
+        if words == (error.message, error.code, error.param):
+            return error
+        told = copy.copy(error)
+        told.message, told.code, told.param = words
+        return told
+
+
+def secrets_in(settings: Settings) -> Iterator[str]:
+    """The secrets that stand in settings: of a URL its user and password, of a header its value."""
+    values = values_of(settings)
+    known = leaves(Settings, members_of(Settings, values))
+    for path, value in values.items():
+        if known[path].secret:
+            for text in value if isinstance(value, tuple) else (value,):
+                yield from _parts(known[path].name, text)
+
+
+def _parts(name: str, text: str) -> Iterator[str]:
+    match name:
+        case "proxy":
+            user = text.partition("://")[2].rpartition("@")[0]
+            yield from (unquote(user), user, unquote(user.partition(":")[2]))
+        case "headers":
+            yield text.partition("=")[2]
+        case _:
+            yield text
+
+
+@frozen(eq=False)
+class _Filter:
+    """Takes an app's secrets out of log records, for as long as there is that app."""
+
+    _secrets: weakref.ref[Secrets]
+
+    def filter(self, record: LogRecord) -> bool:
+        """Change what must be changed; no record is lost."""
+        secrets = self._secrets()
+        if secrets is None:
+            return True
+        message = record.getMessage()
+        if (hidden := secrets.hide(message)) != message:
+            record.msg, record.args = hidden, ()
+        if record.exc_info and record.exc_info[0] is not None:
+            text = Formatter().formatException(record.exc_info)
+            if (hidden := secrets.hide(text)) != text:
+                record.exc_text, record.exc_info = hidden, None
+        return True
+
+
+def hide_in_logs(secrets: Secrets) -> None:
+    """Keep *secrets* out of what the package logs, until they are gone themselves."""
+    keeper = _Filter(weakref.ref(secrets))
+    for logger in map(getLogger, _LOGGERS):
+        logger.addFilter(keeper)
+        weakref.finalize(secrets, _forget, logger, keeper).atexit = False
+
+
+def _forget(logger: Logger, keeper: _Filter) -> None:
+    logger.removeFilter(keeper)

@@ -1,0 +1,129 @@
+"""Secrets taken out of what others have written, in whatever form it quotes them.
+
+A secret is found as it is, percent-encoded, escaped for JSON or HTML, in hexadecimal, and in Base64, be it alone or
+with something around it, as a user's name is in Basic authentication; letters may be large or small.  A part of one
+counts from `PARTIAL` characters on: services cut what they quote.  What is shorter than `TELLTALE` characters is no
+secret that could be told from a word.
+
+Source of Base64: https://www.rfc-editor.org/rfc/rfc4648
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+from attrs import field, frozen
+
+__all__ = ["PARTIAL", "REDACTED", "TELLTALE", "Redactor"]
+
+TELLTALE: Final = 8
+"""Characters from which on a secret is no word that anybody might write."""
+
+PARTIAL: Final = 16
+"""Characters of a longer secret, in any of its forms, that are taken out where they stand alone."""
+
+REDACTED: Final = "[redacted]"
+
+_GRAM: Final = 8
+"""Characters by which a form is looked up.  It is known by every eighth place of it: one of them is within each part
+of `PARTIAL` characters, wherever that begins."""
+
+_PLACES: Final = 16
+"""Places of one form with the same characters that are looked at; a secret with more of them is no secret."""
+
+_SMALL: Final[Mapping[int, int]] = MappingProxyType({letter: letter + 32 for letter in range(ord("A"), ord("Z") + 1)})
+
+
+@frozen
+class Redactor:
+    """Takes some secrets out of texts, in steps that grow with the text and not with the secrets."""
+
+    _forms: tuple[str, ...] = field(repr=False)
+    _places: Mapping[str, list[tuple[int, int]]] = field(repr=False)
+    """Eight characters to the forms, and the places in them, where they stand."""
+
+    @classmethod
+    def of(cls, secrets: Iterable[str]) -> Redactor:
+        """A redactor of *secrets*; those that are too short are left out."""
+        long = (secret for secret in secrets if len(secret) >= TELLTALE)
+        forms = tuple(dict.fromkeys(form.translate(_SMALL) for secret in long for form in _forms(secret)))
+        places: dict[str, list[tuple[int, int]]] = {}
+        for number, form in enumerate(forms):
+            for place in range(0, len(form) - _GRAM + 1, _GRAM):
+                found = places.setdefault(form[place : place + _GRAM], [])
+                if len(found) < _PLACES:
+                    found.append((number, place))
+        return cls(forms, places)
+
+    def hide(self, text: str) -> str:
+        """*text* with `REDACTED` in the place of secrets."""
+        if not self._forms:
+            return text
+        pieces: list[str] = []
+        small, end = text.translate(_SMALL), 0
+        for start, stop in self._found(small):
+            if start > end or not pieces:
+                pieces += [text[end:start], REDACTED]
+            end = max(end, stop)
+        return "".join([*pieces, text[end:]]) if pieces else text
+
+    def hide_in(self, data: bytes) -> bytes:
+        """The same for bytes, whatever they are."""
+        text = data.decode("utf-8", "surrogateescape")
+        hidden = self.hide(text)
+        return data if hidden == text else hidden.encode("utf-8", "surrogateescape")
+
+    def _found(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where secrets begin and end, in order; they may touch."""
+        at, last = 0, len(text) - _GRAM
+        while at <= last:
+            places = self._places.get(text[at : at + _GRAM])
+            if places is None:
+                at += 1
+                continue
+            start, stop = max((self._extent(text, at, *place) for place in places), key=lambda it: it[1] - it[0])
+            if stop > start:
+                yield start, stop
+            at = max(at + 1, stop - _GRAM + 1)
+
+    def _extent(self, text: str, at: int, number: int, place: int) -> tuple[int, int]:
+        """From where to where *text* is a part of a form; nothing where that is too little."""
+        form, start, stop = self._forms[number], at, at + _GRAM
+        while start > 0 and (before := place - (at - start)) > 0 and text[start - 1] == form[before - 1]:
+            start -= 1
+        while stop < len(text) and (after := place + stop - at) < len(form) and text[stop] == form[after]:
+            stop += 1
+        return (start, stop) if stop - start >= min(PARTIAL, len(form)) else (at, at)
+
+
+def _forms(secret: str) -> Iterator[str]:
+    yield secret
+    yield secret.strip()
+    yield quote(secret, safe="")
+    yield quote_plus(secret)
+    quoted = json.dumps(secret)[1:-1]
+    yield quoted
+    yield quoted.replace("/", "\\/")
+    yield html.escape(secret)
+    data = secret.encode("utf-8", "surrogatepass")
+    yield data.hex()
+    for encoded in _encoded(data):
+        yield encoded
+        yield encoded.replace("+", "-").replace("/", "_")
+        yield quote(encoded, safe="")
+
+
+def _encoded(data: bytes) -> Iterator[str]:
+    """Base64 of *data* at each of the three places in which it may begin, without what depends on its surroundings."""
+    for before in range(3):
+        text = b64encode(bytes(before) + data).decode("ascii")
+        whole = (before + len(data)) * 8 // 6  # characters that hold nothing but bytes known
+        form = text[-(-before * 8 // 6) : whole]
+        if len(form) >= TELLTALE:
+            yield form
