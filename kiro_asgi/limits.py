@@ -26,6 +26,7 @@ __all__ = [
     "MODEL_PAGES",
     "NOTICES",
     "PREVIOUS_RESPONSES",
+    "QUERY_FIELDS",
     "REFUSAL_BYTES",
     "REMEMBERED_BYTES",
     "REMEMBERED_HEADERS",
@@ -42,6 +43,11 @@ __all__ = [
     "VALIDATION_STEPS",
     "WRITTEN_CALL_FAILURES",
 ]
+
+# Requests.
+
+QUERY_FIELDS: Final = 100
+"""Parameters in the query of a request; 400 beyond it."""
 
 # Documents and schemas.
 

@@ -23,6 +23,7 @@ from kiro_asgi.dialects.openai_responses.request import parse_value
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.refusals import invalid, unsupported
 from kiro_asgi.errors import RequestError
+from kiro_asgi.limits import QUERY_FIELDS
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.state.base import Store
 from kiro_asgi.wire.json import JsonError, dumps, loads
@@ -155,6 +156,13 @@ def _shifted(error: RequestError, earlier: int) -> RequestError:
 
 
 def _query(scope: Scope) -> dict[str, str]:
-    """The query's parameters; of several of one name, the last."""
-    fields = parse_qs((scope.get("query_string") or b"").decode("latin-1"))
+    """The query's parameters; of several of one name, the last.
+
+    Raises:
+        RequestError: There are more than anybody needs.
+    """
+    try:
+        fields = parse_qs((scope.get("query_string") or b"").decode("latin-1"), max_num_fields=QUERY_FIELDS)
+    except ValueError:
+        raise RequestError(f"the query has more than {QUERY_FIELDS} parameters", code="query_too_long") from None
     return {name: values[-1] for name, values in fields.items()}

@@ -72,6 +72,10 @@ _PATTERNS: Final = tuple(
 )
 
 
+_MAX_ECHO: Final = 80
+"""Characters of a path that are repeated."""
+
+
 def local_paths(scope: Scope) -> Iterator[str]:
     """The path below the mount point, best guess first.
 
@@ -100,7 +104,9 @@ def find_route(scope: Scope) -> Route:
             continue
         if scope["method"] not in routes:
             allow = tuple(routes)
-            raise MethodNotAllowed(f"{path} takes {' or '.join(allow)} only", allow=allow, code="method_not_allowed")
+            raise MethodNotAllowed(
+                f"{path[:_MAX_ECHO]} takes {' or '.join(allow)} only", allow=allow, code="method_not_allowed"
+            )
         return routes[scope["method"]]
     raise RouteNotFound("there is nothing at this path", code="route_not_found")
 

@@ -25,7 +25,7 @@ def http_scope(method: str = "GET", path: str = "/", headers: Iterable[tuple[str
         "method": method,
         "scheme": "http",
         "path": path,
-        "raw_path": path.encode(),
+        "raw_path": path.encode(errors="surrogatepass"),
         "query_string": b"",
         "root_path": "",
         "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in headers],
