@@ -28,11 +28,13 @@ __all__ = [
     "UpstreamDenied",
     "UpstreamError",
     "UpstreamFault",
+    "UpstreamModelQuotaSpent",
     "UpstreamOverloaded",
     "UpstreamProtocolError",
     "UpstreamQuotaSpent",
     "UpstreamRateExceeded",
     "UpstreamRejected",
+    "UpstreamRequestTooCostly",
     "UpstreamSuspended",
     "UpstreamSuspicious",
     "UpstreamThrottled",
@@ -53,6 +55,7 @@ class KiroAsgiError(Exception):
 
     Attributes:
         retried: Whether the gateway has tried more than once before it gave up, so that its client need not.
+        asked: Whether the upstream was asked at all; not where an earlier fault is told in place of its answer.
     """
 
     status: ClassVar[int] = 500
@@ -68,6 +71,7 @@ class KiroAsgiError(Exception):
         self.retry_after = retry_after
         self.param = param
         self.retried = False
+        self.asked = True
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.message!r}, code={self.code!r})"
@@ -232,6 +236,14 @@ class UpstreamQuotaSpent(UpstreamError):
     """
 
     status = 402
+
+
+class UpstreamModelQuotaSpent(UpstreamQuotaSpent):
+    """The account's quota for this one model is used up, or there is none; other models may be asked."""
+
+
+class UpstreamRequestTooCostly(UpstreamQuotaSpent):
+    """This one request asks for more than the account has left; a smaller one may be answered."""
 
 
 class UpstreamDenied(UpstreamError):

@@ -31,6 +31,7 @@ __all__ = [
     "REMEMBERED_BYTES",
     "REMEMBERED_HEADERS",
     "REMEMBERED_NOTICES",
+    "RESTING_MODELS",
     "SCHEMA_COPIES",
     "SCHEMA_DEPTH",
     "SEARCH_BYTES",
@@ -148,6 +149,10 @@ LOOKUPS: Final = 64
 
 PREVIOUS_RESPONSES: Final = 1_000
 """Responses that one request may build on; beyond it 400."""
+
+RESTING_MODELS: Final = 256
+"""Models of one credential whose own quota is known to be spent; beyond it the oldest is forgotten, and asked for
+again."""
 
 STATE_PENDING_BYTES: Final = 64 * 1024 * 1024
 """Values that wait to be written where ``state.engine`` is ``sqlite``; beyond it the oldest of whoever has most of them

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
 from logging import INFO, getLogger
 
 from kiro_asgi.asgi.call import Call
+from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.stages.usage import provenance
 
 __all__ = ["log_access"]
@@ -12,14 +15,20 @@ __all__ = ["log_access"]
 _log = getLogger("kiro_asgi.access")
 
 _MAX_FIELD = 200
+_MAX_RESTS = 8
 
 
-def log_access(call: Call, seconds: float) -> None:
-    """Write down what was asked, what became of it and what it took; never a key, a prompt or an answer."""
+Rest = tuple[str, KiroAsgiError, float]
+"""Name of a credential, what it rests for, and the seconds until somebody may ask with it."""
+
+
+def log_access(call: Call, seconds: float, rests: Iterable[Rest]) -> None:
+    """Write down what was asked, what became of it, what it took, and which credentials rest; never a key, a prompt
+    or an answer."""
     if not _log.isEnabledFor(INFO):
         return
     _log.info(
-        "%s %s %s %s model=%s upstream=%s principal=%s error=%s %s %.0f ms %s",
+        "%s %s %s %s model=%s upstream=%s principal=%s error=%s %s%s %.0f ms %s",
         _plain(call.scope["method"]),
         _plain(call.scope["path"]),
         call.status or "-",
@@ -29,6 +38,7 @@ def log_access(call: Call, seconds: float) -> None:
         _plain(call.principal) or "-",
         _error(call),
         _usage(call),
+        _resting(rests),
         seconds * 1000,
         call.request_id,
     )
@@ -44,6 +54,14 @@ def _usage(call: Call) -> str:
     """Counts, and where each comes from."""
     usage = call.usage
     return "tokens=-" if usage is None else f"tokens={usage.input_tokens}+{usage.output_tokens} {provenance(usage)}"
+
+
+def _resting(rests: Iterable[Rest]) -> str:
+    """What rests, why and for how long; nothing where nothing does."""
+    told = ",".join(
+        f"{_plain(name)}:{type(fault).__name__}:{left:.0f}s" for name, fault, left in islice(rests, _MAX_RESTS)
+    )
+    return f" resting={told}" if told else ""
 
 
 def _plain(text: str) -> str:

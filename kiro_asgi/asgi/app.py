@@ -151,7 +151,7 @@ class App:
         unexpected = await self._caught(call, self._serve(call))
         if unexpected is not None and not call.status:
             await self._caught(call, self._refuse(call, InternalError(call.request_id)))
-        log_access(call, self._clock() - started)
+        log_access(call, self._clock() - started, self._service.rests())
         if unexpected is not None and self._raises(call.scope):
             raise unexpected
 

@@ -72,6 +72,12 @@ class Models:
             raise
         return Route(provider, model, target.model, rest)
 
+    def without_service(self, route: Route) -> Route:
+        """*route* without the other upstreams that are the same service."""
+        service = route.provider.service
+        rest = tuple(target for target in route.rest if self._providers[target.upstream].service != service)
+        return evolve(route, rest=rest)
+
     async def listings(self) -> tuple[Listing, ...]:
         """The models of all upstreams, in the operator's order.
 

@@ -58,6 +58,9 @@ class Provider:
     """An upstream, its models, and the credentials to ask with."""
 
     upstream: Upstream
+    service: str
+    """Whose accounts the credentials are, e.g. the host of the endpoint; two upstreams may be one service."""
+
     transport: Transport
     credentials: Credentials
     catalogue: Catalogue

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Final
+from urllib.parse import urlsplit
 
 from attrs import define, evolve, field
 
 from kiro_asgi.asgi.direct import Direct, direct_services, set_up
 from kiro_asgi.asgi.provider import Manner, Provider
 from kiro_asgi.asgi.server_tools import KiroWebSearch, ServerTool, Toolbox
-from kiro_asgi.asgi.wiring import kiro_upstream, kiro_vendor, new_transport
+from kiro_asgi.asgi.wiring import kiro_upstream, kiro_vendor, new_transport, rest_policy
 from kiro_asgi.config import DirectSettings, KiroSettings, OpenAISettings, Settings
 from kiro_asgi.errors import UpstreamRejected
 from kiro_asgi.model.prompt import Prompt
@@ -21,6 +22,7 @@ from kiro_asgi.net.catalogue import LIST_TIMEOUT, Catalogue, ModelSource
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials import Credentials
 from kiro_asgi.net.keys import exchange_in, keys_in
+from kiro_asgi.net.resting import RestPolicy
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream
 from kiro_asgi.upstreams.kiro import KiroUpstream
@@ -41,7 +43,7 @@ def new_providers(settings: Settings, clocks: Clocks, server_tools: Sequence[Ser
     Raises:
         ConfigError: There is none, or one that cannot be used.
     """
-    making = _Making(settings, clocks, tuple(server_tools))
+    making = _Making(settings, clocks, tuple(server_tools), rest_policy(settings))
     kiro = {"kiro": making.kiro()} if "kiro" in set_up(settings) else {}
     return MappingProxyType(kiro | {each.upstream.name: making.direct(each) for each in direct_services(settings)})
 
@@ -53,17 +55,19 @@ class _Making:
     _settings: Settings
     _clocks: Clocks
     _server_tools: tuple[ServerTool, ...]
+    _rests: RestPolicy
     _transports: dict[str, Transport] = field(init=False, factory=dict)
 
     def kiro(self) -> Provider:
         """The Kiro service."""
         kiro, upstream = self._settings.kiro, kiro_upstream(self._settings)
         transport = self._transport(kiro.proxy)
-        credentials = Credentials.create(kiro, kiro_vendor(self._settings), transport, self._clocks)
+        credentials = Credentials.create(kiro, kiro_vendor(self._settings), transport, self._clocks, self._rests)
         asker = Asker(transport, credentials, upstream.fault)
         search = [KiroWebSearch(asker, upstream, kiro.server_tool_timeout)] if kiro.web_search else []
         return Provider(
             upstream=upstream,
+            service="kiro",
             transport=transport,
             credentials=credentials,
             catalogue=_catalogue("kiro", kiro, asker, upstream),
@@ -78,9 +82,10 @@ class _Making:
         settings, upstream = service.settings, service.upstream
         transport = self._transport(settings.proxy)
         keys, exchange = keys_in(service.path, settings), exchange_in(settings, service.headers)
-        credentials = Credentials.of_keys(keys, transport, self._clocks, exchange=exchange)
+        credentials = Credentials.of_keys(keys, transport, self._clocks, self._rests, exchange=exchange)
         return Provider(
             upstream=upstream,
+            service=urlsplit(settings.endpoint).netloc,
             transport=transport,
             credentials=credentials,
             catalogue=_catalogue(service.path, settings, Asker(transport, credentials, upstream.fault), upstream),

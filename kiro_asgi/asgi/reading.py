@@ -20,6 +20,11 @@ from kiro_asgi.net.transport import Enough, Headers
 
 __all__ = ["Reading"]
 
+
+def _nothing() -> None:
+    """Nobody wants to know."""
+
+
 Way = TypeVar("Way", bound=Output[Any])
 
 
@@ -48,6 +53,9 @@ class Reading(ABC, Generic[Way]):
     _status: int = field(init=False, default=0)
     _headers: Headers = field(init=False, default=())
     _chunks: list[bytes] = field(init=False, factory=list)
+    on_accept: Callable[[], None] = field(init=False, default=_nothing)
+    """Called when the upstream says 200."""
+
     take: Callable[[bytes], None] = field(init=False)
     """Puts a chunk aside."""
 
@@ -108,6 +116,7 @@ class Reading(ABC, Generic[Way]):
                 raise NotTheUpstream(f"the upstream answered in {encoding[:60]!r}", code="upstream.content_encoding")
             self._accept(_value(headers, b"content-type"))
             self._accepted = True
+            self.on_accept()
 
     async def turn(self) -> float:
         """Bring what has arrived to the client, then say how long the next read may take."""

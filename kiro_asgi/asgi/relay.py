@@ -219,9 +219,11 @@ class Relay:
         self._reading = reading = self._next_reading()
         if self._settings.kiro.log_bodies:
             log_body(self.exchange)
-        transport, patience = self.exchange.route.provider.transport, self._settings.limits.request_timeout
-        await transport.fetch(self.exchange.rendered.request, reading, patience=patience)
-        await reading.finish()
+        provider, patience = self.exchange.route.provider, self._settings.limits.request_timeout
+        with provider.credentials.asking(self.exchange.credential, self.exchange.model.id) as accepted:
+            reading.on_accept = accepted
+            await provider.transport.fetch(self.exchange.rendered.request, reading, patience=patience)
+            await reading.finish()
 
     def _next_reading(self) -> Reading[Any]:
         exchange, output = self.exchange, self._output

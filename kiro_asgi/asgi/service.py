@@ -22,7 +22,7 @@ from kiro_asgi.asgi.signatures import Signatures
 from kiro_asgi.asgi.wiring import new_registry, new_store, retry_policy
 from kiro_asgi.config import Settings, StreamSettings
 from kiro_asgi.dialects.base import Dialect, Inquiry, TransparentDialect
-from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent
+from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent, UpstreamRequestTooCostly
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
@@ -146,7 +146,7 @@ class Service:
 
     async def _settled(self, asked: Asked, route: Route) -> Exchange:
         provider, model = route.provider, route.model
-        credential = await provider.credentials.get()
+        credential = await provider.credentials.get(model.id)
         if (request := self._passed(asked, provider)) is not None:
             return passed(asked, route, credential, request, self._estimator)
         recovered = await self._recovered(asked, route)
@@ -208,23 +208,42 @@ class Service:
         credential = await exchange.route.provider.credentials.renew(exchange.credential)
         return None if credential is None else _rendered(evolve(exchange, credential=credential))
 
-    async def elsewhere(
-        self, exchange: Exchange, error: KiroAsgiError, seconds: float, *, besides: Collection[Credential]
-    ) -> Exchange:
+    async def rest(self, exchange: Exchange, error: KiroAsgiError) -> KiroAsgiError:
+        """Let the credential rest that was used, unless *error* says nothing about further requests.
+
+        Returns:
+            *error*, with the time of the next quota where that is what it is about.
+        """
+        provider, model = exchange.route.provider, exchange.model.id
+        if not error.asked or isinstance(error, UpstreamRequestTooCostly):
+            return error
+        provider.credentials.cool(exchange.credential, error, model)
+        if isinstance(error, UpstreamQuotaSpent):
+            error = await provider.with_reset(error, exchange.credential, self._clocks.wall())
+            provider.credentials.cool(exchange.credential, error, model)
+        return error
+
+    async def elsewhere(self, exchange: Exchange, error: KiroAsgiError, *, besides: Collection[Credential]) -> Exchange:
         """The same request with a credential that is none of *besides*, while the one that was used rests.
 
         Raises:
             KiroAsgiError: *error*, where no other is left.
         """
-        provider, credentials = exchange.route.provider, exchange.route.provider.credentials
-        if isinstance(error, UpstreamQuotaSpent):
-            error = await provider.with_reset(error, exchange.credential, self._clocks.wall())
-        credentials.cool(exchange.credential, error, seconds)
+        error = await self.rest(exchange, error)
         try:
-            credential = await credentials.get(besides=besides)
+            credential = await exchange.route.provider.credentials.get(exchange.model.id, besides=besides)
         except KiroAsgiError:
             raise error from None
         return _rendered(evolve(exchange, credential=credential))
+
+    def without_service(self, exchange: Exchange) -> Exchange:
+        """*exchange* as it never asks another account of the service that it has asked."""
+        return evolve(exchange, route=self.models.without_service(exchange.route))
+
+    def rests(self) -> Iterator[tuple[str, KiroAsgiError, float]]:
+        """Credentials that rest now: the name of each, why, and the seconds until somebody may ask."""
+        for provider in self._providers:
+            yield from provider.credentials.rests()
 
     async def at_another_upstream(self, exchange: Exchange, error: KiroAsgiError) -> Exchange:
         """The same request where the operator wrote that it may be asked next.

@@ -109,6 +109,10 @@ class Tries:
             raise error
         if step.remedy is Remedy.AGAIN:
             await self._wait(error, step.seconds)
+        elif step.remedy is Remedy.NOWHERE:
+            await self._service.rest(self.exchange, error)
+            self.exchange = self._service.without_service(self.exchange)
+            raise error
         else:
             await self._use_another_credential(error, step)
 
@@ -130,7 +134,7 @@ class Tries:
                 error = why
         if changed is None:
             self._spent.append(self.exchange.credential)
-            changed = await self._service.elsewhere(self.exchange, error, step.seconds, besides=self._spent)
+            changed = await self._service.elsewhere(self.exchange, error, besides=self._spent)
             self._renewed = False
         self._warn("next with %s: %r", changed.credential.source, error)
         self.exchange = changed

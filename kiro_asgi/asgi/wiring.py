@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
-from attrs import asdict
+from attrs import Attribute, asdict, fields_dict
 
 from kiro_asgi._version import __version__
 from kiro_asgi.config import DirectSettings, KiroSettings, Settings
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.net.resting import RestPolicy
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.private import require_own_file
@@ -30,6 +32,7 @@ __all__ = [
     "new_registry",
     "new_store",
     "new_transport",
+    "rest_policy",
     "retry_policy",
     "user_agent",
 ]
@@ -69,7 +72,18 @@ def new_store(settings: Settings, clocks: Clocks) -> Store:
 
 def retry_policy(settings: Settings) -> RetryPolicy:
     """What may be tried again."""
-    return RetryPolicy(**asdict(settings.retry))
+    return RetryPolicy(**asdict(settings.retry, filter=_of(RetryPolicy)))
+
+
+def rest_policy(settings: Settings) -> RestPolicy:
+    """How long a credential is left alone that is at fault."""
+    return RestPolicy(**asdict(settings.retry, filter=_of(RestPolicy)))
+
+
+def _of(policy: type) -> Callable[[Attribute[Any], Any], bool]:
+    """Which settings *policy* has a field for."""
+    names = fields_dict(policy)
+    return lambda attribute, value: attribute.name in names
 
 
 def new_registry(settings: Settings, upstreams: Iterable[str]) -> Registry:

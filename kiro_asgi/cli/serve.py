@@ -109,7 +109,7 @@ def simulated(settings: Settings, url: str, host: str) -> Settings:
         openai=_simulated(made_up.openai, f"{url}/v1"),
         custom={name: _simulated(service, f"{url}/v1") for name, service in made_up.custom.items()},
         client=client,
-        retry=evolve(settings.retry, rest=0, suspicion=0),
+        retry=evolve(settings.retry, refused_base=0, quota_probe=0, suspicion=0),
     )
 
 

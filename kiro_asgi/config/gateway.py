@@ -183,12 +183,19 @@ class RetrySettings:
     capacity_base: float = 5.0
     """Seconds before the second try where the model has no capacity."""
 
+    refused_base: float = 2.0
+    """Seconds that a credential rests which the service refuses (401, 403), doubled by each further refusal."""
+
+    refused_cap: float = 60.0
+    """Longest such rest, in seconds."""
+
+    quota_probe: float = 300.0
+    """Seconds between two requests that try a credential whose quota is spent, until it is renewed.  0: it does not
+    rest."""
+
     suspicion: float = 1800.0
     """Seconds that a credential rests, and the service is not asked with it, after the service spoke of suspicious
-    activity."""
-
-    rest: float = 3600.0
-    """Longest rest after any other fault of the account (its quota is spent, it is suspended), in seconds."""
+    activity or a suspension."""
 
 
 @frozen(kw_only=True)

@@ -43,10 +43,13 @@ WORDS: Final[Mapping[str, bool]] = MappingProxyType(
 
 
 GONE: Final[Mapping[str, str]] = MappingProxyType(
-    dict.fromkeys(
-        ("retry.cap", "retry.rate_cap", "retry.capacity_cap"),
-        "is gone: retry.max_wait bounds all waiting between the tries of one request",
-    )
+    {
+        **dict.fromkeys(
+            ("retry.cap", "retry.rate_cap", "retry.capacity_cap"),
+            "is gone: retry.max_wait bounds all waiting between the tries of one request",
+        ),
+        "retry.rest": "is gone: see retry.refused_base and retry.refused_cap, and retry.quota_probe for spent quotas",
+    }
 )
 """Settings that there were, and what to set instead."""
 

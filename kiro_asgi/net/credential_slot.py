@@ -18,11 +18,19 @@ from typing import Final
 import anyio
 from attrs import define, evolve, field
 
-from kiro_asgi.errors import KiroAsgiError, UpstreamDenied, UpstreamError, UpstreamTimeout
+from kiro_asgi.errors import (
+    KiroAsgiError,
+    UpstreamDenied,
+    UpstreamError,
+    UpstreamModelQuotaSpent,
+    UpstreamTimeout,
+)
+from kiro_asgi.limits import RESTING_MODELS
 from kiro_asgi.net.clocks import Clocks, Lease
 from kiro_asgi.net.credential_keeper import TokenKeeper
 from kiro_asgi.net.flights import Flights
 from kiro_asgi.net.loops import LoopLock
+from kiro_asgi.net.resting import Resting, RestPolicy
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.net.vendor import Presenter
 from kiro_asgi.net.whole import fetch_whole
@@ -66,6 +74,7 @@ class Slot:
     _transport: Transport
     _clocks: Clocks
     _margin: float
+    _rests: RestPolicy = RestPolicy()  # noqa: RUF009 - frozen
     _keeper: TokenKeeper | None = None
     """``None`` for a credential that stands in the settings."""
 
@@ -78,23 +87,30 @@ class Slot:
     _profile_at: float = field(init=False, default=-inf)
     _forced_at: float = field(init=False, default=-inf)
     _save_at: float = field(init=False, default=-inf)
-    _rest: tuple[float, KiroAsgiError] | None = field(init=False, default=None)
+    _resting: Resting = field(init=False)
+    _models: dict[str, Resting] = field(init=False, factory=dict)
+    """Those whose own quota is spent, the oldest first."""
+
     _flights: Flights = field(init=False)
     _turn: LoopLock = field(init=False, factory=LoopLock)
 
     def __attrs_post_init__(self) -> None:
+        self._resting = Resting(self._rests)
         self._flights = Flights(f"looking after {self.name}", self._transport)
         if self._keeper is not None and self._keeper.token is not None and self._keeper.token.access_token:
             self._adopt(self._keeper.token, self._margin)  # a refresh token alone is due for renewal
 
-    async def take(self) -> Credential:
+    async def take(self, model: str = "") -> Credential:
         """The credential.  A renewal that is due is waited for only where there is no good token.
+
+        Args:
+            model: What it is to be used for; empty for anything but answers.
 
         Raises:
             KiroAsgiError: It rests, or there is no good token; `retry_after` says when to ask again.
         """
-        if self._rest is not None:
-            self._be_awake(*self._rest)
+        for resting in self._restings(model):
+            resting.check(self._clocks.steady())
         if self._pressing():
             with _patience(self.name):
                 await self._attend()
@@ -132,9 +148,46 @@ class Slot:
             return None
         raise self._told()
 
-    def rest(self, error: KiroAsgiError, seconds: float) -> None:
-        """Be passed over for so long, because of *error*."""
-        self._rest = (self._clocks.steady() + seconds, error)
+    @contextmanager
+    def asking(self, model: str) -> Iterator[Callable[[], None]]:
+        """Ask for an answer of *model* within the block; call what is given when the service has accepted that.
+
+        Raises:
+            KiroAsgiError: It rests, and somebody else may be trying already.
+        """
+        began, restings = self._clocks.steady(), self._restings(model)
+        for resting in restings:
+            resting.check(began)
+        trying = [resting for resting in restings if resting.start(began)]
+
+        def accepted() -> None:
+            for resting in restings:
+                resting.succeed(began)
+
+        try:
+            yield accepted
+        finally:
+            for resting in trying:
+                resting.stop()
+
+    def rest(self, error: KiroAsgiError, model: str) -> None:
+        """Be passed over for a while, because of *error*; for *model* only where it is about that alone."""
+        resting = self._resting
+        if isinstance(error, UpstreamModelQuotaSpent):
+            if model not in self._models and len(self._models) >= RESTING_MODELS:
+                del self._models[next(iter(self._models))]
+            resting = self._models.setdefault(model, Resting(self._rests))
+        resting.fail(error, self._clocks.steady())
+
+    def rests(self) -> Iterator[tuple[str, KiroAsgiError, float]]:
+        """What rests now: its name, why, and the seconds until somebody may ask."""
+        now, models = self._clocks.steady(), self._models.items()
+        for name, resting in ((self.name, self._resting), *((f"{self.name} for {key}", it) for key, it in models)):
+            if resting.fault is not None and resting.rests(now):
+                yield name, resting.fault, resting.left(now)
+
+    def _restings(self, model: str) -> tuple[Resting, ...]:
+        return (self._resting, self._models[model]) if model in self._models else (self._resting,)
 
     async def landed(self) -> None:
         """Wait until nothing is under way, however it ends."""
@@ -170,12 +223,6 @@ class Slot:
 
     def _asks_profile(self) -> bool:
         return self._credential is not None and bool(self._vendor.profile_requests(self._credential))
-
-    def _be_awake(self, until: float, error: KiroAsgiError) -> None:
-        left = until - self._clocks.steady()
-        if left > 0:
-            raise _again(error, left)
-        self._rest = None
 
     def _told(self) -> KiroAsgiError:
         """Why there is no token, as a new error: one that is raised twice remembers both places."""

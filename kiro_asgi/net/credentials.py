@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 
 from attrs import define, field
@@ -17,6 +19,7 @@ from kiro_asgi.net.credential_keeper import TokenKeeper
 from kiro_asgi.net.credential_slot import Slot
 from kiro_asgi.net.credential_sources import Source, TokenCommand, open_source
 from kiro_asgi.net.keys import Exchange, key_slot
+from kiro_asgi.net.resting import RestPolicy
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.net.vendor import Renewer, Vendor
 from kiro_asgi.upstreams.base import Credential, Token
@@ -37,6 +40,7 @@ class Credentials:
         vendor: Vendor,
         transport: Transport,
         clocks: Clocks = Clocks(),  # noqa: B008 - frozen
+        rests: RestPolicy = RestPolicy(),  # noqa: B008 - frozen
     ) -> Credentials:
         """What the settings name: the key or token in them, the file, the program, the further files.
 
@@ -45,7 +49,7 @@ class Credentials:
         Raises:
             ConfigError: Nothing is named, or something that is named cannot be used; the message lists all of it.
         """
-        making = _Making(settings, vendor, transport, clocks)
+        making = _Making(settings, vendor, transport, clocks, rests)
         slots = tuple(making.slots())
         require(making.problems)
         if not slots:
@@ -61,6 +65,7 @@ class Credentials:
         keys: Iterable[tuple[str, str]],
         transport: Transport,
         clocks: Clocks = Clocks(),  # noqa: B008 - frozen
+        rests: RestPolicy = RestPolicy(),  # noqa: B008 - frozen
         *,
         exchange: Exchange | None = None,
     ) -> Credentials:
@@ -71,26 +76,47 @@ class Credentials:
                 none, one that is empty.
             transport: What they are exchanged with.
             clocks: Time and chance.
+            rests: How long one is left alone that is at fault.
             exchange: How a key becomes a token, where the service wants that instead.
         """
-        return cls(tuple(key_slot(name, key, transport, clocks, exchange) for name, key in keys))
+        return cls(tuple(key_slot(name, key, transport, clocks, rests, exchange) for name, key in keys))
 
-    async def get(self, *, besides: Collection[Credential] = ()) -> Credential:
+    async def get(self, model: str = "", *, besides: Collection[Credential] = ()) -> Credential:
         """The first that does not rest and is none of *besides*, renewed if that is due.
 
+        Args:
+            model: Whose answer is wanted; empty for anything else.
+            besides: What must not be used.
+
         Raises:
-            KiroAsgiError: None is left: what the first of them rests for, or why it has no token.  Code
-                ``credentials.login`` means that only signing in again helps.
+            KiroAsgiError: None is left: what that one rests for, or why it has no token, which may be asked for
+                soonest.  Code ``credentials.login`` means that only signing in again helps.
         """
         tried = {credential.source for credential in besides}
-        first: KiroAsgiError | None = None
+        why: list[KiroAsgiError] = []
         for slot in self._slots:
             if slot.name not in tried:
                 try:
-                    return await slot.take()
+                    return await slot.take(model)
                 except KiroAsgiError as error:
-                    first = first or error
-        raise first or UpstreamDenied("there is no other credential", code="credentials.none")
+                    why.append(error)
+        if not why:
+            raise UpstreamDenied("there is no other credential", code="credentials.none")
+        raise min(why, key=lambda error: inf if error.retry_after is None else error.retry_after)
+
+    @contextmanager
+    def asking(self, credential: Credential, model: str) -> Iterator[Callable[[], None]]:
+        """Ask for an answer of *model* within the block; call what is given when the service has accepted that.
+
+        Raises:
+            KiroAsgiError: *credential* has come to rest meanwhile.
+        """
+        slot = self._slot(credential)
+        if slot is None:
+            yield _nobody
+        else:
+            with slot.asking(model) as accepted:
+                yield accepted
 
     async def renew(self, refused: Credential) -> Credential | None:
         """A newer credential in place of one that the upstream has refused as invalid; ``None`` where there is none.
@@ -103,11 +129,16 @@ class Credentials:
         slot = self._slot(refused)
         return None if slot is None else await slot.renew(refused)
 
-    def cool(self, credential: Credential, error: KiroAsgiError, seconds: float) -> None:
-        """Pass *credential* over for so long; while all rest, `get` raises *error*."""
+    def cool(self, credential: Credential, error: KiroAsgiError, model: str = "") -> None:
+        """Let *credential* rest because of *error*, for *model* only where it is about that; `get` passes it over."""
         slot = self._slot(credential)
         if slot is not None:
-            slot.rest(error, seconds)
+            slot.rest(error, model)
+
+    def rests(self) -> Iterator[tuple[str, KiroAsgiError, float]]:
+        """What rests now: its name, why, and the seconds until somebody may ask."""
+        for slot in self._slots:
+            yield from slot.rests()
 
     async def aclose(self) -> None:
         """Wait for renewals that are under way, lest a new token be lost."""
@@ -132,6 +163,7 @@ class _Making:
     _vendor: Vendor
     _transport: Transport
     _clocks: Clocks
+    _rests: RestPolicy
     problems: list[str] = field(init=False, factory=list)
 
     def slots(self) -> Iterator[Slot]:
@@ -182,6 +214,11 @@ class _Making:
             transport=self._transport,
             clocks=self._clocks,
             margin=self._settings.refresh_margin,
+            rests=self._rests,
             keeper=keeper,
             credential=credential,
         )
+
+
+def _nobody() -> None:
+    """No credential of ours was accepted."""

@@ -14,6 +14,7 @@ from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credential_keeper import TokenKeeper
 from kiro_asgi.net.credential_slot import Slot
 from kiro_asgi.net.credential_sources import Unkept
+from kiro_asgi.net.resting import RestPolicy
 from kiro_asgi.net.token_answers import token_of
 from kiro_asgi.net.transport import Headers, Transport
 from kiro_asgi.net.whole import fetch_whole
@@ -87,7 +88,9 @@ class _Bearers:
         return ""
 
 
-def key_slot(name: str, key: str, transport: Transport, clocks: Clocks, exchange: Exchange | None) -> Slot:
+def key_slot(
+    name: str, key: str, transport: Transport, clocks: Clocks, rests: RestPolicy, exchange: Exchange | None
+) -> Slot:
     """The slot of *key*, or, where there is an *exchange*, of the tokens that it gives."""
     credential: Credential | None = None
     keeper: TokenKeeper | None = None
@@ -102,6 +105,7 @@ def key_slot(name: str, key: str, transport: Transport, clocks: Clocks, exchange
         transport=transport,
         clocks=clocks,
         margin=_MARGIN,
+        rests=rests,
         keeper=keeper,
         credential=credential,
     )

@@ -6,7 +6,8 @@ It decides and performs nothing.
 what the last try ended in                   what the next one does
 ===========================================  ====================================================================
 a token that is not taken                    gets a new token, once; then another credential, if there is one
-a fault of the account: quota, suspension    uses another credential, while the account's own rests
+a fault of the account: quota, refusal       uses another credential, while the account's own rests
+suspicion, suspension                        there is none, and no other account of the service is asked either
 the account's rate                           waits for `rate_base`, doubled each time
 no capacity for the model                    waits for `capacity_base`, doubled each time
 any failure that proves nothing answered     waits for `base`, times `factor` each time
@@ -30,16 +31,16 @@ from attrs import frozen
 from kiro_asgi.errors import (
     KiroAsgiError,
     UnknownModel,
+    UpstreamDenied,
     UpstreamError,
     UpstreamOverloaded,
     UpstreamQuotaSpent,
     UpstreamRateExceeded,
     UpstreamRejected,
-    UpstreamSuspended,
-    UpstreamSuspicious,
     UpstreamTimeout,
     UpstreamTokenInvalid,
 )
+from kiro_asgi.net.resting import BARRED
 
 __all__ = ["Remedy", "RetryPolicy", "Step"]
 
@@ -56,6 +57,9 @@ class Remedy(Enum):
     ELSEWHERE = "elsewhere"
     """The credential; the one that was used rests."""
 
+    NOWHERE = "nowhere"
+    """Nothing: the credential rests, and nobody else is asked at that service."""
+
 
 @frozen
 class Step:
@@ -63,14 +67,11 @@ class Step:
 
     remedy: Remedy
     seconds: float = 0.0
-    """To wait before the next try; where the credential is at fault, for which it rests if it cannot be mended."""
+    """To wait before the next try."""
 
 
-_AT_FAULT: Final = (UpstreamQuotaSpent, UpstreamSuspended, UpstreamSuspicious, UpstreamTokenInvalid)
+_AT_FAULT: Final = (UpstreamQuotaSpent, UpstreamDenied)
 """Failures that are the credential's own."""
-
-_UNTAKEN: Final = 60.0
-"""Seconds that a credential rests whose token is not taken, and that has no other."""
 
 
 @frozen(kw_only=True)
@@ -91,11 +92,6 @@ class RetryPolicy:
     jitter: float = 0.1
     rate_base: float = 8.0
     capacity_base: float = 5.0
-    suspicion: float = 1800.0
-    """Seconds that a credential rests after suspicious activity."""
-
-    rest: float = 3600.0
-    """Longest rest after another fault of the account.  It may have been mended before the upstream's own time."""
 
     def decide(
         self, error: KiroAsgiError, attempt: int, draw: Callable[[], float], *, renewed: bool, waited: float = 0.0
@@ -109,10 +105,12 @@ class RetryPolicy:
             renewed: Whether this request had its one new token already.
             waited: Seconds that this request has waited between its tries so far.
         """
-        if isinstance(error, UpstreamTokenInvalid) and not renewed:
-            return Step(Remedy.RENEW, self._rest(error))
+        if isinstance(error, BARRED) and error.asked:
+            return Step(Remedy.NOWHERE)
+        if isinstance(error, UpstreamTokenInvalid) and error.asked and not renewed:
+            return Step(Remedy.RENEW)
         if isinstance(error, _AT_FAULT):
-            return Step(Remedy.ELSEWHERE, self._rest(error))
+            return Step(Remedy.ELSEWHERE)
         delay = self._delay(error, attempt, draw, self.max_wait - waited)
         return None if delay is None else Step(Remedy.AGAIN, delay)
 
@@ -121,12 +119,6 @@ class RetryPolicy:
         if isinstance(error, UnknownModel):
             return True
         return isinstance(error, UpstreamError) and not isinstance(error, UpstreamRejected)
-
-    def _rest(self, error: KiroAsgiError) -> float:
-        if isinstance(error, UpstreamSuspicious):
-            return self.suspicion
-        usual = _UNTAKEN if isinstance(error, UpstreamTokenInvalid) else self.rest
-        return min(usual, self.rest)
 
     def backoff(self, error: KiroAsgiError, attempt: int) -> float:
         """Seconds to wait after so many tries, where nobody asks for more and chance adds nothing."""

@@ -32,7 +32,9 @@ def sim(service: Simulator) -> Simulator:
     return service
 
 
-AT_ONCE = dict.fromkeys(("base", "rate_base", "capacity_base", "jitter", "rest", "suspicion"), 0.0)
+AT_ONCE = dict.fromkeys(
+    ("base", "rate_base", "capacity_base", "jitter", "refused_base", "quota_probe", "suspicion"), 0.0
+)
 """No waiting between tries, and no rest for the only credential there is."""
 
 

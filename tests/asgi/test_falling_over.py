@@ -96,7 +96,7 @@ async def test_tries_are_counted_for_each_upstream(stream, app, sim):
 async def test_an_upstream_that_rests_is_not_asked(app, sim):
     """While the only key's quota is spent, requests go on at once."""
     sim.enqueue(refusal(402, "no", "MONTHLY_REQUEST_COUNT"))
-    door = app(retry={"rest": 600.0}, fresh=True)
+    door = app(retry={"quota_probe": 600.0}, fresh=True)
     for _ in range(2):
         assert "3" in text_of("openai", await ask("openai", "kiro-first").run(door))
 
@@ -106,7 +106,7 @@ async def test_an_upstream_that_rests_is_not_asked(app, sim):
 async def test_tokens_are_counted_where_the_answer_would_come_from(app, sim):
     """A resting upstream does not keep a client from counting."""
     sim.enqueue(refusal(402, "no", "MONTHLY_REQUEST_COUNT"))
-    door = app(retry={"rest": 600.0}, fresh=True)
+    door = app(retry={"quota_probe": 600.0}, fresh=True)
     await ask("openai", "kiro-first").run(door)
     body = {"model": "kiro-first", "messages": [{"role": "user", "content": "Count to 3"}]}
 

@@ -24,9 +24,12 @@ from kiro_asgi.errors import (
     KiroAsgiError,
     UpstreamDenied,
     UpstreamFault,
+    UpstreamModelQuotaSpent,
     UpstreamQuotaSpent,
+    UpstreamSuspended,
     UpstreamUnreachable,
 )
+from kiro_asgi.limits import RESTING_MODELS
 from kiro_asgi.net.credentials import Clocks, Credentials
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.base import Credential, CredentialKind
@@ -497,7 +500,7 @@ async def test_what_stands_in_the_settings_cannot_be_renewed(bench):
 
 
 async def test_the_next_one_serves_while_the_first_rests(bench, tmp_path):
-    """A rest ends; while all rest, the first one's own error is raised, with the time that is left."""
+    """A rest ends; while all rest, the error is that of the one that may be asked soonest, with the time until then."""
     other = bench.sign_in(3600, tmp_path / "other.json", accessToken="aoaOther")
     bench.sign_in(left=3600)
     credentials = bench.credentials(fallback_credentials_files=(str(other), str(bench.path)))
@@ -507,15 +510,46 @@ async def test_the_next_one_serves_while_the_first_rests(bench, tmp_path):
     with pytest.raises(UpstreamDenied, match="no other"):
         await credentials.get(besides=[first, second])
 
-    credentials.cool(first, UpstreamQuotaSpent("spent", code="MONTHLY"), 100.0)
+    credentials.cool(first, UpstreamQuotaSpent("spent", code="MONTHLY", retry_after=100.0))
     assert await credentials.get() == second
-    credentials.cool(second, UpstreamDenied("suspended"), 500.0)
+    credentials.cool(second, UpstreamSuspended("locked"))
     bench.hands.turn(40)
-    with pytest.raises(UpstreamQuotaSpent, match="spent") as caught:
+    with pytest.raises(UpstreamQuotaSpent, match=r"^spent; not asked again now, the next try is in 60 s$") as caught:
         await credentials.get()
-    assert (caught.value.code, caught.value.retry_after) == ("MONTHLY", 60.0)
+    assert (caught.value.code, caught.value.retry_after, caught.value.asked) == ("MONTHLY", 60.0, False)
+    assert [(name, left) for name, _, left in credentials.rests()] == [(str(bench.path), 60.0), (str(other), 1760.0)]
     bench.hands.turn(61)
     assert await credentials.get() == first
+
+
+async def test_a_quota_of_one_model_says_nothing_about_others(bench):
+    """The credential serves every other model, and a question about none; how many are remembered is bounded."""
+    credentials = bench.credentials(GIVEN, credentials_file="")
+    for number in range(RESTING_MODELS + 1):
+        credentials.cool(GIVEN, UpstreamModelQuotaSpent("spent"), f"model-{number}")
+
+    assert await credentials.get() == await credentials.get("other") == await credentials.get("model-0") == GIVEN
+    with pytest.raises(UpstreamModelQuotaSpent):
+        await credentials.get("model-1")
+    assert len(list(credentials.rests())) == RESTING_MODELS
+
+
+async def test_what_came_to_rest_meanwhile_is_not_asked(bench):
+    """Between choosing a credential and asking with it others may have learnt more."""
+    credentials = bench.credentials(GIVEN, credentials_file="")
+    credential = await credentials.get("m")
+    credentials.cool(credential, UpstreamQuotaSpent("spent"))
+    with pytest.raises(UpstreamQuotaSpent), credentials.asking(credential, "m"):
+        pytest.fail("asked all the same")
+    bench.hands.turn(300)
+
+    with credentials.asking(credential, "m") as accepted:
+        with pytest.raises(UpstreamQuotaSpent):
+            await credentials.get("m")
+        accepted()
+        assert await credentials.get("m") == credential
+    with credentials.asking(Credential(CredentialKind.API_KEY, "strange"), "m") as accepted:
+        accepted()
 
 
 async def test_a_sign_in_that_has_ended_is_passed_over(bench, tmp_path):

@@ -73,7 +73,7 @@ async def test_keys_are_used_in_their_order():
     """The first, until it rests; then the next; each names the setting that it stands in."""
     credentials = Credentials.of_keys(KEYS, Transport())
     first = await credentials.get()
-    credentials.cool(first, UpstreamQuotaSpent("spent"), 60.0)
+    credentials.cool(first, UpstreamQuotaSpent("spent"))
     second = await credentials.get()
 
     assert first == Credential(CredentialKind.API_KEY, "sk-first", source="openai.api_key")

@@ -28,7 +28,8 @@ def fronting(name: str, base: str, key: str, folder: Path) -> Iterator[Gateway]:
         "KIRO_ASGI__GEMINI__API_KEY": key,
         "KIRO_ASGI__ROUTING__ORDER": name,
         "KIRO_ASGI__RETRY__ATTEMPTS": "1",
-        "KIRO_ASGI__RETRY__REST": "0",
+        "KIRO_ASGI__RETRY__REFUSED_BASE": "0",
+        "KIRO_ASGI__RETRY__QUOTA_PROBE": "0",
         "KIRO_ASGI__RETRY__SUSPICION": "0",
     }
     with serving("--log-level", "error", cwd=folder, **settings) as server:

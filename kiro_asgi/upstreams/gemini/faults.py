@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from kiro_asgi.errors import (
     KiroAsgiError,
+    UpstreamModelQuotaSpent,
     UpstreamQuotaSpent,
     UpstreamRateExceeded,
     UpstreamThrottled,
@@ -61,7 +62,7 @@ def _classify(report: Mapping[str, Any], status: int, ending: str, otherwise: st
     error, code = _kind(status, text_of(told, "status"), message, [text_of(detail, "reason") for detail in details])
     if issubclass(error, UpstreamThrottled):
         error, code = _quota(details, error, code, message)
-    wait = None if error is UpstreamQuotaSpent else wait if wait is not None else _delay(details)
+    wait = None if issubclass(error, UpstreamQuotaSpent) else wait if wait is not None else _delay(details)
     return error(f"{worded(error, message)}{ending}", code=code, retry_after=wait)
 
 
@@ -76,11 +77,14 @@ def _kind(status: int, word: str, message: str, reasons: list[str]) -> Meaning:
 
 
 def _quota(details: list[Mapping[str, Any]], error: Class, code: str, message: str) -> Meaning:
-    """Which quota it is: one of a day, or one that is nought, is not waited for."""
+    """Which quota it is: one of a day, or one that is nought, is not waited for; some are one model's alone."""
     violations = [violation for detail in details for violation in objects_of(detail.get("violations"))]
     quotas = [text_of(violation, "quotaId") for violation in violations]
-    if any("PerDay" in quota for quota in quotas) or any(it.get("quotaValue") == "0" for it in violations):
+    spent = [quota for quota in quotas if "PerDay" in quota]
+    if any("PerModel" not in quota for quota in spent):
         return UpstreamQuotaSpent, "quota_spent"
+    if spent or any(it.get("quotaValue") == "0" for it in violations) or _NOUGHT.search(message):
+        return UpstreamModelQuotaSpent, "model_quota_spent"
     if quotas or _PER_MINUTE.search(message):
         return UpstreamRateExceeded, "rate_exceeded"
     return error, code
@@ -115,4 +119,5 @@ _PIECE: Final = re.compile(r"([0-9.]+)(ms|us|ns|[hms])")
 _UNITS: Final[Mapping[str, float]] = MappingProxyType(
     {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 )
+_NOUGHT: Final = re.compile(r"\blimit: 0\b(?!\.)")
 _PER_MINUTE: Final = re.compile(r"per[ _]?minute|rate limit|quota exceeded for", re.I)

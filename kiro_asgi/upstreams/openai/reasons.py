@@ -18,6 +18,7 @@ from kiro_asgi.errors import (
     UpstreamOverloaded,
     UpstreamQuotaSpent,
     UpstreamRejected,
+    UpstreamRequestTooCostly,
     UpstreamSuspended,
     UpstreamThrottled,
     UpstreamTimeout,
@@ -41,6 +42,8 @@ CODES: Final[Mapping[str, Class]] = MappingProxyType(
         "server_is_overloaded": UpstreamOverloaded,
         "context_length_exceeded": ContextTooLong,
         "model_not_found": UnknownModel,
+        "model_permission_blocked_org": UnknownModel,
+        "model_permission_blocked_project": UnknownModel,
         "content_filter": UpstreamRejected,
         "content_policy_violation": UpstreamRejected,
         "invalid_prompt": UpstreamRejected,
@@ -61,6 +64,9 @@ PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
         ContextTooLong,
         "context_length_exceeded",
     ),
+    (re.compile(r"\bfewer max_tokens\b|\bcan only afford \d|\bprompt tokens limit exceeded\b", re.I),
+     UpstreamRequestTooCostly, "request_too_costly"),
+    (re.compile(r"\brequires moderation\b", re.I), UpstreamRejected, "content_policy_violation"),
     (re.compile(
         r"exceeded your current quota|insufficient (?:balance|credits|quota|funds)|credit balance is too low", re.I
      ), UpstreamQuotaSpent, "insufficient_quota"),

@@ -55,13 +55,9 @@ TABLE = [
         "overloaded_error",
         openai.InternalServerError,
     ),
-    (
-        errors.UpstreamQuotaSpent,
-        402,
-        "insufficient_quota",
-        "insufficient_quota",
-        "insufficient_quota",
-        openai.APIStatusError,
+    *(
+        (spent, 402, *["insufficient_quota"] * 3, openai.APIStatusError)
+        for spent in (errors.UpstreamQuotaSpent, errors.UpstreamModelQuotaSpent, errors.UpstreamRequestTooCostly)
     ),
     *(
         (denied, 502, "server_error", code, "api_error", openai.InternalServerError)

@@ -26,7 +26,16 @@ ALL_ROUTES: Final = (*ROUTES, "responses")
 DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "client": {"api_keys": ["k"]},
     "kiro": {"api_key": "ksk_canary"},
-    "retry": {"attempts": 2, "base": 0, "rate_base": 0, "capacity_base": 0, "jitter": 0, "rest": 0, "suspicion": 0},
+    "retry": {
+        "attempts": 2,
+        "base": 0,
+        "rate_base": 0,
+        "capacity_base": 0,
+        "jitter": 0,
+        "refused_base": 0,
+        "quota_probe": 0,
+        "suspicion": 0,
+    },
     # One slot: a connection that is not given back makes the next request hang.
     "limits": {"connections": 1},
 }

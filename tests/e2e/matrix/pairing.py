@@ -120,7 +120,8 @@ def _settings(url: str) -> dict[str, str]:
     known = {
         "CLIENT__API_KEYS": KEY,
         "RETRY__ATTEMPTS": "1",
-        "RETRY__REST": "0",
+        "RETRY__REFUSED_BASE": "0",
+        "RETRY__QUOTA_PROBE": "0",
         "RETRY__SUSPICION": "0",
         "KIRO__ENDPOINT": url,
         "KIRO__API_KEY": "ksk_simulated",

@@ -20,6 +20,7 @@ from kiro_asgi.errors import (
     UpstreamProtocolError,
     UpstreamQuotaSpent,
     UpstreamRejected,
+    UpstreamRequestTooCostly,
     UpstreamThrottled,
     UpstreamTimeout,
     UpstreamTokenInvalid,
@@ -35,6 +36,12 @@ def refusal(status: int, body: Any, **headers: str) -> KiroAsgiError:
 
 def report(message: str, code: Any = None, kind: Any = None) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+OPENROUTER = (
+    "This request requires more credits, or fewer max_tokens. You requested up to 65536 tokens, but can only afford "
+    "1234. To increase, visit https://openrouter.ai/settings/credits and upgrade to a paid account"
+)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +67,20 @@ def report(message: str, code: Any = None, kind: Any = None) -> dict[str, Any]:
             "insufficient_quota",
         ),
         (402, report("Insufficient Balance"), UpstreamQuotaSpent, "insufficient_quota"),
+        (402, report(OPENROUTER, 402), UpstreamRequestTooCostly, "request_too_costly"),
+        (
+            402,
+            report("Prompt tokens limit exceeded: 9 > 8. To ...", 402),
+            UpstreamRequestTooCostly,
+            "request_too_costly",
+        ),
+        (
+            403,
+            report("x/y requires moderation. Your input was flagged", 403),
+            UpstreamRejected,
+            "content_policy_violation",
+        ),
+        (403, report("no", "model_permission_blocked_org"), UnknownModel, "model_permission_blocked_org"),
         (400, report("too long", "context_length_exceeded"), ContextTooLong, "context_length_exceeded"),
         (
             400,
