@@ -14,6 +14,7 @@ __all__ = [
     "ARGUMENT_SCHEMAS",
     "ARGUMENT_STEPS",
     "BODY_BYTES",
+    "CREDENTIALS_BYTES",
     "EVENT_BYTES",
     "EXCERPT_CHARACTERS",
     "FETCHED_BYTES",
@@ -106,6 +107,9 @@ FETCHED_BYTES: Final = 4 * 1024 * 1024
 
 SEARCH_BYTES: Final = 1024 * 1024
 """The result of a search; beyond it the model is told that the search failed."""
+
+CREDENTIALS_BYTES: Final = 1024 * 1024
+"""A token file, or one value of another program's store; a larger one cannot be read."""
 
 TOKEN_BYTES: Final = 64 * 1024
 """The answer to an exchange of a key for a token; beyond it the exchange failed."""

@@ -19,6 +19,7 @@ from typing import BinaryIO, Final
 import anyio
 
 from kiro_asgi.errors import UpstreamTimeout
+from kiro_asgi.limits import CREDENTIALS_BYTES
 from kiro_asgi.private import make_folder
 
 if sys.platform == "win32":
@@ -30,7 +31,6 @@ __all__ = ["exposed", "locked", "open_ordinary", "read_private", "write_private"
 
 _log = getLogger("kiro_asgi")
 
-_MAX_BYTES: Final = 1024 * 1024
 _POLL: Final = 0.02
 """Seconds between two attempts to get a lock."""
 
@@ -59,8 +59,8 @@ def read_private(path: Path) -> bytes:
         OSError: It cannot be read, is no ordinary file, or is larger than 1 MiB.
     """
     with open_ordinary(path) as file:
-        data = file.read(_MAX_BYTES + 1)
-    if len(data) > _MAX_BYTES:
+        data = file.read(CREDENTIALS_BYTES + 1)
+    if len(data) > CREDENTIALS_BYTES:
         raise OSError(f"{path} is too large")
     return data
 

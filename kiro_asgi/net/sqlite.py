@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
+from kiro_asgi.limits import CREDENTIALS_BYTES
 from kiro_asgi.net.files import open_ordinary
 from kiro_asgi.net.vendor import Row
 
@@ -41,8 +42,9 @@ def read_rows(path: Path, wanted: Iterable[Row]) -> Mapping[Row, bytes]:
         tables = {name for (name,) in store.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         for table, key in wanted:
             if table in tables:
-                for (value,) in store.execute(f'SELECT value FROM "{table}" WHERE key = ?', (key,)):
-                    found[table, key] = value.encode() if isinstance(value, str) else bytes(value or b"")
+                value = _value(store, table, key)
+                if value is not None:
+                    found[table, key] = value.encode() if isinstance(value, str) else value
     return found
 
 
@@ -55,14 +57,22 @@ def change_row(path: Path, row: Row, change: Callable[[bytes], bytes]) -> None:
     table, key = row
     with _opened(path, "rw") as store:
         store.execute("BEGIN IMMEDIATE")
-        found = store.execute(f'SELECT value FROM "{table}" WHERE key = ?', (key,)).fetchone()
-        if found is None:
+        old = _value(store, table, key)
+        if old is None:
             raise OSError(f"{path} has no {key} any more")
-        old = found[0]
-        new = change(old.encode() if isinstance(old, str) else bytes(old))
+        new = change(old.encode() if isinstance(old, str) else old)
         written = new.decode() if isinstance(old, str) else new
         store.execute(f'UPDATE "{table}" SET value = ? WHERE key = ?', (written, key))
         store.execute("COMMIT")
+
+
+def _value(store: sqlite3.Connection, table: str, key: str) -> str | bytes | None:
+    """A value; ``None`` where there is none that is text or bytes, or only one that is far too large."""
+    kind = "typeof(value) IN ('text', 'blob') AND length(value) <= ?"
+    query = f'SELECT value FROM "{table}" WHERE key = ? AND {kind} LIMIT 1'
+    found = store.execute(query, (key, CREDENTIALS_BYTES)).fetchone()
+    value: str | bytes | None = None if found is None else found[0]
+    return value
 
 
 @contextmanager

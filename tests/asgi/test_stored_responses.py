@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from kiro_asgi.state.base import scoped
 from kiro_asgi.state.memory import MemoryStore
 from tests.asgi.driver import Exchange, get, http_scope, post
 from tests.state.engines import Clock
+from tests.state.test_trouble import held
 
 pytestmark = pytest.mark.anyio
 
@@ -408,6 +410,32 @@ async def test_without_its_store_the_gateway_goes_on(gateway, tmp_path, caplog):
 
     assert (refused.status, refused.headers["retry-after"]) == (503, "2")
     assert any("waits in memory" in record.message for record in caplog.records)
+
+
+@BOTH_MODES
+async def test_no_answer_waits_for_a_locked_file(gateway, tmp_path, stream):
+    """The issue: the final event waited for a file that another process had locked.  Now the answer does not, a client
+    builds on it at once, what is not here is a 503 within a second, and in the end everything is in the file."""
+    state = {"engine": "sqlite", "path": str(tmp_path / "state.db"), "seal_key": "a-key-of-ours"}
+    app = gateway(fresh=True, state=state)
+    old = await respond(app, "Zero.")
+    await app.aclose()
+    app = gateway(fresh=True, state=state)
+    with held(tmp_path / "state.db"):
+        started = time.monotonic()
+        one = await respond(app, "One.", stream=stream)
+        two = await respond(app, "Two.", previous_response_id=one["id"], stream=stream)
+        assert time.monotonic() - started < 4.0  # signatures and cut answers are looked for once
+        started = time.monotonic()
+        refused = [await asking("Three.", previous_response_id=old["id"]).run(app) for _ in range(5)]
+        assert time.monotonic() - started < 2.0
+        assert {(each.status, each.headers["retry-after"]) for each in refused} <= {(503, "1"), (503, "2")}
+        assert (await get(f"{PATH}/{two['id']}").run(app)).status == 200
+    await app.aclose()
+
+    other = gateway(fresh=True, state=state)
+    for each in (old, one, two):
+        assert (await get(f"{PATH}/{each['id']}").run(other)).json()["id"] == each["id"]
 
 
 @pytest.mark.parametrize("there", ["link", "link to nothing", "folder"])

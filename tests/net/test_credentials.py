@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import sqlite3
 import sys
 import time
@@ -30,6 +31,7 @@ from kiro_asgi.errors import (
     UpstreamUnreachable,
 )
 from kiro_asgi.limits import RESTING_MODELS
+from kiro_asgi.net import credential_sources
 from kiro_asgi.net.credentials import Clocks, Credentials
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.base import Credential, CredentialKind
@@ -605,6 +607,23 @@ async def test_a_program_that_prints_no_token(bench, capfd, code, words):
         await credentials.get()
 
     assert "SECRET" not in caught.value.message + "".join(capfd.readouterr())
+
+
+async def test_a_program_that_never_ends_is_ended(bench, tmp_path, monkeypatch):
+    """It gets a time, and is killed then, whatever it does about signals; the answer says so."""
+    monkeypatch.setattr(credential_sources, "_COMMAND_TIMEOUT", 1.0)
+    note = tmp_path / "pid"
+    code = (
+        "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        f"open({str(note)!r}, 'w').write(str(os.getpid())); print('SECRET', flush=True); time.sleep(60)"
+    )
+    script = tmp_path / "program.py"
+    script.write_text(code)
+    credentials = bench.credentials(credentials_file="", credentials_command=f"{sys.executable} {script}")
+    with pytest.raises(UpstreamFault, match="took too long"):
+        await credentials.get()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text()), 0)
 
 
 async def test_a_program_that_prints_no_access_token(bench):

@@ -219,6 +219,19 @@ def test_a_row_is_changed_in_its_own_type(store):
         change_row(store, ("state", "gone"), bytes)
 
 
+@pytest.mark.parametrize("value", [10**9, -1, 1.5, None, b"x" * (1024 * 1024 + 1), "x" * (1024 * 1024 + 1)], ids=type)
+def test_a_value_of_another_kind_is_missing(store, value):
+    """A number was taken for a length, of a gigabyte; and what is far too large for a token is none."""
+    with closing(sqlite3.connect(store)) as made:
+        made.execute("CREATE TABLE odd (key TEXT, value)")
+        made.executemany("INSERT INTO odd VALUES ('k', ?)", [(value,)] * 3)
+        made.commit()
+
+    assert read_rows(store, [TOKEN, ("odd", "k")]) == {TOKEN: "ä1".encode()}
+    with pytest.raises(OSError, match="no k any more"):
+        change_row(store, ("odd", "k"), bytes)
+
+
 def test_a_damaged_store_is_an_ordinary_failure(tmp_path):
     """Callers know one kind of error."""
     path = tmp_path / "data.sqlite3"

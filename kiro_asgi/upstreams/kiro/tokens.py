@@ -111,11 +111,18 @@ def parse_token_rows(rows: Mapping[Row, bytes], now: float) -> Token:
         now: As for `parse_token`.
 
     Raises:
-        TokenUnreadable: No row holds a token, or the one that does is damaged.
+        TokenUnreadable: No row holds a token, or those that do are damaged.
     """
-    found = [_row_token(rows, row, kind, now) for row, kind in TOKENS.items() if row in rows]
+    found: list[Token] = []
+    failure = TokenUnreadable("it holds no sign-in of the Kiro command line", code="credentials.unreadable")
+    for row, kind in TOKENS.items():
+        if row in rows:
+            try:
+                found.append(_row_token(rows, row, kind, now))
+            except TokenUnreadable as error:
+                failure = error
     if not found:
-        raise TokenUnreadable("it holds no sign-in of the Kiro command line", code="credentials.unreadable")
+        raise failure
     return max(found, key=lambda token: token.expires_at or 0.0)
 
 

@@ -228,6 +228,18 @@ def test_a_store_without_a_token() -> None:
         parse_token_rows({}, NOW)
 
 
+@pytest.mark.parametrize("damaged", [b"", b"{", b"[]", b"{}", b"\xff", b'{"access_token": 7}'])
+def test_a_damaged_row_spoils_no_other(damaged):
+    """A sign-in that was left half written hides none that is whole; alone, it is told."""
+    good = json.dumps({"access_token": "aoaGood", "refresh_token": "r"}).encode()
+    row = ("auth_kv", "kirocli:social:token")
+    both = {row: damaged, ("auth_kv", "codewhisperer:odic:token"): good}
+
+    assert parse_token_rows(both, NOW).access_token == "aoaGood"
+    with pytest.raises(TokenUnreadable, match=r"not JSON|no token|no JSON|not a JSON object"):
+        parse_token_rows({row: damaged}, NOW)
+
+
 # Writing.
 
 
