@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import getencoder
 from collections.abc import Iterable
 from itertools import islice
 from logging import INFO, getLogger
@@ -16,6 +17,9 @@ _log = getLogger("kiro_asgi.access")
 
 _MAX_FIELD = 200
 _MAX_RESTS = 8
+
+_escaped = getencoder("unicode_escape")
+"""Found now: the first look-up opens a file, for which there may be no descriptor later."""
 
 
 Rest = tuple[str, KiroAsgiError, float]
@@ -66,4 +70,4 @@ def _resting(rests: Iterable[Rest]) -> str:
 
 def _plain(text: str) -> str:
     """*text* on one line, without control characters, of bounded length."""
-    return text[:_MAX_FIELD].encode("unicode_escape").decode("ascii")
+    return _escaped(text[:_MAX_FIELD])[0].decode("ascii")

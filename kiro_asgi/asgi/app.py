@@ -17,7 +17,7 @@ from kiro_asgi.asgi.auth import Authenticator
 from kiro_asgi.asgi.bodies import Bodies, Share
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import Asked, Exchange
-from kiro_asgi.asgi.http import JSON, Disconnected, Headers, header_values
+from kiro_asgi.asgi.http import JSON, Disconnected, Headers, Stalled, header_values
 from kiro_asgi.asgi.lifespan import host_lifespan
 from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
 from kiro_asgi.asgi.passed_output import passed_output
@@ -144,7 +144,8 @@ class App:
             await self._inner(scope, receive, send)
             return
         with Share(self._bodies) as share:
-            await self._answer_call(Call(scope, receive, send, f"req_{self._token()}", share))
+            limit = self._settings.limits.write_timeout
+            await self._answer_call(Call(scope, receive, send, f"req_{self._token()}", share, limit, self._clock))
 
     async def _answer_call(self, call: Call) -> None:
         started = self._clock()
@@ -163,6 +164,8 @@ class App:
         try:
             try:
                 await serving
+            except Stalled:
+                call.outcome = Outcome.STALLED.value
             except Disconnected:
                 call.outcome = Outcome.DISCONNECTED.value
             if call.outcome == Outcome.DISCONNECTED.value and not call.status:
@@ -214,7 +217,7 @@ class App:
         exchange = await self._service.exchange(asked)
         call.upstream = exchange.upstream.name
         tries = Tries(exchange, self._service, self._draw, tries_before(call.scope))
-        relay = Relay(tries, call.receive, self._service, self._settings, self._clock)
+        relay = Relay(tries, call, self._service, self._settings, self._clock)
         told = wants_rules(call.scope)
 
         def headers() -> Headers:

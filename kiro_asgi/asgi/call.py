@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -10,7 +10,7 @@ import anyio
 from attrs import define, field
 
 from kiro_asgi.asgi.bodies import Share
-from kiro_asgi.asgi.http import Disconnected, Headers, identity_headers, read_body, respond
+from kiro_asgi.asgi.http import Disconnected, Headers, Stalled, identity_headers, read_body, respond
 from kiro_asgi.asgi.typing import Message, Receive, Scope, Send
 from kiro_asgi.config import LimitSettings
 from kiro_asgi.errors import KiroAsgiError
@@ -37,6 +37,8 @@ class Call:
     _send: Send
     request_id: str
     _share: Share
+    _write_timeout: float
+    _clock: Callable[[], float]
     principal: str = ""
     status: int = field(init=False, default=0)
     """Status of the response; 0 as long as none has begun."""
@@ -56,6 +58,9 @@ class Call:
     usage: Usage | None = None
     """What an answer took."""
 
+    sending_since: float | None = field(init=False, default=None)
+    """When the message was handed over that the server has not taken yet."""
+
     _cannot_send: bool = field(init=False, default=False)
 
     @property
@@ -74,6 +79,7 @@ class Call:
             raise Disconnected
         if message["type"] == "http.response.start":
             self.status = message["status"]
+        self.sending_since = self._clock()
         try:
             await self._send(message)
         except _BROKEN as error:
@@ -81,6 +87,8 @@ class Call:
         except Exception:
             self._cannot_send = True
             raise
+        finally:
+            self.sending_since = None
 
     async def receive(self) -> Message:
         """Receive, and take a failure of the connection for what it is.
@@ -93,14 +101,36 @@ class Call:
         except _BROKEN as error:
             raise Disconnected from error
 
+    async def stalled(self) -> None:
+        """Wait until the client has taken nothing for too long.
+
+        No limit surrounds a single send, as there is one for every event.
+        """
+        while True:
+            began = self._clock() if self.sending_since is None else self.sending_since
+            left = began + self._write_timeout - self._clock()
+            if left <= 0:
+                return
+            await anyio.sleep(left)
+
     async def body(self, limits: LimitSettings) -> bytes:
         """The request body, within the limits."""
         most, seconds = limits.body_bytes, limits.body_timeout
         return await read_body(self.scope, self.receive, max_bytes=most, seconds=seconds, hold=self._share.grow)
 
     async def respond(self, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Send one whole response."""
-        await respond(self.send, status, body, [*headers, *self.headers])
+        """Send one whole response.
+
+        Raises:
+            Stalled: The client does not take it.
+        """
+        await respond(self._send_in_time, status, body, [*headers, *self.headers])
+
+    async def _send_in_time(self, message: Message) -> None:
+        with anyio.move_on_after(self._write_timeout) as limit:
+            await self.send(message)
+        if limit.cancelled_caught:
+            raise Stalled
 
     async def leave_unanswered(self) -> None:
         """Answer a client that is gone, for the sake of the host: its middlewares take silence for a fault of ours."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from io import BytesIO
-from typing import cast
+from typing import Final, cast
 
 import anyio
 from asgiref.typing import HTTPResponseBodyEvent, HTTPResponseStartEvent
@@ -14,23 +14,33 @@ from kiro_asgi.errors import BodyTimeout, BodyTooLarge, RequestError, Unsupporte
 
 __all__ = [
     "JSON",
+    "PIECE",
     "Disconnected",
     "Headers",
+    "Stalled",
     "header_values",
     "identity_headers",
     "read_body",
     "respond",
     "response_body",
     "response_start",
+    "send_most",
 ]
 
 Headers = Iterable[tuple[bytes, bytes]]
+
+PIECE: Final = 256 * 1024
+"""Most bytes in one message to the server."""
 
 JSON = (b"content-type", b"application/json")
 
 
 class Disconnected(Exception):
     """The client is gone; there is nobody to answer."""
+
+
+class Stalled(Disconnected):
+    """The client takes nothing of what it is sent; it is treated as if it were gone."""
 
 
 def header_values(scope: Scope, name: bytes) -> list[bytes]:
@@ -105,7 +115,18 @@ def _too_large(max_bytes: int) -> BodyTooLarge:
 async def respond(send: Send, status: int, body: bytes, headers: Headers) -> None:
     """Send one whole response."""
     await send(response_start(status, [*headers, (b"content-length", b"%d" % len(body))]))
-    await send(response_body(body))
+    await send(response_body(await send_most(send, body)))
+
+
+async def send_most(send: Send, data: bytes) -> bytes:
+    """Send *data* piece by piece but for the last one, which is returned.
+
+    A client that is merely slow takes a piece in time.
+    """
+    end = max(len(data) - 1, 0) // PIECE * PIECE
+    for at in range(0, end, PIECE):
+        await send(response_body(data[at : at + PIECE], more=True))
+    return data[end:]
 
 
 def response_start(status: int, headers: Headers) -> Message:

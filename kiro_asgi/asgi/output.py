@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import anyio
 from attrs import define, field
 
-from kiro_asgi.asgi.http import JSON, Headers, respond, response_body, response_start
+from kiro_asgi.asgi.http import JSON, PIECE, Headers, respond, response_body, response_start, send_most
 from kiro_asgi.asgi.typing import Send
 from kiro_asgi.dialects.base import Writer
 from kiro_asgi.errors import KiroAsgiError
@@ -155,6 +155,8 @@ class Sending(Generic[Item]):
             if not self.committed:
                 self.committed = True
                 await self._send(response_start(200, [*_STREAM_HEADERS, *self._headers()]))
+            if len(data) > PIECE:
+                data = await send_most(self._send, data)
             self.closing = not more
             await self._send(response_body(data, more=more))
             self.last_sent = self._clock()

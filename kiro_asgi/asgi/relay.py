@@ -1,8 +1,9 @@
 """From an exchange to its end: tries, signs of life, and a client that may leave at any moment.
 
-Three tasks share one answer.  The main one asks the upstream, as often as the retry policy allows, and brings what it
+Four tasks share one answer.  The main one asks the upstream, as often as the retry policy allows, and brings what it
 says to the client.  One waits for the client to leave, because a server may swallow what is sent to a client that is
-gone.  One keeps the client patient while the upstream thinks.  When the first ends, or the client leaves, all end.
+gone.  One waits for it to take nothing any more.  One keeps it patient while the upstream thinks.  When the first ends,
+or the client is gone, all end.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import anyio
 from attrs import define, field
 
 from kiro_asgi.asgi.attempt import Attempt
+from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import Exchange
-from kiro_asgi.asgi.http import Disconnected
+from kiro_asgi.asgi.http import Disconnected, Stalled
 from kiro_asgi.asgi.output import Output, Sending
 from kiro_asgi.asgi.passed_output import PassedStream, PassedWhole
 from kiro_asgi.asgi.passing import Passing
@@ -29,7 +31,6 @@ from kiro_asgi.asgi.reading import Reading
 from kiro_asgi.asgi.refusals import log_body
 from kiro_asgi.asgi.service import Service
 from kiro_asgi.asgi.tries import Tries
-from kiro_asgi.asgi.typing import Receive
 from kiro_asgi.asgi.wording import translated
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import InternalError, KiroAsgiError
@@ -52,6 +53,8 @@ class Outcome(Enum):
     """In-band, after the commit."""
 
     DISCONNECTED = "disconnected"
+    STALLED = "stalled"
+    """The client took nothing for too long, and was dropped."""
 
 
 @define
@@ -59,7 +62,7 @@ class Relay:
     """Answers one exchange."""
 
     _tries: Tries
-    _receive: Receive
+    _call: Call
     _service: Service
     _settings: Settings
     _clock: Callable[[], float]
@@ -115,22 +118,34 @@ class Relay:
 
         async with anyio.create_task_group() as group:
             group.start_soon(guarded, self._watch)
+            group.start_soon(guarded, self._drop_stalled)
             if self.exchange.inquiry.stream:
                 group.start_soon(guarded, self._keep_alive)
             await guarded(self._answer)
             group.cancel_scope.cancel()
         if failure is not None:
             if self._output.committed and not self._output.closing:
-                with suppress(Disconnected):
-                    await self._break_off(InternalError(self.exchange.request_id))
+                await self._break_off_unwatched(InternalError(self.exchange.request_id))
             raise failure
 
     async def _watch(self) -> None:
         """Break off when the client leaves; but not within the last send, where some servers announce it too."""
-        while (await self._receive())["type"] != "http.disconnect":
+        while (await self._call.receive())["type"] != "http.disconnect":
             pass
         if not self._output.closing:
             raise Disconnected
+
+    async def _drop_stalled(self) -> None:
+        """Break off when the client takes nothing for too long; its upstream connection is free at once.
+
+        Some servers shield what is sent from cancellation: there the rest of this exchange stays until the server gives
+        the client up.
+        """
+        await self._call.stalled()
+        self.outcome = Outcome.STALLED
+        if self._reading is not None:
+            await self.exchange.route.provider.transport.hang_up(self._reading)
+        raise Stalled
 
     async def _keep_alive(self) -> None:
         """Show signs of life: the head after a while even without an event, and heartbeats whenever it is silent."""
@@ -157,7 +172,7 @@ class Relay:
             try:
                 await self._try()
             except KiroAsgiError as error:
-                if not await self._goes_on(error):
+                if self.outcome is Outcome.STALLED or not await self._goes_on(error):
                     return
             else:
                 self.outcome = Outcome.COMPLETE
@@ -187,6 +202,11 @@ class Relay:
         if isinstance(output, Sending) and isinstance(self._output, Sending):
             output.take_over(self._output)
         self._output = output
+
+    async def _break_off_unwatched(self, error: KiroAsgiError) -> None:
+        """Break off where no other task waits for the client to leave."""
+        with anyio.move_on_after(self._settings.limits.write_timeout), suppress(Disconnected):
+            await self._break_off(error)
 
     async def _break_off(self, error: KiroAsgiError) -> None:
         self.outcome, self.failure = Outcome.FAILED, error

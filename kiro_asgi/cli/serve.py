@@ -18,7 +18,7 @@ from attrs import evolve
 from kiro_asgi import create_app, simulator
 from kiro_asgi.asgi.direct import set_up
 from kiro_asgi.cli.keyed import keyed
-from kiro_asgi.cli.standalone import LOOPS, MAX_PORT, Server, bind, until_signalled
+from kiro_asgi.cli.standalone import LINGER, LOOPS, MAX_PORT, Server, bind, give_up_after, until_signalled
 from kiro_asgi.config import ClientSettings, DirectSettings, OpenAISettings, Settings
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 
@@ -126,6 +126,7 @@ async def _serve_simulated(server: Server, settings: Settings, host: str, port: 
 async def _serve(server: Server, settings: Settings, host: str, port: int) -> None:
     app = create_app(settings)
     listener = bind(host, port)
+    give_up_after(listener, settings.limits.write_timeout + LINGER)
     base = _url(host, listener.getsockname()[1]) + server.root_path
 
     async def announced(stopped: Callable[[], Awaitable[None]]) -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+import logging
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from math import ceil, inf
+from time import monotonic
 from typing import Any, Final
 
 import anyio
 from attrs import field, frozen
 
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.net.faults import EXHAUSTED
 
-__all__ = ["LOOPS", "MAX_PORT", "Server", "bind", "until_signalled"]
+__all__ = ["LINGER", "LOOPS", "MAX_PORT", "Server", "bind", "give_up_after", "until_signalled"]
+
+_log = logging.getLogger("kiro_asgi")
 
 LOOPS: Final = ("asyncio", "trio")
 
@@ -21,6 +28,9 @@ MAX_PORT: Final = 65_535
 
 BACKLOG: Final = 4096
 """Connections that may wait to be accepted: a burst of clients should queue, not be refused."""
+
+ACCEPT_PAUSE: Final = 0.9
+"""Seconds without another try where a connection could not be accepted; asyncio looks again after one."""
 
 LINGER: Final = 1.0
 """Seconds that an ended call, and then the server, may take to clean up after the graceful timeout."""
@@ -64,6 +74,7 @@ class Server:
 
         # A task of its own for hypercorn: on Python 3.11 its asyncio.TaskGroup leaves the task that runs it marked as
         # being cancelled, which no cancel scope around it would survive.
+        _accept_patiently(self.loop)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
         if failure is not None:
@@ -85,6 +96,9 @@ class Server:
         config = _import("hypercorn.config", "standalone").Config()
         # The socket is ours, so that its port is known, and connections wait, before the server runs.
         config.bind = [f"fd://{listener.detach()}"]
+        if self.loop == "asyncio":
+            create_sockets = config.create_sockets
+            config.create_sockets = lambda: _patient(create_sockets())
         config.root_path = self.root_path
         config.backlog = BACKLOG
         config.graceful_timeout = self.graceful_timeout + LINGER
@@ -123,6 +137,65 @@ class _Calls:
             call.cancel()
 
 
+class _Patient(socket.socket):
+    """A listener that fails once and then has nothing for a while, where there is no descriptor for a connection.
+
+    asyncio then does not look at it for a second.  But up to Python 3.12 it goes on accepting after a failure, as often
+    as the backlog is long, with a traceback each time.  Source: https://github.com/python/cpython/issues/127529
+    """
+
+    _failed = -inf
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        if monotonic() - self._failed < ACCEPT_PAUSE:
+            raise BlockingIOError
+        try:
+            return super().accept()
+        except OSError as error:
+            if error.errno in EXHAUSTED:
+                self._failed = monotonic()
+            raise
+
+
+def _patient(sockets: Any) -> Any:
+    sockets.insecure_sockets[:] = [_Patient(fileno=sock.detach()) for sock in sockets.insecure_sockets]
+    return sockets
+
+
+class _Seldom(logging.Filter):
+    """Lets one record a second through, without its traceback."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last = -inf
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.exc_info, now = None, monotonic()
+        if now - self._last < 1:
+            return False
+        self._last = now
+        return True
+
+
+def _accept_patiently(loop: str) -> None:
+    """Have it logged once a second, and in one line, that no connection can be accepted."""
+    if loop == "trio":
+        logging.getLogger("trio.serve_listeners").addFilter(_Seldom())
+    else:
+        asyncio.get_running_loop().set_exception_handler(_report)
+
+
+def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what went wrong in the event loop itself, without a traceback where that is the world's doing."""
+    error = context.get("exception")
+    if not isinstance(error, OSError):
+        loop.default_exception_handler(context)
+    elif error.errno in EXHAUSTED:
+        _log.error("no connection can be accepted for a second: %s", error.strerror)
+    else:
+        _log.debug("a connection broke: %s", error)  # hypercorn does not expect that while it closes one
+
+
 def bind(host: str, port: int) -> socket.socket:
     """A listening TCP socket; port 0 takes a free one.
 
@@ -147,6 +220,16 @@ def bind(host: str, port: int) -> socket.socket:
     except UnicodeError as error:
         raise ConfigError(f"cannot listen on {host[:80]!r}: it is no name of a host", code="config.address") from error
     return listener
+
+
+def give_up_after(listener: socket.socket, seconds: float) -> None:
+    """Let the system break off a connection whose peer has taken nothing for so long, where it can (Linux).
+
+    It is what ends a client that the application has dropped: the servers first wait until all is sent.  Connections
+    that *listener* accepts inherit it.  Source: tcp(7), ``TCP_USER_TIMEOUT``.
+    """
+    if (option := getattr(socket, "TCP_USER_TIMEOUT", None)) is not None:
+        listener.setsockopt(socket.IPPROTO_TCP, option, ceil(seconds * 1000))
 
 
 async def until_signalled(grace: float, serve: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]) -> None:

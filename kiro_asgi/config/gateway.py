@@ -148,7 +148,10 @@ class LimitSettings:
     """Seconds for an upstream connection to be made, TLS included."""
 
     request_timeout: float = 3600.0
-    """Seconds for one whole upstream call."""
+    """Seconds for one whole upstream call, the wait for a connection included."""
+
+    write_timeout: float = 60.0
+    """Seconds that a client may take none of what it is sent; then it is dropped, and its upstream call ended."""
 
     tool_input_bytes: int = TOOL_INPUT_BYTES
     """Largest arguments of one tool call, in bytes."""

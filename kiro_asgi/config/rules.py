@@ -76,6 +76,7 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
         "limits.keep_alive": (0, DAY),
         "limits.connect_timeout": (MOMENT, DAY),
         "limits.request_timeout": (MOMENT, DAY),
+        "limits.write_timeout": (MOMENT, DAY),
         "limits.tool_input_bytes": (1, 2**40),
         "retry.attempts": (1, 100),
         "retry.timeout_attempts": (1, 100),

@@ -98,6 +98,9 @@ class _Lane:
     """The loop's own object; asyncio's says whether it is closed."""
 
     idle: defaultdict[_Place, _Idle] = field(factory=lambda: defaultdict(deque))
+    under_way: dict[int, _Connection] = field(factory=dict)
+    """Connections in use, by the identity of who reads from them."""
+
     waiting: int = 0
     """Requests that wait for a slot."""
 
@@ -180,12 +183,30 @@ class Transport:
         await self._enter(lane, patience)
         try:
             connection, idle = await self._connection(lane, wire.url.origin)
-            try:
-                await self._exchange(connection, wire, reader)
-            finally:
-                await self._release(connection, idle)
-        finally:
+        except BaseException:
             lane.slots.release()
+            raise
+        lane.under_way[id(reader)] = connection
+        try:
+            await self._exchange(connection, wire, reader)
+        finally:
+            if lane.under_way.pop(id(reader), None) is not None:
+                try:
+                    await self._release(connection, idle)
+                finally:
+                    lane.slots.release()
+
+    async def hang_up(self, reader: Reader) -> None:
+        """Close the connection of a call whose reader does not come back from its turn, and let others have its place.
+
+        As a rule a call is ended by cancelling it.  This is for a reader that waits where no cancellation reaches it,
+        as in the ``send`` of some servers.
+        """
+        lane = self._lanes.get(None)
+        connection = None if lane is None else lane.under_way.pop(id(reader), None)
+        if lane is not None and connection is not None:
+            lane.slots.release()
+            await _close(connection)
 
     async def reset(self) -> None:
         """Close the idle connections of this event loop."""

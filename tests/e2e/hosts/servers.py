@@ -37,7 +37,7 @@ class Served:
 
 
 @contextmanager
-def served(server: str, app: str, endpoint: str, *options: str) -> Iterator[Served]:
+def served(server: str, app: str, endpoint: str, *options: str, **environ: str) -> Iterator[Served]:
     """Run *app* of this package, with a gateway in front of the service at *endpoint*."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         fd = listener.fileno()
@@ -50,7 +50,10 @@ def served(server: str, app: str, endpoint: str, *options: str) -> Iterator[Serv
             stderr=subprocess.PIPE,
             text=True,
             env=clean_environment(
-                KIRO_ASGI__CLIENT__API_KEYS="k", KIRO_ASGI__KIRO__ENDPOINT=endpoint, KIRO_API_KEY="ksk_test"
+                KIRO_ASGI__CLIENT__API_KEYS="k",
+                KIRO_ASGI__KIRO__ENDPOINT=endpoint,
+                KIRO_API_KEY="ksk_test",
+                **environ,
             ),
         )
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
