@@ -53,7 +53,7 @@ async def collect_kiro_response(chunks: AsyncIterable[bytes], options: ContractO
         UpstreamError: A broken stream, or a failure that the service reports in band.
     """
     decoder = _upstream(options or ContractOptions()).decoder("")
-    return as_response(await _collected(chunks, build_pipeline(decoder, Plan(tool_emission="end"))))
+    return as_response(await _collected(chunks, build_pipeline(decoder, Plan(tool_emission="end", kept_whole=True))))
 
 
 def translate_kiro_response(
@@ -144,6 +144,7 @@ def _plan(prompt: Prompt, rendered: Rendered) -> Plan:
         stop=prompt.sampling.stop,
         max_tokens=prompt.sampling.max_tokens,
         tool_emission="end",
+        kept_whole=True,
         tool_names=rendered.tool_names,
         parallel_tool_calls=prompt.tool_choice.parallel,
     )

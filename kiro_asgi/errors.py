@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 __all__ = [
+    "AnswerTooLarge",
     "BodyTimeout",
     "BodyTooLarge",
     "ConfigError",
@@ -197,6 +198,10 @@ class NotTheUpstream(UpstreamProtocolError):
     """Something else answers at the upstream's address: a redirect, a web page, a media type that is not its own."""
 
     retry_safe = False
+
+
+class AnswerTooLarge(UpstreamError):
+    """The upstream's answer has more that has to be kept than ``limits.answer_bytes``; asked again it would, too."""
 
 
 class UpstreamUnreachable(UpstreamError):

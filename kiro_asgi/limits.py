@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "ANSWER_BYTES",
     "ARGUMENT_DEPTH",
     "ARGUMENT_SCHEMAS",
     "ARGUMENT_STEPS",
@@ -118,6 +119,11 @@ MODEL_PAGES: Final = 20
 """Pages of a service's list of models; further ones are not asked for."""
 
 # What is kept until it is whole.
+
+ANSWER_BYTES: Final = 32 * 1024 * 1024
+"""What is kept of one answer in the library, and what the reader of a service keeps of one; elsewhere it is
+``limits.answer_bytes``.  Counted is what Python takes for texts, calls and blocks together; beyond it the answer ends
+with an upstream error, code ``answer_too_large``."""
 
 TOOL_INPUT_BYTES: Final = 16 * 1024 * 1024
 """Arguments of one tool call in the library; the gateway's are ``limits.tool_input_bytes``.  A call with more

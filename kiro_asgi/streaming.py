@@ -192,7 +192,7 @@ def stream_kiro_to_responses(
         thinking_scan: Where a thinking tag counts: ``start`` or ``anywhere``.
         tool_emission: When a tool call is sent: ``complete``, ``end`` or ``incremental``.
     """
-    answer = _answer(input_tokens, thinking, thinking_scan, tool_emission)
+    answer = _answer(input_tokens, thinking, thinking_scan, tool_emission, kept_whole=True)
     encoder = OpenAIResponses().encoder(_heading("resp_", model, _responses_options(reasoning_summary)))
     return _encoded(chunks, answer, encoder)
 
@@ -210,9 +210,10 @@ async def collect_openai_response(
     Tool calls are deduplicated over the whole answer: by id, the most complete arguments win.
 
     Raises:
+        AnswerTooLarge: The answer takes more than 32 MiB of memory.
         UpstreamError: A broken stream, or a failure that the service reports in band.
     """
-    answer = _answer(input_tokens, thinking, thinking_scan, "end")
+    answer = _answer(input_tokens, thinking, thinking_scan, "end", kept_whole=True)
     return await _collected(chunks, answer, OpenAIChat(), _heading("chatcmpl-", model, ChatOptions()))
 
 
@@ -225,7 +226,7 @@ async def collect_anthropic_response(
     thinking_scan: str = "start",
 ) -> dict[str, Any]:
     """A whole Kiro answer as one ``message`` object, ready for JSON; else as `collect_openai_response`."""
-    answer = _answer(input_tokens, thinking, thinking_scan, "end")
+    answer = _answer(input_tokens, thinking, thinking_scan, "end", kept_whole=True)
     return await _collected(chunks, answer, AnthropicMessages(), _heading("msg_", model, None))
 
 
@@ -239,7 +240,7 @@ async def collect_responses_response(
     thinking_scan: str = "start",
 ) -> dict[str, Any]:
     """A whole Kiro answer as one ``response`` object, ready for JSON; else as `collect_openai_response`."""
-    answer = _answer(input_tokens, thinking, thinking_scan, "end")
+    answer = _answer(input_tokens, thinking, thinking_scan, "end", kept_whole=True)
     heading = _heading("resp_", model, _responses_options(reasoning_summary))
     return await _collected(chunks, answer, OpenAIResponses(), heading)
 
@@ -274,8 +275,14 @@ def inject_anthropic_truncation_recovery(
     return anthropic_recovery.inject_truncation_recovery(body, records)
 
 
-def _answer(input_tokens: int, thinking: str, scan: str, tool_emission: str) -> Answer:
-    plan = Plan(thinking=thinking, thinking_scan=scan, tool_emission=tool_emission, input_tokens=input_tokens)
+def _answer(input_tokens: int, thinking: str, scan: str, tool_emission: str, *, kept_whole: bool = False) -> Answer:
+    plan = Plan(
+        thinking=thinking,
+        thinking_scan=scan,
+        tool_emission=tool_emission,
+        input_tokens=input_tokens,
+        kept_whole=kept_whole,
+    )
     return build_pipeline(KiroUpstream().decoder(""), plan)
 
 

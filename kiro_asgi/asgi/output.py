@@ -29,6 +29,9 @@ _STREAM_HEADERS = (
     (b"x-accel-buffering", b"no"),
 )
 
+_SLICE = 256 * 1024
+"""Bytes of a stream that are made at once where all of it is known."""
+
 Item = TypeVar("Item")
 In = TypeVar("In", contravariant=True)
 
@@ -224,8 +227,14 @@ class Synthetic(_Gathering, Streamed):
         """Nothing: a status that has been sent could not tell of a failure any more."""
 
     async def finish(self) -> None:
-        """Send the message."""
-        self._pending.extend(self._encoder.feed(unfold(self._message(), self._cut)))
+        """Send the message, a slice at a time: cut into sentences it takes many times its own size."""
+        size = 0
+        for data in self._encoder.feed(unfold(self._message(), self._cut)):
+            self._pending.append(data)
+            size += len(data)
+            if size > _SLICE:
+                size = 0
+                await self.push()
         await super().finish()
 
 

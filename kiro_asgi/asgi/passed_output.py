@@ -12,8 +12,7 @@ from kiro_asgi.asgi.http import Headers
 from kiro_asgi.asgi.output import Output, Sending, Whole
 from kiro_asgi.asgi.typing import Send
 from kiro_asgi.dialects.passage import Passage
-from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
-from kiro_asgi.limits import BODY_BYTES
+from kiro_asgi.errors import AnswerTooLarge, KiroAsgiError
 
 __all__ = ["PassedOutput", "PassedStream", "PassedWhole", "passed_output"]
 
@@ -24,9 +23,13 @@ def passed_output(
     headers: Callable[[], Headers],
     clock: Callable[[], float],
     hide: Callable[[bytes], bytes],
+    max_bytes: int,
 ) -> PassedStream | PassedWhole:
-    """The way out for the answer to *request*; *hide* takes secrets out of the service's own errors."""
-    return PassedStream(send, headers, clock, hide) if request.glance.stream else PassedWhole(send, headers)
+    """The way out for the answer to *request*, of which at most *max_bytes* are kept; *hide* takes secrets out of the
+    service's own errors."""
+    if request.glance.stream:
+        return PassedStream(send, headers, clock, hide)
+    return PassedWhole(send, headers, max_bytes)
 
 
 class PassedOutput(Output[bytes], Protocol):
@@ -57,6 +60,7 @@ class PassedStream(Sending[bytes]):
 class PassedWhole(Whole[bytes]):
     """Sends one body."""
 
+    _max_bytes: int
     _passage: Passage = field(init=False)
     _body: bytearray = field(init=False, factory=bytearray)
 
@@ -70,9 +74,11 @@ class PassedWhole(Whole[bytes]):
 
     def put(self, items: Iterable[bytes], /) -> KiroAsgiError | None:
         """Add to the body."""
-        self._body += b"".join(items)
-        if len(self._body) > BODY_BYTES:
-            return UpstreamProtocolError(f"answer of more than {BODY_BYTES} bytes", code="answer.too_large")
+        for item in items:
+            self._body += item
+            if len(self._body) > self._max_bytes:
+                message = f"the answer has more than {self._max_bytes} bytes (limits.answer_bytes)"
+                return AnswerTooLarge(message, code="answer_too_large")
         return None
 
     async def finish(self) -> None:

@@ -40,6 +40,8 @@ def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
         drop_repeated_text=manner.drop_repeated_text,
         mendings=tuple(name for name in MENDINGS if name not in settings.tools.repairs_off),
         tool_input_bytes=settings.limits.tool_input_bytes,
+        answer_bytes=settings.limits.answer_bytes,
+        kept_whole=_kept_whole(exchange, settings),
         tool_names=exchange.rendered.tool_names,
         repairs=_repairs(exchange, settings.tools),
         server_tools=exchange.toolbox.kinds(prompt),
@@ -99,6 +101,11 @@ def _tool_emission(exchange: Exchange, settings: Settings) -> str:
     """What goes out in one piece has no use for pieces of calls, and none for half a call."""
     emission, streamed = settings.stream.tool_emission, exchange.inquiry.stream and not settings.stream.synthetic
     return emission if streamed or emission != "incremental" else "complete"
+
+
+def _kept_whole(exchange: Exchange, settings: Settings) -> bool:
+    """Whether nothing goes out before the end, or the API repeats everything there."""
+    return not exchange.inquiry.stream or settings.stream.synthetic or exchange.asked.dialect.repeats_answers
 
 
 def _citing(exchange: Exchange, settings: Settings) -> Citing | None:

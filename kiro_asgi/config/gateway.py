@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from kiro_asgi.limits import TOOL_INPUT_BYTES
+from kiro_asgi.limits import ANSWER_BYTES, TOOL_INPUT_BYTES
 
 __all__ = [
     "ClientSettings",
@@ -155,6 +155,11 @@ class LimitSettings:
 
     tool_input_bytes: int = TOOL_INPUT_BYTES
     """Largest arguments of one tool call, in bytes."""
+
+    answer_bytes: int = ANSWER_BYTES
+    """Room for what has to be kept of one answer, in bytes of memory: all of a collected one, of one of the Responses
+    API and of one with ``stream.synthetic``, else calls that have not ended and what waits behind them.  Beyond it the
+    answer ends with the error ``answer_too_large``.  A longer one would not fit into the next request anyway."""
 
 
 @frozen(kw_only=True)

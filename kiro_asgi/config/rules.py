@@ -78,6 +78,7 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
         "limits.request_timeout": (MOMENT, DAY),
         "limits.write_timeout": (MOMENT, DAY),
         "limits.tool_input_bytes": (1, 2**40),
+        "limits.answer_bytes": (1, 2**40),
         "retry.attempts": (1, 100),
         "retry.timeout_attempts": (1, 100),
         "retry.base": (0, DAY),

@@ -113,6 +113,9 @@ class Dialect(Protocol):
 
     name: str
 
+    repeats_answers: bool
+    """Whether a stream says all of the answer once more at its end, so that its encoder keeps it until then."""
+
     def parse(self, body: bytes) -> Inquiry:
         """Read a request.
 

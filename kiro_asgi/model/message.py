@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from itertools import chain
+from typing import Any, Final
 
 from attrs import field, frozen
 
@@ -174,13 +175,21 @@ def whole(text: str) -> Iterable[str]:
 
 def sentences(text: str) -> Iterable[str]:
     """*text* cut behind the white space that follows a full stop, a question mark or an exclamation mark."""
-    return re.findall(r".*?[.!?。！？]+(?:\s+|$)|.+$", text, re.DOTALL) or (text,)
+    if not text:
+        return (text,)
+    return (sentence[0] for sentence in _SENTENCE.finditer(text))
+
+
+_SENTENCE: Final = re.compile(
+    r"(?:[^.!?。！？]++|[.!?。！？]++(?!\s|\Z))++(?:[.!?。！？]++(?:\s++|\Z))?+|[.!?。！？]++(?:\s++|\Z)"
+)
+"""Possessive: a run of full stops is read once, whatever follows it."""
 
 
 def _open(index: int, block: Block, cut: Callable[[str], Iterable[str]]) -> Iterable[Event]:
     match block:
         case TextBlock(text):
-            return BlockStart(index, BlockKind.TEXT), *map(TextDelta, cut(text))
+            return chain((BlockStart(index, BlockKind.TEXT),), map(TextDelta, cut(text)))
         case ThinkingBlock(text, signature):
             thinking = (ThinkingDelta(text),) if text else ()
             seal = (SignatureDelta(signature),) if signature else ()

@@ -7,7 +7,8 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from kiro_asgi.limits import TOOL_INPUT_BYTES
+from kiro_asgi.limits import ANSWER_BYTES, TOOL_INPUT_BYTES
+from kiro_asgi.model.budget import AnswerBudget
 from kiro_asgi.model.events import Delta, Event, MessageEnd, ServerCall, ServerResult
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.stages.blocks import BlockFramer
@@ -16,6 +17,7 @@ from kiro_asgi.stages.citations import Citations, Citing
 from kiro_asgi.stages.ending import EndOfStream
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 from kiro_asgi.stages.fingerprint import Fingerprint, Fingerprinter
+from kiro_asgi.stages.kept import KeptAnswer
 from kiro_asgi.stages.limits import Limits
 from kiro_asgi.stages.malformed import MalformedWords
 from kiro_asgi.stages.mending import MENDINGS
@@ -61,6 +63,12 @@ class Plan:
     """What is mended in the text of arguments, see `kiro_asgi.stages.mending`."""
 
     tool_input_bytes: int = TOOL_INPUT_BYTES
+    answer_bytes: int = ANSWER_BYTES
+    """Room for what has to be kept of the answer, see `AnswerBudget`."""
+
+    kept_whole: bool = False
+    """Whether all of it has to be kept until its end."""
+
     tool_names: Mapping[str, str] = field(factory=dict)
     """Name on the wire to the client's name."""
 
@@ -195,12 +203,13 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         plan: What the neutral ones are to do.
     """
     pulse = Pulse()
+    budget = AnswerBudget(plan.answer_bytes)
     limited = plan.stop or plan.max_tokens is not None
     limits = Limits(stop=plan.stop, max_tokens=plan.max_tokens, estimator=plan.estimator) if limited else None
-    framer = BlockFramer(input_tokens=plan.input_tokens, lead_in=plan.lead_in)
+    framer = BlockFramer(input_tokens=plan.input_tokens, lead_in=plan.lead_in, budget=budget)
     fingerprinter = Fingerprinter() if plan.fingerprint else None
-    server_tools = ServerTools(plan.server_tools) if plan.server_tools else None
-    call_signatures = CallSignatures(plan.other_signatures) if plan.keep_call_signatures else None
+    server_tools = ServerTools(plan.server_tools, budget=budget) if plan.server_tools else None
+    call_signatures = CallSignatures(plan.other_signatures, budget=budget) if plan.keep_call_signatures else None
     front: tuple[Stage[Delta, Delta] | None, ...] = (
         pulse,
         RepeatFilter() if plan.drop_repeated_text else None,
@@ -213,6 +222,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
             id_stem=plan.call_id_stem,
             mendings=plan.mendings,
             max_bytes=plan.tool_input_bytes,
+            budget=budget,
         ),
         call_signatures,
         None if plan.parallel_tool_calls else SingleCall(),
@@ -233,6 +243,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
             output_factor=plan.output_factor,
         ),
         framer,
+        *([KeptAnswer(budget)] if plan.kept_whole else []),
         *([] if fingerprinter is None else [fingerprinter]),
     )
     neutral = [stage for stage in front if stage is not None]

@@ -9,6 +9,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.limits import REMEMBERED_NOTICES
+from kiro_asgi.model.budget import AnswerBudget, size_of
 from kiro_asgi.model.events import (
     Appendix,
     BlockEnd,
@@ -56,6 +57,9 @@ class BlockFramer:
     does a marked one (`kiro_asgi.model.signatures`) that comes behind another.
 
     The framer does not decide: `Stop` and `Usage` come from stages before it, and the last one of each counts.
+
+    Raises:
+        AnswerTooLarge: There is no room for a notice, a reference or a cut call.
     """
 
     input_tokens: int = 0
@@ -63,6 +67,9 @@ class BlockFramer:
 
     lead_in: str = ""
     """Text before a tool call that nothing else precedes; empty for none."""
+
+    budget: AnswerBudget = field(factory=AnswerBudget)
+    """Of the answer, for what is told at its end."""
 
     started: bool = field(init=False, default=False)
     """Whether `MessageStart` went out."""
@@ -183,11 +190,11 @@ class BlockFramer:
         return self._close_block()
 
     def _call_cut(self, delta: ToolCallCut) -> Iterator[Event]:
-        _keep(self._truncations, delta.info)
+        self._keep(self._truncations, delta.info)
         return self._close_call()
 
     def _call_malformed(self, delta: ToolCallMalformed) -> Iterator[Event]:
-        _keep(self._malformed, delta.info)
+        self._keep(self._malformed, delta.info)
         return self._close_call()
 
     def _close_call(self) -> Iterator[Event]:
@@ -217,23 +224,25 @@ class BlockFramer:
             case Usage():
                 self._usage = delta
             case Notice():
-                _keep(self._notices, delta)
+                self._keep(self._notices, delta)
             case CodeReferences(references):
-                _keep(self._references, *references)
+                self._keep(self._references, *references)
             case ModelName(value):
                 self.model_name = value
             case _:
                 self.conversation_id = delta.value
         return iter(())
 
+    def _keep(self, kept: list[Any], *more: Any) -> None:
+        """Remember *more* as well, as far as there is a place for it."""
+        for item in more[: REMEMBERED_NOTICES - len(kept)]:
+            self.budget.take(size_of(item))
+            kept.append(item)
+
 
 def _apart(earlier: str, later: str) -> bool:
     """Whether neither of two signatures replaces the other: those with a mark are of one part each."""
     return bool(earlier) and later != earlier and bool(read_mark(later).owner)
-
-
-def _keep(kept: list[Any], *more: Any) -> None:
-    kept.extend(more[: REMEMBERED_NOTICES - len(kept)])
 
 
 _PIECE: Final[Mapping[BlockKind, type | None]] = MappingProxyType(

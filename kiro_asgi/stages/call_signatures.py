@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from sys import getsizeof
 from typing import TypeGuard
 
 from attrs import define, evolve, field
 
 from kiro_asgi.limits import LOOKUPS
+from kiro_asgi.model.budget import AnswerBudget
 from kiro_asgi.model.events import Delta, SignatureDelta, ToolCallStart
 from kiro_asgi.model.prompt import Part, Prompt, Role, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.model.signatures import CALL, read_mark
@@ -28,6 +30,9 @@ class CallSignatures:
     """Whether signatures of anything else go on; to a client that did not ask for thinking they would be blocks that it
     does not expect."""
 
+    budget: AnswerBudget = field(factory=AnswerBudget, kw_only=True)
+    """Of the answer, for the signatures."""
+
     found: dict[str, str] = field(init=False, factory=dict)
     """Call id to signature, as clients are given it."""
 
@@ -41,6 +46,7 @@ class CallSignatures:
                 if not (self._last or self._others):
                     continue
             elif type(item) is ToolCallStart and self._last:
+                self.budget.take(getsizeof(self._last))
                 self.found[item.call_id], self._last = self._last, ""
             yield item
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from io import StringIO
 from typing import Any, Final
 
 from attrs import define, field
@@ -34,7 +35,7 @@ class StructuredCheck:
     _schema: Mapping[str, Any]
     """JSON Schema of the answer."""
 
-    _texts: list[str] = field(init=False, factory=list)
+    _text: StringIO = field(init=False, factory=StringIO)
     _size: int = field(init=False, default=0)
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
@@ -53,12 +54,12 @@ class StructuredCheck:
     def _keep(self, text: str) -> None:
         self._size += len(text)
         if self._size <= STRUCTURED_CHARACTERS:
-            self._texts.append(text)
+            self._text.write(text)
         else:
-            self._texts.clear()
+            self._text = StringIO()
 
     def _check(self) -> Iterator[Notice]:
-        text = "".join(self._texts)
+        text = self._text.getvalue()
         # Arrays and objects are counted before there are any: the garbage collector makes very many of them dear.
         if self._size > STRUCTURED_CHARACTERS or text.count("{") + text.count("[") > VALIDATION_STEPS:
             yield Notice(UNCHECKED, "length")

@@ -6,16 +6,24 @@ import json
 from collections.abc import Callable, Collection
 from hashlib import sha256
 from io import StringIO
-from typing import Any, Generic, TypeVar
+from sys import getsizeof
+from typing import Any, Final, Generic, TypeVar
 
 from attrs import define, field, frozen
 
+from kiro_asgi.model.budget import ITEM, AnswerBudget
 from kiro_asgi.model.events import ToolCallCut, ToolCallMalformed
 from kiro_asgi.stages.mending import parse_arguments
 from kiro_asgi.stages.truncation import is_cut, malformed_call, truncation_info
 from kiro_asgi.wire.json import JsonError, dumps
 
 __all__ = ["CompleteCall", "OpenCall", "OpenCalls", "Verdict", "fingerprint"]
+
+
+_EMPTY: Final = getsizeof("")
+
+_VALUE: Final = 72
+"""Bytes of a value within parsed arguments, of which there is one for each comma and each opening bracket."""
 
 
 def fingerprint(name: str, arguments: Any) -> bytes:
@@ -42,6 +50,12 @@ class CompleteCall:
     """What was mended in *input*, by name, see `kiro_asgi.stages.mending`."""
 
     @property
+    def room(self) -> int:
+        """Bytes that it takes, its parsed arguments included."""
+        values = self.input.count(",") + self.input.count("[") + self.input.count("{")
+        return getsizeof(self.name) + getsizeof(self.input) + _VALUE * values
+
+    @property
     def is_provisional(self) -> bool:
         """Whether it has no arguments: some services send a call like that, and then once more with them."""
         return not self.arguments
@@ -59,15 +73,37 @@ class OpenCall:
     size: int = 0
     """UTF-8 bytes so far."""
 
+    _budget: AnswerBudget = field(factory=AnswerBudget, kw_only=True)
+    _room: int = field(init=False, default=0)
     _text: StringIO = field(init=False, factory=StringIO)
 
     def restart(self) -> None:
         """Forget the arguments: they come once more."""
+        self.release()
         self._text = StringIO()
         self.size = 0
 
+    def take_name(self, name: str) -> None:
+        """Learn the tool's name; the first one counts."""
+        if name and not self.name:
+            self._budget.take(getsizeof(name))
+            self._room += getsizeof(name)
+            self.name = name
+
+    def release(self) -> None:
+        """Give back the room of the name and the arguments: they are kept no longer, or by somebody else."""
+        self._budget.give_back(self._room)
+        self._room = 0
+
     def write(self, fragment: str) -> int:
-        """Take in a fragment; the new size in bytes."""
+        """Take in a fragment; the new size in bytes.
+
+        Raises:
+            AnswerTooLarge: There is no room for it.
+        """
+        room = getsizeof(fragment) - _EMPTY
+        self._budget.take(room)
+        self._room += room
         self._text.write(fragment)
         self.size += len(fragment) if fragment.isascii() else len(fragment.encode("utf-8", "surrogatepass"))
         return self.size
@@ -116,8 +152,10 @@ Call = TypeVar("Call", bound=OpenCall)
 class OpenCalls(Generic[Call]):
     """The calls that are open, in the order of their opening."""
 
-    factory: Callable[[str], Call]
-    """Makes a call from its id."""
+    factory: Callable[..., Call]
+    """Makes a call from its id and a *budget*."""
+
+    budget: AnswerBudget
 
     id_stem: str = "call"
     """What the ids begin with of calls that come without one."""
@@ -141,8 +179,13 @@ class OpenCalls(Generic[Call]):
         return f"{self.id_stem}_{self._given_ids}"
 
     def open(self, call_id: str) -> Call:
-        """A new call."""
-        self.by_id[call_id] = self._latest = call = self.factory(call_id)
+        """A new call.  The room for it is never given back: that it was there is remembered in many places.
+
+        Raises:
+            AnswerTooLarge: There is no room for it.
+        """
+        self.budget.take(ITEM + 2 * getsizeof(call_id))
+        self.by_id[call_id] = self._latest = call = self.factory(call_id, budget=self.budget)
         return call
 
     def reopen(self, call: Call) -> None:

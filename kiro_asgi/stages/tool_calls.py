@@ -24,6 +24,7 @@ from attrs import define, field
 
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.limits import TOOL_INPUT_BYTES
+from kiro_asgi.model.budget import AnswerBudget
 from kiro_asgi.model.events import Delta
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.mending import MENDINGS
@@ -59,6 +60,7 @@ class ToolCallAssembler:
 
     Raises:
         ConfigError: No such emission.
+        AnswerTooLarge: From `feed`: calls that are open, and what waits behind them, take more than the budget.
     """
 
     emission: str = "complete"
@@ -74,6 +76,9 @@ class ToolCallAssembler:
 
     max_bytes: int = TOOL_INPUT_BYTES
     """Arguments of one call, in UTF-8; a call with more is cut."""
+
+    budget: AnswerBudget = field(factory=AnswerBudget)
+    """Of the answer."""
 
     _stage: Stage[Delta, Delta] = field(init=False)
 
@@ -91,9 +96,11 @@ class ToolCallAssembler:
     def _choose(self) -> Stage[Any, Delta]:
         match self.emission:
             case "complete":
-                return WholeCalls(AtOnce(self.drop_equal, self.max_bytes), self.max_bytes, self.id_stem, self.mendings)
+                at_once = AtOnce(self.drop_equal, self.max_bytes, self.budget)
+                return WholeCalls(at_once, self.max_bytes, self.id_stem, self.budget, self.mendings)
             case "end":
-                return WholeCalls(AtEnd(self.drop_equal), self.max_bytes, self.id_stem, self.mendings)
+                at_end = AtEnd(self.drop_equal, self.budget)
+                return WholeCalls(at_end, self.max_bytes, self.id_stem, self.budget, self.mendings)
             case "incremental":
-                return IncrementalCalls(self.max_bytes, self.id_stem, self.mendings)
+                return IncrementalCalls(self.max_bytes, self.id_stem, self.budget, self.mendings)
         raise ConfigError(f"tool emission is one of {', '.join(EMISSIONS)}, not {self.emission!r}")

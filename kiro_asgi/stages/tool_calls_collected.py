@@ -8,6 +8,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
+from kiro_asgi.model.budget import AnswerBudget
 from kiro_asgi.model.events import ToolCallFragment, TruncationInfo
 from kiro_asgi.stages.mending import MENDINGS, parse_arguments
 from kiro_asgi.stages.tool_buffer import OpenCall, OpenCalls, fingerprint
@@ -38,9 +39,18 @@ class ToolCallAccumulator:
     """Gather fragments into calls.
 
     Nothing is dropped: a call that the upstream repeats comes out twice, see `deduplicate_tool_calls`.
+
+    Raises:
+        AnswerTooLarge: From `feed`: the open calls, or the number of all calls, take more than the budget.
     """
 
-    _calls: OpenCalls[OpenCall] = field(init=False, factory=lambda: OpenCalls(OpenCall))
+    budget: AnswerBudget = field(factory=AnswerBudget)
+    """Of the answer."""
+
+    _calls: OpenCalls[OpenCall] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._calls = OpenCalls(OpenCall, self.budget)
 
     def feed(self, fragments: Iterable[ToolCallFragment]) -> list[ToolCall]:
         """The calls that end with *fragments*.
@@ -52,10 +62,11 @@ class ToolCallAccumulator:
             call = self._calls.find(fragment.call_id, fragment.name)
             if call is None:
                 call = self._calls.open(fragment.call_id or self._calls.new_id())
-            call.name = call.name or fragment.name
+            call.take_name(fragment.name)
             call.write(fragment.input)
             if fragment.stop:
                 self._calls.take(call)
+                call.release()
                 done.append(_record(call, stopped=True))
         return done
 

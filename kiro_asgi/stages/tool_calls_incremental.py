@@ -7,18 +7,17 @@ from collections.abc import Collection, Iterable, Iterator
 
 from attrs import define, field
 
+from kiro_asgi.model.budget import AnswerBudget, size_of
 from kiro_asgi.model.events import (
     Delta,
     Notice,
-    TextDelta,
-    ThinkingDelta,
     ToolCallEnd,
     ToolCallFragment,
     ToolCallStart,
     ToolInputDelta,
 )
 from kiro_asgi.stages.tool_buffer import CompleteCall, OpenCall, OpenCalls, Verdict
-from kiro_asgi.stages.tool_calls_whole import CONTENT, STRAY, opening_notices, repair_notices
+from kiro_asgi.stages.tool_calls_whole import CONTENT, STRAY, length_of, opening_notices, repair_notices
 
 __all__ = ["IncrementalCalls"]
 
@@ -38,7 +37,7 @@ class _StreamedCall(OpenCall):
 
     def take_in(self, fragment: ToolCallFragment) -> int:
         """Learn from a fragment; the new size in bytes."""
-        self.name = self.name or fragment.name
+        self.take_name(fragment.name)
         if len(self.opener) < 2:
             self.opener = "".join((self.opener + fragment.input).split())[:2]
         return self.write(fragment.input)
@@ -74,12 +73,13 @@ class IncrementalCalls:
     """Stream the call at the front; what would overlap it waits in line, and so does what follows a call without
     arguments: until the end of the answer, or until it has come once more with arguments.
 
-    The line is bounded: once more than *max_bytes* characters of text wait behind a call, the call is judged as if the
-    answer had ended.
+    The line is bounded: once more than *max_bytes* characters wait behind a call, the call is judged as if the answer
+    had ended.
     """
 
     max_bytes: int
     id_stem: str
+    budget: AnswerBudget
     mendings: Collection[str] = ()
     """Not for a call whose beginning has gone out."""
 
@@ -91,10 +91,10 @@ class IncrementalCalls:
     _front: _StreamedCall | None = field(init=False, default=None)
     _line: deque[Delta | _StreamedCall] = field(init=False, factory=deque)
     _waiting: int = field(init=False, default=0)
-    """Characters of text in line."""
+    """Characters of content in line."""
 
     def __attrs_post_init__(self) -> None:
-        self._calls = OpenCalls(_StreamedCall, self.id_stem)
+        self._calls = OpenCalls(_StreamedCall, self.budget, self.id_stem)
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """Pass *items* on, fragments as parts of whole calls."""
@@ -162,9 +162,9 @@ class IncrementalCalls:
             self._provisional[call.call_id] = call
 
     def _wait(self, item: Delta) -> Iterator[Delta]:
+        self.budget.take(size_of(item))
         self._line.append(item)
-        if isinstance(item, TextDelta | ThinkingDelta):
-            self._waiting += len(item.text)
+        self._waiting += length_of(item)
         front = self._front
         if self._waiting > self.max_bytes and front is not None:
             if front.verdict is None:
@@ -178,6 +178,7 @@ class IncrementalCalls:
             yield from front.catch_up()
             if front.verdict is None or front.call_id in self._provisional:
                 return
+            front.release()
             yield from front.ending()
             self._front = None
             yield from self._move_up()
@@ -188,6 +189,6 @@ class IncrementalCalls:
             if isinstance(item, _StreamedCall):
                 self._front = item
                 return
-            if isinstance(item, TextDelta | ThinkingDelta):
-                self._waiting -= len(item.text)
+            self.budget.give_back(size_of(item))
+            self._waiting -= length_of(item)
             yield item

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from attrs import define, field
 
+from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of
 from kiro_asgi.model.events import (
     Delta,
     Notice,
@@ -32,6 +33,7 @@ __all__ = [
     "AtEnd",
     "AtOnce",
     "WholeCalls",
+    "length_of",
     "opening_notices",
 ]
 
@@ -126,6 +128,29 @@ class _Waiting:
     verdict: Verdict
 
 
+def length_of(item: Delta) -> int:
+    """Characters of content; how much may wait does not depend on how a text was cut."""
+    match item:
+        case TextDelta(text) | ThinkingDelta(text) | SignatureDelta(text) | RedactedThinking(text):
+            return len(text)
+    return 0
+
+
+def _length(item: Delta | _Waiting) -> int:
+    if isinstance(item, _Waiting):
+        return len(item.verdict.input) if isinstance(item.verdict, CompleteCall) else 0
+    return length_of(item)
+
+
+def _room(item: Delta | _Waiting | Verdict | None) -> int:
+    """Bytes that it takes to keep *item*."""
+    if isinstance(item, _Waiting):
+        return _room(item.verdict)
+    if isinstance(item, CompleteCall):
+        return item.room
+    return ITEM if item is None else size_of(item)
+
+
 @define
 class AtOnce:
     """Send a call as soon as it is judged; what comes later for its id is ignored.
@@ -136,6 +161,7 @@ class AtOnce:
 
     drop_equal: bool
     max_waiting: int
+    budget: AnswerBudget
     waits: bool = field(init=False, default=False)
     _ids: set[str] = field(init=False, factory=set)
     _sent: _Sent = field(init=False)
@@ -159,6 +185,7 @@ class AtOnce:
         if (earlier := self._provisional.get(call_id)) is not None:
             if _merit(verdict) > 0:
                 del self._provisional[call_id]
+                self.budget.take(_room(verdict) - _room(earlier))
                 earlier.verdict = verdict
             return self._advance()
         waiting = _Waiting(call_id, verdict)
@@ -166,34 +193,36 @@ class AtOnce:
             self._provisional[call_id] = waiting
         elif not self.waits:
             return self._sent.deliver(verdict)
-        return self._append(waiting, len(verdict.input) if isinstance(verdict, CompleteCall) else 0)
+        return self._append(waiting)
 
     def queue(self, item: Delta) -> Iterable[Delta]:
         """Nothing, as long as not too much waits."""
-        return self._append(item, len(item.text) if isinstance(item, TextDelta | ThinkingDelta) else 0)
+        return self._append(item)
 
     def rest(self) -> Iterable[Delta]:
         """All that waits."""
         self._provisional.clear()
         return self._advance()
 
-    def _append(self, item: Delta | _Waiting, size: int) -> Iterable[Delta]:
+    def _append(self, item: Delta | _Waiting) -> Iterable[Delta]:
         self.waits = True
+        self.budget.take(_room(item))
         self._line.append(item)
-        self._size += size
+        self._size += _length(item)
         return self.rest() if self._size > self.max_waiting else ()
 
     def _advance(self) -> Iterator[Delta]:
         """What stands in front of the first call that still has no arguments."""
         while self._line:
             item = self._line[0]
-            if not isinstance(item, _Waiting):
-                yield item
-            elif item.call_id in self._provisional:
+            if isinstance(item, _Waiting) and item.call_id in self._provisional:
                 return
-            else:
-                yield from self._sent.deliver(item.verdict)
             self._line.popleft()
+            self.budget.give_back(_room(item))
+            if isinstance(item, _Waiting):
+                yield from self._sent.deliver(item.verdict)
+            else:
+                yield item
         self.waits, self._size = False, 0
 
 
@@ -202,18 +231,23 @@ class AtEnd:
     """Keep the best call of every id until the end; nothing else waits."""
 
     drop_equal: bool
+    budget: AnswerBudget
     waits: bool = field(init=False, default=False)
     _best: dict[str, Verdict | None] = field(init=False, factory=dict)
     """In the order of first appearance."""
 
     def admits(self, call_id: str) -> bool:
         """Always: a later call may be more complete."""
-        self._best.setdefault(call_id, None)
+        if call_id not in self._best:
+            self.budget.take(_room(None))
+            self._best[call_id] = None
         return True
 
     def accept(self, call_id: str, verdict: Verdict) -> Iterable[Delta]:
         """Nothing yet."""
-        if _merit(verdict) > _merit(self._best[call_id]):
+        best = self._best[call_id]
+        if _merit(verdict) > _merit(best):
+            self.budget.take(_room(verdict) - _room(best))
             self._best[call_id] = verdict
         return ()
 
@@ -226,6 +260,7 @@ class AtEnd:
         sent = _Sent(self.drop_equal)
         for verdict in self._best.values():
             assert verdict is not None, "a call was opened and never judged"
+            self.budget.give_back(_room(verdict))
             yield from sent.deliver(verdict)
 
 
@@ -246,11 +281,12 @@ class WholeCalls:
     delivery: _Delivery
     max_bytes: int
     id_stem: str
+    budget: AnswerBudget
     mendings: Collection[str] = ()
     _calls: OpenCalls[OpenCall] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._calls = OpenCalls(OpenCall, self.id_stem)
+        self._calls = OpenCalls(OpenCall, self.budget, self.id_stem)
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """Pass *items* on; fragments are kept, and calls go out as the delivery has it."""
@@ -272,7 +308,9 @@ class WholeCalls:
     def flush(self) -> Iterator[Delta]:
         """Judge the calls that never ended, then send what is due."""
         for call in self._calls.take_all():
-            yield from self.delivery.accept(call.call_id, call.close(stopped=False, mendings=self.mendings))
+            verdict = call.close(stopped=False, mendings=self.mendings)
+            call.release()
+            yield from self.delivery.accept(call.call_id, verdict)
         yield from self.delivery.rest()
 
     def _turn(self, fragment: ToolCallFragment) -> Iterator[Delta]:
@@ -287,7 +325,7 @@ class WholeCalls:
                 return
             call = self._calls.open(call_id)
             yield from opening_notices(fragment)
-        call.name = call.name or fragment.name
+        call.take_name(fragment.name)
         if call.write(fragment.input) > self.max_bytes:
             yield from self._judge(call, call.cut("too large"))
         elif fragment.stop:
@@ -295,4 +333,5 @@ class WholeCalls:
 
     def _judge(self, call: OpenCall, verdict: Verdict) -> Iterable[Delta]:
         self._calls.take(call)
+        call.release()
         return self.delivery.accept(call.call_id, verdict)

@@ -31,6 +31,7 @@ class AnthropicMessages:
     """Whether streams name licensed sources, in an event that the official SDKs do not know."""
 
     name: str = field(init=False, default="anthropic")
+    repeats_answers: bool = field(init=False, default=False)
 
     def parse(self, body: bytes) -> Inquiry:
         """Read the body of ``POST /v1/messages``.

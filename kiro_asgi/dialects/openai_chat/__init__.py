@@ -28,6 +28,7 @@ class OpenAIChat:
     """Put token counts into the finish chunk instead of a chunk of their own, for clients that look for them there."""
 
     name = "openai_chat"
+    repeats_answers = False
 
     def parse(self, body: bytes) -> Inquiry:
         """Read a request."""

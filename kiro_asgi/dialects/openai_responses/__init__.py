@@ -30,6 +30,7 @@ class OpenAIResponses:
     """Seals and opens ``encrypted_content``; without it answers have none, and what clients send is passed over."""
 
     name = "openai_responses"
+    repeats_answers = True
 
     def parse(self, body: bytes) -> Inquiry:
         """Read a request.

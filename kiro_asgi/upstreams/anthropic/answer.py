@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import define, field
 
-from kiro_asgi.errors import NotTheUpstream, UpstreamProtocolError
+from kiro_asgi.errors import AnswerTooLarge, NotTheUpstream
 from kiro_asgi.limits import BODY_BYTES
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.anthropic.events import MessageEvents
@@ -29,7 +29,7 @@ class WholeMessage:
     """The stage from the body of a whole message to the events that it stands for; all of them come at the end.
 
     Raises:
-        UpstreamProtocolError: From `feed`: there is too much of it.
+        AnswerTooLarge: From `feed`: there is too much of it.
         KiroAsgiError: From `flush`: the error that the body reports, or that it is no message.
     """
 
@@ -40,7 +40,7 @@ class WholeMessage:
         for chunk in items:
             self._body += chunk
             if len(self._body) > BODY_BYTES:
-                raise UpstreamProtocolError(f"an answer of more than {BODY_BYTES} bytes", code="answer.too_large")
+                raise AnswerTooLarge(f"an answer of more than {BODY_BYTES} bytes", code="answer_too_large")
         yield from ()
 
     def flush(self) -> Iterator[JsonEvent]:

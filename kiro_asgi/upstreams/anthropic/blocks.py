@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from attrs import define, field
 
@@ -32,6 +32,12 @@ CITATION: Final = "citations_delta"
 
 class OpenBlock:
     """A block whose pieces say all there is to say, or one that is not known."""
+
+    lasting: ClassVar[bool] = False
+    """Whether something of it is known until the end of the answer: a call's id, what the service ran."""
+
+    gathers: ClassVar[bool] = False
+    """Whether it keeps its pieces."""
 
     def opening(self) -> Iterable[Delta]:
         """What its start says."""
@@ -61,6 +67,7 @@ class _Said(OpenBlock):
 class _Call(OpenBlock):
     """A call that the client runs; arguments in the start count where no others come."""
 
+    lasting: ClassVar[bool] = True
     _call_id: str
     _name: str
     _input: str
@@ -84,6 +91,8 @@ class _Call(OpenBlock):
 class _ServerCall(OpenBlock):
     """A call that the service runs."""
 
+    lasting: ClassVar[bool] = True
+    gathers: ClassVar[bool] = True
     _call_id: str
     _name: str
     _input: Mapping[str, Any]

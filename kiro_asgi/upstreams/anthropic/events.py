@@ -16,6 +16,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import Delta, ModelName, Notice, SignatureDelta, TextDelta, ThinkingDelta
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.upstreams.anthropic.blocks import CITATION, OPENERS, OpenBlock
@@ -34,18 +35,22 @@ class MessageEvents:
     """The stage from events to deltas.
 
     Raises:
+        AnswerTooLarge: Blocks that are open, and calls, take more than `kiro_asgi.limits.ANSWER_BYTES`.
         KiroAsgiError: The error that an event reports; from `flush`, `UpstreamProtocolError` with the code
             ``stream.cut``: the stream ended before the message did.
     """
 
     _ending: Ending = field(init=False, factory=Ending)
-    _open: dict[Any, OpenBlock] = field(init=False, factory=dict)
-    """By index."""
+    _open: dict[Any, tuple[OpenBlock, int]] = field(init=False, factory=dict)
+    """By index, each with the room that its end gives back."""
 
     _calls: set[str] = field(init=False, factory=set)
     """Ids of all calls so far."""
 
     _searches: Searches = field(init=False, factory=Searches)
+    _budget: AnswerBudget = field(init=False, factory=AnswerBudget)
+    """For blocks that are open, and what is known of those before."""
+
     _cited: bool = field(init=False, default=False)
 
     def feed(self, items: Iterable[JsonEvent | Notice], /) -> Iterator[Delta]:
@@ -85,12 +90,15 @@ class MessageEvents:
     def _open_block(self, value: Mapping[str, Any]) -> Iterator[Delta]:
         block, index = object_of(value.get("content_block")), _index(value)
         yield from self._close_block(value)
+        size = ITEM + size_of_value(block)
+        self._budget.take(size)
         opener = OPENERS.get(text_of(block, "type"))
         if opener is None:
             yield Notice("block.unknown", clean(text_of(block, "type"))[:60])
-            self._open[index] = OpenBlock()
+            self._open[index] = OpenBlock(), size
             return
-        self._open[index] = opened = opener(block, self._calls, self._searches)
+        opened = opener(block, self._calls, self._searches)
+        self._open[index] = opened, 0 if opened.lasting else size
         yield from opened.opening()
 
     def _delta(self, value: Mapping[str, Any]) -> Iterable[Delta]:
@@ -103,15 +111,23 @@ class MessageEvents:
         if kind == "signature_delta":
             return (SignatureDelta(unless_unsigned(text_of(delta, "signature"))),)
         if kind == "input_json_delta":
-            block = self._open.get(_index(value))
-            return (Notice("delta.stray", kind),) if block is None else block.write(text_of(delta, "partial_json"))
+            return self._input(value, text_of(delta, "partial_json"))
         if kind == CITATION and self._cited:
             return ()
         self._cited = self._cited or kind == CITATION
         return (Notice("delta.unknown", clean(str(kind))[:60]),)
 
+    def _input(self, value: Mapping[str, Any], text: str) -> Iterable[Delta]:
+        block, _ = self._open.get(_index(value), (None, 0))
+        if block is None:
+            return (Notice("delta.stray", "input_json_delta"),)
+        if block.gathers:
+            self._budget.take(size_of_value(text))
+        return block.write(text)
+
     def _close_block(self, value: Mapping[str, Any]) -> Iterable[Delta]:
-        block = self._open.pop(_index(value), None)
+        block, size = self._open.pop(_index(value), (None, 0))
+        self._budget.give_back(size)
         return () if block is None else block.closing()
 
     def _message_delta(self, value: Mapping[str, Any]) -> Iterable[Delta]:

@@ -88,10 +88,9 @@ class PartReader:
         call = object_of(part["functionCall"])
         name, arguments = text_of(call, "name"), call.get("args")
         written = arguments if type(arguments) is str else dumps({} if arguments is None else arguments).decode()
-        call_id = self._identify(text_of(call, "id"), text_of(part, "thoughtSignature"), name, written)
         if not name:
             yield Notice("tool_call.unnamed")
-        elif call_id:
+        elif call_id := self._identify(text_of(call, "id"), text_of(part, "thoughtSignature"), name, written):
             self.produced = True
             yield from _signature(part, CALL)
             yield ToolCallFragment(call_id, name, written, stop=True)

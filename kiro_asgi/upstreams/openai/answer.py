@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.errors import AnswerTooLarge, UpstreamProtocolError
 from kiro_asgi.limits import BODY_BYTES
 from kiro_asgi.model.events import Delta, Notice
 from kiro_asgi.stages.base import Pipeline, Stage
@@ -73,7 +73,8 @@ class WholeAnswer:
     """Read a document as the only event of a stream.
 
     Raises:
-        UpstreamProtocolError: From `flush`: it is no answer; or there is too much of it, from `feed`.
+        AnswerTooLarge: From `feed`: there is too much of it.
+        UpstreamProtocolError: From `flush`: it is no answer.
         KiroAsgiError: From `flush`: the error that it reports.
     """
 
@@ -84,7 +85,7 @@ class WholeAnswer:
         for chunk in items:
             self._body += chunk
             if len(self._body) > BODY_BYTES:
-                raise UpstreamProtocolError(f"an answer of more than {BODY_BYTES} bytes", code="answer.too_large")
+                raise AnswerTooLarge(f"an answer of more than {BODY_BYTES} bytes", code="answer_too_large")
         yield from ()
 
     def flush(self) -> Iterator[JsonEvent | Notice]:

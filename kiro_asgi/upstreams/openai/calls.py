@@ -7,13 +7,16 @@ What is told on is always the same: pieces in their order, each call under an id
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
+from sys import getsizeof
 from typing import Any, Final
 
 from attrs import define, field
 
+from kiro_asgi.model.budget import ITEM, AnswerBudget
 from kiro_asgi.model.events import Delta, Notice, ToolCallFragment
-from kiro_asgi.wire.json import JsonError, dumps, loads
+from kiro_asgi.wire.json import dumps
 
 __all__ = ["Calls"]
 
@@ -21,6 +24,74 @@ UNREADABLE: Final = Notice("tool_call.unreadable")
 
 Key = int | str
 """A call's number; where it has none, its id."""
+
+
+_BATCH: Final = 4_096
+"""Characters of arguments that are looked at together."""
+
+_PLAIN: Final = re.compile(r'[^"{}\[\]]*+')
+"""What does not matter outside a string."""
+
+_STRING: Final = re.compile(r'[^"\\]*+')
+"""What does not matter inside of one."""
+
+
+@define
+class _ObjectEnd:
+    """Finds out whether a text that comes in pieces is one JSON object, as far as brackets tell; keeps none of it."""
+
+    _unread: str = ""
+    _depth: int = 0
+    _in_string: bool = False
+    _escaped: bool = False
+    _closed: bool = False
+    """Whether the first bracket, a brace, has been closed."""
+
+    _is_none: bool = False
+    """Whether it begins with something else, or goes on behind its end."""
+
+    def feed(self, text: str) -> None:
+        """Take the next piece."""
+        self._unread += text
+        if len(self._unread) >= _BATCH:
+            self._read()
+
+    @property
+    def reached(self) -> bool:
+        """Whether the object is whole, with nothing but white space behind it."""
+        self._read()
+        return self._closed and not self._is_none
+
+    def _read(self) -> None:
+        text, self._unread, at = self._unread, "", 0
+        while at < len(text) and not self._is_none:
+            at = self._skip(text, at)
+
+    def _skip(self, text: str, at: int) -> int:
+        """Past the next character that matters."""
+        if self._escaped:
+            self._escaped = False
+            return at + 1
+        end = (_STRING if self._in_string else _PLAIN).match(text, at).end()  # type: ignore[union-attr]  # matches ""
+        if not self._depth and text[at:end].strip():
+            self._is_none = True
+        elif end < len(text):
+            self._turn(text[end])
+        return end + 1
+
+    def _turn(self, character: str) -> None:
+        if character == '"':
+            self._in_string = not self._in_string
+            self._is_none = not self._depth
+        elif character == "\\":
+            self._escaped = True
+        elif character in "{[":
+            self._is_none = not self._depth and (self._closed or character == "[")
+            self._depth += 1
+        else:
+            self._depth -= 1
+            self._closed = not self._depth
+            self._is_none = self._depth < 0
 
 
 @define(eq=False)
@@ -32,28 +103,26 @@ class _Call:
 
     call_id: str
     name: str = ""
-    pieces: list[str] = field(factory=list)
+    begun: bool = False
+    """Whether there have been arguments."""
 
     ended: bool = False
     """Whether its end has been told; pieces that still come for it say nothing."""
 
+    _end: _ObjectEnd = field(init=False, factory=_ObjectEnd)
+
     @property
     def whole(self) -> bool:
         """Whether the arguments so far are a whole JSON object, which nothing can follow."""
-        text = "".join(self.pieces)
-        if not text.rstrip().endswith("}"):
-            return False
-        try:
-            return type(loads(text)) is dict
-        except JsonError:
-            return False
+        return self._end.reached
 
     def told(self, arguments: str = "", *, stop: bool = False) -> ToolCallFragment:
         """A piece; the first has the name."""
-        name = "" if self.pieces else self.name
+        name = "" if self.begun else self.name
         self.ended = stop
         if arguments:
-            self.pieces.append(arguments)
+            self.begun = True
+            self._end.feed(arguments)
         return ToolCallFragment(self.call_id, name, arguments, stop)
 
 
@@ -64,7 +133,14 @@ class Calls:
     new_id: Callable[[], str]
     """Makes the id of a call that has none, or another's."""
 
+    _budget: AnswerBudget = field(init=False, factory=AnswerBudget)
     _calls: dict[Key, _Call] = field(init=False, factory=dict)
+    _keys: dict[str, Key] = field(init=False, factory=dict)
+    """By the id that the server said."""
+
+    _changed: dict[Key, None] = field(init=False, factory=dict)
+    """Calls that had arguments since another one began."""
+
     _latest: Key = field(init=False, default=0)
     _ids: set[str] = field(init=False, factory=set)
 
@@ -93,7 +169,7 @@ class Calls:
 
     def release(self) -> Iterator[Delta]:
         """What is known of calls that were cut."""
-        yield from (call.told() for call in self._calls.values() if not (call.ended or call.pieces))
+        yield from (call.told() for call in self._calls.values() if not (call.ended or call.begun))
 
     def _take(self, index: Any, said_id: str, function: Mapping[str, Any]) -> Iterator[Delta]:
         name, arguments = _text(function.get("name")), _arguments(function.get("arguments"))
@@ -101,12 +177,15 @@ class Calls:
         call = self._calls.get(key)
         if call is None or _is_another(call, said_id, name, arguments):
             yield from self._end_others(key)
-            call = self._calls[key] = _Call(said_id, self._unique(said_id))
+            call = self._new_call(key, said_id)
         self._latest = key
-        call.said_id = call.said_id or said_id
-        if not call.pieces:
+        if said_id and not call.said_id:
+            call.said_id = said_id
+            self._keys.setdefault(said_id, key)
+        if not call.begun:
             call.name = _joined(call.name, name)
         if arguments and not call.ended:
+            self._changed[key] = None
             yield call.told(arguments)
 
     def _key(self, index: Any, said_id: str) -> Key:
@@ -114,12 +193,22 @@ class Calls:
             return index
         if not said_id:
             return self._latest
-        return next((key for key, call in self._calls.items() if call.said_id == said_id), said_id)
+        return self._keys.get(said_id, said_id)
+
+    def _new_call(self, key: Key, said_id: str) -> _Call:
+        self._budget.take(ITEM + 3 * getsizeof(said_id))
+        before = self._calls.get(key)
+        if before is not None and self._keys.get(before.said_id) == key:
+            del self._keys[before.said_id]
+        call = self._calls[key] = _Call("", self._unique(said_id))
+        return call
 
     def _end_others(self, key: Key) -> Iterator[Delta]:
         """A new call begins under *key*: what stood there has ended, and any other that is whole."""
-        for other, call in self._calls.items():
-            if not call.ended and (other == key or call.whole):
+        changed, self._changed = self._changed, {}
+        for other in {**changed, key: None}:
+            call = self._calls.get(other)
+            if call is not None and not call.ended and (other == key or call.whole):
                 yield call.told(stop=True)
 
     def _unique(self, said_id: str) -> str:
@@ -134,7 +223,7 @@ def _is_another(call: _Call, said_id: str, name: str, arguments: str) -> bool:
     """Whether a piece under the same number is of another call."""
     if said_id and call.said_id:
         return said_id != call.said_id
-    return bool(name and arguments and call.pieces) and call.whole
+    return bool(name and arguments and call.begun) and call.whole
 
 
 def _joined(name: str, piece: str) -> str:

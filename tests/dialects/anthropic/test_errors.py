@@ -13,6 +13,7 @@ from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.base import ErrorReply
 from kiro_asgi.dialects.errors import REFUSED
 from kiro_asgi.errors import (
+    AnswerTooLarge,
     BodyTimeout,
     BodyTooLarge,
     ConfigError,
@@ -69,6 +70,7 @@ TYPES: dict[type[KiroAsgiError], tuple[int, str]] = {
     UpstreamFault: (502, "api_error"),
     UpstreamProtocolError: (502, "api_error"),
     NotTheUpstream: (502, "api_error"),
+    AnswerTooLarge: (502, "api_error"),
     UpstreamUnreachable: (502, "api_error"),
     UpstreamTimeout: (504, "timeout_error"),
     UpstreamThrottled: (429, "rate_limit_error"),

@@ -41,6 +41,7 @@ TABLE = [
     (errors.UpstreamFault, 502, "server_error", None, "api_error", openai.InternalServerError),
     (errors.UpstreamProtocolError, 502, "server_error", None, "api_error", openai.InternalServerError),
     (errors.NotTheUpstream, 502, "server_error", None, "api_error", openai.InternalServerError),
+    (errors.AnswerTooLarge, 502, "server_error", None, "api_error", openai.InternalServerError),
     (errors.UpstreamUnreachable, 502, "server_error", None, "overloaded_error", openai.InternalServerError),
     (errors.UpstreamTimeout, 504, "server_error", None, "timeout_error", openai.InternalServerError),
     *(
@@ -82,6 +83,7 @@ TRANSIENT = {
     errors.UpstreamFault,
     errors.UpstreamProtocolError,
     errors.NotTheUpstream,
+    errors.AnswerTooLarge,
     errors.UpstreamUnreachable,
     errors.UpstreamTimeout,
     errors.UpstreamThrottled,

@@ -11,6 +11,7 @@ from openai.types.responses import ResponseError
 from kiro_asgi.dialects.openai_responses import OpenAIResponses
 from kiro_asgi.dialects.openai_responses.errors import error_fields, failure
 from kiro_asgi.errors import (
+    AnswerTooLarge,
     ContextTooLong,
     KiroAsgiError,
     RequestError,
@@ -32,6 +33,7 @@ FOR_CODEX = {"context_length_exceeded", "insufficient_quota"}
     [
         (UpstreamFault("x"), "server_error"),
         (UpstreamProtocolError("x"), "server_error"),
+        (AnswerTooLarge("x"), "server_error"),
         (UpstreamUnreachable("x"), "server_error"),
         (UpstreamOverloaded("x"), "server_error"),
         (UpstreamThrottled("x"), "rate_limit_exceeded"),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.errors import (
+    AnswerTooLarge,
     ContextTooLong,
     KiroAsgiError,
     NotTheUpstream,
@@ -196,9 +197,9 @@ def test_a_whole_message_beyond_the_limit_is_an_error(monkeypatch: pytest.Monkey
     message = WholeMessage()
 
     assert [*message.feed([b"12", b"34"])] == []
-    with pytest.raises(UpstreamProtocolError, match="more than 4 bytes") as raised:
+    with pytest.raises(AnswerTooLarge, match="more than 4 bytes") as raised:
         [*message.feed([b"5"])]
-    assert raised.value.code == "answer.too_large"
+    assert raised.value.code == "answer_too_large"
 
 
 def _parsed(events: Iterable[Event]) -> Message:

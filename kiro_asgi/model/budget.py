@@ -1,0 +1,132 @@
+"""How much is kept of one answer, counted in one place.
+
+Whatever keeps a part of an answer (a call whose arguments arrive, text that waits behind it, a message that is sent
+whole) takes room from the one budget of that answer, and gives back what it lets go.  What goes out at once takes none.
+
+Sizes are what Python takes, so a text of a few characters counts for more than them, and a million small things are as
+dear as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from sys import getsizeof
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import define, field
+
+from kiro_asgi.errors import AnswerTooLarge
+from kiro_asgi.limits import ANSWER_BYTES
+from kiro_asgi.model.events import (
+    BlockEnd,
+    BlockStart,
+    MalformedCall,
+    Notice,
+    RedactedThinking,
+    SignatureDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallCut,
+    ToolCallMalformed,
+    ToolInputDelta,
+    TruncationInfo,
+)
+from kiro_asgi.model.server_tools import ServerCall, ServerResult
+
+__all__ = ["ITEM", "AnswerBudget", "size_of", "size_of_value"]
+
+ITEM: Final = 512
+"""Bytes that a block or a call costs beside its texts: objects, ids, entries in what finds it again."""
+
+_OBJECT: Final = 64
+"""Bytes of a small object."""
+
+_PIECE: Final = 8
+"""Bytes of a place in a list."""
+
+
+@define
+class AnswerBudget:
+    """The room for what is kept of one answer."""
+
+    limit: int = ANSWER_BYTES
+    """Bytes."""
+
+    size: int = field(init=False, default=0)
+    """Bytes that are kept."""
+
+    def take(self, size: int) -> None:
+        """Keep *size* bytes more.
+
+        Raises:
+            AnswerTooLarge: There is no room for them.
+        """
+        self.size += size
+        if self.size > self.limit:
+            message = f"the answer has more than {self.limit} bytes that have to be kept (limits.answer_bytes)"
+            raise AnswerTooLarge(message, code="answer_too_large")
+
+    def give_back(self, size: int) -> None:
+        """Keep *size* bytes less."""
+        self.size -= size
+
+
+def size_of(item: object) -> int:
+    """Bytes that a delta, an event or a JSON object costs whoever keeps it."""
+    sizer = _SIZERS.get(type(item))
+    return ITEM if sizer is None else sizer(item)
+
+
+def size_of_value(value: Any) -> int:
+    """Bytes of a JSON value with all that is in it; no recursion, whatever its depth."""
+    size, rest = 0, [value]
+    while rest:
+        item = rest.pop()
+        size += getsizeof(item) + _PIECE
+        if isinstance(item, Mapping):
+            rest += item.keys()
+            rest += item.values()
+        elif isinstance(item, list | tuple):
+            rest += item
+    return size
+
+
+def _of_text(item: TextDelta | ThinkingDelta) -> int:
+    return getsizeof(item.text) + _PIECE
+
+
+def _of_result(item: ServerResult) -> int:
+    texts = (text for hit in item.output.hits for text in (hit.title, hit.url, hit.snippet, hit.published))
+    return ITEM * (1 + len(item.output.hits)) + getsizeof(item.output.text) + sum(map(getsizeof, texts))
+
+
+def _of_start(item: BlockStart) -> int:
+    value = 0 if item.value is None else size_of(item.value)
+    return ITEM + getsizeof(item.call_id) + getsizeof(item.name) + getsizeof(item.data) + value
+
+
+def _of_failed(item: TruncationInfo | MalformedCall) -> int:
+    return ITEM + getsizeof(item.call_id) + getsizeof(item.name)
+
+
+_SIZERS: Final[Mapping[type, Callable[[Any], int]]] = MappingProxyType(
+    {
+        TextDelta: _of_text,
+        ThinkingDelta: _of_text,
+        ToolInputDelta: lambda item: getsizeof(item.json) + _PIECE,
+        SignatureDelta: lambda item: getsizeof(item.signature) + _OBJECT,
+        RedactedThinking: lambda item: getsizeof(item.data) + _OBJECT,
+        Notice: lambda item: getsizeof(item.code) + getsizeof(item.detail) + ITEM,
+        ToolCallCut: lambda item: _of_failed(item.info),
+        ToolCallMalformed: lambda item: _of_failed(item.info),
+        TruncationInfo: _of_failed,
+        MalformedCall: _of_failed,
+        ServerCall: lambda item: ITEM + size_of_value(item.input),
+        ServerResult: _of_result,
+        BlockStart: _of_start,
+        BlockEnd: lambda _: 0,
+        dict: size_of_value,
+    }
+)
+"""What is not here is small."""
