@@ -1,0 +1,173 @@
+"""Targets that read the answers of each service, through the stages, and tell them in each API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from itertools import count
+from typing import Any, Final
+
+import tests.dialects.anthropic.grammar as anthropic_grammar
+import tests.dialects.openai_chat.grammar as openai_grammar
+import tests.dialects.openai_responses.grammar as responses_grammar
+from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.base import Dialect, Heading
+from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
+from kiro_asgi.dialects.openai_responses import OpenAIResponses, ResponsesOptions
+from kiro_asgi.errors import UpstreamError, UpstreamProtocolError
+from kiro_asgi.model.events import Event, TextDelta, ThinkingDelta, ToolInputDelta
+from kiro_asgi.model.message import fold
+from kiro_asgi.stages.answer import Plan, build_pipeline
+from kiro_asgi.stages.argument_names import USUAL
+from kiro_asgi.stages.repairs import Repairs
+from kiro_asgi.upstreams.anthropic import AnthropicUpstream
+from kiro_asgi.upstreams.base import Upstream
+from kiro_asgi.upstreams.gemini import GeminiUpstream
+from kiro_asgi.upstreams.kiro import KiroUpstream
+from kiro_asgi.upstreams.openai import OpenAIUpstream
+from kiro_asgi.wire.eventstream import encode_frame
+from tests.fuzz.seeds import TOOL, Step, answers, steps
+from tests.fuzz.source import REPEATS, Source, dumped
+from tests.fuzz.target import made, refuse, same, ways_to_cut
+from tests.grammar import check_events
+
+__all__ = ["DIALECTS", "answer_of", "answered", "answers_of", "kiro_frames"]
+
+DIALECTS: Final[Mapping[str, Dialect]] = {
+    "openai": OpenAIChat(),
+    "anthropic": AnthropicMessages(),
+    "responses": OpenAIResponses(),
+}
+
+
+def kiro_frames(events: Sequence[Step]) -> bytes:
+    headers = {":message-type": "event", ":content-type": "application/json"}
+    return b"".join(encode_frame({**headers, ":event-type": it.kind[:90]}, dumped(it.payload)) for it in events)
+
+
+def _sent(events: Sequence[Step]) -> bytes:
+    parts = []
+    for each in events:
+        name = b"" if each.kind == "message" else b"event: " + each.kind.encode(errors="replace") + b"\n"
+        text = each.payload.encode(errors="replace") if isinstance(each.payload, str) else dumped(each.payload)
+        parts.append(name + b"data: " + text + b"\n\n")
+    return b"".join(parts)
+
+
+def answer_of(service: str, source: Source) -> bytes:
+    """An answer of *service*, events of several answers mixed, changed and repeated."""
+    if not source.below(8):
+        return source.edited(source.pick(answers(service)))
+    pools, events = steps(service), list[Step]()
+    for _ in range(source.below(12)):
+        pool = source.pick(pools)
+        start = source.below(len(pool))
+        events += pool[start : start + 1 + source.below(8)]
+    changed = []
+    for each in events:
+        if not source.below(4) and isinstance(each.payload, dict):
+            each = Step(each.kind, source.mutated(each.payload))
+        changed += [each] * (source.pick(REPEATS) if not source.below(16) else 1)
+    wire = kiro_frames(changed) if service == "kiro" else _sent(changed)
+    return wire if source.below(3) else source.edited(wire)
+
+
+PLANS: Final = (
+    Plan(),
+    Plan(thinking="as_reasoning_content", thinking_scan="anywhere"),
+    Plan(tool_emission="end", thinking="strip_tags"),
+    Plan(tool_emission="incremental", thinking="pass"),
+    Plan(stop=("Bergen", "the weather", "é"), thinking="remove"),
+    Plan(max_tokens=7, parallel_tool_calls=False, lead_in="So: "),
+    Plan(repairs=Repairs(schemas={"get_weather": TOOL}, renames=USUAL, leaked_calls=True), fingerprint=True),
+    Plan(drop_repeated_text=True, schema={"type": "object", "required": ["a"]}),
+)
+
+
+DECODERS: Final[Mapping[str, Callable[[Callable[[], str]], Upstream]]] = {
+    "kiro": lambda new_id: KiroUpstream(new_id=new_id),
+    "gemini": lambda new_id: GeminiUpstream(new_id=new_id),
+    "anthropic": lambda _: AnthropicUpstream(),
+    "openai": lambda new_id: OpenAIUpstream(new_id=new_id),
+}
+"""Service to who reads its answers, ids being made by *new_id*."""
+
+
+def _merged(events: Iterable[Event]) -> list[Any]:
+    """*events*, with pieces of one kind joined: how text is cut is no difference."""
+    found: list[Any] = []
+    for event in events:
+        kind = type(event)
+        if kind in (TextDelta, ThinkingDelta, ToolInputDelta):
+            text = event.json if isinstance(event, ToolInputDelta) else event.text  # type: ignore[union-attr]
+            if found and isinstance(found[-1], list) and found[-1][0] is kind:
+                found[-1][1] += text
+            else:
+                found.append([kind, text])
+        else:
+            found.append(event)
+    return found
+
+
+def answered(service: str, pieces: Iterable[bytes], plan: Plan) -> tuple[list[Event], str]:
+    """The events of an answer, and the code of the error that it ended with."""
+    numbers = map(str, count())
+    upstream = DECODERS[service](lambda: f"made{next(numbers)}")
+    answer = build_pipeline(upstream.decoder("" if service == "kiro" else "text/event-stream"), plan)
+    events: list[Event] = []
+    try:
+        for piece in pieces:
+            events.extend(answer.feed([piece]))
+        events.extend(answer.flush())
+    except UpstreamError as error:
+        return events, error.code or type(error).__name__
+    check_events(events)
+    return events, ""
+
+
+Api = tuple[Dialect, Heading, Callable[[bytes], Any]]
+
+
+@cache
+def _apis() -> tuple[Api, ...]:
+    """Each dialect, facts for an answer in it, and who judges that."""
+
+    def of(prefix: str, options: Any) -> Heading:
+        return Heading(prefix + "0" * 24, "m", 1, options)
+
+    return (
+        (DIALECTS["openai"], of("chatcmpl-", ChatOptions(include_usage=True)), openai_grammar.check),
+        (DIALECTS["anthropic"], of("msg_", None), anthropic_grammar.check),
+        (DIALECTS["responses"], of("resp_", ResponsesOptions(store=False)), responses_grammar.check),
+    )
+
+
+def _encode(events: list[Event], failed: str, apis: Iterable[Api]) -> None:
+    """In each API a stream is legal, and so is the document."""
+    for dialect, heading, check in apis:
+        encoder = dialect.encoder(heading)
+        try:
+            stream = b"".join([*encoder.feed(events), *(() if failed else encoder.flush())])
+        except UpstreamError:
+            continue
+        if failed:
+            if stream:
+                stream += encoder.error(UpstreamProtocolError("broken", code=failed))
+                (anthropic_grammar.check_cut if dialect.name == "anthropic" else check)(stream)
+            continue
+        check(stream)
+        json.loads(dialect.render(fold(events), heading), parse_constant=refuse)
+
+
+def answers_of(service: str) -> Callable[[bytes], int]:
+    def run(data: bytes) -> int:
+        wire, source = made(data, lambda it: answer_of(service, it))
+        plan = source.pick(PLANS)
+        ways = ways_to_cut(wire, source)
+        results = [answered(service, way, plan) for way in ways]
+        same((_merged(events), failed) for events, failed in results)
+        _encode(*results[0], [source.pick(_apis())])
+        return len(wire)
+
+    return run
