@@ -215,7 +215,7 @@ def test_where_the_bytes_are_cut_does_not_matter(dialect, answer, cuts):
     ("answer", "expected"),
     [
         pytest.param("text", ("Grüße aus 東京 🗼", "", [], "stop"), id="text"),
-        pytest.param("thinking-tags", ("\n\nyes", "hmm", [], "stop"), id="thinking-tags"),
+        pytest.param("thinking-tags", ("yes", "hmm", [], "stop"), id="thinking-tags"),
         pytest.param("native-thinking", ("yes", "hm", [], "stop"), id="native-thinking"),
         pytest.param("tool", ("Let me see.", "", [("f", {"a": 1})], "tool_calls"), id="tool"),
         pytest.param("parallel", ("", "", [("f", {"a": 1}), ("g", {})], "tool_calls"), id="parallel"),

@@ -13,6 +13,7 @@ from kiro_asgi.stages.argument_names import USUAL, parse_names
 from kiro_asgi.stages.citations import Citing
 from kiro_asgi.stages.mending import MENDINGS
 from kiro_asgi.stages.repairs import Repairs
+from kiro_asgi.stages.thinking import KEPT
 
 __all__ = ["early_commit", "first_event_timeout", "plan_answer"]
 
@@ -27,10 +28,11 @@ _TOKEN: Final = 24
 def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
     """The plan for every try at one exchange."""
     prompt, manner = exchange.inquiry.prompt, exchange.manner
-    tagged = exchange.rendered.thinking_tags
+    thinking, tags = _thinking(exchange)
     return Plan(
-        thinking=_thinking(exchange),
-        thinking_tags=manner.thinking_tags if tagged else (),
+        thinking=thinking,
+        thinking_tags=tags,
+        thinking_omitted=prompt.thinking.omitted,
         thinking_scan=manner.thinking_scan,
         stop=exchange.rendered.stop,
         max_tokens=exchange.rendered.max_tokens,
@@ -117,8 +119,14 @@ def _citing(exchange: Exchange, settings: Settings) -> Citing | None:
     return Citing(settings.stream.language, search, exchange.asked.heading.id)
 
 
-def _thinking(exchange: Exchange) -> str:
-    """Tags are searched for only where they were asked for; native thinking is dropped where it was declined."""
-    if exchange.rendered.thinking_tags:
-        return exchange.manner.thinking_handling
-    return "remove" if exchange.inquiry.prompt.thinking.mode is ThinkingMode.DISABLED else ""
+def _thinking(exchange: Exchange) -> tuple[str, tuple[str, ...]]:
+    """What becomes of thinking, and the names of the tags that hold some.
+
+    Tags count where thinking was asked for, or where the operator says that models of this service write them; which
+    models have thinking of their own is only what a table knows.  Thinking that was declined is dropped.
+    """
+    wanted, manner = exchange.inquiry.prompt.thinking, exchange.manner
+    tags = manner.thinking_tags if wanted.wanted or exchange.rendered.thinking_tags else ()
+    if wanted.mode is ThinkingMode.DISABLED:
+        return "remove", tags
+    return (manner.thinking_handling, tags) if tags or manner.thinking_handling != KEPT else ("", ())

@@ -35,11 +35,11 @@ class Manner:
     """The same where the client asked for thinking."""
 
     thinking_tags: tuple[str, ...] = ()
-    """Names of tags that hold thinking, where the request says that there may be some."""
+    """Names of tags that hold thinking, where it was asked for."""
 
     thinking_scan: str = "start"
     thinking_handling: str = "as_reasoning_content"
-    """What becomes of thinking in tags."""
+    """What becomes of thinking, in tags or not."""
 
     drop_equal_tool_calls: bool = False
     drop_repeated_text: bool = False

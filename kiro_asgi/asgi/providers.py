@@ -24,6 +24,7 @@ from kiro_asgi.net.credentials import Credentials
 from kiro_asgi.net.keys import exchange_in, keys_in
 from kiro_asgi.net.resting import RestPolicy
 from kiro_asgi.net.transport import Transport
+from kiro_asgi.stages.thinking import TAGS
 from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream
 from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.auth import without_profile
@@ -107,7 +108,7 @@ def _kiro_manner(kiro: KiroSettings) -> Manner:
     return Manner(
         first_event_timeout=kiro.first_token_timeout,
         thinking_first_event_timeout=kiro.thinking_first_token_timeout,
-        thinking_tags=kiro.thinking_tags,
+        thinking_tags=kiro.thinking_tags if kiro.fake_reasoning_enabled else (),
         thinking_scan=kiro.thinking_scan,
         thinking_handling=kiro.fake_reasoning_handling,
         drop_equal_tool_calls=kiro.drop_equal_tool_calls,
@@ -119,7 +120,7 @@ def _direct_manner(settings: DirectSettings) -> Manner:
     return Manner(
         first_event_timeout=settings.first_token_timeout,
         thinking_first_event_timeout=settings.thinking_first_token_timeout,
-        thinking_tags=settings.thinking_tags if isinstance(settings, OpenAISettings) else (),
+        thinking_tags=(settings.thinking_tags if isinstance(settings, OpenAISettings) else ()) or TAGS,
     )
 
 

@@ -84,7 +84,8 @@ class OpenAISettings(DirectSettings):
     """How the key is presented there: ``bearer`` or ``token``, as in ``Authorization: token …``."""
 
     thinking_tags: tuple[str, ...] = ()
-    """Names of tags in which models of this service write their thinking; what stands in them becomes thinking."""
+    """Names of tags in which models of this service write their thinking, asked for it or not; what stands in them
+    becomes thinking."""
 
     max_tokens_field: str = "max_completion_tokens"
     """What the service calls the longest answer: ``max_completion_tokens``, or ``max_tokens`` as older ones do."""

@@ -142,10 +142,11 @@ class KiroSettings:
     """Of the contract's translator: the largest thinking budgets, in tokens, that mean low and medium effort."""
 
     fake_reasoning_enabled: bool = True
-    """Ask for thinking in tags, and look for them, where a model has no native thinking."""
+    """Ask for thinking in tags where a model has no native thinking, and look for tags wherever it was asked for."""
 
     fake_reasoning_handling: str = "as_reasoning_content"
-    """What becomes of thinking in tags: ``as_reasoning_content``, ``remove``, ``pass`` or ``strip_tags``."""
+    """What becomes of thinking, be it in tags or the model's own: ``as_reasoning_content``, ``remove``, ``pass`` (as
+    text between tags) or ``strip_tags`` (as text)."""
 
     thinking_scan: str = "start"
     """Where a thinking tag counts: ``start`` or ``anywhere``."""

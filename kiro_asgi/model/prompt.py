@@ -182,6 +182,9 @@ class Thinking:
     effort: str = ""
     """``minimal``, ``low``, ``medium``, ``high``, ``xhigh``, ``max``; empty when not said."""
 
+    omitted: bool = False
+    """Whether the client wants no text of it, only its seals (``display: "omitted"``)."""
+
     @property
     def wanted(self) -> bool:
         """Whether the client asked for thinking in so many words."""

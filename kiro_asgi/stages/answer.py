@@ -27,7 +27,7 @@ from kiro_asgi.stages.repeats import RepeatFilter
 from kiro_asgi.stages.server_tools import ServerTools
 from kiro_asgi.stages.single_call import SingleCall
 from kiro_asgi.stages.structured import StructuredCheck
-from kiro_asgi.stages.thinking import TAGS, ThinkingSplitter
+from kiro_asgi.stages.thinking import TAGS, OmittedThinking, ThinkingSplitter
 from kiro_asgi.stages.tool_calls import ToolCallAssembler
 from kiro_asgi.stages.tool_names import ToolNames
 from kiro_asgi.stages.usage import UsageMeter
@@ -46,6 +46,8 @@ class Plan:
     """Names of the tags that hold thinking in the text; none where only the upstream's own kind is meant."""
 
     thinking_scan: str = "start"
+    thinking_omitted: bool = False
+    """Whether the client wants no text of thinking, only its seals; it is counted all the same."""
 
     stop: tuple[str, ...] = ()
     """Texts that end the answer where the upstream cannot be told of them."""
@@ -242,6 +244,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
             estimator=plan.estimator,
             output_factor=plan.output_factor,
         ),
+        *([OmittedThinking()] if plan.thinking_omitted else []),
         framer,
         *([KeptAnswer(budget)] if plan.kept_whole else []),
         *([] if fingerprinter is None else [fingerprinter]),

@@ -24,6 +24,7 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.signatures import CALL, read_mark
 from kiro_asgi.stages.thinking_parser import (
     HANDLING,
+    KEPT,
     MODES,
     SCANS,
     TAGS,
@@ -32,7 +33,17 @@ from kiro_asgi.stages.thinking_parser import (
     ThinkingState,
 )
 
-__all__ = ["MODES", "SCANS", "TAGS", "ThinkingParseResult", "ThinkingParser", "ThinkingSplitter", "ThinkingState"]
+__all__ = [
+    "KEPT",
+    "MODES",
+    "SCANS",
+    "TAGS",
+    "OmittedThinking",
+    "ThinkingParseResult",
+    "ThinkingParser",
+    "ThinkingSplitter",
+    "ThinkingState",
+]
 
 _BARRIERS: Final = frozenset(
     {
@@ -85,7 +96,7 @@ class ThinkingSplitter:
 
     def __attrs_post_init__(self) -> None:
         self._parser = ThinkingParser(mode=self.mode, tags=self.tags, scan=self.scan)
-        self._keeps_thinking = self.mode == "as_reasoning_content"
+        self._keeps_thinking = self.mode == KEPT
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """Pass *items* on, thinking told from text."""
@@ -143,3 +154,15 @@ class ThinkingSplitter:
 
 def _is_of_a_call(seal: Delta) -> bool:
     return type(seal) is SignatureDelta and read_mark(seal.signature).part == CALL
+
+
+class OmittedThinking:
+    """Drop the text of thinking and keep its seals, for a client that wants nothing else of it."""
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """Pass *items* on, all but `ThinkingDelta`."""
+        return (item for item in items if type(item) is not ThinkingDelta)
+
+    def flush(self) -> Iterator[Delta]:
+        """Nothing is held."""
+        yield from ()

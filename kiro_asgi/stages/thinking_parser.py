@@ -18,9 +18,22 @@ from kiro_asgi.errors import ConfigError
 from kiro_asgi.model.events import TextDelta, ThinkingDelta
 from kiro_asgi.stages.fences import CodeTracker
 
-__all__ = ["HANDLING", "MODES", "SCANS", "TAGS", "Handling", "ThinkingParseResult", "ThinkingParser", "ThinkingState"]
+__all__ = [
+    "HANDLING",
+    "KEPT",
+    "MODES",
+    "SCANS",
+    "TAGS",
+    "Handling",
+    "ThinkingParseResult",
+    "ThinkingParser",
+    "ThinkingState",
+]
 
 MODES: Final = ("as_reasoning_content", "remove", "pass", "strip_tags")
+KEPT: Final = "as_reasoning_content"
+"""The one of `MODES` in which thinking stays thinking."""
+
 SCANS: Final = ("start", "anywhere")
 TAGS: Final = ("thinking", "think", "reasoning", "thought")
 
@@ -63,7 +76,7 @@ class Handling:
     """What thinking text is turned into; ``None`` drops it."""
 
     tags: bool = False
-    """Whether the tags, and the blanks before them, stay."""
+    """Whether the tags, and the blanks before the first, stay."""
 
 
 HANDLING: Final[Mapping[str, Handling]] = MappingProxyType(
@@ -99,7 +112,8 @@ class ThinkingParser:
     Markdown code block or between back-ticks.  An opening tag is closed by its own closing tag alone, and thinking that
     never closes is thinking to the end.
 
-    Text keeps every character; only white space before a leading tag goes with the tag.
+    White space between a closing tag and what follows belongs to neither and is dropped, in every mode, and so is white
+    space before a leading tag, unless the tag stays.  Otherwise text keeps every character.
 
     Raises:
         ConfigError: No such mode or scan, or a tag that is no word.
@@ -124,6 +138,9 @@ class ThinkingParser:
     _held: str = field(init=False, default="")
     _begun: bool = field(init=False, default=False)
     """Whether the open section has had text."""
+
+    _closed: bool = field(init=False, default=False)
+    """Whether nothing but white space has come since a closing tag."""
 
     _first: bool = field(init=False, default=False)
     _last: bool = field(init=False, default=False)
@@ -153,6 +170,10 @@ class ThinkingParser:
         """What *text* adds, in order; no piece is empty."""
         text, self._held = self._held + text, ""
         while text:
+            if self._closed:
+                text = text.lstrip()
+                self._closed = not text
+                continue
             match self.state:
                 case ThinkingState.PRE_CONTENT:
                     text = yield from self._before(text)
@@ -170,20 +191,20 @@ class ThinkingParser:
         if self.state is ThinkingState.IN_THINKING:
             yield from self._thought(held)
             return
-        self.state = ThinkingState.STREAMING
+        self.state, self._closed = ThinkingState.STREAMING, False
         if held:
             self._code.advance(held)
             yield TextDelta(held)
 
     def stop_searching(self) -> None:
         """Take all further text for the answer."""
-        self._anywhere = False
+        self._anywhere = self._closed = False
         self.state = ThinkingState.STREAMING
 
     @property
     def done(self) -> bool:
         """Whether all further text is answer."""
-        return self.state is ThinkingState.STREAMING and not self._anywhere
+        return self.state is ThinkingState.STREAMING and not (self._anywhere or self._closed)
 
     def _before(self, text: str) -> Generator[Piece, None, str]:
         """A leading tag, or the certainty that there is none."""
@@ -214,7 +235,7 @@ class ThinkingParser:
         self._begun = False
         if self._handling.tags:
             yield TextDelta(self._closer)
-        self.state = ThinkingState.STREAMING
+        self.state, self._closed = ThinkingState.STREAMING, True
         return text[end + len(self._closer) :]
 
     def _after(self, text: str) -> Generator[Piece, None, str]:

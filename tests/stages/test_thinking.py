@@ -96,7 +96,7 @@ def test_refuses_a_wrong_mode() -> None:
 
 
 @pytest.mark.parametrize(
-    "first", [A("a"), A("<think>t</think>"), FRAGMENT, T("t")], ids=["text", "section", "call", "native"]
+    "first", [A("a"), A("<think>t</think>\na"), FRAGMENT, T("t")], ids=["text", "section", "call", "native"]
 )
 def test_steps_aside_once_the_answer_has_begun(first: Delta) -> None:
     """F162: then it hands its input on as it is, without a look at any item."""
@@ -105,6 +105,19 @@ def test_steps_aside_once_the_answer_has_begun(first: Delta) -> None:
     items: Iterator[Delta] = iter([A("b")])
 
     assert stage.feed(items) is items
+
+
+@pytest.mark.parametrize("mode", ["as_reasoning_content", "strip_tags", "pass", "remove"])
+@pytest.mark.parametrize("other", [FRAGMENT, Stop(StopReason.END)], ids=["call", "stop"])
+def test_nothing_but_white_space_after_a_section_is_no_text(mode: str, other: Delta) -> None:
+    """F161: what is followed by a call or by nothing has no answer text; text behind the call keeps its white space."""
+    stage = ThinkingSplitter(mode=mode)
+    out = run_apart(stage, [A("<think>t</think>"), A("\n"), A("\n "), other, A("\nb")])
+    shown = {"as_reasoning_content": [T("t")], "remove": [], "strip_tags": [A("t")]}
+
+    if mode == "pass":
+        out, shown["pass"] = out[3:], []
+    assert out == [*shown[mode], other, A("\nb")]
 
 
 @given(answers(), st.sampled_from(["as_reasoning_content", "strip_tags", "pass", "remove"]), st.booleans())

@@ -47,7 +47,8 @@ def order(text: str, **options: object) -> list[tuple[str, str]]:
         pytest.param("\n <think>x</think>y", "x", "y", id="F153"),
         pytest.param("<think>a</thinking>b</think>c", "a</thinking>b", "c", id="F154"),
         pytest.param("Hello", "", "Hello", id="F156"),
-        pytest.param("<thinking>t</thinking>\n\na", "t", "\n\na", id="F161-blank-line-stays"),
+        pytest.param("<thinking>t</thinking>\n\na\n ", "t", "a\n ", id="F161-white-space-between-goes"),
+        pytest.param("<thinking>t \n</thinking> \t\r\n\u2003", "t \n", "", id="F161-nothing-but-white-space"),
         pytest.param("a<thinking>t</thinking>", "", "a<thinking>t</thinking>", id="F162-not-leading"),
         pytest.param("<think>t</think><think>u</think>", "t", "<think>u</think>", id="F162-only-once"),
         pytest.param("<thinking>no end", "no end", "", id="F164-unclosed"),
@@ -70,6 +71,11 @@ def test_a_leading_section_is_thinking(text: str, thinking: str, answer: str) ->
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        pytest.param(
+            "a <think>t</think>\n b\n<think>u</think> \n",
+            [("a", "a "), ("t", "t"), ("a", "b\n"), ("t", "u")],
+            id="white-space-behind-each",
+        ),
         pytest.param("pre<thinking>t</thinking>post", [("a", "pre"), ("t", "t"), ("a", "post")], id="F172"),
         pytest.param("<think>t</think>a<thought>u</thought>", [("t", "t"), ("a", "a"), ("t", "u")], id="several"),
         pytest.param("a `<think>x</think>` b", [("a", "a `<think>x</think>` b")], id="code-span"),
@@ -109,9 +115,12 @@ def test_anywhere_a_section_outside_of_code_is_thinking(text: str, expected: lis
     ],
 )
 def test_modes(mode: str, thinking: str, answer: str) -> None:
-    """What becomes of thinking, and of its tags."""
-    assert parse([" <think>t</think>a"], mode=mode) == (thinking, answer)
-    assert parse(list(" <think>t</think>a"), mode=mode) == (thinking, answer)
+    """What becomes of thinking, of its tags, and of the white space behind them."""
+    for between in ("", "\n\n", " \t"):
+        text = f" <think>t</think>{between}a"
+        for place in range(len(text)):
+            assert parse([text[:place], text[place:]], mode=mode) == (thinking, answer)
+        assert parse(list(text), mode=mode) == (thinking, answer)
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,9 @@ def _thinking(request: CountBody) -> Thinking:
     if budget is not None and budget < 1:
         raise RequestError("thinking.budget_tokens: must be positive", param="thinking.budget_tokens")
     mode = _MODES.get(request.thinking.type, ThinkingMode.DEFAULT)
-    return Thinking(mode, budget if mode is ThinkingMode.ENABLED else None, effort or "")
+    return Thinking(
+        mode, budget if mode is ThinkingMode.ENABLED else None, effort or "", request.thinking.display == "omitted"
+    )
 
 
 def _schema(request: CountBody) -> Any:

@@ -207,6 +207,7 @@ class ThinkingBody:
 
     type: str
     budget_tokens: int | None = None
+    display: str | None = None
 
 
 @frozen

@@ -62,17 +62,21 @@ def _effort(word: str | None) -> Thinking:
 def _anthropic(value: Mapping[str, Any]) -> Thinking:
     word = value.get("type")
     mode = _TYPES.get(word) if isinstance(word, str) else None
-    return _SILENT if mode is None else Thinking(mode, _count(value.get("budget_tokens")))
+    return (
+        _SILENT
+        if mode is None
+        else Thinking(mode, _count(value.get("budget_tokens")), omitted=value.get("display") == "omitted")
+    )
 
 
 def _openrouter(value: Mapping[str, Any]) -> Thinking:
-    effort, budget = value.get("effort"), _count(value.get("max_tokens"))
+    effort, budget, omitted = value.get("effort"), _count(value.get("max_tokens")), value.get("exclude") is True
     if value.get("enabled") is False or effort == "none":
         return Thinking(ThinkingMode.DISABLED)
     if effort in _EFFORTS:
-        return Thinking(ThinkingMode.ENABLED, budget, effort)
+        return Thinking(ThinkingMode.ENABLED, budget, effort, omitted)
     if budget is not None or value.get("enabled") is True:
-        return Thinking(ThinkingMode.ENABLED, budget)
+        return Thinking(ThinkingMode.ENABLED, budget, omitted=omitted)
     return _SILENT
 
 

@@ -79,7 +79,8 @@ def length_and_thinking(
     if thinking:
         if prompt.thinking.budget_tokens is not None:
             notes.applies("thinking.adaptive", "thinking")
-        fields["thinking"] = {"type": "adaptive", "display": "summarized"}
+        display = "omitted" if prompt.thinking.omitted else "summarized"
+        fields["thinking"] = {"type": "adaptive", "display": display}
     elif prompt.thinking.mode is ThinkingMode.DISABLED and family.thinks:
         fields["thinking"] = {"type": "disabled"}
     effort = _effort(asked, thinking)
@@ -125,7 +126,8 @@ def _within_budget(asked: _Asked) -> dict[str, Any]:
     if length <= budget:
         asked.notes.applies("thinking.max_tokens", "max_tokens")
         length += budget
-    return {"max_tokens": length, "thinking": {"type": "enabled", "budget_tokens": budget}}
+    display = {"display": "omitted"} if asked.prompt.thinking.omitted else {}
+    return {"max_tokens": length, "thinking": {"type": "enabled", "budget_tokens": budget, **display}}
 
 
 def _budget(asked: _Asked) -> int:

@@ -120,7 +120,7 @@ FORMAT = {"type": "json_schema", "schema": {"type": "object"}}
         pytest.param({"temperature": 0, "top_p": 1}, {"sampling": Sampling(10, 0.0, 1.0)}, id="F036-bounds"),
         pytest.param(
             {"thinking": {"type": "enabled", "budget_tokens": 2048, "display": "omitted"}},
-            {"thinking": Thinking(ThinkingMode.ENABLED, 2048)},
+            {"thinking": Thinking(ThinkingMode.ENABLED, 2048, omitted=True)},
             id="F050-thinking-enabled",
         ),
         pytest.param(
