@@ -22,6 +22,7 @@ __all__ = [
     "FRAME_HEADERS",
     "FRAME_HEADERS_BYTES",
     "JSON_DEPTH",
+    "JSON_VALUES",
     "LARGEST_COUNT",
     "LARGEST_INTEGER",
     "LOOKUPS",
@@ -57,6 +58,10 @@ QUERY_FIELDS: Final = 100
 JSON_DEPTH: Final = 128
 """Arrays and objects open at once in one JSON document, a tool's schema, a call's input or its arguments.  Beyond it a
 request is refused with 400 and the place, an answer with an upstream error."""
+
+JSON_VALUES: Final = 200_000
+"""Elements of arrays and members of objects in one JSON document.  Beyond it a request is refused with 400, an answer
+with an upstream error: decoding holds up the whole process, by far the most of it for values and not for long texts."""
 
 SCHEMA_DEPTH: Final = 32
 """References and combinators followed one within another in a tool's schema; what is further in is left out."""

@@ -102,7 +102,7 @@ class App:
             {Operation.CHAT: self._openai_chat, Operation.MESSAGES: self._anthropic}
         )
         service = self._service
-        responses = ResponsesApi(settings, service.store, self._answer, service.count)
+        responses = ResponsesApi(settings, service.store, service.offload, self._answer, service.count)
         self._operations: Mapping[Operation, Callable[[Call, Route], Awaitable[None]]] = MappingProxyType(
             {
                 **dict.fromkeys(self._dialects, self._create),
@@ -206,11 +206,13 @@ class App:
 
     async def _create(self, call: Call, route: Route) -> None:
         dialect = self._dialects[route.operation]
-        asked = self._service.asked(call, dialect, await call.body(self._settings.limits))  # only it keeps the body
+        asked = await self._service.asked(
+            call, dialect, await call.body(self._settings.limits)
+        )  # only it keeps the body
         await self._reply(call, asked, call.send)
 
-    async def _answer(self, call: Call, dialect: Dialect, inquiry: Inquiry, send: Send) -> None:
-        await self._reply(call, self._service.asked_for(call, dialect, inquiry), send)
+    async def _answer(self, call: Call, dialect: Dialect, inquiry: Inquiry, size: int, send: Send) -> None:
+        await self._reply(call, self._service.asked_for(call, dialect, inquiry, size), send)
 
     async def _reply(self, call: Call, asked: Asked, send: Send) -> None:
         call.model = asked.model
@@ -248,8 +250,9 @@ class App:
         return Collected(send, headers, lambda message: dialect.render(message, heading))
 
     async def _count_tokens(self, call: Call, route: Route) -> None:
-        prompt = self._anthropic.parse_count(await call.body(self._settings.limits))
-        tokens = await self._service.count(prompt)
+        body = await call.body(self._settings.limits)
+        prompt = await self._service.offload.run(len(body), partial(self._anthropic.parse_count, body))
+        tokens = await self._service.count(prompt, len(body))
         await call.respond(200, self._anthropic.render_count(tokens), [JSON])
 
     async def _models(self, call: Call, route: Route) -> None:

@@ -34,6 +34,9 @@ class Asked:
     request_id: str
     principal: str
     dialect: Dialect
+    size: int
+    """Bytes of the request, with all that it builds on: how long work on it takes."""
+
     passed: Passed | None = None
     """The request as it came, where an upstream may take it like that.  Taken away where it must be translated."""
 

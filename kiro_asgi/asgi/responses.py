@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Awaitable, Callable
+from functools import partial
 from logging import getLogger
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -13,6 +14,7 @@ from attrs import define, field
 
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.http import JSON
+from kiro_asgi.asgi.offload import Offload
 from kiro_asgi.asgi.routing import Route
 from kiro_asgi.asgi.stored import Keeping, Recorded, Responses, not_built_on
 from kiro_asgi.asgi.typing import Scope, Send
@@ -32,11 +34,11 @@ __all__ = ["Answering", "Counting", "ResponsesApi"]
 
 _log = getLogger("kiro_asgi")
 
-Answering = Callable[[Call, Dialect, Inquiry, Send], Awaitable[None]]
-"""Asks the upstream and answers by way of the last."""
+Answering = Callable[[Call, Dialect, Inquiry, int, Send], Awaitable[None]]
+"""Asks the upstream for the answer to a request of so many bytes, and answers by way of the last."""
 
-Counting = Callable[[Prompt], Awaitable[int]]
-"""How many tokens a prompt has."""
+Counting = Callable[[Prompt, int], Awaitable[int]]
+"""How many tokens the prompt of a request of so many bytes has."""
 
 _PAGE: Final = 20
 _LARGEST_PAGE: Final = 100
@@ -54,6 +56,7 @@ class ResponsesApi:
 
     _settings: Settings
     _store: Store
+    _offload: Offload
     _answer: Answering
     _count: Counting
     _responses: Responses = field(init=False)
@@ -69,17 +72,17 @@ class ResponsesApi:
 
     async def create(self, call: Call, route: Route) -> None:
         """Answer, and keep the answer unless the client does not want that."""
-        dialect, inquiry, earlier = await self._read(call)
+        dialect, inquiry, earlier, size = await self._read(call)
         options = inquiry.options
         if options.seals_reasoning or (options.store and self._settings.state.engine != "memory"):
             self._warn()
         keeping = Keeping(self._responses, call.principal, dialect, earlier, call.send)
-        await self._answer(call, dialect, inquiry, keeping.send if options.store else call.send)
+        await self._answer(call, dialect, inquiry, size, keeping.send if options.store else call.send)
 
     async def count(self, call: Call, route: Route) -> None:
         """Tell how large the input of a request is."""
-        _, inquiry, _ = await self._read(call)
-        tokens = await self._count(inquiry.prompt)
+        _, inquiry, _, size = await self._read(call)
+        tokens = await self._count(inquiry.prompt, size)
         await call.respond(200, dumps({"object": "response.input_tokens", "input_tokens": tokens}), [JSON])
 
     async def retrieve(self, call: Call, route: Route) -> None:
@@ -114,16 +117,19 @@ class ResponsesApi:
             raise invalid("after", "no item of this response has that id")
         await call.respond(200, body, [JSON])
 
-    async def _read(self, call: Call) -> tuple[Recorded, Inquiry, int]:
-        """The request of *call* with all that it builds on, and how many items of its input come from there."""
+    async def _read(self, call: Call) -> tuple[Recorded, Inquiry, int, int]:
+        """The request of *call* with all that it builds on, how many items of its input come from there, and
+        the bytes of all."""
         sealer = Sealer.create(self._key, call.principal)
-        value = _decoded(await call.body(self._settings.limits))
-        earlier = 0
+        body = await call.body(self._settings.limits)
+        value = await self._offload.run(len(body), partial(_decoded, body))
+        earlier, size = 0, len(body)
         if isinstance(value, dict):
             conversation = await self._responses.complete(call.principal, value)
-            value, earlier = conversation.value, conversation.earlier
+            value, earlier, size = conversation.value, conversation.earlier, size + conversation.size
         try:
-            return Recorded(sealer), parse_value(value, open_thinking=sealer.open), earlier
+            inquiry = await self._offload.run(size, partial(parse_value, value, open_thinking=sealer.open))
+            return Recorded(sealer), inquiry, earlier, size
         except RequestError as error:
             if (place := _INPUT.search(error.param)) and int(place[1]) < earlier:
                 _log.error("a conversation is damaged, and counts as missing: %s", error.message)

@@ -12,6 +12,7 @@ from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.conversations import Conversations
 from kiro_asgi.asgi.exchange import Asked, Exchange, Passed
 from kiro_asgi.asgi.models import Models, Route
+from kiro_asgi.asgi.offload import Offload
 from kiro_asgi.asgi.passing import may_pass, passed, rendered
 from kiro_asgi.asgi.provider import Provider
 from kiro_asgi.asgi.providers import new_providers
@@ -30,7 +31,7 @@ from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.calibration import Calibration
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.state.base import Store
-from kiro_asgi.upstreams.base import Credential
+from kiro_asgi.upstreams.base import Credential, Rendered
 from kiro_asgi.upstreams.registry import Target
 
 __all__ = ["Service"]
@@ -45,6 +46,7 @@ class Service:
     policy: RetryPolicy
     models: Models
     store: Store
+    offload: Offload
     secrets: Secrets
     _providers: tuple[Provider, ...]
     _conversations: Conversations
@@ -76,6 +78,7 @@ class Service:
             policy=retry_policy(settings),
             models=Models(new_registry(settings, providers), providers),
             store=store,
+            offload=Offload(),
             secrets=Secrets(partial(_held, tuple(secrets_in(settings)), tuple(providers.values()))),
             providers=tuple(providers.values()),
             conversations=Conversations.by(settings.kiro.conversation_salt),
@@ -87,26 +90,31 @@ class Service:
             token=token,
         )
 
-    def asked(self, call: Call, dialect: TransparentDialect, body: bytes) -> Asked:
+    async def asked(self, call: Call, dialect: TransparentDialect, body: bytes) -> Asked:
         """A request as it came; read at once unless an upstream may take it like that.
 
         Raises:
             RequestError: It is not a legal request.
         """
+        size, parse = len(body), partial(dialect.parse, body)
         if all(_spoken(provider) != dialect.name for provider in self._providers):
-            return self.asked_for(call, dialect, dialect.parse(body))
-        passed = Passed(dialect=dialect, glance=dialect.glance(body), headers=tuple(call.scope.get("headers") or ()))
-        return self._asked(call, dialect, partial(dialect.parse, body), passed)
+            return self.asked_for(call, dialect, await self.offload.run(size, parse), size)
+        glance = await self.offload.run(size, partial(dialect.glance, body))
+        passed = Passed(dialect=dialect, glance=glance, headers=tuple(call.scope.get("headers") or ()))
+        return self._asked(call, dialect, parse, size, passed)
 
-    def asked_for(self, call: Call, dialect: Dialect, inquiry: Inquiry) -> Asked:
-        """A request that has been read."""
-        return self._asked(call, dialect, lambda: inquiry)
+    def asked_for(self, call: Call, dialect: Dialect, inquiry: Inquiry, size: int) -> Asked:
+        """A request of *size* bytes that has been read."""
+        return self._asked(call, dialect, lambda: inquiry, size)
 
-    def _asked(self, call: Call, dialect: Dialect, read: Callable[[], Inquiry], passed: Passed | None = None) -> Asked:
+    def _asked(
+        self, call: Call, dialect: Dialect, read: Callable[[], Inquiry], size: int, passed: Passed | None = None
+    ) -> Asked:
         return Asked(
             request_id=call.request_id,
             principal=call.principal,
             dialect=dialect,
+            size=size,
             passed=passed,
             read=read,
             head=lambda inquiry: dialect.heading(inquiry, self._token, int(self._clocks.wall())),
@@ -149,14 +157,19 @@ class Service:
         credential = await provider.credentials.get(model.id)
         if (request := self._passed(asked, provider)) is not None:
             return passed(asked, route, credential, request, self._estimator)
+        inquiry = await self.offload.run(asked.size, lambda: asked.inquiry)
         recovered = await self._recovered(asked, route)
-        conversation = self._conversations.name(asked.principal, asked.inquiry.prompt.session)
-        put = provider.upstream.render(recovered.prompt, model, credential, conversation)
-        weight = provider.upstream.weigh(put, self._estimator)
+        conversation = self._conversations.name(asked.principal, inquiry.prompt.session)
+
+        def render() -> tuple[Rendered, float]:
+            put = provider.upstream.render(recovered.prompt, model, credential, conversation)
+            return put, provider.upstream.weigh(put, self._estimator)
+
+        put, weight = await self.offload.run(asked.size, render)
         return Exchange(
             asked=asked,
             route=route,
-            inquiry=evolve(asked.inquiry, prompt=recovered.prompt),
+            inquiry=evolve(inquiry, prompt=recovered.prompt),
             upstream=provider.upstream,
             credential=credential,
             conversation=conversation,
@@ -182,31 +195,35 @@ class Service:
             prompt = await self._signatures.restored(prompt, asked.principal)
         return await self._recovery.prepare(prompt, asked.principal)
 
-    async def count(self, prompt: Prompt) -> int:
-        """Tokens of *prompt* as it would be sent.
+    async def count(self, prompt: Prompt, size: int) -> int:
+        """Tokens of *prompt*, from a request of *size* bytes, as it would be sent.
 
         Raises:
             KiroAsgiError: As for `exchange`.
         """
-        return await self._first(partial(self._counted, prompt), await self.models.targets(prompt.model))
+        return await self._first(partial(self._counted, prompt, size), await self.models.targets(prompt.model))
 
-    async def _counted(self, prompt: Prompt, route: Route) -> int:
+    async def _counted(self, prompt: Prompt, size: int, route: Route) -> int:
         provider, model = route.provider, route.model
         credential = await provider.credentials.get()
-        put = provider.upstream.render(provider.adapted(prompt, route.name, model), model, credential)
-        return self._calibration.tokens(model.id, provider.upstream.weigh(put, self._estimator))
 
-    def healed(self, exchange: Exchange, error: KiroAsgiError) -> Exchange | None:
+        def weigh() -> float:
+            put = provider.upstream.render(provider.adapted(prompt, route.name, model), model, credential)
+            return provider.upstream.weigh(put, self._estimator)
+
+        return self._calibration.tokens(model.id, await self.offload.run(size, weigh))
+
+    async def healed(self, exchange: Exchange, error: KiroAsgiError) -> Exchange | None:
         """The same request in other words, where *error* says that the words were the trouble."""
         if exchange.passed is not None:
             return None
         upstream = exchange.upstream.healed(error, exchange.rendered)
-        return None if upstream is None else _rendered(evolve(exchange, upstream=upstream))
+        return None if upstream is None else await self._rendered(evolve(exchange, upstream=upstream))
 
     async def renewed(self, exchange: Exchange) -> Exchange | None:
         """The same request with a newer token; ``None`` where there is none to be had."""
         credential = await exchange.route.provider.credentials.renew(exchange.credential)
-        return None if credential is None else _rendered(evolve(exchange, credential=credential))
+        return None if credential is None else await self._rendered(evolve(exchange, credential=credential))
 
     async def rest(self, exchange: Exchange, error: KiroAsgiError) -> KiroAsgiError:
         """Let the credential rest that was used, unless *error* says nothing about further requests.
@@ -234,7 +251,7 @@ class Service:
             credential = await exchange.route.provider.credentials.get(exchange.model.id, besides=besides)
         except KiroAsgiError:
             raise error from None
-        return _rendered(evolve(exchange, credential=credential))
+        return await self._rendered(evolve(exchange, credential=credential))
 
     def without_service(self, exchange: Exchange) -> Exchange:
         """*exchange* as it never asks another account of the service that it has asked."""
@@ -260,6 +277,14 @@ class Service:
         await self._signatures.remember(answer.call_signatures, exchange.asked.principal)
         await self._recovery.remember(exchange.recovered, answer)
 
+    async def _rendered(self, exchange: Exchange) -> Exchange:
+        """*exchange* with its prompt put anew."""
+        upstream, model, credential = exchange.upstream, exchange.model, exchange.credential
+        if exchange.passed is not None:
+            return evolve(exchange, rendered=rendered(exchange.passed, upstream, model, credential))
+        work = partial(upstream.render, exchange.inquiry.prompt, model, credential, exchange.conversation)
+        return evolve(exchange, rendered=await self.offload.run(exchange.asked.size, work))
+
     async def aclose(self) -> None:
         """Let go of what the running event loop holds."""
         for provider in self._providers:
@@ -274,15 +299,6 @@ def _held(given: tuple[str, ...], providers: tuple[Provider, ...]) -> Iterator[s
     yield from given
     for provider in providers:
         yield from provider.credentials.secrets
-
-
-def _rendered(exchange: Exchange) -> Exchange:
-    """*exchange* with its prompt put anew."""
-    if exchange.passed is not None:
-        again = rendered(exchange.passed, exchange.upstream, exchange.model, exchange.credential)
-        return evolve(exchange, rendered=again)
-    prompt, model, credential = exchange.inquiry.prompt, exchange.model, exchange.credential
-    return evolve(exchange, rendered=exchange.upstream.render(prompt, model, credential, exchange.conversation))
 
 
 def _spoken(provider: Provider) -> str:

@@ -37,6 +37,9 @@ class Conversation:
     earlier: int = 0
     """How many items of the input stem from the responses before."""
 
+    size: int = 0
+    """Bytes of what it builds on."""
+
 
 @frozen
 class Responses:
@@ -93,12 +96,12 @@ class Responses:
             items = [{"type": "message", "role": "user", "content": items}]
         if not isinstance(items, list) or not (isinstance(previous, str) or any(references(items))):
             return Conversation(value)
-        earlier = await self._earlier(principal, previous) if isinstance(previous, str) else []
-        own = await self._resolved(principal, items)
-        return Conversation({**value, "input": [*earlier, *own]}, len(earlier))
+        earlier, size = await self._earlier(principal, previous) if isinstance(previous, str) else ([], 0)
+        own, more = await self._resolved(principal, items)
+        return Conversation({**value, "input": [*earlier, *own]}, len(earlier), size + more)
 
-    async def _earlier(self, principal: str, previous: str | None) -> list[Any]:
-        """Every item of the responses up to *previous*, oldest first."""
+    async def _earlier(self, principal: str, previous: str | None) -> tuple[list[Any], int]:
+        """Every item of the responses up to *previous*, oldest first, and the bytes of these responses."""
         chain: list[Kept] = []
         size = 0
         while previous is not None:
@@ -113,10 +116,10 @@ class Responses:
                 )
             chain.append(kept)
             previous = kept.previous
-        return [item for kept in reversed(chain) for item in kept.items]
+        return [item for kept in reversed(chain) for item in kept.items], size
 
-    async def _resolved(self, principal: str, items: list[Any]) -> list[Any]:
-        """*items* with those that are referred to; what is not kept stays a reference."""
+    async def _resolved(self, principal: str, items: list[Any]) -> tuple[list[Any], int]:
+        """*items* with those that are referred to, and the bytes of these; what is not kept stays a reference."""
         resolved, size = list(items), 0
         known: dict[str, dict[str, tuple[Item, int]]] = {}
         for place, item_id in references(items):
@@ -128,7 +131,7 @@ class Responses:
             resolved[place], more = known[owner].get(item_id, (items[place], 0))
             size += more  # each time anew: a hundred references to a large item are a large request
             self._check(size)
-        return resolved
+        return resolved, size
 
     def _check(self, size: int) -> None:
         """Build on no more than a request may hold that sends it all."""

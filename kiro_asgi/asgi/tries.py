@@ -97,7 +97,7 @@ class Tries:
 
     async def _prepare_same_upstream(self, error: KiroAsgiError) -> None:
         """As `prepare_another`, as long as this upstream may be asked again."""
-        changed = self._service.healed(self.exchange, error)
+        changed = await self._service.healed(self.exchange, error)
         if changed is not None:
             self._warn("asking differently: %r", error)
             self.exchange = changed

@@ -17,7 +17,7 @@ from math import isfinite
 from typing import Any, Final
 
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.limits import JSON_DEPTH
+from kiro_asgi.limits import JSON_DEPTH, JSON_VALUES
 
 __all__ = ["Extent", "JsonError", "dumps", "extent", "loads", "quote", "quote_bytes"]
 
@@ -28,7 +28,7 @@ _AROUND: Final = "\ufeff \t\n\r"
 class JsonError(KiroAsgiError):
     """A text is not JSON, or more of it than we take.
 
-    ``code`` is ``json.invalid``, ``json.not_utf8``, ``json.too_deep`` or ``json.too_large``.
+    ``code`` is ``json.invalid``, ``json.not_utf8``, ``json.too_deep``, ``json.too_large`` or ``json.too_many_values``.
     """
 
     status = 400
@@ -46,12 +46,15 @@ def loads(data: bytes | str, *, max_depth: int = JSON_DEPTH, max_bytes: int | No
         max_bytes: Largest size of the document as UTF-8; ``None`` is no limit.
 
     Raises:
-        JsonError: Invalid, not UTF-8, too deep, too large; also ``NaN``, infinities, and numbers that overflow.
+        JsonError: Invalid, not UTF-8, too deep, too large, or of too many values; also ``NaN``, infinities, and numbers
+            that overflow.
     """
     if max_bytes is not None:
         _check_size(data, max_bytes)
     text = _well_formed(data) if isinstance(data, str) else _decode(data)
     text = text.strip(_AROUND)
+    if len(text) > JSON_VALUES < text.count(",") + text.count("{") + text.count("["):
+        _check_values(text)
     if len(text) > max_depth < text.count("{") + text.count("["):
         _check_depth(text, max_depth)
     if "\\" in text and ("\\ud" in text or "\\uD" in text):
@@ -142,17 +145,36 @@ def _check_size(data: bytes | str, max_bytes: int) -> None:
         raise JsonError(f"JSON of {size} bytes, of which at most {max_bytes} are taken", code="json.too_large")
 
 
+def _check_values(text: str) -> None:
+    """Count members and elements: a comma stands between two of them, a bracket before the first."""
+    if sum(map(_outside(text).count, ",[{")) > JSON_VALUES:
+        raise _too_many()
+
+
+def _outside(text: str) -> str:
+    """What of *text* is outside of strings.
+
+    Without escapes every second part between quotes is; that is wrong behind a backslash outside of strings, but the
+    decoder does not get past one.
+    """
+    if "\\" in text:
+        text = text.replace("\\\\", "").replace('\\"', "")
+    if text.count('"') > 4 * JSON_VALUES:  # two for each name and each text; each becomes a part
+        raise _too_many()
+    return "".join(text.split('"')[::2])
+
+
+def _too_many() -> JsonError:
+    return JsonError(f"JSON of more than {JSON_VALUES} values", code="json.too_many_values")
+
+
 def _check_depth(text: str, max_depth: int) -> None:
     """Measure the depth, outside strings: there were enough brackets to be worth it.
 
     Taking away every innermost pair takes away one level, and of an ordinary document everything within a few rounds;
-    what is left then is counted.  Without escapes every second part between quotes is outside; that is wrong behind a
-    backslash outside of strings, but the decoder does not get past one.
+    what is left then is counted.
     """
-    if "\\" in text:
-        text = text.replace("\\\\", "").replace('\\"', "")
-    outside = "".join(text.split('"')[::2])
-    brackets = outside.encode().translate(_SQUARE, _NOT_BRACKETS)
+    brackets = _outside(text).encode().translate(_SQUARE, _NOT_BRACKETS)
     left = max_depth
     for _ in range(min(_ROUNDS, max_depth)):
         shallower = brackets.replace(b"[]", b"")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json as reference
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiro_asgi.limits import JSON_VALUES
 from kiro_asgi.wire import json
 from kiro_asgi.wire.json import JsonError
 
@@ -115,6 +118,36 @@ def test_size_is_bounded() -> None:
         with pytest.raises(JsonError) as info:
             json.loads(data, max_bytes=7)
         assert info.value.code == "json.too_large"
+
+
+VALUE_SHAPES = [
+    pytest.param(lambda count: b"[" + b",".join([b"1"] * count) + b"]", id="elements"),
+    pytest.param(lambda count: b"{" + b",".join(b'"%d":1' % at for at in range(count)) + b"}", id="members"),
+    pytest.param(lambda count: b"[" + b",".join([b'"a,[{\\",\\\\"'] * count) + b"]", id="texts"),
+    pytest.param(lambda count: b"[" + b",".join([b"[0]"] * (count // 2)) + b"]", id="arrays"),
+]
+
+
+@pytest.mark.parametrize("shape", VALUE_SHAPES)
+def test_values_are_counted(shape: Callable[[int], bytes]) -> None:
+    """As many values as allowed are taken; commas and brackets in texts are none of them."""
+    json.loads(shape(JSON_VALUES - 2))
+    with pytest.raises(JsonError, match=str(JSON_VALUES)) as caught:
+        json.loads(shape(JSON_VALUES + 2))
+
+    assert caught.value.code == "json.too_many_values"
+
+
+@pytest.mark.parametrize("data", [b'""' * 3 * JSON_VALUES + b"[" * 200, b'["",' * 3 * JSON_VALUES])
+def test_what_is_counted_takes_little_memory(data: bytes) -> None:
+    """Strings beyond number are refused before each of them is an object."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(JsonError, match="values"):
+            json.loads(data)
+        assert tracemalloc.get_traced_memory()[1] <= 4 * len(data)
+    finally:
+        tracemalloc.stop()
 
 
 def test_depth_is_a_setting() -> None:
