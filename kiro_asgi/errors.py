@@ -93,7 +93,7 @@ class InternalError(KiroAsgiError):
 
 
 class TooBusy(KiroAsgiError):
-    """This gateway is at its own limit; nothing was asked of an upstream."""
+    """This gateway is at its own limit and nothing was asked of an upstream, or it is being stopped."""
 
     status = 503
 

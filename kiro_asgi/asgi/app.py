@@ -16,6 +16,7 @@ from kiro_asgi.asgi.access import log_access
 from kiro_asgi.asgi.auth import Authenticator
 from kiro_asgi.asgi.bodies import Bodies, Share
 from kiro_asgi.asgi.call import Call
+from kiro_asgi.asgi.calls import Calls
 from kiro_asgi.asgi.exchange import Asked, Exchange
 from kiro_asgi.asgi.http import JSON, Disconnected, Headers, Stalled, header_values
 from kiro_asgi.asgi.lifespan import host_lifespan
@@ -90,6 +91,7 @@ class App:
         self._inner = inner
         self._clock = clock
         self._token = token
+        self._calls = Calls()
         self._draw = draw
         self._bodies = Bodies(settings.limits.body_bytes_in_flight)
         self._auth = Authenticator(settings.client)
@@ -139,6 +141,15 @@ class App:
         """Close the idle upstream connections of the running event loop."""
         await self._service.aclose()
 
+    def interrupt(self) -> None:
+        """End every call under way in the running event loop, for a process that must end: returns at once.
+
+        A stream ends with its API's own error event and a proper end of the body, a response that has not begun is 503
+        with ``retry-after``, and one that is sent whole is sent to its end.  Give them a moment before the loop ends.
+        Calls that come later are served.
+        """
+        self._calls.interrupt()
+
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._inner is not None and not is_ours(scope):
             await self._inner(scope, receive, send)
@@ -183,12 +194,15 @@ class App:
 
     async def _serve(self, call: Call) -> None:
         try:
-            route = find_route(call.scope)
-            if route.operation is not Operation.HEALTH:
-                call.principal = await self._auth.identify(call.scope)
-            await self._operations[route.operation](call, route)
+            await self._calls.run(call, partial(self._operate, call))
         except KiroAsgiError as error:
             await self._refuse(call, error)
+
+    async def _operate(self, call: Call) -> None:
+        route = find_route(call.scope)
+        if route.operation is not Operation.HEALTH:
+            call.principal = await self._auth.identify(call.scope)
+        await self._operations[route.operation](call, route)
 
     async def _refuse(self, call: Call, error: KiroAsgiError) -> None:
         call.failure = error
@@ -231,6 +245,13 @@ class App:
         if exchange.inquiry.prompt.sampling.max_tokens == 0:
             await _warm_up(output(exchange), exchange)
             return
+
+        async def tell(error: KiroAsgiError) -> None:
+            await relay.break_off(error)
+            call.outcome, call.failure = relay.outcome.value, relay.failure
+
+        if exchange.inquiry.stream:
+            call.tell = tell
         try:
             await relay.run(output)
         finally:

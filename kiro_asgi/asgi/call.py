@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -26,7 +26,7 @@ _CLIENT_LEFT: Final = 499
 the number is nginx's: https://nginx.org/en/docs/dev/development_guide.html#http_request"""
 
 
-@define
+@define(eq=False)
 class Call:
     """A scope with its two channels.  Every response goes through `send`, so its status is known afterwards."""
 
@@ -61,6 +61,13 @@ class Call:
     sending_since: float | None = field(init=False, default=None)
     """When the message was handed over that the server has not taken yet."""
 
+    work: anyio.CancelScope = field(init=False, factory=anyio.CancelScope)
+    """Around all that is done for this call."""
+
+    tell: Callable[[KiroAsgiError], Awaitable[None]] | None = field(init=False, default=None)
+    """How to end a response that has begun; ``None`` where it can only be completed."""
+
+    _interrupted: bool = field(init=False, default=False)
     _cannot_send: bool = field(init=False, default=False)
 
     @property
@@ -89,6 +96,8 @@ class Call:
             raise
         finally:
             self.sending_since = None
+        if self._interrupted and message.get("more_body", True):
+            self.work.cancel()
 
     async def receive(self) -> Message:
         """Receive, and take a failure of the connection for what it is.
@@ -100,6 +109,15 @@ class Call:
             return await self._receive()
         except _BROKEN as error:
             raise Disconnected from error
+
+    def interrupt(self) -> None:
+        """Cancel the work, but not within a send: half a message could not be followed by an error."""
+        if self.status and self.tell is None:
+            return
+        if self.sending_since is None:
+            self.work.cancel()
+        else:
+            self._interrupted = True
 
     async def stalled(self) -> None:
         """Wait until the client has taken nothing for too long.

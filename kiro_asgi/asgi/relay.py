@@ -124,8 +124,7 @@ class Relay:
             await guarded(self._answer)
             group.cancel_scope.cancel()
         if failure is not None:
-            if self._output.committed and not self._output.closing:
-                await self._break_off_unwatched(InternalError(self.exchange.request_id))
+            await self.break_off(InternalError(self.exchange.request_id))
             raise failure
 
     async def _watch(self) -> None:
@@ -203,8 +202,10 @@ class Relay:
             output.take_over(self._output)
         self._output = output
 
-    async def _break_off_unwatched(self, error: KiroAsgiError) -> None:
-        """Break off where no other task waits for the client to leave."""
+    async def break_off(self, error: KiroAsgiError) -> None:
+        """End an answer after `run`, if the client has been sent something of it and it has not ended."""
+        if not self._output.committed or self._output.closing:
+            return
         with anyio.move_on_after(self._settings.limits.write_timeout), suppress(Disconnected):
             await self._break_off(error)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from math import ceil, inf
 from time import monotonic
 from typing import Any, Final
@@ -15,6 +17,7 @@ from typing import Any, Final
 import anyio
 from attrs import field, frozen
 
+from kiro_asgi.asgi.app import App
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.net.faults import EXHAUSTED
 
@@ -47,18 +50,31 @@ class Server:
 
     log_level: str = "warning"
 
-    async def serve(self, app: Any, listener: socket.socket, stopped: Callable[[], Awaitable[None]]) -> None:
+    async def serve(self, app: App, listener: socket.socket, stopped: Callable[[], Awaitable[None]]) -> None:
         """Serve *app* on *listener* until *stopped* returns and the open streams have ended or run out of time.
+
+        Those that have run out of it are told so, and then ended.
 
         Raises:
             ConfigError: hypercorn, or its part for this event loop, is not installed.
         """
+        port = listener.getsockname()[1]
         calls, config, server = _Calls(app), self._config(listener), self._worker()
         failure: Exception | None = None
 
         async def expire() -> None:
             await anyio.sleep(self.graceful_timeout)
+            app.interrupt()
+            await anyio.sleep(LINGER / 2)
             calls.end()
+            await anyio.sleep(LINGER / 4)
+            _sever(port)
+
+        async def sever_at_the_end() -> None:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                _sever(port)
 
         async def stop() -> None:
             await stopped()
@@ -76,6 +92,7 @@ class Server:
         # being cancelled, which no cancel scope around it would survive.
         _accept_patiently(self.loop)
         async with anyio.create_task_group() as tasks:
+            tasks.start_soon(sever_at_the_end)
             tasks.start_soon(run)
         if failure is not None:
             raise failure
@@ -220,6 +237,22 @@ def bind(host: str, port: int) -> socket.socket:
     except UnicodeError as error:
         raise ConfigError(f"cannot listen on {host[:80]!r}: it is no name of a host", code="config.address") from error
     return listener
+
+
+def _sever(port: int) -> None:
+    """Break off the connections of this process that were made to *port*.
+
+    A server that waits for a client to take the rest would wait beyond its own end: hypercorn cannot be cancelled there
+    on trio, and holds no list of its connections on either loop.
+    """
+    for name in os.listdir("/dev/fd"):
+        with suppress(OSError):  # most are no sockets
+            sock = socket.socket(fileno=int(name))
+            try:
+                if sock.getsockname()[1:2] == (port,) and sock.getpeername():
+                    sock.shutdown(socket.SHUT_RDWR)
+            finally:
+                sock.detach()
 
 
 def give_up_after(listener: socket.socket, seconds: float) -> None:

@@ -9,7 +9,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,6 +17,7 @@ import pytest
 
 from kiro_asgi import ConfigError, simulator
 from kiro_asgi.cli.standalone import bind
+from tests.asgi.driver import ask as a_question
 from tests.cli.processes import Serving, command, serving
 
 LOOPS = ("asyncio", "trio")
@@ -131,22 +132,61 @@ def test_open_streams_may_end(loop: str, sent: signal.Signals, tmp_path: Path) -
     assert took < 5  # of the 10 that it may take: an idle connection is not waited for
 
 
+ENDS = {
+    "anthropic": "event: error\ndata: ",
+    "openai": '"error":',
+    "responses": "event: response.failed\ndata: ",
+}
+"""How an API's stream says that it cannot go on."""
+
+
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_stream_that_takes_too_long_is_ended(loop: str, tmp_path: Path) -> None:
-    """R45: the graceful timeout is a promise to the supervisor, whatever the stream does."""
-    with (
-        serving("--simulate", "--loop", loop, "--graceful-timeout", "0.5", cwd=tmp_path, lines=5) as server,
-        ask(server.base, question("sim:count=500 sim:slow=0.1")) as answer,
-    ):
-        first = next(chunks(answer))
+def test_streams_that_take_too_long_are_told(loop: str, tmp_path: Path) -> None:
+    """R45: at the graceful timeout each stream ends with its API's own error and a proper end of the body, a collected
+    answer is 503 with a time to come back, and the process ends in time, whatever its clients do."""
+    limit = ("--graceful-timeout", "1")
+    with serving("--simulate", "--loop", loop, *limit, cwd=tmp_path, lines=5) as server, ExitStack() as stack:
+        never_read = stack.enter_context(asked(server.base, "openai", "sim:flood=64", stream=True, receive_buffer=4096))
+        streams = {
+            api: stack.enter_context(asked(server.base, api, "sim:count=500 sim:slow=0.1", stream=True)).getresponse()
+            for api in ENDS
+        }
+        whole = stack.enter_context(asked(server.base, "openai", "sim:count=500 sim:slow=0.1", stream=False))
+        first = [answer.readline() for answer in streams.values()]
         began = time.monotonic()
         server.process.terminate()
+        rest = {api: answer.read().decode() for api, answer in streams.items()}  # fails where the body is torn
+        refused = whole.getresponse()
+        refused.read()
         server.process.wait(10)
         took = time.monotonic() - began
+        errors = server.finish()
 
-    assert first
+    assert all(first)
+    assert never_read
+    assert {api: words for api, words in ENDS.items() if words in rest[api]} == ENDS
+    assert all("being stopped" in text for text in rest.values())
+    assert (refused.status, refused.getheader("retry-after")) == (503, "1")
     assert server.process.returncode == 0
-    assert 0.4 < took < 4.5
+    assert 0.9 < took < 5
+    assert "Traceback" not in errors
+
+
+@contextmanager
+def asked(
+    base: str, api: str, prompt: str, *, stream: bool, receive_buffer: int = 0
+) -> Iterator[http.client.HTTPConnection]:
+    """A connection on which a question has been asked."""
+    url, exchange = urlsplit(base), a_question(api, prompt, stream=stream, max_tokens=10**9)
+    with closing(http.client.HTTPConnection(url.hostname or "", url.port, timeout=20)) as connection:
+        connection.sock = socket.socket()
+        if receive_buffer:
+            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        connection.sock.settimeout(20)
+        connection.sock.connect((url.hostname, url.port))
+        headers = {name.decode(): value.decode() for name, value in exchange.scope["headers"]}
+        connection.request("POST", exchange.scope["path"], exchange.body[0], headers)
+        yield connection
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
