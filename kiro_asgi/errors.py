@@ -132,9 +132,14 @@ class ResponseNotFound(RequestError):
 
 
 class UnknownModel(RequestError):
-    """No upstream knows the model name."""
+    """No upstream knows the model name.
+
+    Attributes:
+        model: The name as the client wrote it; empty as long as nobody has said.
+    """
 
     status = 404
+    model = ""
 
 
 class MethodNotAllowed(RequestError):

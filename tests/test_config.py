@@ -106,7 +106,7 @@ def test_defaults_of_the_source_documents() -> None:
     """F444: what the source documents name holds without any configuration."""
     settings = Settings()
 
-    assert (settings.kiro.first_token_timeout, settings.stream.heartbeat) == (15.0, 15.0)
+    assert (settings.kiro.first_token_timeout, settings.stream.heartbeat) == (30.0, 15.0)
     assert settings.kiro.fake_reasoning_handling == "as_reasoning_content"
     assert settings.kiro.checksums == "strict"
     assert settings.retry == RetrySettings(attempts=3, base=1.0, factor=2.0, max_wait=20.0, jitter=0.1)

@@ -44,7 +44,7 @@ def test_the_contract():
     assert settings.kiro.legacy_stop_map is settings.emit_code_references is True
     assert settings.stream.lead_in == LEAD_IN
     assert tuple(map(int, settings.kiro.effort_budgets)) == ContractOptions().effort_budgets
-    assert (settings.kiro.first_token_timeout, settings.stream.heartbeat) == (15.0, 15.0)
+    assert (settings.kiro.first_token_timeout, settings.stream.heartbeat) == (30.0, 15.0)
     assert settings.kiro.fake_reasoning_handling == "as_reasoning_content"
 
 

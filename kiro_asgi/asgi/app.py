@@ -25,7 +25,7 @@ from kiro_asgi.asgi.passed_output import passed_output
 from kiro_asgi.asgi.relay import Outcome, Relay
 from kiro_asgi.asgi.reports import rules_header, wants_rules
 from kiro_asgi.asgi.responses import ResponsesApi
-from kiro_asgi.asgi.routing import Operation, Route, find_route, is_ours, local_paths
+from kiro_asgi.asgi.routing import Operation, Route, find_route, intended, is_ours
 from kiro_asgi.asgi.secrets import hide_in_logs
 from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.asgi.service import Service
@@ -37,7 +37,7 @@ from kiro_asgi.dialects.base import Dialect, Inquiry, TransparentDialect
 from kiro_asgi.dialects.models import render_model, render_models
 from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.dialects.openai_responses import OpenAIResponses
-from kiro_asgi.errors import InternalError, KiroAsgiError
+from kiro_asgi.errors import InternalError, KiroAsgiError, UnknownModel
 from kiro_asgi.model.events import StopReason, Usage
 from kiro_asgi.model.message import Message, sentences, unfold, whole
 from kiro_asgi.net.credentials import Clocks
@@ -206,12 +206,14 @@ class App:
 
     async def _refuse(self, call: Call, error: KiroAsgiError) -> None:
         call.failure = error
+        if isinstance(error, UnknownModel):
+            error.model = error.model or call.model
         reply = self._family(call.scope).error(self._service.secrets.shown(error), call.request_id)
         await call.respond(reply.status, reply.body, [JSON, *reply.headers])
 
     def _family(self, scope: Scope) -> Dialect:
         """Whose error envelope a path's clients read."""
-        path = next(local_paths(scope))
+        path = intended(scope)
         if path.startswith("/v1/messages"):
             return self._anthropic
         if path.startswith("/v1/models") and header_values(scope, b"anthropic-version"):
@@ -280,6 +282,7 @@ class App:
         await call.respond(200, render_models(await self._service.models.listings()), [JSON])
 
     async def _model(self, call: Call, route: Route) -> None:
+        call.model = route.argument
         await call.respond(200, render_model(await self._service.models.listing(route.argument)), [JSON])
 
     async def _health(self, call: Call, route: Route) -> None:

@@ -39,15 +39,35 @@ class Models:
     """By name."""
 
     async def targets(self, name: str) -> tuple[Target, ...]:
-        """Where *name* may be asked, best first; never nothing."""
-        found = self.known(name)
+        """Where *name* may be asked, best first; never nothing.
+
+        The lists are asked for where more than one service might have meant it: one of them may have it letter by
+        letter.
+        """
+        found = self._exactly(name)
         if not found and len(self._providers) > 1:
             await self._refresh()
-            found = self.known(name)
-        return found or (self.otherwise(name),)
+            found = self._exactly(name)
+        return found or self._roughly(name) or (self.otherwise(name),)
 
     def known(self, name: str) -> tuple[Target, ...]:
         """As `targets`, as far as it is known without asking for lists; nothing where that is not."""
+        return self._exactly(name) or self._roughly(name)
+
+    def _exactly(self, name: str) -> tuple[Target, ...]:
+        """What the operator says about *name*, or whose list has it letter by letter.
+
+        A name such as ``openai/gpt-oss-120b`` is another service's model where the upstream before the slash does not
+        list what is behind it.
+        """
+        prefixed, named = self._registry.prefixed(name), self._registry.targets(name)
+        if named and (prefixed is None or self._providers[prefixed.upstream].catalogue.lists(prefixed.model)):
+            return named
+        owner = next((provider for provider in self._ordered() if provider.catalogue.lists(name)), None)
+        return () if owner is None else (Target(owner.name, name),)
+
+    def _roughly(self, name: str) -> tuple[Target, ...]:
+        """The upstream that *name* begins with, or one that has a model which is also spelled like that."""
         named = self._registry.targets(name)
         if named:
             return named

@@ -17,6 +17,11 @@ from kiro_asgi.stages.thinking import KEPT
 
 __all__ = ["early_commit", "first_event_timeout", "plan_answer"]
 
+_TOKENS_A_SECOND: Final = 4000
+"""Of a prompt that a model reads, at least."""
+
+_BYTES_A_TOKEN: Final = 4
+
 _GRACE: Final = 1.0
 """Seconds between a try's time-out and the commit that would hide it."""
 
@@ -63,9 +68,17 @@ def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
 
 
 def first_event_timeout(exchange: Exchange) -> float:
-    """Seconds from asking the upstream to its first event."""
+    """Seconds from asking the upstream to its first event: longer prompts take longer to read, thinking to begin."""
     manner, wanted = exchange.manner, exchange.inquiry.prompt.thinking.wanted
-    return manner.thinking_first_event_timeout if wanted else manner.first_event_timeout
+    seconds = manner.first_event_timeout + _tokens(exchange) // _TOKENS_A_SECOND
+    return max(seconds, manner.thinking_first_event_timeout) if wanted else seconds
+
+
+def _tokens(exchange: Exchange) -> int:
+    """Estimated size of the prompt; of one that was not read, by its bytes, and no more than the model could read."""
+    if exchange.passed is None:
+        return exchange.input_tokens
+    return min(len(exchange.passed.glance.body) // _BYTES_A_TOKEN, exchange.model.context_window)
 
 
 def early_commit(exchange: Exchange, settings: Settings) -> float:

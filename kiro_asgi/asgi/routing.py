@@ -13,7 +13,7 @@ from attrs import frozen
 from kiro_asgi.asgi.typing import Scope
 from kiro_asgi.errors import MethodNotAllowed, RouteNotFound
 
-__all__ = ["PATTERNS", "ROUTES", "Operation", "Route", "find_route", "is_ours", "local_paths"]
+__all__ = ["PATTERNS", "ROUTES", "Operation", "Route", "find_route", "intended", "is_ours", "local_paths"]
 
 
 class Operation(Enum):
@@ -76,6 +76,15 @@ _MAX_ECHO: Final = 80
 """Characters of a path that are repeated."""
 
 
+_SHOWN: Final = 200
+"""Characters of a path that are told back."""
+
+_DOUBLED: Final = re.compile(r"^(?:/v1)+/")
+
+_OLD: Final = MappingProxyType({"/v1/completions": "/v1/chat/completions", "/v1/complete": "/v1/messages"})
+"""Paths of APIs that these ones have replaced."""
+
+
 def local_paths(scope: Scope) -> Iterator[str]:
     """The path below the mount point, best guess first.
 
@@ -108,7 +117,33 @@ def find_route(scope: Scope) -> Route:
                 f"{path[:_MAX_ECHO]} takes {' or '.join(allow)} only", allow=allow, code="method_not_allowed"
             )
         return routes[scope["method"]]
-    raise RouteNotFound("there is nothing at this path", code="route_not_found")
+    path = next(local_paths(scope))
+    raise RouteNotFound(f"there is nothing at {scope['method']} {path[:_SHOWN]}{_hint(path)}", code="route_not_found")
+
+
+def intended(scope: Scope) -> str:
+    """The request's path, or the one that it probably means where there is nothing at it."""
+    path = next(local_paths(scope))
+    return path if is_ours(scope) else next(_alternatives(path), path)
+
+
+def _hint(path: str) -> str:
+    """What somebody ought to be told who asks for *path*."""
+    meant = next(_alternatives(path), "")
+    if not meant:
+        return "; the APIs are /v1/chat/completions, /v1/responses and /v1/messages"
+    if path.startswith("/v1/v1/"):
+        return f"; take one /v1 from the client's base URL, so that it asks for {meant}"
+    return f"; did you mean {meant}?"
+
+
+def _alternatives(path: str) -> Iterator[str]:
+    """Paths of ours that *path* may be meant for."""
+    tidy = _DOUBLED.sub("/v1/", re.sub("/{2,}", "/", path).rstrip("/"))
+    tidy = tidy if tidy.startswith("/v1/") else f"/v1{tidy}"
+    for candidate in (tidy, _OLD.get(tidy, "")):
+        if candidate != path and _lookup(candidate):
+            yield candidate
 
 
 def is_ours(scope: Scope) -> bool:

@@ -30,10 +30,11 @@ class DirectSettings:
     """URL of an HTTP proxy for all connections to the service, as for ``kiro.proxy``.  Empty: none."""
 
     first_token_timeout: float = 60.0
-    """Seconds from sending the request to the first upstream event."""
+    """Seconds from sending the request to the first upstream event, and one more for every 4,000 tokens of the prompt.
+    Models of these services think without being asked, and say nothing meanwhile."""
 
     thinking_first_token_timeout: float = 180.0
-    """The same where the client asked for thinking."""
+    """The same at least, where the client asked for thinking."""
 
     models_ttl: float = 3600.0
     """Seconds that a fetched model list is believed."""

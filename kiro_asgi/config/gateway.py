@@ -173,8 +173,8 @@ class RetrySettings:
     """Seconds that one request waits between its tries, all of them together.  Where a service asks for more patience,
     the client is told at once, and when to come back."""
 
-    timeout_attempts: int = 1
-    """Tries in all where the service was merely silent: asking a slow model again does not make it faster."""
+    timeout_attempts: int = 2
+    """Tries in all where the service was merely silent, and no more than ``retry.attempts``."""
 
     base: float = 1.0
     """Seconds before the second try."""

@@ -73,11 +73,12 @@ class KiroSettings:
     """A secret from which the names of conversations are made that the service is told; the same in all processes that
     serve the same clients.  Empty: each process has its own."""
 
-    first_token_timeout: float = 15.0
-    """Seconds from sending the request to the first upstream event."""
+    first_token_timeout: float = 30.0
+    """Seconds from sending the request to the first upstream event, and one more for every 4,000 tokens of the
+    prompt."""
 
     thinking_first_token_timeout: float = 90.0
-    """The same where the client asked for thinking."""
+    """The same at least, where the client asked for thinking."""
 
     models_ttl: float = 3600.0
     """Seconds that a fetched model list is believed."""

@@ -6,6 +6,7 @@ prefer ``retry-after-ms`` to ``retry-after``, and those in Python ignore more th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from math import ceil
 from typing import Final
@@ -13,19 +14,32 @@ from typing import Final
 from kiro_asgi.errors import (
     BodyTimeout,
     ConfigError,
+    ContextTooLong,
     KiroAsgiError,
     MethodNotAllowed,
     RequestError,
+    UnknownModel,
     UpstreamDenied,
     UpstreamQuotaSpent,
     UpstreamRejected,
 )
 from kiro_asgi.wire.json import JsonError
 
-__all__ = ["REFUSED", "error_headers", "message_of"]
+__all__ = ["REFUSED", "error_headers", "explanation", "message_of", "tokens_in"]
 
 REFUSED: Final = "Your key is fine; the gateway's own credential for the service behind it was refused: "
 """Stands before a service's refusal of our credential, lest it read like one of the client's key."""
+
+_LONGEST_NAME: Final = 100
+"""Characters of a model's name that messages repeat."""
+
+_NUMBER: Final = r"([0-9][0-9,]{0,14})"
+_SIZES: Final = re.compile(
+    rf"{_NUMBER} tokens > {_NUMBER}|input token count \({_NUMBER}\) exceeds the maximum number of tokens allowed "
+    rf"\({_NUMBER}\)|maximum context length is {_NUMBER} tokens.{{0,80}}? {_NUMBER} tokens",
+    re.I | re.S,
+)
+"""Sizes as the well-known services tell them.  The prompt's is the larger one, or it would fit."""
 
 _FINAL: Final = (ConfigError, JsonError, RequestError, UpstreamDenied, UpstreamQuotaSpent, UpstreamRejected)
 """Errors that the same request meets again, however often it is sent."""
@@ -46,6 +60,20 @@ _SOON: Final = 1.0
 def message_of(error: KiroAsgiError) -> str:
     """The words for *error*, which say so where the gateway's credential is at fault and not the client's key."""
     return REFUSED + error.message if isinstance(error, UpstreamDenied) else error.message
+
+
+def explanation(error: UnknownModel) -> str:
+    """What is known of a model that there is not, besides its name: a hint, or the service's words."""
+    return error.message.removeprefix("model: ").removeprefix(error.model[:_LONGEST_NAME]).strip()
+
+
+def tokens_in(error: ContextTooLong) -> tuple[int, int] | None:
+    """Tokens of the prompt, and most that there may be, where the service's words say both."""
+    found = _SIZES.search(error.message)
+    if found is None:
+        return None
+    said = [int(number.replace(",", "")) for number in found.groups() if number is not None]
+    return max(said), min(said)
 
 
 def error_headers(error: KiroAsgiError, status: int) -> Iterator[tuple[bytes, bytes]]:

@@ -13,7 +13,7 @@ from typing import Final
 from attrs import frozen
 
 from kiro_asgi.dialects.base import ErrorReply
-from kiro_asgi.dialects.errors import error_headers, message_of
+from kiro_asgi.dialects.errors import error_headers, explanation, message_of, tokens_in
 from kiro_asgi.errors import (
     BodyTimeout,
     ContextTooLong,
@@ -35,7 +35,7 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.wire.json import JsonError, dumps
 
-__all__ = ["Wording", "error_reply", "wording_of"]
+__all__ = ["Wording", "error_reply", "openai_message", "wording_of"]
 
 
 @frozen
@@ -88,12 +88,39 @@ def wording_of(error: KiroAsgiError) -> Wording:
     return next(_WORDINGS[cls] for cls in type(error).__mro__ if cls in _WORDINGS)
 
 
+def openai_message(error: KiroAsgiError) -> str:
+    """The words for *error*, with the phrases of OpenAI's that clients look for."""
+    match error:
+        case UnknownModel(model=model) if model:
+            said = explanation(error)
+            return f"The model '{model[:100]}' does not exist or you do not have access to it.{said and f' {said}'}"
+        case ContextTooLong() if "maximum context length" not in error.message:
+            return _overflow(error)
+    return message_of(error)
+
+
+def _overflow(error: ContextTooLong) -> str:
+    sizes = tokens_in(error)
+    if sizes is None:
+        said = f"This model's maximum context length is exceeded: {error.message.removeprefix(_TOO_LONG)}"
+    else:
+        tokens, most = sizes
+        said = (
+            f"This model's maximum context length is {most} tokens. However, your messages resulted in {tokens} tokens."
+        )
+    return f"{said} Please reduce the length of the messages."
+
+
+_TOO_LONG: Final = "prompt is too long: "
+"""What only clients of the Messages API look for."""
+
+
 def error_reply(error: KiroAsgiError) -> ErrorReply:
     """The HTTP answer to *error* before the first byte."""
     wording = wording_of(error)
     status = wording.status or error.status
     body = {
-        "message": message_of(error),
+        "message": openai_message(error),
         "type": wording.type,
         "param": error.param or None,
         "code": wording.code or error.code or None,

@@ -128,6 +128,11 @@ class Catalogue:
             if listed:
                 self._learn(listed)
 
+    def lists(self, name: str) -> bool:
+        """As `knows`, letter by letter: no other spelling counts."""
+        cards = self._listed or self._source.builtin
+        return name in self._source.aliases or (name in self._index and self._index[name] in cards)
+
     def knows(self, name: str) -> bool:
         """Whether *name* means a model that the service lists, or, as long as it has listed none, one built in."""
         card = self._known(self.meant(name))

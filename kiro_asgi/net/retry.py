@@ -81,8 +81,8 @@ class RetryPolicy:
     attempts: int = 3
     """Tries in all."""
 
-    timeout_attempts: int = 1
-    """Tries in all where the upstream was merely silent; a slow model is not made faster by asking again."""
+    timeout_attempts: int = 2
+    """Tries in all where the upstream was merely silent, and no more than `attempts`."""
 
     max_wait: float = 20.0
     """Seconds that all delays of one request take together.  An upstream that asks for more is not asked again."""
@@ -130,7 +130,8 @@ class RetryPolicy:
 
     def _delay(self, error: KiroAsgiError, attempt: int, draw: Callable[[], float], left: float) -> float | None:
         """Seconds to wait before the next try, of *left* at most; ``None`` where there is none."""
-        tries = self.timeout_attempts if isinstance(error, UpstreamTimeout) else self.attempts
+        silent = isinstance(error, UpstreamTimeout)
+        tries = min(self.timeout_attempts, self.attempts) if silent else self.attempts
         asked = error.retry_after or 0.0
         if not error.retry_safe or attempt >= tries or asked > left:
             return None

@@ -3,9 +3,12 @@
 ============================  =========================================================================
 the name                      means
 ============================  =========================================================================
-``gemini/gemini-2.5-flash``   that upstream and no other, where an upstream of this name is set up
+``gemini/gemini-2.5-flash``   that upstream and no other, where an upstream of this name is set up; but a
+                              service that lists the whole name letter by letter owns it, where the
+                              upstream does not list what is behind the slash
 a row of the table            the row's targets: the first is asked, each other where those before fail
-anything else                 whatever upstream lists it, in the operator's order; else the default one
+anything else                 whatever upstream lists it letter by letter, in the operator's order; else one
+                              that knows another spelling of it; else the default one
 ============================  =========================================================================
 """
 
@@ -93,14 +96,19 @@ class Registry:
 
     def targets(self, name: str) -> tuple[Target, ...]:
         """What *name* means by itself or by the table; nothing where the upstreams' own lists decide."""
-        prefix, slash, rest = name.partition("/")
-        if slash and rest and prefix in self.upstreams:
-            return (Target(prefix, rest),)
+        prefixed = self.prefixed(name)
+        if prefixed is not None:
+            return (prefixed,)
         matching = [row for row in self.rows if row.matches(name)]
         if not matching:
             return ()
         best = max(matching, key=lambda row: row.rank)
         return tuple(Target(upstream, model or name) for upstream, model in best.targets)
+
+    def prefixed(self, name: str) -> Target | None:
+        """The model of the upstream that *name* begins with; ``None`` where it begins with none."""
+        prefix, slash, rest = name.partition("/")
+        return Target(prefix, rest) if slash and rest and prefix in self.upstreams else None
 
     def hint(self, name: str) -> str:
         """What somebody ought to be told whose *name* for a model nobody knows; empty where there is nothing."""

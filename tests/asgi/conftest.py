@@ -32,10 +32,11 @@ def sim(service: Simulator) -> Simulator:
     return service
 
 
-AT_ONCE = dict.fromkeys(
+AT_ONCE: dict[str, Any] = dict.fromkeys(
     ("base", "rate_base", "capacity_base", "jitter", "refused_base", "quota_probe", "suspicion"), 0.0
 )
-"""No waiting between tries, and no rest for the only credential there is."""
+AT_ONCE["timeout_attempts"] = 1
+"""No waiting between tries, none after silence, and no rest for the only credential there is."""
 
 
 def settings_for(url: str, slices: dict[str, Any]) -> Settings:

@@ -71,7 +71,7 @@ async def test_the_number_of_tries_is_bounded(dialect, stream, attempts, script,
 
 FINAL = [
     pytest.param("bad-request", 400, "Improperly formed", id="F072-400"),
-    pytest.param("too-long", 400, "prompt is too long", id="too-long"),
+    pytest.param("too-long", 400, "Input is too long", id="too-long"),
     pytest.param("bad-model", 404, "Invalid model ID", id="bad-model"),
     pytest.param("403", 502, "not authorized", id="R36-403-with-a-fixed-key"),
     pytest.param("suspended", 502, "suspended", id="suspended"),
@@ -285,6 +285,31 @@ async def test_the_first_event_counts_not_the_first_byte(gateway, sim):
     exchange = await ask("openai", "hi", stream=True).run(gateway(kiro={"first_token_timeout": 0.2}))
 
     assert exchange.status == 504
+
+
+@pytest.mark.parametrize(("tokens", "thinking", "seconds"), [(0, False, 0.2), (8_000, False, 2.2), (8_000, True, 3.0)])
+async def test_a_longer_prompt_is_waited_for_longer(tokens, thinking, seconds, gateway, sim):
+    """Decision 0a: one second more for every 4,000 estimated tokens, and with thinking a time of its own at least."""
+    app = gateway(kiro={"first_token_timeout": 0.2, "thinking_first_token_timeout": 3.0})
+    asked = {"thinking": {"type": "enabled", "budget_tokens": 1024}} if thinking else {}
+    sim.enqueue((Pause(seconds - 0.15), *answer(*text("late"))))
+    exchange = ask("anthropic", "word " * tokens, stream=True, max_tokens=2000, **asked)
+    assert text_of("anthropic", await exchange.run(app)) == "late"
+
+    sim.enqueue((Pause(seconds + 1.2), *answer(*text("too late"))))
+    exchange = ask("anthropic", "word " * tokens, stream=True, max_tokens=2000, **asked)
+    assert (await exchange.run(app)).status == 504
+
+
+async def test_a_silent_service_is_asked_once_more(gateway, sim):
+    """Decision 0a: silence is met twice; the client, told by the gateway's last try, need not try itself."""
+    sim.enqueue((simulator.Stall(),), GOOD)
+    app = gateway(kiro={"first_token_timeout": 0.3}, retry={"timeout_attempts": 2})
+    assert text_of("openai", await ask("openai", "hi", stream=True).run(app)) == "good"
+    sim.forget()
+    exchange = await ask("openai", "sim:stall", stream=True).run(app)
+
+    assert (exchange.status, len(sim.requests), exchange.headers["x-should-retry"]) == (504, 2, "false")
 
 
 async def test_waiting_for_a_connection_is_not_the_services_silence(gateway, sim):

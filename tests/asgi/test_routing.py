@@ -87,3 +87,28 @@ def test_a_wrong_method_names_the_right_one(method):
         find_route(http_scope(method, "/v1/messages"))
 
     assert caught.value.allow == ("POST",)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        pytest.param(
+            "/v1/v1/messages", "take one /v1 from the client's base URL, so that it asks for /v1/messages", id="twice"
+        ),
+        pytest.param("/v1/v1/v1/chat/completions", "so that it asks for /v1/chat/completions", id="thrice"),
+        pytest.param("/v1/completions", "; did you mean /v1/chat/completions?", id="older-api"),
+        pytest.param("/chat/completions", "; did you mean /v1/chat/completions?", id="no-v1"),
+        pytest.param("/messages", "; did you mean /v1/messages?", id="no-v1-messages"),
+        pytest.param("//v1//messages/", "; did you mean /v1/messages?", id="slashes"),
+        pytest.param("/v1/embeddings", "; the APIs are /v1/chat/completions", id="not-ours"),
+        pytest.param("/" + "x" * 9_000, "; the APIs are", id="long"),
+    ],
+)
+def test_a_path_that_is_none_is_told_with_what_it_may_be_meant_for(path, words):
+    """Method, path and a hint: the usual mistakes are a base URL with, or without, ``/v1``."""
+    with pytest.raises(RouteNotFound) as caught:
+        find_route(http_scope("POST", path))
+
+    assert caught.value.message.startswith(f"there is nothing at POST {path[:200]}")
+    assert words in caught.value.message
+    assert len(caught.value.message) < 400

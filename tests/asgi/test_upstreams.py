@@ -8,6 +8,7 @@ import pytest
 
 from kiro_asgi import ConfigError
 from kiro_asgi.simulator import refusal
+from kiro_asgi.simulator.builders import json_answer
 from tests.asgi.answers import ALL_DIALECTS, error_of, text_of
 from tests.asgi.driver import Exchange, get, post
 
@@ -173,3 +174,36 @@ async def test_tokens_are_counted_for_any_upstream(everything):
     exchange = await post("/v1/messages/count_tokens", body).run(everything())
 
     assert exchange.json()["input_tokens"] > 2
+
+
+# Whose a model is.
+
+
+async def test_exact_ids_come_before_spellings(everything, sim):
+    """What one service lists letter by letter is its own, though an earlier one has a model that is also spelled so."""
+    for model, upstream in (("claude-sonnet-4-5", "anthropic"), ("claude-sonnet-4.5", "kiro")):
+        sim.forget()
+        assert (await ask("openai", model).run(everything())).status == 200
+        assert [request.path for request in sim.requests if request.path in DOORS.values()] == [DOORS[upstream]]
+
+
+async def test_a_listed_id_belongs_to_who_lists_it(everything, sim):
+    """Ids with a slash too: the upstream before it is meant only where it lists what is behind it, or nobody does."""
+    listing = {"object": "list", "data": [{"id": "openai/gpt-oss-120b"}, {"id": "openai/gpt-4o"}]}
+
+    def listed(request: Any) -> Any:
+        groq = request.headers.get("authorization") == "Bearer sk-groq" and request.path.endswith("/models")
+        return json_answer(200, listing) if groq else None
+
+    sim.answer_with(listed)
+    app = everything(custom={"groq": {"endpoint": f"{sim.url}/v1", "api_key": "sk-groq"}})
+    keys = {}
+    for model in ("openai/gpt-oss-120b", "openai/gpt-4o", "groq/openai/gpt-4o", "openai/nobody-lists-this"):
+        sim.forget()
+        await ask("openai", model).run(app)
+        keys[model] = [each.headers["authorization"] for each in sim.requests if each.path == DOORS["openai"]]
+    sim.answer_with(None)
+
+    assert keys["openai/gpt-oss-120b"] == keys["groq/openai/gpt-4o"] == ["Bearer sk-groq"]
+    assert keys["openai/gpt-4o"] == ["Bearer sk-oai"]
+    assert "Bearer sk-groq" not in keys["openai/nobody-lists-this"]

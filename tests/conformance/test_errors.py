@@ -77,6 +77,41 @@ def test_61_words_that_clients_look_for(clients: Clients, gateway: Gateway, name
 
 
 @pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [
+        pytest.param("too-long", "context_length_exceeded", "This model's maximum context length", id="context"),
+        pytest.param("unknown-model", "model_not_found", "The model 'no-such-model' does not exist", id="listed"),
+        pytest.param("bad-model", "model_not_found", f"The model '{MODEL}' does not exist", id="refused"),
+        pytest.param("403", "upstream_credential_refused", "Your key is fine; the gateway's own", id="credential"),
+    ],
+)
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_61_words_of_openai(clients: Clients, gateway: Gateway, api: str, name: str, code: str, words: str) -> None:
+    """On OpenAI's routes the phrases are OpenAI's, whatever the service says."""
+    (trouble,) = (each for each in TROUBLES if each.name == name)
+    client = clients.openai(gateway)
+    with pytest.raises(openai.APIStatusError, match=words) as caught:
+        if api == "chat":
+            client.chat.completions.create(model=trouble.model, messages=user(trouble.content))
+        else:
+            client.responses.create(model=trouble.model, input=trouble.content)
+
+    assert caught.value.code == code
+
+
+def test_61_base_urls_that_are_not_quite_right(clients: Clients, gateway: Gateway) -> None:
+    """The official clients append paths of their own; what they then ask for is told, in their own envelope."""
+    twice = clients.anthropic(gateway).with_options(base_url=f"{gateway.base}/v1")
+    with pytest.raises(anthropic.NotFoundError, match="nothing at POST /v1/v1/messages; take one /v1") as one:
+        twice.messages.create(model=MODEL, max_tokens=9, messages=user("Hello"))
+    never = clients.openai(gateway).with_options(base_url=gateway.base)
+    with pytest.raises(openai.NotFoundError, match="nothing at POST /chat/completions; did you mean /v1/chat") as other:
+        never.chat.completions.create(model=MODEL, messages=user("Hello"))
+
+    assert (one.value.type, other.value.type) == ("not_found_error", "invalid_request_error")
+
+
+@pytest.mark.parametrize(
     ("status", "method", "path"),
     [(404, "POST", "/nothing"), (405, "GET", "/chat/completions"), (404, "POST", "/completions")],
 )

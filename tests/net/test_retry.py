@@ -116,6 +116,7 @@ def test_silence_has_its_own_bound():
 
     steps = [decided(UpstreamTimeout("silent"), attempt, policy=policy) for attempt in (1, 2)]
     assert steps == [Step(Remedy.AGAIN, 1.0), None]
+    assert decided(UpstreamTimeout("silent"), policy=RetryPolicy(attempts=1, timeout_attempts=2)) is None
 
 
 def test_jitter_spreads_the_delay():

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from kiro_asgi.dialects.base import ErrorReply
-from kiro_asgi.dialects.errors import error_headers, message_of
+from kiro_asgi.dialects.errors import error_headers, explanation, message_of, tokens_in
 from kiro_asgi.errors import (
     BodyTimeout,
     BodyTooLarge,
@@ -77,8 +77,18 @@ def _message(error: KiroAsgiError) -> str:
     match error:
         case Unauthorized():
             return "invalid x-api-key"
+        case UnknownModel(model=model) if model:
+            return f"model: {model[:100]} {explanation(error)}".rstrip()
         case UnknownModel() if "model: " not in error.message:
             return f"model: {error.message}"
-        case ContextTooLong() if "prompt is too long" not in error.message:
-            return f"prompt is too long: {error.message}"
+        case ContextTooLong():
+            return _overflow(error)
     return message_of(error)
+
+
+def _overflow(error: ContextTooLong) -> str:
+    """Clients read both numbers from ``9 tokens > 8 maximum``, and know the words before them."""
+    words, sizes = error.message.removeprefix("prompt is too long: "), tokens_in(error)
+    if sizes is not None and " tokens > " not in words:
+        words = f"{sizes[0]} tokens > {sizes[1]} maximum; {words}"
+    return words if "prompt is too long" in words else f"prompt is too long: {words}"

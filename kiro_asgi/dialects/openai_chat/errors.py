@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kiro_asgi.dialects.errors import message_of
-from kiro_asgi.dialects.openai_errors import wording_of
+from kiro_asgi.dialects.openai_errors import openai_message, wording_of
 from kiro_asgi.errors import KiroAsgiError
 
 __all__ = ["stream_error_object"]
@@ -20,7 +19,7 @@ __all__ = ["stream_error_object"]
 def stream_error_object(error: KiroAsgiError) -> dict[str, Any]:
     """The ``error`` member of the chunk that ends a broken stream."""
     return {
-        "message": message_of(error),
+        "message": openai_message(error),
         "type": wording_of(error).streamed,
         "param": error.param or None,
         "code": "stream_error",

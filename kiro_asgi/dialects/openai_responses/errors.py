@@ -11,7 +11,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, Final
 
-from kiro_asgi.dialects.errors import message_of
+from kiro_asgi.dialects.openai_errors import openai_message
 from kiro_asgi.errors import (
     ContextTooLong,
     KiroAsgiError,
@@ -41,12 +41,12 @@ def failure(error: KiroAsgiError) -> dict[str, Any]:
     code = next(_CODES[cls] for cls in type(error).__mro__ if cls in _CODES)
     untold = error.retry_after is None or isinstance(error, UpstreamQuotaSpent)
     wait = "" if untold else f" Please try again in {error.retry_after:g}s."
-    return {"code": code, "message": message_of(error) + wait}
+    return {"code": code, "message": openai_message(error) + wait}
 
 
 def error_fields(error: KiroAsgiError) -> dict[str, Any]:
     """The fields of the ``error`` event: flat, as documented, and the object that makes SDKs raise."""
-    told = {"message": message_of(error), "param": error.param or None}
+    told = {"message": openai_message(error), "param": error.param or None}
     return {
         "code": failure(error)["code"],
         **told,

@@ -134,6 +134,10 @@ def test_the_official_sdk_understands_each(cls: type[KiroAsgiError], client: ant
     assert error.request_id == "req_1"
 
 
+NAMED = UnknownModel("Invalid model ID.")
+NAMED.model = "gpt-9"
+
+
 def test_a_new_subclass_needs_no_entry() -> None:
     """The type is that of the nearest base."""
 
@@ -151,6 +155,13 @@ def test_a_new_subclass_needs_no_entry() -> None:
         pytest.param(UnknownModel("model: nope; did you mean yes?"), "model: nope; did you mean yes?", id="model-said"),
         pytest.param(ContextTooLong("9 tokens > 8 maximum"), "prompt is too long: 9 tokens > 8 maximum", id="context"),
         pytest.param(ContextTooLong("prompt is too long: 9"), "prompt is too long: 9", id="context-said"),
+        pytest.param(
+            ContextTooLong("The input token count (9) exceeds the maximum number of tokens allowed (8)."),
+            "prompt is too long: 9 tokens > 8 maximum; "
+            "The input token count (9) exceeds the maximum number of tokens allowed (8).",
+            id="context-of-gemini",
+        ),
+        pytest.param(NAMED, "model: gpt-9 Invalid model ID.", id="model-named"),
         pytest.param(RequestError("a\r\n\u2028\x00b"), "a\r\n\u2028\x00b", id="R26-line-ends"),
     ],
 )

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi import errors
-from kiro_asgi.dialects.errors import REFUSED
+from kiro_asgi.dialects.errors import REFUSED as WHOSE
 from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.dialects.openai_chat.errors import stream_error_object
+from kiro_asgi.dialects.openai_errors import openai_message
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.wire.json import JsonError
 from tests.dialects.strategies import HOSTILE
@@ -105,7 +106,7 @@ def test_every_class(
     """F031-F034: status, all four keys, whether to retry, and the exception that the SDK raises."""
     error = cls("What happened.")
     reply = OpenAIChat().error(error, "req_1")
-    message = (REFUSED if issubclass(cls, errors.UpstreamDenied) else "") + error.message
+    message = openai_message(error)
     assert reply.status == status
     assert json.loads(reply.body) == {"error": {"message": message, "type": type_, "param": None, "code": code}}
     assert ((b"x-should-retry", b"false") in reply.headers) == (cls not in TRANSIENT)
@@ -120,6 +121,47 @@ def test_every_class(
         seen = client._make_status_error_from_response(response)
     assert type(seen) is raised
     assert (seen.code, seen.type, seen.param) == (code, type_, None)
+
+
+LISTED = errors.UnknownModel("model: gpt-9 (did you mean gpt-5?)")
+REFUSED = errors.UnknownModel("Invalid model ID. (HTTP 400)")
+LISTED.model = REFUSED.model = "gpt-9"
+UNKNOWN = "The model 'gpt-9' does not exist or you do not have access to it."
+MOST = "This model's maximum context length is 200000 tokens. However, your messages resulted in 200001 tokens."
+ASKED = " Please reduce the length of the messages."
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        pytest.param(errors.RequestError("x"), "x", id="other"),
+        pytest.param(errors.UpstreamDenied("no"), f"{WHOSE}no", id="credential"),
+        pytest.param(LISTED, f"{UNKNOWN} (did you mean gpt-5?)", id="model-not-listed"),
+        pytest.param(REFUSED, f"{UNKNOWN} Invalid model ID. (HTTP 400)", id="model-refused"),
+        pytest.param(
+            errors.ContextTooLong("prompt is too long: 200001 tokens > 200000 maximum (HTTP 400)"),
+            MOST + ASKED,
+            id="overflow-of-anthropic",
+        ),
+        pytest.param(
+            errors.ContextTooLong(
+                "prompt is too long: The input token count (200,001) exceeds the maximum number of tokens "
+                "allowed (200,000)."
+            ),
+            MOST + ASKED,
+            id="overflow-of-gemini",
+        ),
+        pytest.param(errors.ContextTooLong(MOST), MOST, id="overflow-of-openai"),
+        pytest.param(
+            errors.ContextTooLong("prompt is too long: Input is too long. (HTTP 400)"),
+            "This model's maximum context length is exceeded: Input is too long. (HTTP 400)" + ASKED,
+            id="overflow-without-numbers",
+        ),
+    ],
+)
+def test_words_that_clients_look_for(error: KiroAsgiError, message: str) -> None:
+    """OpenAI's own phrases, with the service's facts in them: agents act on them."""
+    assert openai_message(error) == message
 
 
 def test_a_subclass_is_told_as_its_parent() -> None:

@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 from openai.types.responses import ResponseError
 
+from kiro_asgi.dialects.openai_errors import openai_message
 from kiro_asgi.dialects.openai_responses import OpenAIResponses
 from kiro_asgi.dialects.openai_responses.errors import error_fields, failure
 from kiro_asgi.errors import (
@@ -48,7 +49,7 @@ def test_codes(error: KiroAsgiError, code: str) -> None:
     """Each says whether trying again may help; all but those for Codex are codes that strict clients know."""
     known = {*get_args(ResponseError.model_fields["code"].annotation), *FOR_CODEX}
 
-    assert failure(error) == {"code": code, "message": "x"}
+    assert failure(error) == {"code": code, "message": openai_message(error)}
     assert error_fields(error)["code"] == code
     assert code in known
 
