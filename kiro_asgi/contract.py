@@ -11,6 +11,7 @@ from kiro_asgi.chunks import closing
 from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.errors import KiroAsgiError, UnknownModel
+from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.message import Message, MessageBuilder, sentences, unfold, whole
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
@@ -42,7 +43,9 @@ def translate_kiro_request(
 
     Raises:
         UnknownModel: The prompt names none of *models*.
+        RequestError: A schema, or the input of a call, is nested too deep.
     """
+    require_depths(prompt)
     return translate(prompt, _card(prompt.model, models).id, options or ContractOptions())
 
 
@@ -84,7 +87,7 @@ async def execute_kiro(
             `kiro_asgi.upstreams.kiro.faults.fault` makes of that.
 
     Raises:
-        UnknownModel: As for `translate_kiro_request`.
+        UnknownModel: As for `translate_kiro_request`, and so is `RequestError`.
         KiroAsgiError: What the last call ended in.
     """
     return _rendered(await _executed(prompt, call, options or ContractOptions(), models), prompt.model)
@@ -113,6 +116,7 @@ async def stream_kiro(
 async def _executed(
     prompt: Prompt, call: Call, options: ContractOptions, models: Iterable[ModelCard] | None
 ) -> Message:
+    require_depths(prompt)
     card, upstream = _card(prompt.model, models), _upstream(options)
     while True:
         rendered = upstream.render(prompt, card, _NOBODY)

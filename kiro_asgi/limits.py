@@ -16,6 +16,7 @@ __all__ = [
     "ARGUMENT_STEPS",
     "BODY_BYTES",
     "CREDENTIALS_BYTES",
+    "DESCRIPTION_CHARACTERS",
     "EVENT_BYTES",
     "EXCERPT_CHARACTERS",
     "FETCHED_BYTES",
@@ -34,6 +35,7 @@ __all__ = [
     "REMEMBERED_BYTES",
     "REMEMBERED_HEADERS",
     "REMEMBERED_NOTICES",
+    "REQUEST_DEPTH",
     "RESTING_MODELS",
     "SCHEMA_COPIES",
     "SCHEMA_DEPTH",
@@ -57,7 +59,11 @@ QUERY_FIELDS: Final = 100
 
 JSON_DEPTH: Final = 128
 """Arrays and objects open at once in one JSON document, a tool's schema, a call's input or its arguments.  Beyond it a
-request is refused with 400 and the place, an answer with an upstream error."""
+request is refused with 400 and the place, an answer with an upstream error; the library raises the same."""
+
+REQUEST_DEPTH: Final = JSON_DEPTH + 16
+"""Arrays and objects open at once in the body of a request: what may be `JSON_DEPTH` deep stands within others.  Beyond
+it 400."""
 
 JSON_VALUES: Final = 200_000
 """Elements of arrays and members of objects in one JSON document.  Beyond it a request is refused with 400, an answer
@@ -75,6 +81,9 @@ wrote down; one with long texts or values counts as several.  Further references
 STOP_CHARACTERS: Final = 8_192
 """All stop sequences of one request together: no service takes as many, and each character costs memory for as long as
 the answer lasts.  400 with the place of the first one that is too much."""
+
+DESCRIPTION_CHARACTERS: Final = 10_000
+"""Descriptions of a tool's schema that become one, because the schemas do; with more, further ones are left out."""
 
 # Streams.
 

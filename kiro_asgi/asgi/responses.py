@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
 from logging import getLogger
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qs
 
 from attrs import define, field
@@ -24,11 +24,12 @@ from kiro_asgi.dialects.openai_responses.kept import deleted, page
 from kiro_asgi.dialects.openai_responses.request import parse_value
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.refusals import invalid, unsupported
+from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import QUERY_FIELDS
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.state.base import Store
-from kiro_asgi.wire.json import JsonError, dumps, loads
+from kiro_asgi.wire.json import dumps
 
 __all__ = ["Answering", "Counting", "ResponsesApi"]
 
@@ -122,7 +123,7 @@ class ResponsesApi:
         the bytes of all."""
         sealer = Sealer.create(self._key, call.principal)
         body = await call.body(self._settings.limits)
-        value = await self._offload.run(len(body), partial(_decoded, body))
+        value = await self._offload.run(len(body), partial(read_json, body))
         earlier, size = 0, len(body)
         if isinstance(value, dict):
             conversation = await self._responses.complete(call.principal, value)
@@ -141,13 +142,6 @@ class ResponsesApi:
         if not self._lasting:
             self._lasting = True
             _log.warning("state.seal_key is not set: reasoning that this process has sealed, no other can open")
-
-
-def _decoded(body: bytes) -> Any:
-    try:
-        return loads(body)
-    except JsonError as error:
-        raise RequestError(error.message, code="invalid_json") from error
 
 
 def _shifted(error: RequestError, earlier: int) -> RequestError:

@@ -9,6 +9,7 @@ from attrs import field, frozen
 
 from kiro_asgi.dialects.names import renamed
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.limits import REQUEST_DEPTH
 from kiro_asgi.model.events import Event
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.prompt import Prompt, Tool
@@ -58,7 +59,7 @@ class Glance:
         if model == self.model:
             return self.body
         body = renamed(self.body, quote_bytes(model), ("model",), self.model)
-        return dumps({**loads(body), "model": model}) if body == self.body else body
+        return dumps({**loads(body, max_depth=REQUEST_DEPTH), "model": model}) if body == self.body else body
 
 
 @frozen

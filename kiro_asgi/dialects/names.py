@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Final
 
+from kiro_asgi.limits import REQUEST_DEPTH
 from kiro_asgi.wire.json import JsonError, loads
 
 __all__ = ["renamed"]
@@ -41,7 +42,7 @@ def _spot_at(text: bytes, place: Sequence[str]) -> int | None:
     numbers = count()
     numbered = _MEMBER.sub(lambda _: b'"model":%d' % next(numbers), text)
     try:
-        value = loads(numbered[numbered.find(b"{") :])
+        value = loads(numbered[numbered.find(b"{") :], max_depth=REQUEST_DEPTH)
     except JsonError:
         return None
     for key in place:

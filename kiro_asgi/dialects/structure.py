@@ -28,8 +28,8 @@ from cattrs.errors import (
 from cattrs.gen import make_dict_structure_fn
 
 from kiro_asgi.errors import RequestError
-from kiro_asgi.limits import JSON_DEPTH, LARGEST_INTEGER
-from kiro_asgi.wire.json import JsonError, loads
+from kiro_asgi.limits import LARGEST_INTEGER, REQUEST_DEPTH
+from kiro_asgi.wire.json import JsonError, deep_place, loads
 
 __all__ = ["PLAIN", "Mismatch", "Raw", "Tagged", "make_converter", "read_json", "structure", "structure_value"]
 
@@ -86,7 +86,7 @@ def structure(
     *,
     converter: Converter | None = None,
     missing: str = MISSING,
-    max_depth: int = JSON_DEPTH,
+    max_depth: int = REQUEST_DEPTH,
 ) -> T:
     """Read a request body.
 
@@ -104,7 +104,7 @@ def structure(
     return structure_value(read_json(body, max_depth=max_depth), cls, converter=converter, missing=missing)
 
 
-def read_json(body: bytes, *, max_depth: int = JSON_DEPTH) -> Any:
+def read_json(body: bytes, *, max_depth: int = REQUEST_DEPTH) -> Any:
     """The value of a request body.
 
     Raises:
@@ -113,7 +113,9 @@ def read_json(body: bytes, *, max_depth: int = JSON_DEPTH) -> Any:
     try:
         return loads(body, max_depth=max_depth)
     except JsonError as exc:
-        raise RequestError(exc.message, code="invalid_json") from exc
+        place = deep_place(body, max_depth) if exc.code == "json.too_deep" else ""
+        message = f"{place}: {exc.message}" if place else exc.message
+        raise RequestError(message, code="invalid_json", param=place) from exc
 
 
 def structure_value(

@@ -16,29 +16,30 @@ DEFINITIONS: Final = ("$defs", "definitions")
 
 
 def flat(root: Mapping[str, Any]) -> dict[str, Any]:
-    """*root* with the properties of its alternatives, where the service has no room for alternatives."""
-    properties, required = _gathered(root, root, set(), SCHEMA_DEPTH)
-    members = {key: value for key, value in root.items() if key not in COMBINATORS}
-    found = {"properties": properties, "required": [*dict.fromkeys(required)]}
-    return {**members, **{key: value for key, value in found.items() if value}}
+    """*root* with the properties of its alternatives, where the service has no room for alternatives.
 
-
-def _gathered(schema: Any, root: Mapping[str, Any], passed: set[int], depth: int) -> tuple[dict[str, Any], list[str]]:
-    """The properties of a schema, those of its alternatives behind its own, and the names that every one of them wants.
-
-    A schema that refers to itself is looked at once.
+    Its own come first, and of several of one name the first counts.  Required is what all of it wants.  Every schema is
+    looked at once, so those that refer to themselves have an end.
     """
-    schema = target(schema, root) or schema
-    if not isinstance(schema, Mapping) or id(schema) in passed or not depth:
-        return {}, []
-    passed.add(id(schema))
-    properties, required = _map(schema.get("properties")), _names(schema.get("required"))
-    for keyword in COMBINATORS:
-        for branch in _list(schema.get(keyword)):
-            found, wanted = _gathered(branch, root, passed, depth - 1)
-            properties = {**found, **properties}
-            required = [*required, *wanted] if keyword == "allOf" else required
-    return properties, required
+    properties: dict[str, Any] = {}
+    required: dict[str, None] = {}
+    passed: set[int] = set()
+    waiting: list[tuple[Any, bool]] = [(root, True)]
+    while waiting:
+        schema, is_needed = waiting.pop()
+        schema = target(schema, root) or schema
+        if not isinstance(schema, Mapping) or id(schema) in passed:
+            continue
+        passed.add(id(schema))
+        for name, part in _map(schema.get("properties")).items():
+            properties.setdefault(name, part)
+        if is_needed:
+            required |= dict.fromkeys(_names(schema.get("required")))
+        branches = [(it, is_needed and word == "allOf") for word in COMBINATORS for it in _list(schema.get(word))]
+        waiting += reversed(branches)
+    members = {key: value for key, value in root.items() if key not in COMBINATORS}
+    found = {"properties": properties, "required": [*required]}
+    return {**members, **{key: value for key, value in found.items() if value}}
 
 
 def target(schema: Any, root: Mapping[str, Any]) -> dict[str, Any] | None:

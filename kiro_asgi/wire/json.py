@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from enum import Enum
-from itertools import accumulate
+from itertools import accumulate, islice
 from json.encoder import encode_basestring
 from math import isfinite
 from typing import Any, Final
@@ -19,7 +19,7 @@ from typing import Any, Final
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import JSON_DEPTH, JSON_VALUES
 
-__all__ = ["Extent", "JsonError", "dumps", "extent", "loads", "quote", "quote_bytes"]
+__all__ = ["Extent", "JsonError", "deep_place", "dumps", "extent", "loads", "quote", "quote_bytes"]
 
 _AROUND: Final = "\ufeff \t\n\r"
 """What may stand around a value: white space (RFC 8259 section 2) and the byte order mark (ignored, section 8.1)."""
@@ -68,6 +68,27 @@ def loads(data: bytes | str, *, max_depth: int = JSON_DEPTH, max_bytes: int | No
     if end != len(text):
         raise JsonError(f"invalid JSON: extra data at character {end}", code="json.invalid")
     return value
+
+
+def deep_place(data: bytes, max_depth: int) -> str:
+    """The first steps to where *data* is nested deeper than that; empty where that is not found soon, or is nowhere."""
+    steps: list[str | int] = []
+    name = ""
+    for match in islice(_TOKEN.finditer(data[:_LOOKED_AT].decode(errors="replace")), _TOKENS):
+        token = match[0]
+        if token in ("[", "{"):
+            if len(steps) == max_depth:
+                return "".join(f"[{it}]" if type(it) is int else f".{it}" for it in steps[:_STEPS]).removeprefix(".")
+            steps.append(0 if token == "[" else "")
+        elif token in ("]", "}"):
+            del steps[-1:]
+        elif token == "," and steps and type(steps[-1]) is int:
+            steps[-1] += 1
+        elif token == ":" and steps:
+            steps[-1] = name
+        else:
+            name = token[1 : _ECHO + 1].removesuffix('"')
+    return ""
 
 
 def dumps(value: Any) -> bytes:
@@ -218,6 +239,19 @@ _STEP: Final = (ord("[") + 1).__sub__
 
 _ROUNDS: Final = 12
 """Levels taken away before counting: each round costs as much as the whole text where that is nested without end."""
+
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[][{}:,]', re.DOTALL)
+"""A string to its end, whether there is one or not, or a mark between values."""
+
+_LOOKED_AT: Final = 1024 * 1024
+_TOKENS: Final = 20_000
+"""How much of a text is gone through to name a place in it: bytes and tokens."""
+
+_STEPS: Final = 8
+"""Steps of a place that are told."""
+
+_ECHO: Final = 60
+"""Characters of a name in it."""
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 

@@ -69,6 +69,8 @@ def test_round_trip(value: Any) -> None:
         pytest.param(b'{"a":' * 100_000, "json.too_deep", id="deep-objects"),
         pytest.param(b"[" * 129 + b"]" * 129, "json.too_deep", id="depth-129"),
         pytest.param(b'["\\"[",' * 129 + b"1" + b"]" * 129, "json.too_deep", id="depth-129-with-strings"),
+        pytest.param(b"[[]," + b"[" * 128 + b"]" * 129, "json.too_deep", id="depth-129-with-a-sibling"),
+        pytest.param(b"[" * 128 + b"[],[]" + b"]" * 128, "json.too_deep", id="depth-129-with-a-sibling-inside"),
         pytest.param("[" * 129, "json.too_deep", id="text"),
     ],
 )
@@ -84,6 +86,9 @@ def test_refused(data: bytes | str, code: str) -> None:
     ("data", "value"),
     [
         pytest.param(b"[" * 128 + b"]" * 128, None, id="depth-128"),
+        pytest.param(b"[[]," + b"[" * 127 + b"]" * 128, None, id="depth-128-with-a-sibling"),
+        pytest.param(b"[" * 127 + b"[],[]" + b"]" * 127, None, id="depth-128-with-a-sibling-inside"),
+        pytest.param(b'{"a":[],"b":' * 64 + b'{"c":[' + b"]}" + b"}" * 64, None, id="depth-66-with-siblings"),
         pytest.param(b"[" + b",".join([b"[]"] * 1000) + b"]", None, id="wide"),
         pytest.param(b'"' + b"[{" * 1000 + b'"', "[{" * 1000, id="brackets-in-a-string"),
         pytest.param(b'["\\\\", "' + b"[" * 200 + b'"]', ["\\", "[" * 200], id="brackets-after-an-escape"),

@@ -26,6 +26,7 @@ from kiro_asgi.dialects.anthropic.tools import parse_tool_choice, parse_tools
 from kiro_asgi.dialects.base import Inquiry
 from kiro_asgi.dialects.structure import Raw, structure
 from kiro_asgi.errors import RequestError
+from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.prompt import Part, Prompt, Role, Sampling, Text, Thinking, ThinkingMode, ToolResult, Turn
 from kiro_asgi.stages.limits import check_stop
 
@@ -88,7 +89,7 @@ def _prompt(request: CountBody, sampling: Sampling) -> Prompt:
     turns = tuple(_turns(request.messages))
     if not turns:
         raise RequestError("messages: at least one message is required", param="messages")
-    return Prompt(
+    prompt = Prompt(
         request.model,
         turns,
         system=tuple(_system(request.system)),
@@ -100,6 +101,8 @@ def _prompt(request: CountBody, sampling: Sampling) -> Prompt:
         session=session_of(request.metadata or {}),
         schema=_schema(request),
     )
+    require_depths(prompt)
+    return prompt
 
 
 def _turns(messages: tuple[MessageBody | Raw, ...]) -> Iterator[Turn]:

@@ -95,7 +95,7 @@ class Conversation:
         if call is not None:
             call_id = f"call_{len(self.turns)}"
             self._functions[call.name] = call_id
-            yield ToolCallPart(call_id, call.name, read_arguments(call.arguments))
+            yield ToolCallPart(call_id, call.name, read_arguments(call.arguments, f"{place}.function_call.arguments"))
 
     def _tool(self, message: ToolMessage, place: str) -> None:
         if message.tool_call_id not in self._calls:
@@ -138,7 +138,8 @@ def _thinking(message: AssistantMessage) -> Iterator[Part]:
 
 def _tool_call(call: Call, place: str) -> ToolCallPart:
     if call.function is not None:
-        return ToolCallPart(call.id, call.function.name, read_arguments(call.function.arguments))
+        arguments = read_arguments(call.function.arguments, f"{place}.function.arguments")
+        return ToolCallPart(call.id, call.function.name, arguments)
     if call.custom is not None:
         return ToolCallPart(call.id, call.custom.name, {"input": call.custom.input})
     raise invalid(place, "a tool call has a function")

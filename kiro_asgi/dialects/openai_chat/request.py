@@ -20,6 +20,7 @@ from kiro_asgi.dialects.openai_chat.tools import read_tools
 from kiro_asgi.dialects.refusals import invalid, missing, unsupported
 from kiro_asgi.dialects.structure import Raw, structure
 from kiro_asgi.limits import LARGEST_INTEGER
+from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.prompt import Prompt, Sampling
 from kiro_asgi.stages.limits import check_stop
 from kiro_asgi.wire.members import count
@@ -53,6 +54,7 @@ def parse(body: bytes) -> Inquiry:
         session=_session(request),
         schema=_schema(request),
     )
+    require_depths(prompt)
     stream_options = request.stream_options
     options = ChatOptions(
         include_usage=stream_options is not None and stream_options.include_usage is True,

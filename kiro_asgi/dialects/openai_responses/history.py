@@ -64,7 +64,7 @@ def _drawing(item: Object, place: str) -> Iterable[Part]:
 
 
 def _mcp(item: Object, place: str) -> Iterable[Part]:
-    arguments = read_arguments(text_of(item, "arguments"))
+    arguments = read_arguments(text_of(item, "arguments"), f"{place}.arguments")
     return _done(item, place, text_of(item, "name") or "mcp", arguments, [text_of(item, "output")])
 
 

@@ -108,7 +108,7 @@ class Conversation:
         self._say(Role.ASSISTANT, place, *filter(None, [part]))
 
     def _function_call(self, item: FunctionCall, place: str) -> None:
-        self._call(item, place, read_arguments(item.arguments))
+        self._call(item, place, read_arguments(item.arguments, f"{place}.arguments"))
 
     def _custom_call(self, item: CustomCall, place: str) -> None:
         self._call(item, place, {CUSTOM_INPUT: item.input})

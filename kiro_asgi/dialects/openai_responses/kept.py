@@ -13,6 +13,7 @@ from typing import Any
 from attrs import frozen
 
 from kiro_asgi.dialects.openai_responses.stored import identified
+from kiro_asgi.limits import REQUEST_DEPTH
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
 __all__ = ["Item", "Kept", "deleted", "encode", "page", "references", "response_of"]
@@ -37,7 +38,7 @@ class Kept:
     def decode(cls, data: bytes) -> Kept | None:
         """The inverse of `encode`; ``None`` for bytes that it cannot have made."""
         try:
-            value = loads(data)
+            value = loads(data, max_depth=2 * REQUEST_DEPTH)  # the request stands within the record
         except JsonError:
             return None
         if not _has(value, response=dict, input=list, seals=dict):

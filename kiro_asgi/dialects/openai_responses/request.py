@@ -17,10 +17,10 @@ from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.items import Conversation, OpenThinking
 from kiro_asgi.dialects.openai_responses.tools import Toolbox
 from kiro_asgi.dialects.refusals import invalid, missing, unsupported
-from kiro_asgi.dialects.structure import Raw, structure_value
+from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.errors import RequestError
+from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode
-from kiro_asgi.wire.json import JsonError, loads
 
 __all__ = ["parse_request", "parse_value"]
 
@@ -64,11 +64,7 @@ def parse_request(body: bytes, *, open_thinking: OpenThinking = _nothing_opened)
     Raises:
         RequestError: Not a legal request, or one that we cannot honour; ``param`` names the place.
     """
-    try:
-        value = loads(body)
-    except JsonError as exc:
-        raise RequestError(exc.message, code="invalid_json") from exc
-    return parse_value(value, open_thinking=open_thinking)
+    return parse_value(read_json(body), open_thinking=open_thinking)
 
 
 def parse_value(value: Any, *, open_thinking: OpenThinking = _nothing_opened) -> Inquiry:
@@ -95,6 +91,7 @@ def parse_value(value: Any, *, open_thinking: OpenThinking = _nothing_opened) ->
         session=request.prompt_cache_key or "",
         schema=_schema(request),
     )
+    require_depths(prompt)
     return Inquiry(prompt, request.stream is True, read_options(request, value, toolbox))
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
-from attrs import define, field
+from attrs import define, field, frozen
 
-from kiro_asgi.limits import SCHEMA_COPIES, SCHEMA_DEPTH
+from kiro_asgi.limits import DESCRIPTION_CHARACTERS, SCHEMA_COPIES, SCHEMA_DEPTH
 from kiro_asgi.upstreams.notes import Notes
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["ROUNDS", "Flattening"]
+__all__ = ["ROUNDS", "Flattening", "Opened"]
 
 ROUNDS: Final = 2
 """How often a reference is followed within what it leads to."""
@@ -24,7 +25,31 @@ _SCHEMAS: Final = frozenset({"properties", "items", "prefixItems", "anyOf", "one
 """Keywords with schemas, which count for themselves."""
 
 Flat = dict[str, Any]
-Opened = tuple[str, ...]
+
+
+@frozen
+class Opened:
+    """The references that lead to a schema: those followed for it, and for the schemas around it."""
+
+    _around: Opened | None = None
+    _own: Mapping[str, int] = field(factory=dict)
+    """How often each."""
+
+    def __bool__(self) -> bool:
+        return self._around is not None
+
+    def times(self, reference: str) -> int:
+        """How often *reference* leads there."""
+        times, opened = 0, self
+        while opened._around is not None:
+            times += opened._own.get(reference, 0)
+            opened = opened._around
+        return times
+
+    def within(self, followed: Iterable[str]) -> Opened:
+        """The same and *followed*."""
+        own = Counter(followed)
+        return Opened(self, own) if own else self
 
 
 @define
@@ -36,47 +61,28 @@ class Flattening:
     _spare: int = field(init=False, default=SCHEMA_COPIES)
 
     def flat(self, node: Mapping[str, Any], place: str, opened: Opened, depth: int) -> tuple[Flat, Opened]:
-        """A node's keywords without ``$ref`` and ``allOf``, and the references that lead to it.
+        """A node's keywords without ``$ref`` and ``allOf``, and the references that lead to what is in it.
 
         Args:
             node: A schema.
             place: Where it stands.
-            opened: The references that lead to it so far.
-            depth: Schemas around it.
+            opened: The references that lead to it.
+            depth: Schemas around it, at most `SCHEMA_DEPTH`: what is further in is cut.
         """
-        if depth > SCHEMA_DEPTH:
-            self._notes.applies("schema.depth", place)
-            return _cut(node), opened
-        if opened:
-            self._spare -= _cost(node)
-        if self._spare < 0:
-            self._notes.applies("schema.size", place)
-            return _cut(node), opened
-        flat = {key: _own(value) for key, value in node.items() if key not in ("$ref", "allOf")}
-        gathered = opened
-        for inner, through in self._inner(node, place, opened):
-            found, path = self.flat(inner, place, through, depth + 1)
-            gathered += path[len(opened) :]
-            if not _merge(flat, found):
-                self._notes.applies("schema.conflict", place)
-        return flat, gathered
+        followed: list[str] = []
+        reading = _Reading(self, place, opened, followed)
+        return reading.flat(node, (), depth), opened.within(followed)
 
-    def _inner(self, node: Mapping[str, Any], place: str, opened: Opened) -> Iterator[tuple[Mapping[str, Any], Opened]]:
-        """The schemas that *node* takes in, each with the references that lead to it."""
-        if "$ref" in node:
-            target, reference = self._target(node["$ref"]), node["$ref"]
-            if target is None:
-                self._notes.applies("schema.reference", place)
-            elif opened.count(reference) >= ROUNDS:
-                self._notes.applies("schema.recursion", place)
-                yield {"type": "object"} if "properties" in target else {}, opened
-            else:
-                yield target, (*opened, reference)
-        if "allOf" in node:
-            branches = node["allOf"] if type(node["allOf"]) is list else ()
-            yield from ((branch, opened) for branch in branches if isinstance(branch, Mapping))
+    def may_copy(self, node: Mapping[str, Any]) -> bool:
+        """Take what *node* costs from what references may put in addition."""
+        self._spare -= _cost(node)
+        return self._spare >= 0
 
-    def _target(self, reference: Any) -> Mapping[str, Any] | None:
+    def applies(self, rule: str, place: str) -> None:
+        """Note a rule."""
+        self._notes.applies(rule, place)
+
+    def target(self, reference: Any) -> Mapping[str, Any] | None:
         """What a reference within the schema leads to."""
         if type(reference) is not str or not reference.startswith("#"):
             return None
@@ -90,6 +96,49 @@ class Flattening:
             else:
                 return None
         return node if isinstance(node, Mapping) else None
+
+
+@frozen
+class _Reading:
+    """One node, with all that it takes in."""
+
+    _all: Flattening
+    _place: str
+    _opened: Opened
+    _followed: list[str]
+    """References, as they are followed."""
+
+    def flat(self, node: Mapping[str, Any], path: tuple[str, ...], depth: int) -> Flat:
+        """The keywords of *node*, to which *path* leads from the one that is read."""
+        if depth > SCHEMA_DEPTH:
+            self._all.applies("schema.depth", self._place)
+            return _cut(node)
+        if (path or self._opened) and not self._all.may_copy(node):
+            self._all.applies("schema.size", self._place)
+            return _cut(node)
+        flat = {key: _own(value) for key, value in node.items() if key not in ("$ref", "allOf")}
+        for inner, through in self._inner(node, path):
+            if not _merge(flat, self.flat(inner, through, depth + 1)):
+                self._all.applies("schema.conflict", self._place)
+        return flat
+
+    def _inner(
+        self, node: Mapping[str, Any], path: tuple[str, ...]
+    ) -> Iterator[tuple[Mapping[str, Any], tuple[str, ...]]]:
+        """The schemas that *node* takes in, each with the references that lead to it."""
+        if "$ref" in node:
+            target, reference = self._all.target(node["$ref"]), node["$ref"]
+            if target is None:
+                self._all.applies("schema.reference", self._place)
+            elif self._opened.times(reference) + path.count(reference) >= ROUNDS:
+                self._all.applies("schema.recursion", self._place)
+                yield {"type": "object"} if "properties" in target else {}, path
+            else:
+                self._followed.append(reference)
+                yield target, (*path, reference)
+        if "allOf" in node:
+            branches = node["allOf"] if type(node["allOf"]) is list else ()
+            yield from ((branch, path) for branch in branches if isinstance(branch, Mapping))
 
 
 def _cut(node: Mapping[str, Any]) -> Flat:
@@ -117,11 +166,13 @@ def _merge(flat: Flat, other: Flat) -> bool:
             continue
         if key == "properties" and type(value) is type(known) is dict:
             for name, part in value.items():
-                whole = known.setdefault(name, part) == part and whole
+                before = known.setdefault(name, part)
+                whole = (before is part or before == part) and whole
         elif key == "required" and type(value) is type(known) is list:
             known += value
         elif key == "description" and type(value) is type(known) is str:
-            flat[key] = known if value in known else f"{known}\n{value}"
+            if len(known) < DESCRIPTION_CHARACTERS and value not in known:
+                flat[key] = f"{known}\n{value}"
         elif known != value and key not in _NAMES:
             whole = False
     return whole

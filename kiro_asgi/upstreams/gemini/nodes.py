@@ -20,6 +20,10 @@ MAX_TOLD: Final = 300
 """Characters of a constraint in words; one that needs more is not told."""
 
 
+_ECHO: Final = 40
+"""Characters of a name in a place, which stands in those of all that is within."""
+
+
 @define
 class Node:
     """One schema while it is written."""
@@ -154,7 +158,7 @@ class Node:
         if not isinstance(value, Mapping):
             self._malformed()
             return
-        written = {name: self._part(part, f"properties.{name}") for name, part in value.items()}
+        written = {name: self._part(part, f"properties.{name[:_ECHO]}") for name, part in value.items()}
         self._out["properties"] = {**self._out.get("properties", {}), **written}
 
     def _required(self, value: Any) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kiro_asgi.model.prompt import Tool
-from kiro_asgi.upstreams.gemini.flatten import Flattening
+from kiro_asgi.upstreams.gemini.flatten import Flattening, Opened
 from kiro_asgi.upstreams.gemini.keywords import anything
 from kiro_asgi.upstreams.gemini.nodes import Node, lowered
 from kiro_asgi.upstreams.notes import Notes
@@ -55,7 +55,7 @@ _OF_OBJECTS: Final = ("title", "description", "required", "propertyOrdering")
 def _written(schema: Mapping[str, Any], place: str, notes: Notes) -> Schema:
     flattening = Flattening(schema, notes)
 
-    def write(node: Any, place: str, opened: tuple[str, ...], depth: int) -> Schema:
+    def write(node: Any, place: str, opened: Opened, depth: int) -> Schema:
         if not isinstance(node, Mapping):
             if node is not True:
                 notes.applies("schema.malformed", place)
@@ -63,4 +63,4 @@ def _written(schema: Mapping[str, Any], place: str, notes: Notes) -> Schema:
         flat, opened = flattening.flat(node, place, opened, depth)
         return Node(notes, place, flat, lambda part, key: write(part, f"{place}.{key}", opened, depth + 1)).write()
 
-    return write(schema, place, (), 0)
+    return write(schema, place, Opened(), 0)

@@ -1,0 +1,168 @@
+"""Who recurses, and what bounds it: input from others must not decide how much of the stack is used."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import kiro_asgi
+
+ROOT = Path(kiro_asgi.__file__).parent
+
+OWN = "what the operator, or this package, wrote"
+REQUEST = "`REQUEST_DEPTH`, by `read_json`"
+ONCE = "what it holds is of another kind"
+PARTS = "no result of a tool holds another"
+PROMPT = "`JSON_DEPTH`, by `require_depths`"
+SCHEMA = "`SCHEMA_DEPTH`"
+ARGUMENTS = "`ARGUMENT_DEPTH`"
+SIMULATED = "`JSON_DEPTH`, by `loads`, of the simulator, which answers tests"
+
+BOUNDED = {
+    "cli.explain": {"_elided": OWN},
+    "config.leaves": {"_fixed": OWN, "_walk": OWN},
+    "config.reading": {"_spread": OWN},
+    "dialects.anthropic.content": {
+        "_document": REQUEST,
+        "_document_of_blocks": REQUEST,
+        "_result_part": REQUEST,
+        "_result_parts": REQUEST,
+        "_tool_result": REQUEST,
+        "parse_content": REQUEST,
+    },
+    "dialects.structure": {"_problems": REQUEST},
+    "model.budget": {"_of_start": ONCE, "size_of": ONCE},
+    "net.faults": {"_is_exhaustion": OWN},
+    "stages.argument_encoding": {"_decoded": ARGUMENTS},
+    "stages.argument_names": {"_with_twins": ARGUMENTS},
+    "stages.tool_calls_whole": {"_room": ONCE},
+    "upstreams.anthropic.content": {"Blocks._result": PARTS, "Blocks.write": PARTS},
+    "upstreams.gemini.contents": {"Contents._result": PARTS},
+    "upstreams.gemini.flatten": {"_Reading.flat": SCHEMA},
+    "upstreams.gemini.keywords": {"anything": OWN},
+    "upstreams.gemini.schema": {"_written.write": SCHEMA},
+    "upstreams.kiro.contract.request": {"_attachments": PARTS},
+    "upstreams.kiro.contract.schema": {"_cleaned": PROMPT, "_value": PROMPT},
+    "upstreams.kiro.rules.drafts": {
+        "_has_empty_key": PROMPT,
+        "Drafting._result": PARTS,
+        "Drafting._result_text": PARTS,
+        "_without_empty_keys": PROMPT,
+    },
+    "upstreams.kiro.rules.schema": {
+        "Schemas._items": PROMPT,
+        "Schemas._named": PROMPT,
+        "Schemas._nested": PROMPT,
+        "Schemas._part": PROMPT,
+        "Schemas._schema": PROMPT,
+    },
+    "upstreams.kiro.rules.sizes": {"_characters": PARTS},
+    "upstreams.openai.options": {"_is_strict": PROMPT},
+    "upstreams.openai.tools": {"_inner": PROMPT, "_with_items": PROMPT},
+    "simulator.anthropic.reader": {"_images": SIMULATED},
+    "simulator.gemini.reader": {"_lower": SIMULATED},
+    "simulator.gemini.signatures": {"_plain": SIMULATED},
+    "simulator.made_up": dict.fromkeys(("_Maker.array", "_Maker.make", "_Maker.object", "_kind"), SIMULATED),
+    "simulator.model_rules": {"_misfit": SIMULATED, "_misfit_within": SIMULATED},
+    "simulator.scripts": {"encode": SIMULATED},
+}
+"""Module to its functions that lead back to themselves, each with what bounds how often."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def recursive(tree: ast.Module) -> set[str]:
+    """Functions that lead to themselves within *tree*, through others and through tables of functions.
+
+    Whatever is mentioned may be called.  A call of the same method of another object is not seen.
+    """
+    functions = dict(defined(tree, ""))
+    tables = {name: set(mentioned(node, "", functions)) for node in tree.body for name in assigned(node)}
+    calls = {
+        name: {*mentioned(node, name, functions), *(it for table in used(node) & tables.keys() for it in tables[table])}
+        for name, node in functions.items()
+    }
+    return {name for name in functions if name in reached(name, calls)}
+
+
+def defined(node: ast.AST, within: str) -> Iterator[tuple[str, Function]]:
+    """Functions by their names, each behind that of its class or of the function around it."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, Function):
+            yield within + child.name, child
+        inside = f"{within}{child.name}." if isinstance(child, Function | ast.ClassDef) else within
+        yield from defined(child, inside)
+
+
+def mentioned(node: ast.AST, name: str, functions: dict[str, Function]) -> Iterator[str]:
+    """Functions that *node*, which is the function *name*, speaks of, by name or as methods."""
+    around = [name, *accumulated(name), ""]
+    variables = {it.id for it in ast.walk(node) if isinstance(it, ast.Name) and isinstance(it.ctx, ast.Store)}
+    variables |= {it.arg for it in ast.walk(node) if isinstance(it, ast.arg)}
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name) and each.id not in variables:
+            places = (f"{place}.{each.id}".removeprefix(".") for place in around if not is_class(place))
+            yield from [place for place in places if place in functions][:1]
+        elif isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
+            owner = next(filter(is_class, around), "") if each.value.id in ("self", "cls") else each.value.id
+            if f"{owner}.{each.attr}" in functions:
+                yield f"{owner}.{each.attr}"
+
+
+def accumulated(name: str) -> Iterator[str]:
+    """The names around *name*, innermost first."""
+    while "." in name:
+        name = name.rpartition(".")[0]
+        yield name
+
+
+def is_class(name: str) -> bool:
+    return name.rpartition(".")[2].lstrip("_")[:1].isupper()
+
+
+def used(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def assigned(node: ast.stmt) -> Iterator[str]:
+    targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets if isinstance(node, ast.Assign) else []
+    yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def reached(name: str, calls: dict[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    waiting = [*calls[name]]
+    while waiting:
+        following = waiting.pop()
+        if following not in found:
+            found.add(following)
+            waiting += calls[following]
+    return found
+
+
+def test_whoever_recurses_is_bounded() -> None:
+    """Every function that leads back to itself is known, with the limit that is checked before it is called."""
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sorted(ROOT.rglob("*.py"))}
+    found = {name: recursive(ast.parse(path.read_text("utf-8"))) for name, path in modules.items()}
+
+    assert {name: names for name, names in found.items() if names} == {n: {*known} for n, known in BOUNDED.items()}
+
+
+def test_recursion_is_found() -> None:
+    """Directly, through another, through a method and through a table; calling another's method of the name is none."""
+    tree = ast.parse(
+        "def a(): a()\n"
+        "def b(): return [c(it) for it in ()]\n"
+        "def c(it): return TABLE[it](it)\n"
+        "TABLE = {1: b}\n"
+        "class D:\n"
+        "    def e(self): return map(self.f, ())\n"
+        "    def f(self, it): return self.e()\n"
+        "    def g(self): return self.inner.g()\n"
+        "def h(g):\n"
+        "    def i(): return g(i)\n"
+        "    h = i\n"
+    )
+
+    assert recursive(tree) == {"a", "b", "c", "D.e", "D.f", "h.i"}
