@@ -94,7 +94,7 @@ _SECRETS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"\b(?:sk-|xai-|gsk_)[\w-]{8,}", re.A), "[redacted]"),
     (re.compile(r"\bAIza[\w-]{16,}", re.A), "[redacted]"),
     (re.compile(r"\bao[ar][\w+/=:-]{20,}", re.A), "[redacted]"),
-    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]+)?", re.A), "[redacted]"),
+    (re.compile(r"\beyJ[\w-]{8,}+(?:\.[\w-]++){0,2}", re.A), "[redacted]"),
     (re.compile(r"(\barn:[\w-]*:[\w-]*:[\w-]*:)[0-9]{12}", re.A), r"\1[redacted]"),
 )
 """What must not be handed on: bearer tokens, API keys, access and refresh tokens, JWTs, account numbers."""

@@ -25,7 +25,7 @@ _KINDS: Final = "opus|sonnet|haiku|fable"
 REWRITINGS: Final[tuple[Rewriting, ...]] = (
     (re.compile(r"^(?:anthropic|claude)/"), ""),
     (re.compile(r"^(?:[a-z]{2,6}\.)?anthropic\.(?=claude)"), ""),
-    (re.compile(r"\s*\[[0-9]+[km]\]$"), ""),
+    (re.compile(r"(?<!\s)\s*+\[[0-9]+[km]\]$"), ""),
     (re.compile(r"(?<=.)(?:-latest|[-@][0-9]{8}|-20[0-9]{2}-[0-9]{2}-[0-9]{2})$"), ""),
     (re.compile(r"^(claude-.*)-v[0-9](?:[:-][0-9]+)?$"), r"\1"),
     (re.compile(r"(?<=[0-9])\.(?=[0-9])"), "-"),

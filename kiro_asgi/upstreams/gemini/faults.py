@@ -115,7 +115,7 @@ def seconds(duration: Any) -> float | None:
 
 _WHOLE: Final = re.compile(r"[0-9]{1,12}")
 _DURATION: Final = re.compile(r"(?:[0-9]{1,12}(?:\.[0-9]{1,12})?(?:ms|us|ns|[hms]))+")
-_PIECE: Final = re.compile(r"([0-9.]+)(ms|us|ns|[hms])")
+_PIECE: Final = re.compile(r"(?<![0-9.])([0-9.]++)(ms|us|ns|[hms])")
 _UNITS: Final[Mapping[str, float]] = MappingProxyType(
     {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 )

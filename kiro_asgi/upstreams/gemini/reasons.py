@@ -73,7 +73,7 @@ PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
         "context_too_long",
     ),
     (re.compile(r"user location is not supported", re.I), UpstreamDenied, "location"),
-    (re.compile(r"models?/\S* is not found|invalid model name", re.I), UnknownModel, "not_found"),
+    (re.compile(r"models?/\S{0,200} is not found|invalid model name", re.I), UnknownModel, "not_found"),
     (re.compile(r"credits are depleted|credit balance", re.I), UpstreamQuotaSpent, "quota_spent"),
     (re.compile(r"model is overloaded|high demand", re.I), UpstreamOverloaded, "overloaded"),
 )

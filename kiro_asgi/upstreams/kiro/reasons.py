@@ -83,7 +83,7 @@ REASONS: Final[Mapping[str, Class]] = MappingProxyType(
 PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
     (re.compile(r"suspicious activity", re.I), UpstreamSuspicious, "suspicious_activity"),
     (re.compile(r"\bsuspended\b", re.I), UpstreamSuspended, "TEMPORARILY_SUSPENDED"),
-    (re.compile(r"bearer token\b.*\b(?:invalid|expired)", re.I | re.S), UpstreamTokenInvalid, "token_invalid"),
+    (re.compile(r"bearer token\b.{0,200}\b(?:invalid|expired)", re.I | re.S), UpstreamTokenInvalid, "token_invalid"),
     (re.compile(r"input is too long|prompt is too long", re.I), ContextTooLong, "context_too_long"),
     (re.compile(r"invalid model id", re.I), UnknownModel, "INVALID_MODEL_ID"),
     (re.compile(r"unexpectedly high load|high traffic|model.{0,20} load", re.I), UpstreamOverloaded, "high_load"),

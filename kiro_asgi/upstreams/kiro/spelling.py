@@ -25,7 +25,7 @@ REWRITINGS: Final[tuple[Rewriting, ...]] = (
     (re.compile(r"^(?:(?:kiro|kr|anthropic|openai|amazonq)/)+"), ""),
     (re.compile(r"^(?:[a-z]{2,6}\.)?anthropic\.(?=claude)"), ""),
     (re.compile(r"^claude_[a-z0-9_]+$"), lambda match: match[0].replace("_", "-")),
-    (re.compile(r"\s*\[[0-9]+[km]\]$"), ""),
+    (re.compile(r"(?<!\s)\s*+\[[0-9]+[km]\]$"), ""),
     (re.compile(r"(?<=.)(?:-latest|[-@][0-9]{8}|-20[0-9]{2}-[0-9]{2}-[0-9]{2})$"), ""),
     (re.compile(r"^(claude-.*)-v[0-9](?:[:-][0-9]+)?$"), r"\1"),
     (re.compile(r"^claude-3-([57])-(sonnet|haiku|opus)$"), r"claude-3.\1-\2"),
