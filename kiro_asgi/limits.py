@@ -65,9 +65,10 @@ REQUEST_DEPTH: Final = JSON_DEPTH + 16
 """Arrays and objects open at once in the body of a request: what may be `JSON_DEPTH` deep stands within others.  Beyond
 it 400."""
 
-JSON_VALUES: Final = 200_000
-"""Elements of arrays and members of objects in one JSON document.  Beyond it a request is refused with 400, an answer
-with an upstream error: decoding holds up the whole process, by far the most of it for values and not for long texts."""
+JSON_VALUES: Final = 100_000
+"""Elements of arrays and members of objects in one JSON document; a conversation of a million tokens has half as many.
+Beyond it a request is refused with 400, an answer with an upstream error: decoding them, and the garbage collector's
+passes over them, hold up the whole process, which long texts hardly do."""
 
 SCHEMA_DEPTH: Final = 32
 """References and combinators followed one within another in a tool's schema; what is further in is left out."""
