@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from logging import getLogger
+from math import ceil
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -37,11 +38,12 @@ from kiro_asgi.dialects.base import Dialect, Inquiry, TransparentDialect
 from kiro_asgi.dialects.models import render_model, render_models
 from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.dialects.openai_responses import OpenAIResponses
-from kiro_asgi.errors import InternalError, KiroAsgiError, UnknownModel
+from kiro_asgi.errors import InternalError, KiroAsgiError, Unauthorized, UnknownModel
 from kiro_asgi.model.events import StopReason, Usage
 from kiro_asgi.model.message import Message, sentences, unfold, whole
 from kiro_asgi.net.credentials import Clocks
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
+from kiro_asgi.wire.json import dumps
 
 __all__ = ["App", "create_app"]
 
@@ -286,7 +288,20 @@ class App:
         await call.respond(200, render_model(await self._service.models.listing(route.argument)), [JSON])
 
     async def _health(self, call: Call, route: Route) -> None:
-        await call.respond(200, b'{"status":"ok"}', [JSON])
+        await call.respond(200, dumps({"status": "ok", **await self._resting(call.scope)}), [JSON])
+
+    async def _resting(self, scope: Scope) -> dict[str, Any]:
+        """Credentials that rest, for who shows a key; others learn no more than that the gateway is alive."""
+        try:
+            await self._auth.identify(scope)
+        except Unauthorized:
+            return {}
+        return {
+            "resting": [
+                {"credential": name, "reason": type(fault).__name__, "seconds": ceil(left)}
+                for name, fault, left in self._service.rests()
+            ]
+        }
 
 
 async def _warm_up(output: Output[Any], exchange: Exchange) -> None:

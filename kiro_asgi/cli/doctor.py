@@ -22,6 +22,7 @@ from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.asgi.wiring import kiro_vendor, new_registry
 from kiro_asgi.cli import doctor_local
 from kiro_asgi.cli.doctor_direct import DirectExamination
+from kiro_asgi.cli.doctor_gateway import resting
 from kiro_asgi.cli.doctor_kiro import KiroExamination
 from kiro_asgi.cli.findings import Finding, Verdict, failed
 from kiro_asgi.cli.serve import add_config
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--json", action="store_true", help="for programs: one JSON object on standard output")
     parser.add_argument("--no-request", action="store_true", help="ask no model anything")
+    parser.add_argument("--gateway", metavar="URL", default="", help="ask a running gateway which credentials rest")
     parser.add_argument("--refresh", action="store_true", help="renew the token of Kiro even if it is still good")
     add_config(parser)
 
@@ -58,7 +60,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             _print(finding)
 
     try:
-        _examine(environ, put, refresh=arguments.refresh, ask=not arguments.no_request)
+        _examine(environ, put, refresh=arguments.refresh, ask=not arguments.no_request, gateway=arguments.gateway)
     except KeyboardInterrupt:
         return INTERRUPTED
     good = all(finding.verdict is not Verdict.FAIL for finding in found)
@@ -87,7 +89,9 @@ def _put_hidden(secrets: Secrets, put: Callable[[Finding], None], finding: Findi
     put(evolve(finding, detail=secrets.hide(finding.detail), advice=secrets.hide(finding.advice)))
 
 
-def _examine(environ: Mapping[str, str], put: Callable[[Finding], None], *, refresh: bool, ask: bool) -> None:
+def _examine(
+    environ: Mapping[str, str], put: Callable[[Finding], None], *, refresh: bool, ask: bool, gateway: str
+) -> None:
     reading = read_environment(Settings, environ)
     for finding in doctor_local.settings(reading):
         put(finding)
@@ -108,6 +112,8 @@ def _examine(environ: Mapping[str, str], put: Callable[[Finding], None], *, refr
         return
 
     async def examine() -> None:
+        if gateway:
+            put(await resting(gateway, settings))
         if kiro is not None:
             await kiro.run(refresh=refresh, ask=ask)
         else:

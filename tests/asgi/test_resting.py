@@ -75,9 +75,15 @@ async def test_a_refused_key_is_asked_again_soon(dialect, later, sim):
         assert f"not asked again now, the next try is in {pause} s" in told(dialect, resting)
         assert resting.headers["retry-after"] == str(pause)
         later.ahead += pause
-    assert (await get("/health").run(app)).status == 200
+    health = await get("/health").run(app)
+    assert health.status == 200
+    assert health.json() == {"status": "ok", "resting": []}
     assert (await ask(dialect, "sim:text", stream=True).run(app)).status == 200
     await ask(dialect, "sim:403", stream=True).run(app)
+    rest = {"credential": "kiro.api_key", "reason": "UpstreamDenied", "seconds": 2}
+    health, stranger = await get("/health").run(app), await get("/health", key=None).run(app)
+    assert health.json() == {"status": "ok", "resting": [rest]}
+    assert (stranger.status, stranger.json()) == (200, {"status": "ok"})
     assert "in 2 s" in told(dialect, await ask(dialect, "sim:text", stream=True).run(app))
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 import anyio
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +29,7 @@ from kiro_asgi.cli.standalone import bind
 from kiro_asgi.simulator import PROFILE_ARN, Reset, Simulator, refusal, usage_limits
 from kiro_asgi.upstreams.base import Token, TokenKind
 from kiro_asgi.upstreams.kiro.tokens import parse_token, render_token
-from tests.cli.processes import command
+from tests.cli.processes import command, serving
 
 KEY = {"KIRO_API_KEY": "ksk_canary-51c0"}
 NAMES_WITH_A_KEY = ["settings", "credential", "regions", "proxy", "service", "profile", "clock", "models"]
@@ -461,3 +462,30 @@ def test_an_arn_cannot_be_read_in_full(name: str, account: int) -> None:
 def test_spans(seconds: float, words: str) -> None:
     """Two units are enough."""
     assert span(seconds) == words
+
+
+# What rests at a running gateway.
+
+
+def test_what_rests_is_shown(service: Simulator, tmp_path: Path) -> None:
+    """A gateway that runs is asked with a key of its own; before a fault nothing rests."""
+    environ = {"KIRO_ASGI__KIRO__ENDPOINT": service.url, "KIRO_ASGI__CLIENT__API_KEYS": "k", **KEY}
+    with serving("--log-level", "error", cwd=tmp_path, lines=4, **environ) as server:
+        ask = ("doctor", "--no-request", "--gateway", server.base)
+        before = command(*ask, cwd=tmp_path, **environ).stdout
+        service.enqueue(refusal(402, "You have reached the limit.", "MONTHLY_REQUEST_COUNT"))
+        chat = {"model": "claude-sonnet-4.5", "messages": [{"role": "user", "content": "hi"}]}
+        told = httpx2.post(f"{server.base}/v1/chat/completions", json=chat, headers={"authorization": "Bearer k"})
+        after = command(*ask, cwd=tmp_path, **environ)
+        stranger = httpx2.get(f"{server.base}/health")
+        other = command(*ask, cwd=tmp_path, **{**environ, "KIRO_ASGI__CLIENT__API_KEYS": "not-its-own"}).stdout
+        server.stop()
+    gone = command(*ask, cwd=tmp_path, **environ)
+
+    assert told.status_code == 402
+    assert "ok    resting            no credential rests" in before
+    assert re.search(r"warn  resting +kiro.api_key: UpstreamQuotaSpent, next try in (5 min|4 min \d+ s)", after.stdout)
+    assert after.returncode == 0
+    assert (stranger.status_code, stranger.json()) == (200, {"status": "ok"})
+    assert "warn  resting            the gateway does not say" in other
+    assert gone.returncode == 1 and "fail  resting" in gone.stdout

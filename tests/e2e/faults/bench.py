@@ -28,6 +28,7 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "kiro": {"api_key": "ksk_canary"},
     "retry": {
         "attempts": 2,
+        "timeout_attempts": 1,
         "base": 0,
         "rate_base": 0,
         "capacity_base": 0,
