@@ -22,6 +22,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from kiro_asgi import errors, limits, simulator
+from kiro_asgi.asgi.reasons import REASONS
 from kiro_asgi.asgi.routing import PATTERNS, ROUTES
 from kiro_asgi.config import Settings, describe
 from kiro_asgi.config.presets import PRESETS
@@ -151,6 +152,12 @@ def rules(table: Iterable[Rule] = RULES) -> Iterator[Row]:
     yield "Rule", "What it does", "Loss"
     for rule in table:
         yield f"``{rule.name}``", plain(rule.what), rule.loss.value
+
+
+def reasons() -> Iterator[Row]:
+    yield "Reason", "What it is"
+    for reason in REASONS:
+        yield f"``{reason.name}``", reason.what
 
 
 def simulated_rules() -> Iterator[Row]:
@@ -309,6 +316,7 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "events": (upstream_events, "24 50 26"),
     "client-events": (client_events, "18 26 20 36"),
     "stop-reasons": (stop_reasons, "60 40"),
+    "reasons": (reasons, "22 78"),
     "rules": (rules, "26 62 12"),
     "anthropic-rules": (lambda: rules(ANTHROPIC_RULES), "26 62 12"),
     "gemini-rules": (lambda: rules(GEMINI_RULES), "26 62 12"),

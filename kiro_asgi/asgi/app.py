@@ -264,8 +264,7 @@ class App:
 
     def _output(self, send: Send, exchange: Exchange, headers: Callable[[], Headers]) -> Output[Any]:
         if exchange.passed is not None:
-            hide, room = self._service.secrets.hide_in, self._settings.limits.answer_bytes
-            return passed_output(send, exchange.passed, headers, self._clock, hide, room)
+            return passed_output(send, exchange.passed, headers, self._clock, self._settings.limits.answer_bytes)
         dialect, heading, stream = exchange.asked.dialect, exchange.asked.heading, self._settings.stream
         if exchange.inquiry.stream and stream.synthetic:
             cut = sentences if stream.sentences else whole

@@ -77,7 +77,9 @@ def _anthropic(settings: AnthropicSettings, **common: Any) -> Upstream:
 
 
 def _openai(settings: OpenAISettings, **common: Any) -> Upstream:
+    itself = common["name"] == "openai"
     return OpenAIUpstream(
+        forwards=settings.relay == "allow" or (settings.relay == "auto" and itself),
         thinking_tags=settings.thinking_tags,
         max_tokens_field=settings.max_tokens_field,
         include_usage=settings.include_usage,

@@ -61,6 +61,10 @@ class Asked:
             self._inquiry = self._read()
         return self._inquiry
 
+    def head(self, inquiry: Inquiry) -> Heading:
+        """What every part of an answer to *inquiry* repeats, with an id that no other answer has."""
+        return self._head(inquiry)
+
     @property
     def heading(self) -> Heading:
         """What every part of a translated answer repeats."""

@@ -22,13 +22,11 @@ def passed_output(
     request: Passed,
     headers: Callable[[], Headers],
     clock: Callable[[], float],
-    hide: Callable[[bytes], bytes],
     max_bytes: int,
 ) -> PassedStream | PassedWhole:
-    """The way out for the answer to *request*, of which at most *max_bytes* are kept; *hide* takes secrets out of the
-    service's own errors."""
+    """The way out for the answer to *request*, of which at most *max_bytes* are kept."""
     if request.glance.stream:
-        return PassedStream(send, headers, clock, hide)
+        return PassedStream(send, headers, clock)
     return PassedWhole(send, headers, max_bytes)
 
 
@@ -44,16 +42,9 @@ class PassedOutput(Output[bytes], Protocol):
 class PassedStream(Sending[bytes]):
     """Sends whole events as they come."""
 
-    _hide: Callable[[bytes], bytes]
-    _passage: Passage = field(init=False)
-
     def through(self, passage: Passage) -> None:
         """Watch the answer of the next try by *passage*."""
-        self._encoder = self._passage = passage
-
-    def _take(self) -> bytes:
-        data = super()._take()
-        return data if self._passage.failure is None else self._hide(data)
+        self._encoder = passage
 
 
 @define

@@ -1,7 +1,7 @@
 """Requests that go to a service of the client's own API as they are, and answers that come back as they are.
 
-What decides whether that is possible, and the reader of such an answer.  Tries, time limits, credentials
-and signs of life are the relay's, as for every other answer.
+What keeps a request from it is in `kiro_asgi.asgi.reasons`.  Tries, time limits, credentials and signs of life are the
+relay's, as for every other answer.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from kiro_asgi.asgi.exchange import Asked, Exchange, Passed
 from kiro_asgi.asgi.models import Route
 from kiro_asgi.asgi.passed_output import PassedOutput
 from kiro_asgi.asgi.plan import plan_answer
+from kiro_asgi.asgi.provider import Provider
 from kiro_asgi.asgi.reading import Reading
+from kiro_asgi.asgi.reasons import Candidate, Reason, reason_against
 from kiro_asgi.asgi.recovery import Recovered
-from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import StreamSettings
-from kiro_asgi.dialects.base import Dialect, Glance, Inquiry, Writer
+from kiro_asgi.dialects.base import Glance, Inquiry, Writer
 from kiro_asgi.dialects.passage import Fault, Passage
 from kiro_asgi.errors import KiroAsgiError, UpstreamFault
 from kiro_asgi.model.events import Event, Usage
@@ -35,24 +36,27 @@ from kiro_asgi.upstreams.media_types import EVENT_STREAM, JSON, essence
 __all__ = [
     "Passing",
     "inquiry_of",
-    "may_pass",
     "passed",
+    "reason_against_passing",
     "rendered",
 ]
 
 
-def may_pass(glance: Glance, dialect: Dialect, upstream: Upstream, toolbox: Toolbox, stream: StreamSettings) -> bool:
-    """Whether a request may go to *upstream* as it is: the API is the same, and the gateway has no part in it.
-
-    It has one where it runs a tool of the request, sends answers in another way than they come, or has marked a
-    signature of another service that comes back now.
-    """
-    forwarding = upstream.forwarding
-    if stream.relay == "never" or forwarding is None or forwarding.dialect != dialect.name:
-        return False
-    if glance.foreign or (glance.stream and stream.synthetic):
-        return False
-    return not toolbox.runs(inquiry_of(glance).prompt)
+def reason_against_passing(
+    request: Passed, provider: Provider, model: ModelCard, stream: StreamSettings
+) -> Reason | None:
+    """Why *request* does not go to *provider* as it is; ``None`` where it does."""
+    return reason_against(
+        Candidate(
+            glance=request.glance,
+            dialect=request.dialect.name,
+            forwarding=provider.upstream.forwarding,
+            model=model,
+            toolbox=provider.toolbox,
+            manner=provider.manner,
+            stream=stream,
+        )
+    )
 
 
 def inquiry_of(glance: Glance) -> Inquiry:
@@ -69,7 +73,7 @@ def rendered(request: Passed, upstream: Upstream, model: ModelCard, credential: 
 
 
 def passed(asked: Asked, route: Route, credential: Credential, request: Passed, estimator: Estimator) -> Exchange:
-    """The exchange for a request of which `may_pass` is true.  Nothing is estimated: the service counts."""
+    """The exchange for a request that goes on as it is.  Nothing is estimated: the service counts."""
     inquiry, upstream = inquiry_of(request.glance), route.provider.upstream
     return Exchange(
         asked=asked,
@@ -117,7 +121,8 @@ class Passing(Reading[PassedOutput]):
         exchange, request = self._exchange, self._exchange.passed
         assert request is not None, "a request that does not go on as it is"
         name = "" if request.glance.model == exchange.model.id else request.glance.model
-        self._passage = request.dialect.passage(_fault_of(exchange.upstream), name)
+        heading = exchange.asked.head(exchange.inquiry)
+        self._passage = request.dialect.passage(_fault_of(exchange.upstream), heading, name)
         self._output.through(self._passage)
         if not request.glance.stream:  # nothing comes of such an answer before it is complete
             self.first_event_timeout = self._settings.limits.request_timeout

@@ -13,7 +13,7 @@ from kiro_asgi.asgi.conversations import Conversations
 from kiro_asgi.asgi.exchange import Asked, Exchange, Passed
 from kiro_asgi.asgi.models import Models, Route
 from kiro_asgi.asgi.offload import Offload
-from kiro_asgi.asgi.passing import may_pass, passed, rendered
+from kiro_asgi.asgi.passing import passed, reason_against_passing, rendered
 from kiro_asgi.asgi.provider import Provider
 from kiro_asgi.asgi.providers import new_providers
 from kiro_asgi.asgi.recovery import Recovered, Recovery
@@ -31,7 +31,7 @@ from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.calibration import Calibration
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.state.base import Store
-from kiro_asgi.upstreams.base import Credential, Rendered
+from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered
 from kiro_asgi.upstreams.registry import Target
 
 __all__ = ["Service"]
@@ -155,7 +155,7 @@ class Service:
     async def _settled(self, asked: Asked, route: Route) -> Exchange:
         provider, model = route.provider, route.model
         credential = await provider.credentials.get(model.id)
-        if (request := self._passed(asked, provider)) is not None:
+        if (request := self._passed(asked, provider, model)) is not None:
             return passed(asked, route, credential, request, self._estimator)
         inquiry = await self.offload.run(asked.size, lambda: asked.inquiry)
         recovered = await self._recovered(asked, route)
@@ -181,13 +181,12 @@ class Service:
             recovered=recovered,
         )
 
-    def _passed(self, asked: Asked, provider: Provider) -> Passed | None:
+    def _passed(self, asked: Asked, provider: Provider, model: ModelCard) -> Passed | None:
         """The request as it came, if it goes on to *provider* like that."""
         request = asked.passed
-        if request is None:
+        if request is None or reason_against_passing(request, provider, model, self._stream) is not None:
             return None
-        able = may_pass(request.glance, request.dialect, provider.upstream, provider.toolbox, self._stream)
-        return request if able else None
+        return request
 
     async def _recovered(self, asked: Asked, route: Route) -> Recovered:
         prompt = route.provider.adapted(asked.inquiry.prompt, route.name, route.model)

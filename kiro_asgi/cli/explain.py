@@ -17,8 +17,8 @@ from typing import Any, Final
 from attrs import evolve
 
 from kiro_asgi.asgi.exchange import Passed
-from kiro_asgi.asgi.passing import may_pass, rendered
-from kiro_asgi.asgi.provider import Provider
+from kiro_asgi.asgi.passing import reason_against_passing, rendered
+from kiro_asgi.asgi.reasons import Reason
 from kiro_asgi.cli.guess import DIALECTS, TRANSPARENT, guess
 from kiro_asgi.cli.offline import PLACEHOLDER, Choice, Upstreams
 from kiro_asgi.cli.serve import add_config
@@ -104,10 +104,12 @@ def explain(
     choice = upstreams.choose(asked, upstream)
     if window is not None:
         choice = evolve(choice, model=evolve(choice.model, context_window=window))
-    if passed is not None and _may_pass(passed, choice.provider, settings):
+    reason = _reason(passed, choice, settings)
+    if passed is not None and reason is None:
         words = _as_it_is(passed, choice)
     else:
         words = _adapted(DIALECTS[name].parse(body).prompt, choice)
+    words["translated_because"] = {} if reason is None else {"reason": reason.name, "what": reason.what}
     facts = {"model": choice.model.id, "built_in": choice.built_in, "hint": upstreams.hint(choice)}
     return {"ok": True, "api": name, "upstream": choice.provider.name, **facts, **words}
 
@@ -118,8 +120,11 @@ def _passed(api: str, body: bytes) -> Passed | None:
     return None if dialect is None else Passed(dialect=dialect, glance=dialect.glance(body), headers=())
 
 
-def _may_pass(passed: Passed, provider: Provider, settings: Settings) -> bool:
-    return may_pass(passed.glance, passed.dialect, provider.upstream, provider.toolbox, settings.stream)
+def _reason(passed: Passed | None, choice: Choice, settings: Settings) -> Reason | None:
+    """Why the request does not go through as it is; ``None`` also where nothing of its API ever does."""
+    if passed is None:
+        return None
+    return reason_against_passing(passed, choice.provider, choice.model, settings.stream)
 
 
 def _as_it_is(passed: Passed, choice: Choice) -> dict[str, Any]:
@@ -173,11 +178,19 @@ def _print(report: Mapping[str, Any]) -> None:
     if report["as_it_is"]:
         print("The upstream speaks this API: the request goes through as it is, but for the model's name.\n")
     else:
+        _print_reason(report["translated_because"])
         _print_rules(report["rules"])
     for wire, name in report["tool_names"].items():
         print(f"tool {name} is called {wire}")
     print("sizes: " + ", ".join(f"{name} {value:,}" for name, value in report["sizes"].items()))
     print("\n" + json.dumps(report["payload"], indent=2, ensure_ascii=False))
+
+
+def _print_reason(reason: Mapping[str, str]) -> None:
+    """Why a request is translated that might go through; that a service speaks another API needs no words."""
+    if reason and reason["reason"] != "service.other":
+        print(f"The upstream speaks this API, but the request is put anew ({reason['reason']}).")
+        print(reason["what"].replace("``", "") + "\n")
 
 
 def _print_rules(rows: list[dict[str, Any]]) -> None:

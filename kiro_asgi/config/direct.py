@@ -91,5 +91,10 @@ class OpenAISettings(DirectSettings):
     max_tokens_field: str = "max_completion_tokens"
     """What the service calls the longest answer: ``max_completion_tokens``, or ``max_tokens`` as older ones do."""
 
+    relay: str = "auto"
+    """Whether requests of clients of Chat Completions may go to the server as they are, where ``stream.relay`` and the
+    request allow it: ``auto`` (to OpenAI, the slice ``openai``; not to a server in ``custom``), ``allow`` or
+    ``never``."""
+
     include_usage: bool = True
     """Ask for the tokens that a stream cost; to be switched off for a service that refuses ``stream_options``."""

@@ -117,7 +117,8 @@ class StreamSettings:
 
     relay: str = "auto"
     """Whether answers of a service that speaks the client's own API go through as they are: ``auto`` (where nothing in
-    them is ours to do) or ``never`` (they are translated like all others)."""
+    them is ours to do), ``unrepaired`` (also where the client has tools, so that calls come as the service wrote them)
+    or ``never`` (they are translated like all others)."""
 
 
 @frozen(kw_only=True)

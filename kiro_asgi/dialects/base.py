@@ -10,6 +10,7 @@ from attrs import field, frozen
 from kiro_asgi.dialects.names import renamed
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import REQUEST_DEPTH
+from kiro_asgi.model.asks import Ask
 from kiro_asgi.model.events import Event
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.prompt import Prompt, Tool
@@ -42,14 +43,16 @@ class Glance:
     """As the client wrote it."""
 
     stream: bool
-    thinking: bool = False
-    """Whether thinking was asked for in so many words."""
-
     tools: tuple[Tool, ...] = field(default=(), repr=False)
     """Of each only the name, and the kind of one that the client does not run."""
 
-    foreign: bool = False
-    """Whether it hands back what another service has signed, and marked as such: this one would refuse it."""
+    asks: frozenset[Ask] = frozenset()
+    """What decides whether it may go on as it is."""
+
+    @property
+    def thinking(self) -> bool:
+        """Whether thinking was asked for in so many words."""
+        return Ask.THINKING in self.asks
 
     def renamed(self, model: str) -> bytes:
         """The client's very bytes, but for the model's name where *model* is another.
@@ -153,11 +156,12 @@ class TransparentDialect(Dialect, Protocol):
         """
         ...
 
-    def passage(self, fault: Fault, name: str = "") -> Passage:
+    def passage(self, fault: Fault, heading: Heading, name: str = "") -> Passage:
         """A fresh stage for the answer to such a request.
 
         Args:
             fault: What an error of the service means.
+            heading: What an error of ours repeats, as far as the answer has not said it.
             name: What the client calls the model; empty where the service calls it so, too.
         """
         ...

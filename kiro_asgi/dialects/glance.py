@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from attrs import frozen
 
 from kiro_asgi.dialects.base import Glance
 from kiro_asgi.dialects.structure import read_json, structure_value
+from kiro_asgi.model.asks import Ask
 from kiro_asgi.model.prompt import Tool
 
 __all__ = ["read_glance"]
@@ -25,8 +26,7 @@ def read_glance(
     missing: str,
     *,
     tools: Callable[[Mapping[str, Any]], tuple[Tool, ...]],
-    thinking: Callable[[Mapping[str, Any]], bool],
-    foreign: Callable[[Mapping[str, Any]], bool] = lambda _: False,
+    asks: Callable[[Mapping[str, Any]], Iterable[Ask]],
 ) -> Glance:
     """Look at *body*.  Only what decides where it goes is checked; the rest is for the service to judge.
 
@@ -35,4 +35,4 @@ def read_glance(
     """
     document = read_json(body)
     asked = structure_value(document, _Asked, missing=missing)
-    return Glance(body, asked.model, bool(asked.stream), thinking(document), tools(document), foreign(document))
+    return Glance(body, asked.model, bool(asked.stream), tools(document), frozenset(asks(document)))

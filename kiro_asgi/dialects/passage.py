@@ -4,8 +4,9 @@ Only three things about them have to be known: whether the answer has begun with
 again; whether it came to its end, so that a cut answer is never taken for a whole one; and what it used.  The events
 that can tell have words in them by which they are found, and no other event is read.
 
-What goes out always ends with an event, so that a sign of life or an error of ours may stand behind it.  The only thing
-that is ever changed is the model's name, where the client calls the model by another.
+What goes out always ends with an event, so that a sign of life or an error of ours may stand behind it.  Of events
+that are handed on, only the model's name is ever changed, where the client calls the model by another.  An error of the
+service in the middle of an answer is not handed on: the answer ends as any other does that cannot go on.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
+from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.names import renamed
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
 from kiro_asgi.limits import EVENT_BYTES
 from kiro_asgi.model.events import TokenUsage, Usage
 from kiro_asgi.stages.usage import UsageMeter
 from kiro_asgi.wire.json import JsonError, loads, quote_bytes
+from kiro_asgi.wire.members import object_of
 from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder, encode_comment, encode_sse
 
 __all__ = ["Fault", "Format", "Passage", "Sign"]
@@ -70,7 +73,10 @@ class Format:
     place: tuple[str, ...]
     """Where in such an event the name stands; in a collected answer it is the member ``model``."""
 
-    error: Callable[[KiroAsgiError], bytes]
+    heading: Callable[[Mapping[str, Any], Heading], Heading] = field(default=lambda _, heading: heading)
+    """From the first event, and what is believed without it, to what an error repeats."""
+
+    error: Callable[[KiroAsgiError, Heading], bytes]
     """The in-band ending of an answer that cannot go on."""
 
 
@@ -81,12 +87,14 @@ class Passage:
     Args:
         format: Of the API.
         fault: What an error of the service means.
+        heading: What an error of ours repeats, as far as the answer has not said it.
         name: What the client calls the model; empty where the service calls it so, too.
         max_event: Largest event that is accepted, in bytes.
     """
 
     _format: Format
     _fault: Fault
+    _heading: Heading
     _name: str = ""
     _max_event: int = field(default=EVENT_BYTES, kw_only=True)
 
@@ -103,7 +111,10 @@ class Passage:
     """Whether the API's own signal has come that an answer is complete."""
 
     failure: KiroAsgiError | None = field(init=False, default=None)
-    """What the service broke its answer off with; the client has seen its words."""
+    """What the service broke its answer off with."""
+
+    _closed: bool = field(init=False, default=False)
+    """Whether the API's sentinel has gone out, behind which nothing may stand."""
 
     _literal: bytes = field(init=False)
     _held: bytearray = field(init=False, factory=bytearray)
@@ -126,10 +137,10 @@ class Passage:
         """The events that *items* complete, in one piece.
 
         Raises:
-            KiroAsgiError: The answer began with an error.
+            KiroAsgiError: The answer began with an error, or was broken off with one; what came before has been given.
             UpstreamProtocolError: Code ``sse.too_large``.
         """
-        data = b"".join(items)
+        data = b"" if self._closed else b"".join(items)
         if self._held or not data.endswith(_ENDS):
             data = self._whole(data)
         if data and not self.begun:
@@ -139,26 +150,31 @@ class Passage:
         self.heard += _FIELD in data
         done = self._format.done
         if (done and done in data) or self._format.telling.search(data):
-            self._look(data)
-        yield self._renamed(data) if self._literal else data
+            data = self._look(data)
+        if data:
+            yield self._renamed(data) if self._literal else data
+        if self.failure is not None:
+            raise self.failure
 
     def flush(self) -> Iterator[bytes]:
-        """What stands behind the last event.
+        """The last event, where its empty line is missing, and the API's sentinel, where the service has sent none.
 
         Raises:
             KiroAsgiError: The answer ended with an error, or before its end: code ``stream.cut``.
         """
-        rest = bytes(self._before + self._held)
+        rest, told = bytes(self._before + self._held), (self.ended, self._closed)
         self._before.clear()
         self._held.clear()
-        if rest and not self.ended:
-            self._look(rest + b"\n\n")
-        if not self.ended and self.failure is None:
-            raise UpstreamProtocolError("the upstream's answer ended before it was complete", code="stream.cut")
-        if rest:
-            yield self._renamed(rest) if self._literal else rest
+        if rest and not self._closed:
+            rest = self._look(rest + b"\n\n")
         if self.failure is not None:
             raise self.failure
+        if not self.ended:
+            raise UpstreamProtocolError("the upstream's answer ended before it was complete", code="stream.cut")
+        if rest and told != (self.ended, self._closed):  # anything else that has no end is half an event
+            yield self._renamed(rest) if self._literal else rest
+        if not self._closed:
+            yield self._sentinel()
 
     def whole(self, body: bytes) -> bytes:
         """A collected answer.
@@ -181,8 +197,16 @@ class Passage:
         return renamed(body, self._literal, ("model",)) if named else body
 
     def error(self, error: KiroAsgiError) -> bytes:
-        """The in-band ending of an answer that has begun and cannot go on; nothing where it has one already."""
-        return b"" if self.ended or self.failure is not None else self._format.error(error)
+        """The in-band ending of an answer that has begun and cannot go on; no error where all of it has come."""
+        if self._closed or (self.ended and self.failure is None):
+            return b"" if self._closed else self._sentinel()
+        self._closed = True
+        return self._format.error(error, self._heading)
+
+    def _sentinel(self) -> bytes:
+        """The event behind which nothing may stand; nothing where the API has none."""
+        self._closed = True
+        return encode_sse("", self._format.done) if self._format.done else b""
 
     def _whole(self, data: bytes) -> bytes:
         """The whole events in what is held and *data*; the rest is held."""
@@ -201,8 +225,11 @@ class Passage:
         if (first := next(SseDecoder().feed([data]), None)) is None:
             self._bound(len(self._before))
             return b""
-        if self._sign(first).failed:
+        document = self._document(first)
+        if self._format.read(document).failed:
             raise self._fault(encode_sse(first.event, first.data))
+        heading = self._format.heading(document, self._heading)
+        self._heading = evolve(heading, model=self._name or heading.model)
         self.begun, self.heartbeat = True, self._format.heartbeat
         begin = bytes(self._before)
         self._before.clear()
@@ -212,37 +239,48 @@ class Passage:
         if size > self._max_event:
             raise UpstreamProtocolError(f"event of more than {self._max_event} bytes", code="sse.too_large")
 
-    def _look(self, data: bytes) -> None:
-        for event in self._telling(data):
-            sign = self._sign(event)
+    def _look(self, data: bytes) -> bytes:
+        """Whole events, without an error among them and what stands behind it, or behind the sentinel."""
+        plain = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in data else data
+        for begin, end in self._telling(plain):
+            event = next(SseDecoder().feed([plain[begin:end]]), None)
+            if event is None:
+                continue
+            if self._is_sentinel(event):
+                self.ended = self._closed = True
+                return plain[:end] if end < len(plain) else data
+            sign = self._format.read(self._document(event))
+            if sign.failed:
+                self.failure = self._fault(encode_sse(event.event, event.data))
+                return plain[:begin]
             self.ended = self.ended or sign.ended
             self._count(sign.usage)
-            if sign.failed and self.failure is None:
-                self.failure = self._fault(encode_sse(event.event, event.data))
+        return data
 
-    def _telling(self, data: bytes) -> Iterator[ServerSentEvent]:
-        """The events that have to be read."""
-        if b"\r" in data:
-            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    def _telling(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """Where the events begin and end that have to be read."""
         spots = [match.start() for match in self._format.telling.finditer(data)]
-        if self._format.done and (spot := data.rfind(self._format.done)) >= 0:
-            spots.append(spot)
+        if self._format.done and self._format.done in data:
+            spots = sorted((*spots, *_places(data, self._format.done)))
         seen = 0
         for spot in spots:
             if spot < seen:
                 continue
-            begin = max(data.rfind(b"\n\n", seen, spot), seen)
+            before = data.rfind(b"\n\n", seen, spot)
+            begin = seen if before < 0 else before + 2
             seen = data.find(b"\n\n", spot) + 2
-            yield from SseDecoder().feed([data[begin:seen]])
+            yield begin, seen
 
-    def _sign(self, event: ServerSentEvent) -> Sign:
-        if self._format.done and event.data.strip().encode() == self._format.done:
-            return Sign(ended=True)
+    def _is_sentinel(self, event: ServerSentEvent) -> bool:
+        return bool(self._format.done) and event.data.strip().encode() == self._format.done
+
+    @staticmethod
+    def _document(event: ServerSentEvent) -> Mapping[str, Any]:
+        """The object that *event* holds; an empty one where it holds anything else."""
         try:
-            document = loads(event.data)
+            return object_of(loads(event.data))
         except JsonError:
-            return Sign()
-        return self._format.read(document) if type(document) is dict else Sign()
+            return {}
 
     def _count(self, usage: TokenUsage | None) -> None:
         if usage is not None:
@@ -264,6 +302,14 @@ def _last_end(data: bytearray, start: int) -> int:
     ends = [at + 2 for pair in (b"\n\n", b"\n\r", b"\r\r") if (at := data.rfind(pair, start)) >= 0]
     end = max(ends, default=0)
     return end + 1 if bytes(data[end - 2 : end + 1]) in (b"\n\r\n", b"\r\r\n") else end
+
+
+def _places(data: bytes, word: bytes) -> Iterator[int]:
+    """Where *word* stands in *data*."""
+    at = data.find(word)
+    while at >= 0:
+        yield at
+        at = data.find(word, at + len(word))
 
 
 def _undecodable() -> UpstreamProtocolError:

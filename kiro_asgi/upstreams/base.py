@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from enum import Enum
 from typing import Any, Protocol
 
 from attrs import field, frozen
 
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.asks import Ask
 from kiro_asgi.model.events import Delta
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.redaction import Redactor
@@ -202,6 +203,15 @@ class Forwarding(Protocol):
     @property
     def dialect(self) -> str:
         """Name of the dialect."""
+        ...
+
+    @property
+    def tagged(self) -> bool:
+        """Whether models of the service write their thinking between tags in the text."""
+        ...
+
+    def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
+        """Whether *model* would be asked for any of *asks* in another way than by the client, or not at all."""
         ...
 
     def request(self, body: bytes, credential: Credential, headers: Iterable[tuple[bytes, bytes]]) -> UpstreamRequest:

@@ -11,13 +11,18 @@ import pytest
 from attrs import frozen
 
 from kiro_asgi import App, create_app, simulator
-from kiro_asgi.asgi.passing import inquiry_of, may_pass
+from kiro_asgi.asgi.passing import inquiry_of
+from kiro_asgi.asgi.provider import Manner
+from kiro_asgi.asgi.reasons import REASONS, Candidate, reason_against
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.model.server_tools import ToolOutput
 from kiro_asgi.simulator import CloseEarly, Head, Layout, Pause, RawBytes, Stall, Step
+from kiro_asgi.upstreams.anthropic import AnthropicUpstream
+from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.openai import OpenAIUpstream
 from kiro_asgi.wire.sse import SseDecoder
 from tests.asgi.answers import comes_true, text_of
 from tests.asgi.conftest import settings_for
@@ -78,7 +83,8 @@ def upstreams(url: str) -> dict[str, Any]:
 
 def asking(api: str, *, stream: bool, model: str = "", **more: Any) -> Exchange:
     """A request with white space, numbers and fields of the client's own."""
-    document = {"model": model or MODELS[api], "stream": stream, "max_tokens": 64, "novel": {"x": 1.0}, **more}
+    length = {"anthropic": "max_tokens", "openai": "max_completion_tokens"}[api]
+    document = {"model": model or MODELS[api], "stream": stream, length: 64, "novel": {"x": 1.0}, **more}
     body = json.dumps({**document, "messages": [{"role": "user", "content": 'say "model": "x" \u4e16'}]}, indent=1)
     return post(PATHS[api], body.encode())
 
@@ -245,17 +251,25 @@ async def test_a_cut_answer_ends_in_an_error(api, pause, direct, sim, caplog):
 @on_each_loop
 @EACH_API
 @pytest.mark.parametrize("pause", [(), (Pause(0.05),)], ids=["at-once", "later"])
-async def test_the_services_own_error_goes_through(api, pause, direct, sim, caplog):
-    """After the commit the client reads the service's words, and nothing of ours behind them; the log knows."""
+async def test_the_services_own_error_ends_the_answer_as_any_error_does(api, pause, direct, sim, caplog):
+    """F014, F084, F085, F256: after the commit the client reads the service's words in a chunk of this stream, then
+    the sentinel where the API has one, once; the log knows."""
     begun = START + HELLO if api == "anthropic" else PIECE
     data = begun + ERRORS[NAMES[api]]
     sim.enqueue(saying(data, *pause), operation=OPERATIONS[api])
     with caplog.at_level(logging.INFO, "kiro_asgi.access"):
         exchange = await asking(api, stream=True).run(direct())
 
-    assert exchange.content == data
+    assert exchange.content.startswith(begun)
     assert exchange.complete
     assert " failed " in access_line(caplog)
+    error, *done = SseDecoder().feed([exchange.content.removeprefix(begun)])
+    said = json.loads(error.data)
+    assert said["error"]["message"] == "Overloaded"
+    assert [each.data for each in done] == (["[DONE]"] if api == "openai" else [])
+    if api == "openai":
+        assert (said["id"], said["model"], said["choices"]) == ("chatcmpl-1", "theirs", [])
+        assert said["error"]["code"] == "stream_error"
 
 
 @on_each_loop
@@ -359,18 +373,6 @@ async def test_another_upstream_answers_in_its_own_way(stream, direct, sim):
 
 
 @frozen
-class Speaks:
-    """An upstream, as far as the decision looks."""
-
-    dialect: str | None
-
-    @property
-    def forwarding(self) -> Speaks | None:
-        """Itself, where it speaks a client's API."""
-        return self if self.dialect is not None else None
-
-
-@frozen
 class Search:
     """A tool of the gateway."""
 
@@ -383,8 +385,8 @@ class Search:
 
 
 SEARCHING = {"tools": [{"type": "web_search_20250305", "name": "web_search"}]}
-LOOKING = {"tools": [{"name": "lookup", "input_schema": {}}]}
-OTHER = {"tools": [{"name": "other", "input_schema": {}}]}
+TOOLS = {"tools": [{"name": "f", "input_schema": {}}]}
+FUNCTIONS = {"tools": [{"type": "function", "function": {"name": "f"}}]}
 
 
 def thought(signature: str) -> dict[str, Any]:
@@ -393,34 +395,105 @@ def thought(signature: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": [block]}]}
 
 
-TOOLS = (Search(),)
+OWN = {"anthropic": AnthropicMessages(), "openai_chat": OpenAIChat()}
+MESSAGES = AnthropicUpstream()
+SILENT = AnthropicUpstream(replay_thinking=False)
+CHAT = OpenAIUpstream()
+CUSTOM = OpenAIUpstream(name="local", endpoint="http://localhost/v1")
+OLDER = OpenAIUpstream(max_tokens_field="max_tokens")
+COUNTLESS = OpenAIUpstream(include_usage=False)
+REMOVING = Manner(first_event_timeout=1.0, thinking_first_event_timeout=1.0, thinking_handling="remove")
+NO_TEMPERATURE = {"model": "claude-opus-4-7", "temperature": 1}
+EVERY_WAY = {"temperature": 1, "top_p": 1}
 
 
 @pytest.mark.parametrize(
-    ("dialect", "toolbox", "stream", "request_", "passes"),
+    ("reason", "dialect", "upstream", "facts", "request_"),
     [
-        ("anthropic", Toolbox(), {}, {}, True),
-        ("anthropic", Toolbox(), {}, OTHER, True),
-        ("anthropic", Toolbox(), {}, SEARCHING, True),
-        ("openai_chat", Toolbox(), {}, {}, False),
-        (None, Toolbox(), {}, {}, False),
-        ("anthropic", Toolbox(), {"relay": "never"}, {}, False),
-        ("anthropic", Toolbox(), {"synthetic": True}, {"stream": True}, False),
-        ("anthropic", Toolbox(), {"synthetic": True}, {"stream": False}, True),
-        ("anthropic", Toolbox(TOOLS), {}, OTHER, True),
-        ("anthropic", Toolbox(TOOLS), {}, LOOKING, False),
-        ("anthropic", Toolbox(TOOLS), {}, SEARCHING, False),
-        ("anthropic", Toolbox(TOOLS, 60.0, {"web_search"}), {}, SEARCHING, True),
-        ("anthropic", Toolbox(), {}, thought("c2ln"), True),
-        ("anthropic", Toolbox(), {}, thought(""), True),
-        ("anthropic", Toolbox(), {}, thought("gemini.thought:c2ln"), False),
+        ("", "anthropic", MESSAGES, {}, {}),
+        ("", "anthropic", MESSAGES, {}, SEARCHING),
+        ("", "anthropic", MESSAGES, {}, thought("c2ln")),
+        ("", "anthropic", MESSAGES, {}, {"temperature": 1, "stop_sequences": ["x"], "tool_choice": {"type": "auto"}}),
+        ("", "anthropic", MESSAGES, {"toolbox": Toolbox((Search(),), 60.0, {"web_search"})}, SEARCHING),
+        ("", "anthropic", MESSAGES, {"stream": StreamSettings(synthetic=True)}, {}),
+        ("", "anthropic", MESSAGES, {"stream": StreamSettings(relay="unrepaired")}, TOOLS),
+        ("", "openai_chat", CHAT, {}, {"max_completion_tokens": 9, "stream_options": {"include_usage": True}}),
+        ("", "openai_chat", CHAT, {}, {"stop": ["a", "b", "c", "d"], "response_format": {"type": "text"}}),
+        ("", "openai_chat", OLDER, {}, {"max_tokens": 9}),
+        ("relay.never", "anthropic", MESSAGES, {"stream": StreamSettings(relay="never")}, {}),
+        ("service.other", "openai_chat", MESSAGES, {}, {}),
+        ("service.other", "openai_chat", OpenAIUpstream(forwards=False), {}, {}),
+        ("stream.synthetic", "anthropic", MESSAGES, {"stream": StreamSettings(synthetic=True)}, {"stream": True}),
+        ("signatures.foreign", "anthropic", MESSAGES, {}, thought("gemini.thought:c2ln")),
+        ("tools.run_here", "anthropic", MESSAGES, {"toolbox": Toolbox((Search(),))}, SEARCHING),
+        ("tools.run_here", "anthropic", MESSAGES, {"toolbox": Toolbox((Search("s", ("f",)),))}, TOOLS),
+        ("tools.unknown", "openai_chat", CHAT, {}, {"tools": [{"type": "web_search"}]}),
+        ("tools.calls", "anthropic", MESSAGES, {}, TOOLS),
+        ("tools.calls", "anthropic", MESSAGES, {}, {"tools": [{"type": "bash_20250124", "name": "bash"}]}),
+        ("tools.calls", "openai_chat", CHAT, {}, FUNCTIONS),
+        ("tools.calls", "openai_chat", CHAT, {}, {"functions": [{"name": "f"}]}),
+        ("tools.choice", "anthropic", MESSAGES, {}, {**SEARCHING, "tool_choice": {"type": "any"}}),
+        ("tools.choice", "openai_chat", CHAT, {"stream": StreamSettings(relay="unrepaired")},
+         {**FUNCTIONS, "tool_choice": "required"}),
+        ("tools.choice", "openai_chat", CHAT, {"stream": StreamSettings(relay="unrepaired")},
+         {**FUNCTIONS, "parallel_tool_calls": False}),
+        ("output.checked", "anthropic", MESSAGES, {}, {"output_config": {"format": {"type": "json_schema"}}}),
+        ("output.checked", "openai_chat", CHAT, {}, {"response_format": {"type": "json_object"}}),
+        ("thinking.asked", "anthropic", MESSAGES, {}, {"thinking": {"type": "adaptive"}}),
+        ("thinking.asked", "openai_chat", CHAT, {}, {"reasoning_effort": "low"}),
+        ("thinking.handled", "anthropic", MESSAGES, {"manner": REMOVING}, {}),
+        ("thinking.handled", "openai_chat", OpenAIUpstream(thinking_tags=("think",)), {}, {}),
+        ("thinking.replayed", "anthropic", SILENT, {}, thought("c2ln")),
+        ("thinking.replayed", "openai_chat", CHAT, {}, {"messages": [{"role": "assistant", "reasoning_content": "x"}]}),
+        ("sampling.differs", "anthropic", MESSAGES, {}, NO_TEMPERATURE),
+        ("sampling.differs", "anthropic", MESSAGES, {}, {"model": "claude-sonnet-4-5", **EVERY_WAY}),
+        ("sampling.differs", "openai_chat", CHAT, {}, {"model": "gpt-5", "temperature": 0}),
+        ("stop.kept_here", "openai_chat", CHAT, {}, {"model": "o3", "stop": "x"}),
+        ("stop.kept_here", "openai_chat", CHAT, {}, {"stop": ["a", "b", "c", "d", "e"]}),
+        ("fields.renamed", "openai_chat", CHAT, {}, {"max_tokens": 9}),
+        ("fields.renamed", "openai_chat", OLDER, {}, {"max_completion_tokens": 9}),
+        ("fields.counts", "openai_chat", COUNTLESS, {}, {"stream_options": {"include_usage": True}}),
+        ("", "openai_chat", CUSTOM, {}, {"messages": [{"role": "assistant", "reasoning_content": "x"}]}),
+        ("", "openai_chat", CUSTOM, {}, {"stop": ["a", "b", "c", "d", "e"]}),
     ],
-)
-def test_what_may_go_through(dialect, toolbox, stream, request_, passes):
-    """The same API on both sides, and nothing in the answer that the gateway has to do."""
-    own = AnthropicMessages()
-    glance = own.glance(json.dumps({"model": "m", **request_}).encode())
-    assert may_pass(glance, own, Speaks(dialect), toolbox, StreamSettings(**stream)) is passes
+)  # fmt: skip
+def test_what_may_go_through(reason, dialect, upstream, facts, request_):
+    """The same API on both sides, and nothing in request or answer that the gateway has to do."""
+    glance = OWN[dialect].glance(json.dumps({"model": "m", **request_}).encode())
+    standing = {
+        "toolbox": Toolbox(),
+        "manner": Manner(first_event_timeout=1.0, thinking_first_event_timeout=1.0, thinking_tags=("think",)),
+        "stream": StreamSettings(),
+        **facts,
+    }
+    model = ModelCard(glance.model)
+    found = reason_against(
+        Candidate(glance=glance, dialect=dialect, forwarding=upstream.forwarding, model=model, **standing)
+    )
+    assert (found.name if found is not None else "") == reason
+
+
+def test_every_reason_is_tried_above():
+    """A reason that no test knows is none."""
+    (mark,) = (mark for mark in test_what_may_go_through.pytestmark if mark.name == "parametrize")
+    assert {row[0] for row in mark.args[1]} == {"", *(reason.name for reason in REASONS)}
+
+
+@on_each_loop
+@pytest.mark.parametrize("relay", ["auto", "allow", "never"])
+async def test_only_the_service_itself_gets_the_clients_bytes(relay, direct, sim):
+    """A server in ``custom`` that speaks the API gets them where the operator says so for that one, and OpenAI does not
+    where the operator says so."""
+    for name, goes in (("openai", relay != "never"), ("local", relay == "allow")):
+        sim.forget()
+        sim.enqueue(saying(STREAMS["openai_chat"]), operation=OPERATIONS["openai"])
+        server = {"api_key": "sk-up", "endpoint": f"{sim.url}/v1", "relay": relay}
+        app = direct(**({"openai": server} if name == "openai" else {"custom": {"local": server}}))
+        exchange = await asking("openai", stream=True, model=f"{name}/gpt-5").run(app)
+
+        assert exchange.status == 200
+        assert (b"novel" in asked(sim, "openai")[0].body) is goes
+        assert (b'"chatcmpl-1"' in exchange.content) is goes
 
 
 def test_what_was_looked_at():

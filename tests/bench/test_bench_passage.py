@@ -23,7 +23,7 @@ from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.errors import KiroAsgiError, UpstreamFault
 from tests.asgi.driver import Exchange, post
 from tests.bench.test_bench_pipeline import best, show
-from tests.dialects.test_passage import DONE, HELLO, PIECE, START, STOP
+from tests.dialects.test_passage import DONE, HEADING, HELLO, PIECE, START, STOP
 
 DIALECTS: dict[str, TransparentDialect] = {"anthropic": AnthropicMessages(), "openai": OpenAIChat()}
 STREAMS = {"anthropic": [START, *[HELLO] * 998, STOP], "openai": [*[PIECE] * 999, DONE]}
@@ -41,7 +41,7 @@ def fault(event: bytes) -> KiroAsgiError:
 
 def passing(dialect: str, name: str, chunks: list[bytes]) -> int:
     """Bytes that come out, one event a read."""
-    passage = DIALECTS[dialect].passage(fault, name)
+    passage = DIALECTS[dialect].passage(fault, HEADING, name)
     size = 0
     for chunk in chunks:
         for data in passage.feed([chunk]):
@@ -154,4 +154,5 @@ def question(dialect: str) -> Exchange:
         "anthropic": ("/v1/messages", "claude-haiku-4-5-20251001"),
         "openai": ("/v1/chat/completions", "gpt-4o"),
     }[dialect]
-    return post(path, {"model": model, "max_tokens": 9, "stream": True, "messages": [{"role": "user", "content": "x"}]})
+    length = "max_tokens" if dialect == "anthropic" else "max_completion_tokens"
+    return post(path, {"model": model, length: 9, "stream": True, "messages": [{"role": "user", "content": "x"}]})

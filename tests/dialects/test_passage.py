@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.anthropic import AnthropicMessages
-from kiro_asgi.dialects.base import TransparentDialect
+from kiro_asgi.dialects.base import Heading, TransparentDialect
 from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.dialects.passage import Passage
 from kiro_asgi.errors import KiroAsgiError, UpstreamFault, UpstreamProtocolError
@@ -18,6 +18,7 @@ from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.wire.sse import SseDecoder, encode_sse
 
 ANTHROPIC, CHAT = AnthropicMessages(), OpenAIChat()
+HEADING = Heading("chatcmpl-ours", "asked", 7)
 BOTH = pytest.mark.parametrize("dialect", [ANTHROPIC, CHAT], ids=["anthropic", "openai_chat"])
 
 
@@ -90,7 +91,7 @@ def test_bytes_go_through_untouched_however_they_are_cut(
 ) -> None:
     """F429: every byte arrives, in order, unknown events included; after every piece the client has whole events."""
     stream += WHOLE[dialect.name]
-    passage = dialect.passage(fault)
+    passage = dialect.passage(fault, HEADING)
     out, fed, reader = b"", b"", SseDecoder()
     for chunk in cut(stream, places):
         piece = b"".join(passage.feed([chunk]))
@@ -111,7 +112,7 @@ def test_bytes_go_through_untouched_however_they_are_cut(
 def test_what_is_learnt_does_not_depend_on_the_cuts(dialect: TransparentDialect, places: list[int], end: str) -> None:
     """Usage and end are found wherever the bytes are cut, with line ends of every kind."""
     stream = WHOLE[dialect.name].replace(b"\n", end.encode())
-    passage = dialect.passage(fault)
+    passage = dialect.passage(fault, HEADING)
     through(passage, cut(stream, places))
 
     assert passage.ended and passage.begun
@@ -123,7 +124,7 @@ def test_what_is_learnt_does_not_depend_on_the_cuts(dialect: TransparentDialect,
 
 def test_usage_counts_cached_tokens_once() -> None:
     """Chat Completions counts cached tokens among those of the prompt; we do not."""
-    passage = CHAT.passage(fault)
+    passage = CHAT.passage(fault, HEADING)
     through(passage, [WHOLE["openai_chat"]])
 
     assert isinstance(passage.usage, Usage)
@@ -136,7 +137,7 @@ def test_the_clients_name_for_the_model(dialect: TransparentDialect, pieces: int
     """F429: where the client calls the model by another name, that name stands in the answer; nothing else changes."""
     stream = WHOLE[dialect.name]
     chunks = [stream[start : start + pieces] for start in range(0, len(stream), pieces)]
-    out = b"".join(through(dialect.passage(fault, 'mine/"é'), chunks))
+    out = b"".join(through(dialect.passage(fault, HEADING, 'mine/"é'), chunks))
 
     assert out == stream.replace(b'"model":"theirs"', '"model":"mine/\\"é"'.encode())
     assert out != stream
@@ -145,7 +146,7 @@ def test_the_clients_name_for_the_model(dialect: TransparentDialect, pieces: int
 def test_a_chunk_with_other_members_of_that_name() -> None:
     """Only the name of the model is replaced, wherever a service puts its own members."""
     chunk = event({"choices": [{"delta": {"content": "", "model": "inner"}}], "model": "theirs", "x": {"model": "y"}})
-    out = b"".join(through(CHAT.passage(fault, "mine"), [chunk + DONE]))
+    out = b"".join(through(CHAT.passage(fault, HEADING, "mine"), [chunk + DONE]))
 
     assert out == chunk.replace(b'"theirs"', b'"mine"') + DONE
 
@@ -156,7 +157,7 @@ def test_a_cut_answer_is_no_whole_one(dialect: TransparentDialect) -> None:
     stream = WHOLE[dialect.name]
     last = stream.index(STOP if dialect is ANTHROPIC else FINISH) + 20
     for place in range(0, last, 5):
-        passage = dialect.passage(fault)
+        passage = dialect.passage(fault, HEADING)
         out = b"".join(passage.feed([stream[:place]]))
         with pytest.raises(UpstreamProtocolError) as caught:
             list(passage.flush())
@@ -167,17 +168,34 @@ def test_a_cut_answer_is_no_whole_one(dialect: TransparentDialect) -> None:
         assert passage.error(caught.value)
 
 
-@pytest.mark.parametrize("tail", [FINISH, PIECE + b"data: [DONE]", PIECE + b"data: [DONE]\r", FINISH + b": bye"])
-def test_ends_that_services_write_in_their_own_way(tail: bytes) -> None:
-    """A finish reason without the sentinel, or a sentinel without its empty line, ends an answer; bytes stay."""
-    assert b"".join(through(CHAT.passage(fault), [PIECE, tail])) == PIECE + tail
+@pytest.mark.parametrize(
+    ("tail", "told"),
+    [
+        (FINISH, FINISH + DONE),
+        (FINISH[:-2], FINISH + DONE),
+        (PIECE + b"data: [DONE]", PIECE + DONE),
+        (PIECE + b"data: [DONE]\r", PIECE + b"data: [DONE]\r\n\n"),
+        (FINISH + b": bye", FINISH + DONE),
+        (FINISH + b'data: {"half', FINISH + DONE),
+        (FINISH + DONE + DONE, FINISH + DONE),
+        (FINISH + DONE + PIECE, FINISH + DONE),
+    ],
+)
+@pytest.mark.parametrize("pieces", [1, 10_000])
+def test_the_sentinel_is_the_last_frame_once(tail: bytes, told: bytes, pieces: int) -> None:
+    """F014: whatever way a service ends an answer, ``[DONE]`` ends it for the client, with its empty line, once."""
+    stream = PIECE + tail
+    chunks = [stream[at : at + pieces] for at in range(0, len(stream), pieces)]
+    assert b"".join(through(CHAT.passage(fault, HEADING), chunks)).replace(b"\r\n", b"\n") == PIECE + told.replace(
+        b"\r\n", b"\n"
+    )
 
 
 def test_a_reason_inside_the_text_ends_nothing() -> None:
     """Words in an answer are no signal."""
     text = '"finish_reason":"stop" [DONE] "error" message_stop'
     piece = event({**CHUNK, "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]})
-    passage = CHAT.passage(fault)
+    passage = CHAT.passage(fault, HEADING)
     assert b"".join(passage.feed([piece])) == piece
     assert not passage.ended and passage.failure is None
 
@@ -185,7 +203,7 @@ def test_a_reason_inside_the_text_ends_nothing() -> None:
 @BOTH
 def test_an_error_at_the_start_is_raised(dialect: TransparentDialect) -> None:
     """An answer that begins with an error has not begun: nothing goes out, and the service's event says what it is."""
-    passage = dialect.passage(fault)
+    passage = dialect.passage(fault, HEADING)
     with pytest.raises(UpstreamFault, match="Overloaded"):
         list(passage.feed([ERRORS[dialect.name] + DONE]))
 
@@ -194,23 +212,47 @@ def test_an_error_at_the_start_is_raised(dialect: TransparentDialect) -> None:
 
 @BOTH
 @pytest.mark.parametrize("pieces", [1, 10_000])
-def test_an_error_later_goes_through_and_counts(dialect: TransparentDialect, pieces: int) -> None:
-    """The client reads the service's own words, no other error of ours follows, and the answer has failed."""
+@pytest.mark.parametrize("behind", [b"", PIECE, DONE])
+def test_an_error_later_ends_the_answer(dialect: TransparentDialect, pieces: int, behind: bytes) -> None:
+    """F084: what came before the service's error is delivered, then the error is raised; nothing behind it is."""
     begun = START + HELLO if dialect is ANTHROPIC else PIECE
-    stream = begun + ERRORS[dialect.name]
-    passage = dialect.passage(fault)
-    out = b"".join(b"".join(passage.feed([stream[at : at + pieces]])) for at in range(0, len(stream), pieces))
+    stream = begun + ERRORS[dialect.name] + behind
+    passage, out = dialect.passage(fault, HEADING), b""
     with pytest.raises(UpstreamFault, match="Overloaded"):
-        list(passage.flush())
+        for at in range(0, len(stream), pieces):
+            for piece in passage.feed([stream[at : at + pieces]]):
+                out += piece
 
-    assert out == stream
-    assert passage.error(UpstreamFault("ours")) == b""
+    assert out == begun
+    assert passage.error(UpstreamFault("ours"))
+
+
+@pytest.mark.parametrize("name", ["", "mine"])
+def test_an_error_of_ours_belongs_to_the_stream(name: str) -> None:
+    """F085/F256: the error chunk has the id, the time and the model of the chunks before it, and no choices."""
+    chunk = event({**CHUNK, "created": 5, "choices": [{"index": 0, "delta": {"content": "x"}}]})
+    passage = CHAT.passage(fault, HEADING, name)
+    list(passage.feed([chunk]))
+    told, done = SseDecoder().feed([passage.error(UpstreamFault("no"))])
+    said = json.loads(told.data)
+
+    assert done.data == "[DONE]"
+    assert (said["id"], said["created"], said["model"]) == ("chatcmpl-1", 5, name or "theirs")
+    assert (said["choices"], said["error"]["code"]) == ([], "stream_error")
+    assert passage.error(UpstreamFault("again")) == b""
+
+
+def test_a_failure_behind_the_end_is_none() -> None:
+    """F014: where the answer is complete, and only the sentinel is missing, the client gets that, and no error."""
+    passage = CHAT.passage(fault, HEADING)
+    list(passage.feed([PIECE + FINISH]))
+    assert passage.error(UpstreamFault("reset")) == DONE
 
 
 @BOTH
 def test_signs_of_life(dialect: TransparentDialect) -> None:
     """Before the first event only a comment may be sent, which no client takes for the start of an answer."""
-    passage = dialect.passage(fault)
+    passage = dialect.passage(fault, HEADING)
     assert list(SseDecoder().feed([passage.heartbeat])) == []
     list(passage.feed([WHOLE[dialect.name]]))
     assert passage.heartbeat == dialect_heartbeat(dialect)
@@ -227,7 +269,8 @@ def dialect_heartbeat(dialect: TransparentDialect) -> bytes:
         (ANTHROPIC, b'event: error\ndata: {"type":"error","error":{"type":"api_error","message":"no"}}\n\n'),
         (
             CHAT,
-            b'data: {"error":{"message":"no","type":"api_error","param":null,"code":"stream_error"}}\n\n'
+            b'data: {"id":"chatcmpl-ours","object":"chat.completion.chunk","created":7,"model":"asked","choices":[],'
+            b'"error":{"message":"no","type":"api_error","param":null,"code":"stream_error"}}\n\n'
             b"data: [DONE]\n\n",
         ),
     ],
@@ -235,14 +278,14 @@ def dialect_heartbeat(dialect: TransparentDialect) -> bytes:
 )
 def test_an_error_of_ours(dialect: TransparentDialect, told: bytes) -> None:
     """An answer that cannot go on ends in the words of its API."""
-    passage = dialect.passage(fault)
+    passage = dialect.passage(fault, HEADING)
     list(passage.feed([WHOLE[dialect.name][:30]]))
     assert passage.error(UpstreamFault("no")) == told
 
 
 def test_an_event_that_never_ends() -> None:
     """What is held back is bounded."""
-    passage = Passage(CHAT.passage(fault)._format, fault, max_event=1000)
+    passage = Passage(CHAT.passage(fault, HEADING)._format, fault, HEADING, max_event=1000)
     assert list(passage.feed([b"data: " + b"x" * 900])) == []
     with pytest.raises(UpstreamProtocolError) as caught:
         list(passage.feed([b"x" * 200]))
@@ -262,7 +305,7 @@ BODIES = {
 @pytest.mark.parametrize("name", ["", "mine"])
 def test_a_collected_answer(dialect: TransparentDialect, name: str) -> None:
     """A body stays as it is but for the model's name, and tells what it used."""
-    passage, body = dialect.passage(fault, name), BODIES[dialect.name]
+    passage, body = dialect.passage(fault, HEADING, name), BODIES[dialect.name]
     assert passage.whole(body) == (body.replace(b'"theirs"', b'"mine"') if name else body)
     assert passage.usage is not None and (passage.usage.input_tokens, passage.usage.output_tokens) == (7, 9)
 
@@ -271,7 +314,7 @@ def test_a_collected_answer(dialect: TransparentDialect, name: str) -> None:
 def test_a_collected_answer_that_names_no_model(dialect: TransparentDialect) -> None:
     """What is not there is not put there, and the arguments of a call are not taken for it."""
     body = BODIES[dialect.name].replace(b'"model": "theirs",', b"")
-    assert dialect.passage(fault, "mine").whole(body) == body
+    assert dialect.passage(fault, HEADING, "mine").whole(body) == body
 
 
 @BOTH
@@ -279,7 +322,7 @@ def test_a_collected_answer_that_names_no_model(dialect: TransparentDialect) -> 
 def test_a_body_that_is_no_answer(dialect: TransparentDialect, body: bytes) -> None:
     """Only an object is an answer."""
     with pytest.raises(UpstreamProtocolError) as caught:
-        dialect.passage(fault).whole(body)
+        dialect.passage(fault, HEADING).whole(body)
 
     assert caught.value.code == "answer.undecodable"
 
@@ -288,4 +331,4 @@ def test_a_body_that_is_no_answer(dialect: TransparentDialect, body: bytes) -> N
 def test_an_error_with_a_good_status(dialect: TransparentDialect) -> None:
     """Some services answer 200 to say that they could not."""
     with pytest.raises(UpstreamFault, match="Overloaded"):
-        dialect.passage(fault).whole(b'{"type": "error", "error": {"message": "Overloaded"}}')
+        dialect.passage(fault, HEADING).whole(b'{"type": "error", "error": {"message": "Overloaded"}}')

@@ -49,9 +49,9 @@ class AnthropicMessages:
         """
         return glance(body)
 
-    def passage(self, fault: Fault, name: str = "") -> Passage:
+    def passage(self, fault: Fault, heading: Heading, name: str = "") -> Passage:
         """A fresh stage for an answer that a service of this API gives."""
-        return Passage(MESSAGES, fault, name)
+        return Passage(MESSAGES, fault, heading, name)
 
     def parse_count(self, body: bytes) -> Prompt:
         """Read the body of ``POST /v1/messages/count_tokens``.

@@ -6,20 +6,21 @@ Source: https://docs.anthropic.com/en/docs/build-with-claude/streaming
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kiro_asgi.dialects.anthropic.errors import stream_error_body
 from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED
 from kiro_asgi.dialects.anthropic.tools import HOSTED_TOOLS
-from kiro_asgi.dialects.base import Glance
+from kiro_asgi.dialects.base import Glance, Heading
 from kiro_asgi.dialects.glance import read_glance
 from kiro_asgi.dialects.passage import Format, Sign
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.asks import Ask
 from kiro_asgi.model.events import TokenUsage
 from kiro_asgi.model.prompt import Tool
 from kiro_asgi.model.signatures import read_mark
-from kiro_asgi.wire.members import count_of, objects_of
+from kiro_asgi.wire.members import count_of, object_of, objects_of
 from kiro_asgi.wire.sse import encode_sse
 
 __all__ = ["MESSAGES", "glance"]
@@ -30,7 +31,33 @@ _FAILED: Final = Sign(failed=True)
 
 def glance(body: bytes) -> Glance:
     """What must be known of a request."""
-    return read_glance(body, FIELD_REQUIRED, tools=_tools, thinking=_thinks, foreign=_foreign)
+    return read_glance(body, FIELD_REQUIRED, tools=_tools, asks=_asks)
+
+
+def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
+    if any(not tool.hosted for tool in _tools(document)):
+        yield Ask.TOOLS
+    choice = object_of(document.get("tool_choice"))
+    if choice.get("type", "auto") != "auto" or choice.get("disable_parallel_tool_use"):
+        yield Ask.CHOICE
+    if document.get("output_format") or object_of(document.get("output_config")).get("format"):
+        yield Ask.FORM
+    if object_of(document.get("thinking")).get("type") in ("enabled", "adaptive"):
+        yield Ask.THINKING
+    if any(document.get(name) is not None for name in ("temperature", "top_p", "top_k")):
+        yield Ask.SAMPLING
+    if document.get("temperature") is not None and document.get("top_p") is not None:
+        yield Ask.SAMPLED_TWICE
+    yield from _asks_of_history(document)
+
+
+def _asks_of_history(document: Mapping[str, Any]) -> Iterator[Ask]:
+    for message in objects_of(document.get("messages")):
+        for block in objects_of(message.get("content")):
+            if block.get("type") in ("thinking", "redacted_thinking"):
+                yield Ask.THOUGHTS
+                if read_mark(str(block.get("signature"))).owner:
+                    yield Ask.FOREIGN_SIGNATURES
 
 
 def _tools(document: Mapping[str, Any]) -> tuple[Tool, ...]:
@@ -40,19 +67,6 @@ def _tools(document: Mapping[str, Any]) -> tuple[Tool, ...]:
 def _hosted(tool: Mapping[str, Any]) -> str:
     kind = str(tool.get("type"))
     return next((known.hosted for start, known in HOSTED_TOOLS if kind.startswith(start)), "")
-
-
-def _thinks(document: Mapping[str, Any]) -> bool:
-    thinking = document.get("thinking")
-    return type(thinking) is dict and thinking.get("type") in ("enabled", "adaptive")
-
-
-def _foreign(document: Mapping[str, Any]) -> bool:
-    return any(
-        block.get("type") == "thinking" and read_mark(str(block.get("signature"))).owner
-        for message in objects_of(document.get("messages"))
-        for block in objects_of(message.get("content"))
-    )
 
 
 def _read(document: Mapping[str, Any]) -> Sign:
@@ -75,7 +89,7 @@ def _usage(usage: Mapping[str, Any]) -> TokenUsage:
     )
 
 
-def _error(error: KiroAsgiError) -> bytes:
+def _error(error: KiroAsgiError, _: Heading) -> bytes:
     return encode_sse("error", stream_error_body(error))
 
 

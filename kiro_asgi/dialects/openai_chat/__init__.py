@@ -38,9 +38,9 @@ class OpenAIChat:
         """Look at a request."""
         return glance(body)
 
-    def passage(self, fault: Fault, name: str = "") -> Passage:
+    def passage(self, fault: Fault, heading: Heading, name: str = "") -> Passage:
         """A fresh stage for an answer that a service of this API gives."""
-        return Passage(COMPLETIONS, fault, name)
+        return Passage(COMPLETIONS, fault, heading, name)
 
     def heading(self, inquiry: Inquiry, token: Callable[[], str], created: int) -> Heading:
         """Facts for one answer."""

@@ -9,31 +9,80 @@ Source: https://platform.openai.com/docs/api-reference/chat/streaming
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
-from kiro_asgi.dialects.base import Glance
+from attrs import evolve
+
+from kiro_asgi.dialects.base import Glance, Heading
 from kiro_asgi.dialects.glance import read_glance
-from kiro_asgi.dialects.openai_chat.errors import stream_error_object
+from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
 from kiro_asgi.dialects.passage import Format, Sign
 from kiro_asgi.dialects.structure import MISSING
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.asks import Ask
 from kiro_asgi.model.events import TokenUsage
 from kiro_asgi.model.prompt import Tool
 from kiro_asgi.model.server_tools import WEB_SEARCH
-from kiro_asgi.wire.json import dumps
-from kiro_asgi.wire.members import count_of, object_of, objects_of
-from kiro_asgi.wire.sse import encode_comment, encode_sse
+from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
+from kiro_asgi.wire.sse import encode_comment
 
 __all__ = ["COMPLETIONS", "glance"]
 
 _DONE: Final = b"[DONE]"
 _FAILED: Final = Sign(failed=True)
 
+_CLIENT_TOOLS: Final = frozenset({"function", "custom"})
+"""Types of tools that the API has."""
+
+_THOUGHTS: Final = ("reasoning_content", "reasoning", "reasoning_details")
+"""Members of a message in which services that are not OpenAI hand thinking over."""
+
+_MAX_STOPS: Final = 4
+
+_FIELDS: Final[Mapping[str, Ask]] = MappingProxyType(
+    {
+        "max_tokens": Ask.MAX_TOKENS,
+        "max_completion_tokens": Ask.MAX_COMPLETION_TOKENS,
+        "stream_options": Ask.COUNTS,
+        **dict.fromkeys(("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty"), Ask.SAMPLING),
+    }
+)
+"""Fields that ask for something where they are there at all."""
+
 
 def glance(body: bytes) -> Glance:
     """What must be known of a request."""
-    return read_glance(body, MISSING, tools=_tools, thinking=_thinks)
+    return read_glance(body, MISSING, tools=_tools, asks=_asks)
+
+
+def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
+    kinds = {str(tool.get("type", "function")) for tool in objects_of(document.get("tools"))}
+    if document.get("functions") or kinds & _CLIENT_TOOLS:
+        yield Ask.TOOLS
+    if kinds - _CLIENT_TOOLS:
+        yield Ask.UNKNOWN_TOOLS
+    choices = (document.get("tool_choice"), document.get("function_call"))
+    if any(choice not in (None, "auto") for choice in choices) or document.get("parallel_tool_calls") is False:
+        yield Ask.CHOICE
+    if object_of(document.get("response_format")).get("type", "text") != "text":
+        yield Ask.FORM
+    if document.get("reasoning_effort") not in (None, "none", "minimal"):
+        yield Ask.THINKING
+    if any(message.get(name) for message in objects_of(document.get("messages")) for name in _THOUGHTS):
+        yield Ask.THOUGHTS
+    yield from _asks_of_options(document)
+
+
+def _asks_of_options(document: Mapping[str, Any]) -> Iterator[Ask]:
+    if stop := document.get("stop"):
+        yield Ask.STOP
+        if type(stop) is list and len(stop) > _MAX_STOPS:
+            yield Ask.MANY_STOPS
+    for name, ask in _FIELDS.items():
+        if document.get(name) is not None:
+            yield ask
 
 
 def _tools(document: Mapping[str, Any]) -> tuple[Tool, ...]:
@@ -46,10 +95,6 @@ def _tool(tool: Mapping[str, Any]) -> Tool:
     name = (object_of(tool.get("function")) or tool).get("name")
     hosted = WEB_SEARCH if str(tool.get("type")).startswith(WEB_SEARCH) else ""
     return Tool(str(name), hosted=hosted)
-
-
-def _thinks(document: Mapping[str, Any]) -> bool:
-    return document.get("reasoning_effort") not in (None, "none", "minimal")
 
 
 def _read(document: Mapping[str, Any]) -> Sign:
@@ -74,8 +119,19 @@ def _detail(usage: Mapping[str, Any], group: str, name: str) -> int | None:
     return count_of(object_of(usage.get(group)), name)
 
 
-def _error(error: KiroAsgiError) -> bytes:
-    return encode_sse("", dumps({"error": stream_error_object(error)})) + encode_sse("", _DONE)
+def _heading(document: Mapping[str, Any], heading: Heading) -> Heading:
+    """What the first chunk says; of what it does not say, *heading* is believed."""
+    created = count_of(document, "created")
+    return evolve(
+        heading,
+        id=text_of(document, "id") or heading.id,
+        model=text_of(document, "model") or heading.model,
+        created=heading.created if created is None else created,
+    )
+
+
+def _error(error: KiroAsgiError, heading: Heading) -> bytes:
+    return ChatEncoder(heading).error(error)
 
 
 COMPLETIONS: Final = Format(
@@ -85,6 +141,7 @@ COMPLETIONS: Final = Format(
     read=_read,
     named=b'"model"',
     place=("model",),
+    heading=_heading,
     error=_error,
 )
 """The Chat Completions API."""

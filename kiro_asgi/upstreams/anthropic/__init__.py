@@ -88,7 +88,7 @@ class AnthropicUpstream:
 
     @forwarding.default
     def _make_forwarding(self) -> Forwarding:
-        return PassedOn(self._door)
+        return PassedOn(self._door, self.replay_thinking)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Put *prompt* into the service's words; *conversation* goes along as the user's id, where there is one.

@@ -6,12 +6,15 @@ Sources: https://docs.anthropic.com/en/api/overview, https://docs.anthropic.com/
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Final
 
 from attrs import field, frozen
 
-from kiro_asgi.upstreams.base import Credential, CredentialKind, UpstreamRequest
+from kiro_asgi.model.asks import Ask
+from kiro_asgi.upstreams.anthropic.families import family
+from kiro_asgi.upstreams.anthropic.sampling import LAST_SAMPLED
+from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, UpstreamRequest
 from kiro_asgi.upstreams.headers import Headers, overridden
 
 __all__ = ["Door", "PassedOn"]
@@ -93,7 +96,19 @@ class PassedOn:
     """Requests of clients that speak the service's own API, for `kiro_asgi.upstreams.base.Forwarding`."""
 
     _door: Door
+    _replay_thinking: bool = True
     dialect: str = field(init=False, default="anthropic")
+    tagged: bool = field(init=False, default=False)
+
+    def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
+        """Whether a rule has something to do for *asks*; see `kiro_asgi.upstreams.anthropic.rules`."""
+        peculiar = family(model.id)
+        sampled = peculiar.sampled and self._door.version < LAST_SAMPLED
+        return (
+            (Ask.THOUGHTS in asks and not self._replay_thinking)
+            or (Ask.SAMPLING in asks and not sampled)
+            or (Ask.SAMPLED_TWICE in asks and peculiar.sampled_once)
+        )
 
     def request(self, body: bytes, credential: Credential, headers: Iterable[tuple[bytes, bytes]]) -> UpstreamRequest:
         """The same request to the service; of the client's *headers* those go on that name a version and features."""

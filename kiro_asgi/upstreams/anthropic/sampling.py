@@ -11,7 +11,7 @@ from kiro_asgi.model.prompt import Sampling
 from kiro_asgi.upstreams.anthropic.families import Family
 from kiro_asgi.upstreams.notes import Notes
 
-__all__ = ["sampling_fields"]
+__all__ = ["LAST_SAMPLED", "sampling_fields"]
 
 LAST_SAMPLED: Final = "2026-10-21"
 """Version of the API that is the first without temperature, ``top_p`` and ``top_k``."""

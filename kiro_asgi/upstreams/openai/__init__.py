@@ -5,7 +5,7 @@ Source: https://platform.openai.com/docs/api-reference/chat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any, Final
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -13,6 +13,7 @@ from uuid import uuid4
 from attrs import define, evolve, field, frozen, setters, validators
 
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.asks import Ask
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
@@ -23,6 +24,7 @@ from kiro_asgi.upstreams.openai.answer import stages
 from kiro_asgi.upstreams.openai.faults import fault
 from kiro_asgi.upstreams.openai.healing import RENAMED, REPLAYED, refused_field
 from kiro_asgi.upstreams.openai.request import Wording, document
+from kiro_asgi.upstreams.openai.thinking import refuses_sampling
 from kiro_asgi.upstreams.openai.weight import statistics, weigh
 from kiro_asgi.wire.json import dumps
 
@@ -48,6 +50,15 @@ class ChatForwarding:
 
     upstream: OpenAIUpstream
     dialect = "openai_chat"
+
+    @property
+    def tagged(self) -> bool:
+        """Whether models of the service write their thinking between tags in the text."""
+        return bool(self.upstream.thinking_tags)
+
+    def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
+        """Whether a rule or a setting has something to do for *asks*; see `kiro_asgi.upstreams.openai.rules`."""
+        return any(ask in asks for ask in self.upstream.adapted(model))
 
     def request(self, body: bytes, credential: Credential, headers: Iterable[tuple[bytes, bytes]]) -> UpstreamRequest:
         """The same request to the service; of the client's *headers* those go on that belong to the API."""
@@ -82,6 +93,9 @@ class OpenAIUpstream:
     """Hand thinking of earlier answers that nobody has sealed back, as ``reasoning_content``, to other servers than
     OpenAI's, which has no such field."""
 
+    forwards: bool = True
+    """Whether requests of clients that speak the API may go to the server as they are."""
+
     without: tuple[str, ...] = ()
     """Fields that the server refused, or missed, in the order in which `healed` found them."""
 
@@ -96,9 +110,22 @@ class OpenAIUpstream:
         return () if self._is_custom(self.endpoint) else models.BUILTIN
 
     @property
-    def forwarding(self) -> ChatForwarding:
-        """How a client's own bytes go to it."""
-        return ChatForwarding(self)
+    def forwarding(self) -> ChatForwarding | None:
+        """How a client's own bytes go to it; ``None`` where it is not to be sent them."""
+        return ChatForwarding(self) if self.forwards else None
+
+    def adapted(self, model: ModelCard) -> Iterator[Ask]:
+        """What *model* is asked for in another way than a client of the API may ask for it, or not at all."""
+        custom = self._is_custom(self.endpoint)
+        yield Ask.MAX_TOKENS if self.max_tokens_field == "max_completion_tokens" else Ask.MAX_COMPLETION_TOKENS
+        if not (custom and self.replay_thinking):
+            yield Ask.THOUGHTS
+        if not self.include_usage:
+            yield Ask.COUNTS
+        if not custom:
+            yield Ask.MANY_STOPS
+        if refuses_sampling(model.id):
+            yield from (Ask.SAMPLING, Ask.STOP)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Put *prompt* into the service's words; *conversation* is not told.
