@@ -166,6 +166,8 @@ class App:
         if unexpected is not None and not call.status:
             await self._caught(call, self._refuse(call, InternalError(call.request_id)))
         log_access(call, self._clock() - started, self._service.rests())
+        call.tell = None
+        _forget_frames(call.failure)
         if unexpected is not None and self._raises(call.scope):
             raise unexpected
 
@@ -241,7 +243,7 @@ class App:
         told = wants_rules(call.scope)
 
         def headers() -> Headers:
-            return (*call.headers, rules_header(relay.exchange.notes)) if told else call.headers
+            return (*call.headers, rules_header(tries.exchange.notes)) if told else call.headers
 
         def output(exchange: Exchange) -> Output[Any]:
             return self._output(send, exchange, headers)
@@ -307,6 +309,17 @@ async def _warm_up(output: Output[Any], exchange: Exchange) -> None:
     """Answer a request for no tokens at all, which fills caches elsewhere; there is nothing to ask the upstream for."""
     output.put(unfold(Message(stop_reason=StopReason.LENGTH, usage=Usage(input_tokens=exchange.input_tokens))))
     await output.finish()
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    """Let go of the frames in which *error*, and what led to it, was raised.
+
+    They hold the error, and with it prompt and answer, in a circle, which only the garbage collector would break.  It
+    comes by when many objects have been made, not when large ones have.
+    """
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 async def _no_lifespan(scope: Scope, receive: Receive, send: Send) -> None:

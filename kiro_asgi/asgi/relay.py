@@ -104,25 +104,34 @@ class Relay:
             Exception: Nobody foresaw it; a client that has been sent anything was told that there is no more.
         """
         self._outputs, self._output = outputs, outputs(self.exchange)
+        beside = (self._watch, self._drop_stalled, *([self._keep_alive] if self.exchange.inquiry.stream else []))
+        scopes = [anyio.CancelScope() for _ in range(len(beside) + 1)]
         failure: Exception | None = None
 
-        async def guarded(work: Callable[[], Awaitable[None]]) -> None:
-            nonlocal failure
-            try:
-                await work()
-            except Disconnected:
-                group.cancel_scope.cancel()
-            except Exception as error:  # noqa: BLE001 - raised below: leaving the group it would be wrapped
-                failure = error
-                group.cancel_scope.cancel()
+        def end() -> None:
+            for scope in scopes:
+                scope.cancel()
 
+        async def guarded(work: Callable[[], Awaitable[None]], scope: anyio.CancelScope) -> None:
+            nonlocal failure
+            with scope:
+                try:
+                    await work()
+                except Disconnected:
+                    pass
+                except Exception as error:  # noqa: BLE001 - raised below: leaving the group it would be wrapped
+                    failure = error
+                else:
+                    return
+                end()  # not where an exception is handled: what cancels other tasks would hold it, and its frames them
+
+        # A scope for each task: were the group cancelled, the exception that ends a task would hold its frames, and
+        # they the task.  Such a circle, with prompt and answer in it, stays until the garbage collector comes by.
         async with anyio.create_task_group() as group:
-            group.start_soon(guarded, self._watch)
-            group.start_soon(guarded, self._drop_stalled)
-            if self.exchange.inquiry.stream:
-                group.start_soon(guarded, self._keep_alive)
-            await guarded(self._answer)
-            group.cancel_scope.cancel()
+            for work, scope in zip(beside, scopes[1:], strict=True):
+                group.start_soon(guarded, work, scope)
+            await guarded(self._answer, scopes[0])
+            end()
         if failure is not None:
             await self.break_off(InternalError(self.exchange.request_id))
             raise failure

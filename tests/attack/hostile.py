@@ -13,7 +13,8 @@ import os
 import re
 import resource
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from itertools import repeat
 from typing import Any, Final
 
 from attrs import frozen
@@ -53,16 +54,58 @@ def _chunk(delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> 
     return b"data: " + json.dumps(document).encode() + b"\n\n"
 
 
+def _named(event: Mapping[str, Any]) -> bytes:
+    return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+
+
 DONE: Final = b"data: [DONE]\n\n"
+
+GEMINI_USAGE: Final = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 1}
+
+_USAGE: Final = {"input_tokens": 1, "output_tokens": 1, "cache_read_input_tokens": 1}
+
+ANTHROPIC_HEAD: Final = (
+    {
+        "type": "message_start",
+        "message": {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": _USAGE},
+    },
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+)
+"""Events before the text of a Messages answer."""
+
+ANTHROPIC_END: Final = (
+    {"type": "content_block_stop", "index": 0},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": _USAGE},
+    {"type": "message_stop"},
+)
+"""Events after it."""
+
+
+def _said(path: str, pieces: Iterable[str]) -> Iterator[bytes]:
+    """An answer that is *pieces* of text, in the words of the service at *path*."""
+    if path == KIRO:
+        yield from (_event("assistantResponseEvent", content=piece) for piece in pieces)
+        yield _end()
+    elif path == OPENAI:
+        yield from (_chunk({"content": piece}) for piece in pieces)
+        yield _chunk({}, "stop") + DONE
+    elif path == ANTHROPIC:
+        yield b"".join(map(_named, ANTHROPIC_HEAD))
+        for piece in pieces:
+            delta = {"type": "text_delta", "text": piece}
+            yield _named({"type": "content_block_delta", "index": 0, "delta": delta})
+        yield b"".join(map(_named, ANTHROPIC_END))
+    else:
+        for piece in (*pieces, ""):
+            content = {"role": "model", "parts": [{"text": piece}]}
+            candidate = {"content": content, "index": 0, **({} if piece else {"finishReason": "STOP"})}
+            document = {"candidates": [candidate], "usageMetadata": GEMINI_USAGE}
+            yield f"data: {json.dumps(document)}\n\n".encode()
 
 
 def _much_text(path: str, parameter: str) -> Iterator[bytes]:
     """*parameter* MiB of text."""
-    kiro = path == KIRO
-    piece = _event("assistantResponseEvent", content=TEXT) if kiro else _chunk({"content": TEXT})
-    for _ in range(int(parameter) * MIB // PIECE):
-        yield piece
-    yield _end() if kiro else _chunk({}, "stop") + DONE
+    return _said(path, repeat(TEXT, int(parameter) * MIB // PIECE))
 
 
 def _much_thinking(path: str, parameter: str) -> Iterator[bytes]:
@@ -106,9 +149,7 @@ def _redacted(path: str, parameter: str) -> Iterator[bytes]:
 
 def _endless(path: str, parameter: str) -> Iterator[bytes]:
     """Text as fast as it is read, for ever."""
-    piece = _event("assistantResponseEvent", content=TEXT) if path == KIRO else _chunk({"content": TEXT})
-    while True:
-        yield piece
+    return _said(path, repeat(TEXT))
 
 
 def _torn(path: str, parameter: str) -> Iterator[bytes]:
@@ -120,8 +161,23 @@ def _torn(path: str, parameter: str) -> Iterator[bytes]:
 def _digits(path: str, parameter: str) -> Iterator[bytes]:
     """Token counts of *parameter* digits, in each format."""
     number = b"9" * int(parameter)
-    for data in _counted(path):
-        yield _refit(data, number) if path == KIRO else data.replace(b'"#"', number)
+    if path == KIRO:
+        usage = {"uncachedInputTokens": "#", "outputTokens": "#", "totalTokens": "#"}
+        yield _event("assistantResponseEvent", content="counted")
+        for data in (
+            _event("metadataEvent", tokenUsage=usage, contextUsagePercentage="#"),
+            _event("contextUsageEvent", contextUsagePercentage="#"),
+            _event("meteringEvent", usage="#", unit="credit"),
+        ):
+            yield _refit(data, number)
+    elif path == OPENAI:
+        usage = {"prompt_tokens": "#", "completion_tokens": "#", "prompt_tokens_details": {"cached_tokens": "#"}}
+        yield _chunk({"role": "assistant", "content": "counted"}) + _chunk({}, "stop")
+        yield _chunk({}, usage=usage).replace(b'"#"', number) + DONE
+    else:
+        counted = re.compile(rb'("\w*(?:_tokens|TokenCount)": )1')
+        for data in _said(path, ["counted"]):
+            yield counted.sub(rb"\g<1>" + number, data)
 
 
 def _refit(data: bytes, number: bytes) -> bytes:
@@ -163,32 +219,26 @@ def _counted(path: str) -> Iterator[bytes]:
 def _value(path: str, parameter: str) -> Iterator[bytes]:
     """A JSON document of `VALUES`, as an answer's text."""
     text = json.dumps(VALUES[parameter]())
-    pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
-    if path == KIRO:
-        yield b"".join(_event("assistantResponseEvent", content=piece) for piece in pieces) + _end()
-    else:
-        yield b"".join(_chunk({"content": piece}) for piece in pieces) + _chunk({}, "stop") + DONE
+    return _said(path, [text[start : start + PIECE] for start in range(0, len(text), PIECE)])
 
 
 def _call(path: str, parameter: str) -> Iterator[bytes]:
-    """One call whose arguments are a document of `VALUES`."""
+    """One call whose arguments are a document of `VALUES`, of Kiro and of services like OpenAI; of others, text."""
     text = json.dumps(VALUES[parameter]())
     if path == KIRO:
-        yield _event("toolUseEvent", name="get_weather", toolUseId="tooluse_0", input=text, stop=True) + _end(
-            "TOOL_USE"
-        )
-    else:
+        yield _event("toolUseEvent", name="get_weather", toolUseId="tooluse_0", input=text, stop=True)
+        yield _end("TOOL_USE")
+    elif path == OPENAI:
         function = {"name": "get_weather", "arguments": text}
         yield _chunk({"tool_calls": [{"index": 0, "id": "call_0", "type": "function", "function": function}]})
         yield _chunk({}, "tool_calls") + DONE
+    else:
+        yield from _said(path, [text])
 
 
 def _words(path: str, parameter: str) -> Iterator[bytes]:
     """A short answer."""
-    if path == KIRO:
-        yield _event("assistantResponseEvent", content="1 2 3") + _end()
-    else:
-        yield _chunk({"content": "1 2 3"}) + _chunk({}, "stop") + DONE
+    return _said(path, ["1 2 3"])
 
 
 ANSWERS: Final[Mapping[str, Answer]] = {

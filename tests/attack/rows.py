@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
+import re
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -378,46 +378,51 @@ async def only_comments(attack: Attack) -> None:
     await _late(attack, "comments", [each for each in LATE if each[1] == HOSTILE])
 
 
-async def _bounded(attack: Attack, reply: Reply) -> None:
-    """An answer that is too much has a typed end."""
-    attack.typed(reply)
-    attack.want(reply.error or "incomplete" in reply.tail.decode("latin-1"), "no typed end")
+async def _bounded(attack: Attack, api: str, prompt: str, **more: Any) -> None:
+    """An answer that is too much has a typed end: an error, or that it was cut."""
+    more |= {} if api == "responses" else {"max_tokens": 10**9}
+    reply = attack.typed(await attack.client.ask(api, prompt, **more))
+    attack.want(reply.error or CUT.search(reply.tail), f"no typed end in {api}")
+
+
+CUT: Final = re.compile(rb'"(?:finish_reason|stop_reason|status)": ?"(?:length|max_tokens|incomplete)"')
+"""What says that an answer was cut."""
 
 
 @row("100 MB of answer text, collected, in each API", "a typed end; bounded memory", seconds=30)
 async def large_text_collected(attack: Attack) -> None:
     for api, model in zip(PATHS, (KIRO, HOSTILE, KIRO), strict=True):
-        await _bounded(attack, await attack.client.ask(api, "attack:text=100", model=model))
+        await _bounded(attack, api, "attack:text=100", model=model)
 
 
 @row("100 MB of answer text, streamed on /v1/responses", "a typed end; bounded memory", seconds=20)
 async def large_text_responses(attack: Attack) -> None:
-    await _bounded(attack, await attack.client.ask("responses", "attack:text=100", stream=True))
+    await _bounded(attack, "responses", "attack:text=100", stream=True)
 
 
 @row("200 MB of thinking, streamed on /v1/responses", "a typed end; bounded memory", seconds=20)
 async def large_thinking_responses(attack: Attack) -> None:
-    await _bounded(attack, await attack.client.ask("responses", "attack:thinking=200", stream=True))
+    await _bounded(attack, "responses", "attack:thinking=200", stream=True)
 
 
 @row("40 open calls of 15 MiB each, in each API", "a typed end; bounded memory", seconds=25)
 async def open_calls(attack: Attack) -> None:
     for api in PATHS:
         tools = _tool(api, {"type": "object", "properties": {"city": {"type": "string"}}})
-        await _bounded(attack, await attack.client.ask(api, "attack:open-calls=15", stream=True, tools=tools))
+        await _bounded(attack, api, "attack:open-calls=15", stream=True, tools=tools)
 
 
 @row("a million calls, in each API", "a typed end; bounded memory", seconds=20)
 async def a_million_calls(attack: Attack) -> None:
     for api in PATHS:
         tools = _tool(api, {"type": "object", "properties": {"city": {"type": "string"}}})
-        await _bounded(attack, await attack.client.ask(api, "attack:calls=1000000", stream=True, tools=tools))
+        await _bounded(attack, api, "attack:calls=1000000", stream=True, tools=tools)
 
 
-@row("300 MB of redacted thinking behind an open call", "a typed end; bounded memory", seconds=20)
+@row("300 MB of redacted thinking behind an open call", "a proper end; bounded memory", seconds=20)
 async def redacted_thinking(attack: Attack) -> None:
     tools = _tool("messages", {"type": "object", "properties": {"city": {"type": "string"}}})
-    await _bounded(attack, await attack.client.ask("messages", "attack:redacted=300", stream=True, tools=tools))
+    await attack.ask("messages", "attack:redacted=300", 200, stream=True, tools=tools, max_tokens=10**9)
 
 
 @row("token counts of 400 and 4,300 digits, each service in each API", "an answer")
@@ -464,6 +469,3 @@ async def leaving(attack: Attack) -> None:
     attack.note(f"exit {attack.gateway.process.poll()} after {taken:.1f} s")
     attack.want(attack.gateway.process.poll() == 0, f"exit status {attack.gateway.process.poll()}")
     attack.want(taken < 5, f"exit took {taken:.1f} s")
-
-
-assert os.name == "posix"

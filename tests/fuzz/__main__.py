@@ -81,7 +81,7 @@ def _run(target: str, seconds: int, folder: Path, *, keep: bool) -> str:
             (kept / str(number)).write_bytes(data)
         command = [sys.executable, "-m", "tests.fuzz", "--only", target, "--findings", str(folder)]
         prefix = f"-artifact_prefix={folder}/{target}-alarm-"
-        common = [f"-timeout={ALARM}", f"-rss_limit_mb={MEMORY}", f"-max_len={LONGEST}", prefix]
+        common = ["-len_control=0", f"-timeout={ALARM}", f"-rss_limit_mb={MEMORY}", f"-max_len={LONGEST}", prefix]
         folder.mkdir(parents=True, exist_ok=True)
         told = _output([*command, *common, f"-max_total_time={seconds}", str(grown), str(kept)])
         if keep:
