@@ -22,6 +22,7 @@ __all__ = [
     "FETCHED_BYTES",
     "FRAME_HEADERS",
     "FRAME_HEADERS_BYTES",
+    "HEALED_MODELS",
     "JSON_DEPTH",
     "JSON_VALUES",
     "LARGEST_COUNT",
@@ -168,6 +169,10 @@ VALIDATION_STEPS: Final = 20_000
 unchecked, with a notice.  They take less than 50 ms, in which nobody else is served."""
 
 # Lookups.
+
+HEALED_MODELS: Final = 256
+"""Models of one service of which is remembered what the service refused; beyond it the oldest is forgotten, and may be
+refused once more."""
 
 LOOKUPS: Final = 64
 """Keys that one request may cost in the store, for signatures and for cut answers each; older calls are passed over."""

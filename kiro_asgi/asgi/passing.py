@@ -50,7 +50,7 @@ def reason_against_passing(
         Candidate(
             glance=request.glance,
             dialect=request.dialect.name,
-            forwarding=provider.upstream.forwarding,
+            forwarding=provider.asking(model).forwarding,
             model=model,
             toolbox=provider.toolbox,
             manner=provider.manner,
@@ -74,7 +74,7 @@ def rendered(request: Passed, upstream: Upstream, model: ModelCard, credential: 
 
 def passed(asked: Asked, route: Route, credential: Credential, request: Passed, estimator: Estimator) -> Exchange:
     """The exchange for a request that goes on as it is.  Nothing is estimated: the service counts."""
-    inquiry, upstream = inquiry_of(request.glance), route.provider.upstream
+    inquiry, upstream = inquiry_of(request.glance), route.provider.asking(route.model)
     return Exchange(
         asked=asked,
         route=route,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
@@ -9,6 +10,7 @@ from attrs import define, field, frozen
 
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent
+from kiro_asgi.limits import HEALED_MODELS
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.net.catalogue import Catalogue
 from kiro_asgi.net.credentials import Credentials
@@ -68,6 +70,21 @@ class Provider:
     manner: Manner
     _ask_reset: AskReset = _unknown
     _adapt: Adapt = field(default=_as_it_is)
+
+    _learnt: OrderedDict[str, Upstream] = field(init=False, factory=OrderedDict)
+    """Models that have to be asked differently, the one learnt last at the end, and the upstream that does so."""
+
+    def asking(self, model: ModelCard) -> Upstream:
+        """The upstream as it asks *model*, by all that is known of refusals."""
+        return self._learnt.get(model.id, self.upstream)
+
+    def learn(self, model: ModelCard, upstream: Upstream) -> None:
+        """Ask *model* the way that *upstream* does from now on: it has just got an answer."""
+        if upstream is not self.asking(model) and upstream.traits.learns:
+            self._learnt[model.id] = upstream
+            self._learnt.move_to_end(model.id)
+            if len(self._learnt) > HEALED_MODELS:
+                self._learnt.popitem(last=False)
 
     @property
     def name(self) -> str:

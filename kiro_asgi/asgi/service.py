@@ -160,17 +160,18 @@ class Service:
         inquiry = await self.offload.run(asked.size, lambda: asked.inquiry)
         recovered = await self._recovered(asked, route)
         conversation = self._conversations.name(asked.principal, inquiry.prompt.session)
+        upstream = provider.asking(model)
 
         def render() -> tuple[Rendered, float]:
-            put = provider.upstream.render(recovered.prompt, model, credential, conversation)
-            return put, provider.upstream.weigh(put, self._estimator)
+            put = upstream.render(recovered.prompt, model, credential, conversation)
+            return put, upstream.weigh(put, self._estimator)
 
         put, weight = await self.offload.run(asked.size, render)
         return Exchange(
             asked=asked,
             route=route,
             inquiry=evolve(inquiry, prompt=recovered.prompt),
-            upstream=provider.upstream,
+            upstream=upstream,
             credential=credential,
             conversation=conversation,
             rendered=put,
@@ -272,6 +273,7 @@ class Service:
     async def finished(self, exchange: Exchange, answer: Answer) -> None:
         """Learn from an answer that has been given."""
         assert answer.end is not None, "the answer has not ended"
+        exchange.route.provider.learn(exchange.model, exchange.upstream)
         self._calibration.observe(exchange.model.id, exchange.weight, answer.end.usage)
         await self._signatures.remember(answer.call_signatures, exchange.asked.principal)
         await self._recovery.remember(exchange.recovered, answer)

@@ -193,6 +193,9 @@ class Traits:
     grounds: bool = False
     """Whether answers may hold `kiro_asgi.model.events.Grounding`."""
 
+    learns: bool = False
+    """Whether what `Upstream.healed` found out holds for every request to the same model."""
+
     signs_calls: bool = False
     """Whether tool calls come with signatures that the service wants back."""
 

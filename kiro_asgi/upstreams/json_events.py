@@ -33,7 +33,13 @@ class JsonEvent:
 class JsonEvents:
     """The stage from bytes to events.  What is no JSON object is passed over, with a notice."""
 
-    _lines: SseDecoder = field(init=False, factory=SseDecoder)
+    also_data: frozenset[bytes] = frozenset()
+    """As of `SseDecoder`."""
+
+    _lines: SseDecoder = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._lines = SseDecoder(also_data=self.also_data)
 
     def feed(self, items: Iterable[bytes], /) -> Iterator[JsonEvent | Notice]:
         """The events that *items* complete."""

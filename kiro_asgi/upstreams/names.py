@@ -38,6 +38,9 @@ class WireNames:
     _fold: Callable[[str], str] = str
     """What a service looks at when it compares two names, e.g. `str.lower`."""
 
+    _joint: str = "_"
+    """Stands before the digest at the end of a substitute."""
+
     _wire: dict[str, str] = field(init=False, factory=dict)
     _taken: set[str] = field(init=False, factory=set)
     """Names on the wire, folded."""
@@ -60,13 +63,15 @@ class WireNames:
             return name
         stem = plain(name)
         begins = self._legal.fullmatch(stem[:1])
-        return substitute(name, stem if begins else f"t{stem}", self.length, self._taken, self._fold)
+        return substitute(name, stem if begins else f"t{stem}", self.length, self._taken, self._fold, self._joint)
 
 
-def substitute(name: str, stem: str, length: int, taken: Container[str], fold: Callable[[str], str] = str) -> str:
+def substitute(
+    name: str, stem: str, length: int, taken: Container[str], fold: Callable[[str], str] = str, joint: str = "_"
+) -> str:
     """*stem*, cut to fit, with a digest of *name* behind it; none whose folded form is *taken*."""
     salt = name
-    while fold(candidate := f"{stem[: length - _DIGEST - 1]}_{_digest(salt)}") in taken:
+    while fold(candidate := f"{stem[: length - _DIGEST - 1]}{joint}{_digest(salt)}") in taken:
         salt += "'"
     return candidate
 

@@ -50,12 +50,14 @@ class SseDecoder:
 
     Args:
         max_event: Largest event that is accepted: its data lines without their ends, in bytes.
+        also_data: Names of fields that the standard has not, and that are read as ``data``.
 
     Raises:
         UpstreamProtocolError: Code ``sse.too_large``.
     """
 
     max_event: int = field(default=EVENT_BYTES, kw_only=True)
+    also_data: frozenset[bytes] = field(default=frozenset(), kw_only=True)
 
     retry: int | None = field(init=False, default=None)
     """Reconnection time of the stream in milliseconds, if one was named."""
@@ -124,6 +126,9 @@ class SseDecoder:
             self._id = value.decode("utf-8", "replace")
         elif name == b"retry" and value.isdigit() and len(value) <= MAX_RETRY_DIGITS:
             self.retry = self._retry = int(value)
+        elif name in self.also_data:
+            self._data.append(value)
+            self._size += len(line)
 
     def _dispatch(self) -> ServerSentEvent | None:
         self.last_event_id = self._id

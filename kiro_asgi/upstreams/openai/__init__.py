@@ -22,7 +22,7 @@ from kiro_asgi.upstreams.headers import Headers, overridden
 from kiro_asgi.upstreams.openai import models
 from kiro_asgi.upstreams.openai.answer import stages
 from kiro_asgi.upstreams.openai.faults import fault
-from kiro_asgi.upstreams.openai.healing import RENAMED, REPLAYED, refused_field
+from kiro_asgi.upstreams.openai.healing import ASKS, RENAMED, REPLAYED, refused_field
 from kiro_asgi.upstreams.openai.request import Wording, document
 from kiro_asgi.upstreams.openai.thinking import refuses_sampling
 from kiro_asgi.upstreams.openai.weight import statistics, weigh
@@ -102,7 +102,11 @@ class OpenAIUpstream:
     new_id: Callable[[], str] = _new_id
     """Makes the id of a call that came without one."""
 
-    traits: Traits = field(init=False, default=Traits())
+    traits: Traits = field(init=False)
+
+    @traits.default
+    def _make_traits(self) -> Traits:
+        return Traits(signs_calls=self._is_custom(self.endpoint), learns=True)
 
     @property
     def builtin(self) -> tuple[ModelCard, ...]:
@@ -126,6 +130,7 @@ class OpenAIUpstream:
             yield Ask.MANY_STOPS
         if refuses_sampling(model.id):
             yield from (Ask.SAMPLING, Ask.STOP)
+        yield from (ASKS[name] for name in self.without if name in ASKS)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Put *prompt* into the service's words; *conversation* is not told.

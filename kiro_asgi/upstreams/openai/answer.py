@@ -25,6 +25,9 @@ from kiro_asgi.wire.json import JsonError, loads
 
 __all__ = ["AnswerDecoder", "WholeAnswer", "stages"]
 
+ERRORS: Final = frozenset({b"error"})
+"""Fields whose value is read as an event's data: llama.cpp breaks an answer off with a line ``error: {…}``."""
+
 ACCEPTED: Final = (EVENT_STREAM, JSON, "text/plain", "application/octet-stream")
 
 
@@ -65,7 +68,7 @@ class AnswerDecoder:
 
     def _choose(self) -> Stage[bytes, Delta]:
         is_document = self._head.removeprefix(BOM_UTF8).startswith(b"{")
-        return Pipeline(WholeAnswer() if is_document else JsonEvents(), ChunkDecoder(self.new_id))
+        return Pipeline(WholeAnswer() if is_document else JsonEvents(ERRORS), ChunkDecoder(self.new_id))
 
 
 @define

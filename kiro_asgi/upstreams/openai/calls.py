@@ -15,8 +15,10 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.model.budget import ITEM, AnswerBudget
-from kiro_asgi.model.events import Delta, Notice, ToolCallFragment
+from kiro_asgi.model.events import Delta, Notice, SignatureDelta, ToolCallFragment
+from kiro_asgi.model.signatures import CALL, GEMINI, marked
 from kiro_asgi.wire.json import dumps
+from kiro_asgi.wire.members import object_of, text_of
 
 __all__ = ["Calls"]
 
@@ -152,6 +154,7 @@ class Calls:
         for entry in entries:
             function = entry.get("function", {}) if type(entry) is dict else None
             if type(function) is dict:
+                yield from _signature(entry)
                 yield from self._take(entry.get("index"), _text(entry.get("id")), function)
             else:
                 yield UNREADABLE
@@ -217,6 +220,13 @@ class Calls:
             call_id = self.new_id()
         self._ids.add(call_id)
         return call_id
+
+
+def _signature(entry: Mapping[str, Any]) -> Iterator[Delta]:
+    """The signature of a call, as Google's own server of this API puts it on the call's first piece."""
+    signature = text_of(object_of(object_of(entry.get("extra_content")).get("google")), "thought_signature")
+    if signature:
+        yield SignatureDelta(marked(GEMINI, CALL, signature))
 
 
 def _is_another(call: _Call, said_id: str, name: str, arguments: str) -> bool:

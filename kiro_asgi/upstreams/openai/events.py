@@ -23,6 +23,7 @@ from kiro_asgi.upstreams.openai.calls import Calls
 from kiro_asgi.upstreams.openai.faults import is_report, stream_fault
 from kiro_asgi.upstreams.openai.usage import read_usage
 from kiro_asgi.upstreams.replies import clean
+from kiro_asgi.wire.members import object_of, objects_of, text_of
 
 __all__ = ["ChunkDecoder"]
 
@@ -133,7 +134,7 @@ class ChunkDecoder:
         if (model := value.get("model")) != self._model and type(model) is str and model:
             self._model = model
             yield ModelName(model)
-        if type(usage := value.get("usage")) is dict:
+        if usage := object_of(value.get("usage")) or object_of(object_of(value.get("x_groq")).get("usage")):
             self._usage = usage
         choices = value.get("choices")
         if type(choices) is not list:
@@ -179,6 +180,16 @@ class ChunkDecoder:
         """Some servers say the same under both names."""
         if not delta.get("reasoning_content"):
             yield from self._thinking(value, delta)
+
+    def _details(self, value: Any, delta: Object) -> Iterator[Delta]:
+        """OpenRouter's form of thinking, which as a rule says again what ``reasoning`` says."""
+        said = bool(delta.get("reasoning_content") or delta.get("reasoning"))
+        for detail in objects_of(value):
+            text = text_of(detail, "text") or text_of(detail, "summary")
+            if text and not said:
+                yield ThinkingDelta(text)
+            elif detail.get("type") == "reasoning.encrypted":
+                yield from self._notice(Notice("thinking.sealed"))
 
     def _content(self, value: Any, delta: Object) -> Iterator[Delta]:
         if type(value) is str:
@@ -247,6 +258,7 @@ _READERS: Final[Mapping[str, Callable[[ChunkDecoder, Any, Object], Iterator[Delt
     {
         "reasoning_content": ChunkDecoder._thinking,
         "reasoning": ChunkDecoder._other_thinking,
+        "reasoning_details": ChunkDecoder._details,
         "content": ChunkDecoder._content,
         "refusal": ChunkDecoder._refusal,
         "tool_calls": ChunkDecoder._tool_calls,

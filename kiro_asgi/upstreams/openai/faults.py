@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamThrottled
 from kiro_asgi.upstreams.meanings import by_status, worded
-from kiro_asgi.upstreams.openai.reasons import CODES, PHRASES, STATUSES, TYPES
+from kiro_asgi.upstreams.openai.reasons import CODES, PHRASES, SIZES, STATUSES, TYPES
 from kiro_asgi.upstreams.replies import MAX_RETRY_AFTER, clean, fields_of, report_of, retry_after, status_of
 from kiro_asgi.wire.members import text_of
 
@@ -85,7 +85,9 @@ def _classify(report: Mapping[str, Any], status: int, message: str) -> KiroAsgiE
         code = ""
     phrase = next(((error, word) for words, error, word in PHRASES if words.search(message)), None)
     error, word = CODES.get(code), code
-    if error is None:
+    if status in SIZES:
+        error, word = SIZES[status]
+    elif error is None:
         error, word = phrase or TYPES.get(kind) or by_status(status, STATUSES)
         word = code or word
     return error(worded(error, message), code=word)

@@ -13,8 +13,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
+from kiro_asgi.model.asks import Ask
 
-__all__ = ["OPTIONAL", "RENAMED", "REPLAYED", "refused_field"]
+__all__ = ["ASKS", "CALL_IDS", "OPTIONAL", "RENAMED", "REPLAYED", "refused_field"]
 
 RENAMED: Final[Mapping[str, str]] = MappingProxyType(
     {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
@@ -41,6 +42,11 @@ OPTIONAL: Final = frozenset(
 REPLAYED: Final = "reasoning_content"
 """Thinking of an earlier answer: some servers demand it, some refuse it."""
 
+CALL_IDS: Final = "tool_call_id"
+"""Ids of calls: Mistral takes nine letters and digits, and nothing else."""
+
+_NINE: Final = re.compile(r"tool call id\b.{0,200}\blength of 9\b", re.I | re.S)
+
 _UNKNOWN: Final = re.compile(
     r"unsupported|not supported|unknown|unrecogni[sz]ed|not permitted|not allowed|unexpected|extra|does not support"
     r"|no longer supported|must not|missing|required|must be passed|cannot be (?:used|set|specified)"
@@ -50,13 +56,30 @@ _UNKNOWN: Final = re.compile(
 """Words that say that a field itself is the trouble, not its value, or that a list is too long."""
 
 
+ASKS: Final[Mapping[str, Ask]] = MappingProxyType(
+    {
+        "max_completion_tokens": Ask.MAX_COMPLETION_TOKENS,
+        "max_tokens": Ask.MAX_TOKENS,
+        "stream_options": Ask.COUNTS,
+        "stop": Ask.STOP,
+        REPLAYED: Ask.THOUGHTS,
+        **dict.fromkeys(("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty"), Ask.SAMPLING),
+    }
+)
+"""A field to what a request asks for by it, where that alone does not keep it from going through as it is."""
+
+
 def refused_field(error: KiroAsgiError, document: Mapping[str, Any], without: tuple[str, ...]) -> str:
     """The field that *error*, the answer to *document*, is about; empty where leaving it out is no remedy.
 
     Args:
         without: Fields that were found before: none is tried a second time.
     """
-    if not isinstance(error, UpstreamRejected) or not _UNKNOWN.search(error.message):
+    if not isinstance(error, UpstreamRejected):
+        return ""
+    if _NINE.search(error.message):
+        return "" if CALL_IDS in without else CALL_IDS
+    if not _UNKNOWN.search(error.message):
         return ""
     named = _WORD.findall(error.message)
     if REPLAYED in named and REPLAYED not in without:

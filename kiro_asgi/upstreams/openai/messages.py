@@ -16,6 +16,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.model.prompt import Document, Image, Part, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
+from kiro_asgi.model.signatures import CALL, GEMINI, read_mark
 from kiro_asgi.upstreams.exchanges import Draft, exchanges
 from kiro_asgi.upstreams.names import WireNames
 from kiro_asgi.upstreams.notes import Notes
@@ -27,10 +28,14 @@ __all__ = ["Messages"]
 MAX_CALL_ID: Final = 40
 """Characters."""
 
+SHORT_CALL_ID: Final = 9
+"""The same of Mistral, no less and no more."""
+
 FAILED: Final = "The tool call failed."
 LIFTED: Final = "(An attachment of this result follows in the next message of the user.)"
 LIFTED_FROM: Final = "Attachment of the result of the tool call {}:"
 
+_SHORT_ID: Final = re.compile(rf"[a-zA-Z0-9]{{{SHORT_CALL_ID}}}")
 _CALL_ID: Final = re.compile(rf"[a-zA-Z0-9_.:-]{{1,{MAX_CALL_ID}}}")
 
 
@@ -44,6 +49,12 @@ class Messages:
     replay_thinking: bool = False
     """Hand thinking that is not sealed back as ``reasoning_content``."""
 
+    sign_calls: bool = False
+    """Hand signatures of calls back as ``extra_content``, as Google's own server of this API wants them."""
+
+    short_ids: bool = False
+    """Ids of calls are nine letters and digits."""
+
     def write(self, prompt: Prompt) -> list[dict[str, Any]]:
         """The messages for *prompt*.
 
@@ -51,6 +62,8 @@ class Messages:
             RequestError: Something has no place in them.
         """
         ids = WireNames(_CALL_ID, MAX_CALL_ID, "calls.id_changed", self.notes)
+        if self.short_ids:
+            ids = WireNames(_SHORT_ID, SHORT_CALL_ID, "calls.id_changed", self.notes, joint="0")
         system = "\n\n".join(filter(None, prompt.system))
         messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
         drafts = exchanges(prompt.turns, ids, self.notes)
@@ -62,7 +75,7 @@ class Messages:
         return messages
 
     def _assistant(self, draft: Draft) -> Iterator[dict[str, Any]]:
-        calls = [self._call(part, draft.place) for part in draft.parts if isinstance(part, ToolCallPart)]
+        calls = [*self._calls(draft)]
         text = "\n".join(part.text for part in draft.parts if isinstance(part, Text))
         message: dict[str, Any] = {"role": "assistant", "content": text if text or not calls else None}
         thinking = [*self._thinking(draft)]
@@ -72,9 +85,25 @@ class Messages:
             message["tool_calls"] = calls
         yield message
 
+    def _calls(self, draft: Draft) -> Iterator[dict[str, Any]]:
+        """The calls, each with the signature that stands before it."""
+        signature = ""
+        for part in draft.parts:
+            if isinstance(part, ThinkingPart):
+                signature = self._of_call(part) or signature
+            elif isinstance(part, ToolCallPart):
+                call = self._call(part, draft.place)
+                yield {**call, "extra_content": {"google": {"thought_signature": signature}}} if signature else call
+                signature = ""
+
+    def _of_call(self, part: ThinkingPart) -> str:
+        """The signature of a call that *part* is; empty where it is none, or the service wants none."""
+        mark = read_mark(part.signature)
+        return mark.signature if self.sign_calls and (mark.owner, mark.part) == (GEMINI, CALL) else ""
+
     def _thinking(self, draft: Draft) -> Iterator[str]:
         for part in draft.parts:
-            if not isinstance(part, ThinkingPart):
+            if not isinstance(part, ThinkingPart) or self._of_call(part):
                 continue
             if self.replay_thinking and part.text and not part.signature:
                 yield part.text

@@ -26,7 +26,7 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.upstreams.meanings import Class, Meaning
 
-__all__ = ["CODES", "PHRASES", "STATUSES", "TYPES"]
+__all__ = ["CODES", "PHRASES", "SIZES", "STATUSES", "TYPES"]
 
 
 CODES: Final[Mapping[str, Class]] = MappingProxyType(
@@ -92,6 +92,10 @@ TYPES: Final[Mapping[str, Meaning]] = MappingProxyType(
 )
 """``type`` to what it means, and the code where none is given."""
 
+SIZES: Final[Mapping[int, Meaning]] = MappingProxyType({413: (ContextTooLong, "context_length_exceeded")})
+"""Statuses that mean more than any code: Groq says 413 with the code of a rate limit for a request that has more tokens
+than it may have in a minute, and that is never answered, however often it is repeated."""
+
 STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
     {
         401: (UpstreamTokenInvalid, "invalid_api_key"),
@@ -99,7 +103,6 @@ STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
         403: (UpstreamDenied, "access_denied"),
         404: (UpstreamRejected, "not_found"),
         408: (UpstreamTimeout, "timeout"),
-        413: (ContextTooLong, "context_length_exceeded"),
         429: (UpstreamThrottled, "rate_limit_exceeded"),
         503: (UpstreamOverloaded, "overloaded"),
         504: (UpstreamTimeout, "timeout"),

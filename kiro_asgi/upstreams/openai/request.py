@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from attrs import frozen
 
@@ -11,12 +12,16 @@ from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.upstreams.base import ModelCard, Note
 from kiro_asgi.upstreams.notes import Notes
 from kiro_asgi.upstreams.openai.attachments import Attachments
-from kiro_asgi.upstreams.openai.healing import RENAMED, REPLAYED
+from kiro_asgi.upstreams.openai.healing import CALL_IDS, RENAMED, REPLAYED
 from kiro_asgi.upstreams.openai.messages import Messages
 from kiro_asgi.upstreams.openai.options import written_options
 from kiro_asgi.upstreams.openai.tools import tool_names, written_tools
 
 __all__ = ["Document", "Wording", "document"]
+
+
+_HEALED: Final[Mapping[str, str]] = MappingProxyType({REPLAYED: "healed.reasoning", CALL_IDS: "healed.call_ids"})
+"""What was refused that is no field of its own, to the rule that sees to it."""
 
 
 @frozen(kw_only=True)
@@ -50,10 +55,18 @@ def document(prompt: Prompt, model: ModelCard, wording: Wording) -> Document:
     """
     notes = Notes()
     for name in wording.without:
-        notes.applies("healed.reasoning" if name == REPLAYED else "healed.field")
+        notes.applies(_HEALED.get(name, "healed.field"))
     names = tool_names(notes)
     tools = written_tools(prompt, names, notes)
-    messages = Messages(notes, names, Attachments(notes, model.images, wording.custom), wording.replay_thinking)
+    attachments = Attachments(notes, model.images, wording.custom)
+    messages = Messages(
+        notes,
+        names,
+        attachments,
+        replay_thinking=wording.replay_thinking,
+        sign_calls=wording.custom,
+        short_ids=CALL_IDS in wording.without,
+    )
     body: dict[str, Any] = {"model": model.id, "messages": messages.write(prompt), "stream": True}
     if wording.include_usage:
         body["stream_options"] = {"include_usage": True}

@@ -23,6 +23,7 @@ from kiro_asgi.model.events import (
     Delta,
     ModelName,
     Notice,
+    SignatureDelta,
     Stop,
     StopReason,
     TextDelta,
@@ -348,3 +349,50 @@ def test_any_bytes(data: bytes, cuts: list[int]) -> None:
 def test_what_may_stand_before_the_first_event(head: bytes) -> None:
     """A byte order mark, empty lines and comments, cut anywhere."""
     assert run(decoder(), byte_by_byte(head + sse(TEXT, FINISH))) == [TextDelta("Hi"), END]
+
+
+@pytest.mark.parametrize(
+    ("details", "thinking"),
+    [
+        ([{"type": "reasoning.text", "text": "hm", "format": "anthropic-claude-v1", "index": 0}], ["hm"]),
+        ([{"type": "reasoning.summary", "summary": "so"}], ["so"]),
+        ([{"type": "reasoning.encrypted", "data": "x"}], []),
+        ([7, {"type": "novel"}], []),
+    ],
+)
+def test_thinking_in_details_alone(details: list[Any], thinking: list[str]) -> None:
+    """OpenRouter's form, where it stands without ``reasoning``; sealed thinking is noted."""
+    found = run(decoder(), [sse(chunk({"content": "", "reasoning_details": details}), FINISH) + DONE])
+
+    assert [each.text for each in found if isinstance(each, ThinkingDelta)] == thinking
+    assert (Notice("thinking.sealed") in found) is ("encrypted" in str(details))
+
+
+def test_counts_of_groq() -> None:
+    """They stand under ``x_groq`` in the last chunk."""
+    usage = {"prompt_tokens": 9, "completion_tokens": 2}
+    assert TokenUsage(9, 2) in run(
+        decoder(), [sse(TEXT, chunk(finish="stop", x_groq={"id": "r", "usage": usage})) + DONE]
+    )
+
+
+@pytest.mark.parametrize("pieces", [1, 10_000])
+def test_an_error_line_of_llama_cpp(pieces: int) -> None:
+    """A field that server-sent events have not; what came before it is told, then it is an error, not a cut."""
+    line = b'error: {"code":500,"message":"context shift is disabled","type":"server_error"}\n\n'
+    data, seen = sse(TEXT) + line, []
+    stages = decoder()
+    with pytest.raises(UpstreamFault, match="context shift"):
+        for at in range(0, len(data), pieces):
+            for delta in stages.feed([data[at : at + pieces]]):
+                seen.append(delta)
+
+    assert seen == [TextDelta("Hi")]
+
+
+def test_the_signature_of_a_call() -> None:
+    """Google's own server of this API puts it on the call; it stands before the call, marked as Gemini's."""
+    entry = {**piece(0, "c1", "f", "{}"), "extra_content": {"google": {"thought_signature": "c2ln"}}}
+    found = run(decoder(), [sse(calling(entry), chunk(finish="tool_calls")) + DONE])
+
+    assert found[:2] == [SignatureDelta("gemini.call:c2ln"), ToolCallFragment("c1", "f", "{}")]

@@ -102,6 +102,12 @@ OPENROUTER = (
         (503, {}, UpstreamOverloaded, "overloaded"),
         (504, {}, UpstreamTimeout, "timeout"),
         (413, {}, ContextTooLong, "context_length_exceeded"),
+        (
+            413,
+            report("Request too large for model `x` on tokens per minute (TPM)", "rate_limit_exceeded", "tokens"),
+            ContextTooLong,
+            "context_length_exceeded",
+        ),
         (301, {}, NotTheUpstream, "upstream.redirect"),
         (204, {}, UpstreamProtocolError, "upstream.status"),
     ],

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from attrs import evolve
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError, UpstreamRejected, UpstreamThrottled
-from kiro_asgi.model.prompt import Sampling, Text, ThinkingPart, Tool, ToolChoice
+from kiro_asgi.model.prompt import (
+    Prompt,
+    Role,
+    Sampling,
+    Text,
+    ThinkingPart,
+    Tool,
+    ToolCallPart,
+    ToolChoice,
+    ToolResult,
+    Turn,
+)
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, ModelPage, Upstream
 from kiro_asgi.upstreams.openai import OpenAIUpstream
 from kiro_asgi.upstreams.openai.models import BUILTIN
@@ -206,6 +218,38 @@ def test_the_greatest_length_has_two_names() -> None:
     document = upstream.render(FULL, MODEL, KEY).document
     assert document["max_completion_tokens"] == 10
     assert "max_tokens" not in document
+
+
+def test_ids_of_calls_are_nine_letters_and_digits_where_a_server_wants_that() -> None:
+    """Mistral's refusal, word for word; call and result keep the same id, and it is told."""
+    message = "Tool call id was call_abc but must be a-z, A-Z, 0-9, with a length of 9."
+    called = ToolCallPart("call_abc-1", "f", {})
+    prompt = Prompt("m", (Turn(Role.ASSISTANT, (called,)), Turn(Role.USER, (ToolResult("call_abc-1", (Text("1"),)),))))
+    upstream = LOCAL.healed(refused(message), LOCAL.render(prompt, MODEL, KEY))
+    assert upstream is not None
+    found = upstream.render(prompt, MODEL, KEY)
+    call, result = (each for each in found.document["messages"] if each["role"] != "user")
+
+    assert re.fullmatch("[a-zA-Z0-9]{9}", result["tool_call_id"])
+    assert call["tool_calls"][0]["id"] == result["tool_call_id"]
+    assert "healed.call_ids" in [note.rule for note in found.notes]
+    assert upstream.healed(refused(message), found) is None
+
+
+def test_signatures_of_calls_go_back_to_servers_that_may_have_given_them() -> None:
+    """Google's own server of this API wants them where it put them; OpenAI has no such field."""
+    parts = (ThinkingPart(signature="gemini.call:c2ln"), ToolCallPart("c1", "f", {}))
+    prompt = Prompt("m", (Turn(Role.ASSISTANT, parts), Turn(Role.USER, (ToolResult("c1", (Text("1"),)),))))
+    call = {upstream: _first_call(upstream, prompt) for upstream in ("local", "openai")}
+
+    assert call["local"]["extra_content"] == {"google": {"thought_signature": "c2ln"}}
+    assert "extra_content" not in call["openai"]
+
+
+def _first_call(name: str, prompt: Prompt) -> Any:
+    upstream = LOCAL if name == "local" else OpenAIUpstream()
+    messages = upstream.render(prompt, MODEL, KEY).document["messages"]
+    return next(each["tool_calls"][0] for each in messages if each["role"] == "assistant")
 
 
 def test_several_fields_may_be_refused_one_after_the_other() -> None:
