@@ -95,8 +95,9 @@ class Citations:
 
     def _search(self, text: str) -> Iterator[Delta]:
         """The search that the service has run, as if it were one of ours."""
-        query = ", ".join(self._grounding.queries)
-        call = ServerCall(self._citing.call_id, self._citing.tool, WEB_SEARCH, {"query": query})
+        queries = self._grounding.queries
+        asked = {"query": ", ".join(queries), **({"queries": [*queries]} if len(queries) > 1 else {})}
+        call = ServerCall(self._citing.call_id, self._citing.tool, WEB_SEARCH, asked)
         pages = tuple(filter(_has_address, self._grounding.hits))
         yield call
         yield ServerResult(call, ToolOutput(pages, "" if pages else text))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiro_asgi.dialects.openai_responses.server_tools import web_search_call
 from kiro_asgi.model.events import (
     Appendix,
     Delta,
@@ -19,7 +20,7 @@ from kiro_asgi.model.events import (
     ToolCallFragment,
 )
 from kiro_asgi.model.message import Message, TextBlock, ThinkingBlock, ToolCallBlock, fold
-from kiro_asgi.model.server_tools import SearchHit, ServerCall, ServerResult, ToolOutput
+from kiro_asgi.model.server_tools import WEB_SEARCH, SearchHit, ServerCall, ServerResult, ToolOutput
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.stages.citations import Citations, Citing, markdown
 from tests.grammar import check_events
@@ -87,7 +88,7 @@ def test_it_comes_last_and_once() -> None:
 
 def test_a_hosted_search() -> None:
     """A client that asked for a web search is told of a call and its result; what has no address is no page."""
-    call = ServerCall("msg_1", "search", "web_search", {"query": "fjords, deep ice"})
+    call = ServerCall("msg_1", "search", "web_search", {"query": "fjords, deep ice", "queries": ["fjords", "deep ice"]})
     read = Grounding(READ.queries, (*READ.hits, SearchHit("", "")))
 
     assert run(Citations(Citing("en", "search", "msg_1")), [read]) == [
@@ -170,3 +171,11 @@ def test_in_an_answer_with_a_hosted_search() -> None:
 def test_nobody_asked() -> None:
     """Without a plan for it, what was read leaves no trace."""
     assert answered(build_pipeline([Given(A, READ, END)], Plan())).blocks == (TextBlock("a"),)
+
+
+def test_searches_are_a_list_where_the_api_has_one() -> None:
+    """Responses tells each query by itself; one query is a list, too."""
+    several = ServerCall("c", "search", WEB_SEARCH, {"query": "a, b", "queries": ["a", "b"]})
+    one = ServerCall("c", "search", WEB_SEARCH, {"query": "a"})
+
+    assert [web_search_call(call)["action"]["queries"] for call in (several, one)] == [["a", "b"], ["a"]]

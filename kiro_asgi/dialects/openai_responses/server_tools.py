@@ -22,7 +22,7 @@ PROGRESS: Final = (
 def web_search_call(call: ServerCall, output: ToolOutput | None = None) -> dict[str, Any]:
     """Fields of the output item, its id apart; without *output* the search is still under way."""
     query = str(call.input.get("query", ""))
-    action: dict[str, Any] = {"type": "search", "query": query, "queries": [query]}
+    action: dict[str, Any] = {"type": "search", "query": query, "queries": call.input.get("queries") or [query]}
     if output is not None:
         action["sources"] = [{"type": "url", "url": hit.url} for hit in output.hits]
     return {"type": "web_search_call", "status": _status(output), "action": action}

@@ -31,6 +31,7 @@ from kiro_asgi.upstreams.gemini import models
 from kiro_asgi.upstreams.gemini.contents import MINTED, signable
 from kiro_asgi.upstreams.gemini.events import stages
 from kiro_asgi.upstreams.gemini.faults import fault
+from kiro_asgi.upstreams.gemini.finish import NOTHING
 from kiro_asgi.upstreams.gemini.generation import MAX_STOPS
 from kiro_asgi.upstreams.gemini.reasons import SIGNATURE
 from kiro_asgi.upstreams.gemini.request import document
@@ -86,6 +87,10 @@ class GeminiUpstream:
     healed_signatures: bool = False
     """Whether the service refused a signature, so that none is handed back."""
 
+    refused_empty: frozenset[str] = frozenset({"STOP"})
+    """Reasons to end that are no good for an answer without a word: Gemini ends some so for no reason, and answers when
+    it is asked once more."""
+
     new_id: Callable[[], str] = _new_id
     """Makes the id of a call that comes without one: letters, digits, at most 50."""
 
@@ -125,7 +130,7 @@ class GeminiUpstream:
         Raises:
             NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
         """
-        return stages(content_type, self._call_id)
+        return stages(content_type, self._call_id, self.refused_empty)
 
     def _call_id(self) -> str:
         return MINTED + self.new_id()
@@ -135,8 +140,10 @@ class GeminiUpstream:
         return fault(status, headers, body)
 
     def healed(self, error: KiroAsgiError, rendered: Rendered) -> GeminiUpstream | None:
-        """This upstream without earlier signatures, where *error* blames one; ``None`` where that is no remedy, or was
-        tried already."""
+        """This upstream without earlier signatures, where *error* blames one, or content with an empty answer, where it
+        got one; ``None`` where that is no remedy, or was tried already."""
+        if error.code == NOTHING and self.refused_empty:
+            return evolve(self, refused_empty=frozenset())
         if self.healed_signatures or error.code != SIGNATURE or not signable(rendered.document["contents"]):
             return None
         return evolve(self, healed_signatures=True)

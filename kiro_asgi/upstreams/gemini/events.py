@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.errors import KiroAsgiError, UpstreamFault
 from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.events import Delta, Grounding, ModelName, Notice
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.gemini.answer import PartReader
 from kiro_asgi.upstreams.gemini.faults import report_fault
-from kiro_asgi.upstreams.gemini.finish import verdict
+from kiro_asgi.upstreams.gemini.finish import NOTHING, verdict
 from kiro_asgi.upstreams.gemini.grounding import cited, grounding
 from kiro_asgi.upstreams.gemini.usage import UsageReader
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
@@ -31,19 +31,22 @@ from kiro_asgi.wire.objects import ObjectScanner
 __all__ = ["EventDecoder", "JsonObjects", "stages"]
 
 
-def stages(content_type: str, new_id: Callable[[], str]) -> tuple[Stage[Any, Any], ...]:
+def stages(
+    content_type: str, new_id: Callable[[], str], refused: frozenset[str] = frozenset()
+) -> tuple[Stage[Any, Any], ...]:
     """Fresh stages, bytes to `Delta`.
 
     Args:
         content_type: Of the answer.
         new_id: Makes an id for a tool call; it is asked once for every call that came without one.
+        refused: Reasons to end that are no good for an answer without a word.
 
     Raises:
         NotTheUpstream: The service does not answer in this media type.
     """
     require_media_type(content_type, (EVENT_STREAM, JSON))
     whole = essence(content_type) == JSON
-    return (JsonObjects() if whole else JsonEvents(), EventDecoder(new_id))
+    return (JsonObjects() if whole else JsonEvents(), EventDecoder(new_id, refused))
 
 
 @define
@@ -74,6 +77,9 @@ class EventDecoder:
     """
 
     _new_id: Callable[[], str]
+    _refused: frozenset[str] = frozenset()
+    """Reasons to end that are no good for an answer without a word."""
+
     _parts: PartReader = field(init=False)
     _usage: UsageReader = field(init=False, factory=UsageReader)
     _reason: str = field(init=False, default="")
@@ -99,6 +105,8 @@ class EventDecoder:
 
     def flush(self) -> Iterator[Delta]:
         """The token counts, and why the answer ended."""
+        if not self._parts.produced and self._reason in self._refused:
+            raise UpstreamFault(f"the model answered nothing: {self._reason}", code=NOTHING)
         usage = self._usage.usage
         if usage != _NOTHING_SAID:
             yield usage

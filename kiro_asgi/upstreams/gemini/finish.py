@@ -13,7 +13,11 @@ from kiro_asgi.errors import UpstreamError, UpstreamFault, UpstreamProtocolError
 from kiro_asgi.model.events import Stop, StopReason
 from kiro_asgi.upstreams.replies import clean
 
-__all__ = ["BROKEN", "STOPS", "verdict"]
+__all__ = ["BROKEN", "NOTHING", "STOPS", "verdict"]
+
+NOTHING: Final = "stream.empty"
+"""Code of an answer without a word."""
+
 
 STOPS: Final[Mapping[str, StopReason]] = MappingProxyType(
     {
@@ -70,5 +74,5 @@ def verdict(reason: str, block_reason: str, *, empty: bool) -> Stop:
     if not reason:
         raise UpstreamProtocolError("the upstream's answer ends without a reason: it was cut", code="stream.cut")
     if empty:
-        raise UpstreamFault(f"the model answered nothing: {clean(reason)}", code="stream.empty")
+        raise UpstreamFault(f"the model answered nothing: {clean(reason)}", code=NOTHING)
     return Stop(StopReason.END)
