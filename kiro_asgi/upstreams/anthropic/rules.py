@@ -88,8 +88,8 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "thinking.max_tokens",
-        "The answer may be longer by the least budget, where it has no room for it.",
-        _FORM,
+        "Where the answer may not be longer than the least budget, there is no thinking; its length is never raised.",
+        _CONTENT,
         "thinking",
     ),
     Rule("thinking.effort", "An effort is told in the way that the model knows, or dropped.", _FORM, "thinking"),

@@ -61,7 +61,14 @@ def thinks(prompt: Prompt, family: Family, resumed: bool, notes: Notes) -> bool:
         return not notes.applies("thinking.unavailable")
     if prompt.tools and prompt.tool_choice.mode in (ToolChoiceMode.REQUIRED, ToolChoiceMode.NAMED):
         return not notes.applies("thinking.forced_call", "tool_choice")
-    return not (resumed and not _is_adaptive(prompt, family) and notes.applies("thinking.resumed"))
+    if _is_adaptive(prompt, family):
+        return True
+    if resumed:
+        return not notes.applies("thinking.resumed")
+    longest = prompt.sampling.max_tokens
+    if longest is not None and longest <= MIN_BUDGET:  # a longer answer than was asked for is the client's to pay
+        return not notes.applies("thinking.max_tokens", "max_tokens")
+    return True
 
 
 def _is_adaptive(prompt: Prompt, family: Family) -> bool:
@@ -123,9 +130,6 @@ def _within_budget(asked: _Asked) -> dict[str, Any]:
     budget = max(wanted if wanted < length else length // 2, MIN_BUDGET)
     if budget != wanted:
         asked.notes.applies("thinking.budget", "thinking")
-    if length <= budget:
-        asked.notes.applies("thinking.max_tokens", "max_tokens")
-        length += budget
     display = {"display": "omitted"} if asked.prompt.thinking.omitted else {}
     return {"max_tokens": length, "thinking": {"type": "enabled", "budget_tokens": budget, **display}}
 

@@ -329,13 +329,24 @@ def test_earlier_thinking(part: ThinkingPart, block: Any) -> None:
     assert content(prompt, replay_thinking=False)[1][1] == [text]
 
 
+@pytest.mark.parametrize("limit", [1, 600, 1024])
+def test_an_answer_without_room_for_thinking_has_none(limit: int) -> None:
+    """The client's limit is never raised: it pays for what is written."""
+    prompt = ask(HI, thinking=Thinking(ThinkingMode.ENABLED, 1024), sampling=Sampling(limit))
+    sent = body(prompt)
+
+    assert sent["max_tokens"] == limit
+    assert "thinking" not in sent
+    assert "thinking.max_tokens" in rules(prompt)
+
+
 @pytest.mark.parametrize(
     ("thinking", "limit", "expected", "rule"),
     [
         (Thinking(ThinkingMode.ENABLED, 3000), 5000, (5000, 3000), ""),
         (Thinking(ThinkingMode.ENABLED, 100), 5000, (5000, 1024), "thinking.budget"),
         (Thinking(ThinkingMode.ENABLED, 9000), 5000, (5000, 2500), "thinking.budget"),
-        (Thinking(ThinkingMode.ENABLED, 1024), 600, (1624, 1024), "thinking.max_tokens"),
+        (Thinking(ThinkingMode.ENABLED, 5000), 1025, (1025, 1024), "thinking.budget"),
         (Thinking(ThinkingMode.ENABLED, effort="low"), 5000, (5000, 4000), "thinking.effort"),
         (Thinking(ThinkingMode.ADAPTIVE), None, (42_000, 10_000), "sampling.max_tokens_default"),
         (Thinking(ThinkingMode.ENABLED, effort="max"), 999_999, (64_000, 32_000), "sampling.max_tokens"),
