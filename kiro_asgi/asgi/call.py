@@ -25,6 +25,9 @@ _CLIENT_LEFT: Final = 499
 """Status for a client that left before there was an answer.  Nobody reads it but the host's middlewares and the log;
 the number is nginx's: https://nginx.org/en/docs/dev/development_guide.html#http_request"""
 
+_SOONER: Final = 12
+"""How many times sooner a client that takes nothing is dropped where others wait for its connection to the service."""
+
 
 @define(eq=False)
 class Call:
@@ -119,17 +122,19 @@ class Call:
         else:
             self._interrupted = True
 
-    async def stalled(self) -> None:
-        """Wait until the client has taken nothing for too long.
+    async def stalled(self, others_wait: Callable[[], bool]) -> None:
+        """Wait until the client has taken nothing for too long, which is sooner where others wait for its place.
 
         No limit surrounds a single send, as there is one for every event.
         """
+        soon = self._write_timeout / _SOONER
         while True:
-            began = self._clock() if self.sending_since is None else self.sending_since
-            left = began + self._write_timeout - self._clock()
+            now = self._clock()
+            began = now if self.sending_since is None else self.sending_since
+            left = began + (soon if others_wait() else self._write_timeout) - now
             if left <= 0:
                 return
-            await anyio.sleep(left)
+            await anyio.sleep(min(left, soon / 2))
 
     async def body(self, limits: LimitSettings) -> bytes:
         """The request body, within the limits."""

@@ -149,7 +149,7 @@ class Relay:
         Some servers shield what is sent from cancellation: there the rest of this exchange stays until the server gives
         the client up.
         """
-        await self._call.stalled()
+        await self._call.stalled(lambda: self.exchange.route.provider.transport.is_crowded)
         self.outcome = Outcome.STALLED
         if self._reading is not None:
             await self.exchange.route.provider.transport.hang_up(self._reading)

@@ -152,7 +152,8 @@ class LimitSettings:
     """Seconds for one whole upstream call, the wait for a connection included."""
 
     write_timeout: float = 60.0
-    """Seconds that a client may take none of what it is sent; then it is dropped, and its upstream call ended."""
+    """Seconds that a client may take none of what it is sent; then it is dropped, and its upstream call ended.  Where
+    other requests wait for a connection: a twelfth of that."""
 
     tool_input_bytes: int = TOOL_INPUT_BYTES
     """Largest arguments of one tool call, in bytes."""

@@ -196,6 +196,12 @@ class Transport:
                 finally:
                     lane.slots.release()
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether requests wait for a connection in this event loop."""
+        lane = self._lanes.get(None)
+        return lane is not None and lane.waiting > 0
+
     async def hang_up(self, reader: Reader) -> None:
         """Close the connection of a call whose reader does not come back from its turn, and let others have its place.
 

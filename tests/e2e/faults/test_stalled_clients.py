@@ -129,16 +129,19 @@ async def test_a_send_that_cannot_be_cancelled_holds_no_connection(gateway, capl
 
 @on_each_loop
 async def test_many_of_them_do_not_stop_a_healthy_one(gateway):
-    """As many as there are connections: who comes then waits for as long as they are given, not for ever."""
+    """As many as there are connections: who comes then waits for a twelfth of what they are given otherwise."""
     many = 64
-    door = gateway(limits={"connections": many, "write_timeout": LIMIT})
+    door = gateway(limits={"connections": many, "write_timeout": 12 * LIMIT})
     async with no_leak(door, idle=many):
         with anyio.fail_after(WATCHDOG):
             async with anyio.create_task_group() as tasks:
                 for _ in range(many):
                     tasks.start_soon(stalled("openai").run, door.app)
                 assert await until(lambda: len(door.simulator.requests) == many, 10)
+                began = anyio.current_time()
                 await door.works()
+                assert anyio.current_time() - began < 6 * LIMIT
+                tasks.cancel_scope.cancel()
 
 
 def asking(port: int) -> socket.socket:
@@ -159,7 +162,8 @@ def files(pid: int) -> int:
 @pytest.mark.parametrize("loop", LOOPS)
 def test_serve_closes_their_sockets(loop: str, tmp_path: Path) -> None:
     """On real sockets: both ends of a dropped call are closed, though the server waits until all is sent, and
-    nothing is written but that they stalled."""
+    nothing is written but that they stalled, or were gone: the system's clock begins with a full window, ours with a full
+    buffer, and either may end first."""
     with simulators.running(send_buffer=64 * 1024) as service:
         environ = {
             "KIRO_ASGI__CLIENT__API_KEYS": "k",
@@ -178,7 +182,8 @@ def test_serve_closes_their_sockets(loop: str, tmp_path: Path) -> None:
             errors = server.stop().splitlines()
 
     assert closed
-    assert [line.split(" 200 ")[1].split()[0] for line in errors] == ["stalled"] * 5
+    assert len(errors) == 5
+    assert {line.split(" 200 ")[1].split()[0] for line in errors} <= {"stalled", "disconnected"}
 
 
 @pytest.mark.parametrize("server", ["uvicorn", "hypercorn", "hypercorn-trio"])
