@@ -162,8 +162,8 @@ def files(pid: int) -> int:
 @pytest.mark.parametrize("loop", LOOPS)
 def test_serve_closes_their_sockets(loop: str, tmp_path: Path) -> None:
     """On real sockets: both ends of a dropped call are closed, though the server waits until all is sent, and
-    nothing is written but that they stalled, or were gone: the system's clock begins with a full window, ours with a full
-    buffer, and either may end first."""
+    nothing is written but that they stalled, or were gone: the system's clock begins with a full window, ours with a
+    full buffer, and either may end first."""
     with simulators.running(send_buffer=64 * 1024) as service:
         environ = {
             "KIRO_ASGI__CLIENT__API_KEYS": "k",

@@ -141,7 +141,7 @@ def test_what_must_never_be_retried() -> None:
     for message in (SUSPENDED, SUSPICIOUS):
         found = refusal(429, message, retry_after="1")
         assert message in found.message
-        assert (found.retry_safe, found.status) == (False, 403)
+        assert (found.retry_safe, found.status) == (False, 502)
 
 
 def test_context_too_long_says_so() -> None:
