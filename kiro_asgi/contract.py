@@ -13,7 +13,7 @@ from kiro_asgi.dialects.base import Heading
 from kiro_asgi.errors import KiroAsgiError, UnknownModel
 from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.message import Message, MessageBuilder, sentences, unfold, whole
-from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.prompt import Prompt, ToolChoice
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
 from kiro_asgi.upstreams.kiro import KiroUpstream
@@ -150,7 +150,7 @@ def _plan(prompt: Prompt, rendered: Rendered) -> Plan:
         tool_emission="end",
         kept_whole=True,
         tool_names=rendered.tool_names,
-        parallel_tool_calls=prompt.tool_choice.parallel,
+        tool_choice=ToolChoice(parallel=prompt.tool_choice.parallel),  # who calls decides about another try
     )
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "TooBusy",
     "Unauthorized",
     "UnknownModel",
+    "UnmetPromise",
     "UnsupportedEncoding",
     "UpstreamDenied",
     "UpstreamError",
@@ -176,6 +177,22 @@ class UnsupportedEncoding(RequestError):
 
 class ContextTooLong(RequestError):
     """The conversation does not fit the model's context window."""
+
+
+class UnmetPromise(KiroAsgiError):
+    """The model's answer is not what the client was promised: a tool call, or text of a form.
+
+    Nothing of it was sent.  The model is told once, then the client.
+
+    Attributes:
+        complaint: What the model is told when it is asked once more.
+    """
+
+    status = 502
+
+    def __init__(self, message: str, *, code: str = "", complaint: str = "") -> None:
+        super().__init__(message, code=code)
+        self.complaint = complaint
 
 
 # The upstream's fault.

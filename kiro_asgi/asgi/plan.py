@@ -57,7 +57,7 @@ def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
         keep_call_signatures=exchange.upstream.traits.signs_calls,
         other_signatures=prompt.thinking.wanted,
         lead_in=settings.stream.lead_in,
-        parallel_tool_calls=prompt.tool_choice.parallel,
+        tool_choice=prompt.tool_choice,
         input_tokens=exchange.input_tokens,
         context_window=exchange.model.context_window,
         estimator=exchange.estimator,

@@ -24,7 +24,7 @@ from kiro_asgi.asgi.wiring import new_registry, new_store, retry_policy
 from kiro_asgi.config import Settings, StreamSettings
 from kiro_asgi.dialects.base import Dialect, Inquiry, TransparentDialect
 from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent, UpstreamRequestTooCostly
-from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.stages.answer import Answer
@@ -219,6 +219,12 @@ class Service:
             return None
         upstream = exchange.upstream.healed(error, exchange.rendered)
         return None if upstream is None else await self._rendered(evolve(exchange, upstream=upstream))
+
+    async def reminded(self, exchange: Exchange, complaint: str) -> Exchange:
+        """The same request with *complaint* as the last that its user says."""
+        prompt = exchange.inquiry.prompt
+        told = evolve(prompt, turns=(*prompt.turns, Turn(Role.USER, (Text(complaint),))))
+        return await self._rendered(evolve(exchange, inquiry=evolve(exchange.inquiry, prompt=told)))
 
     async def renewed(self, exchange: Exchange) -> Exchange | None:
         """The same request with a newer token; ``None`` where there is none to be had."""

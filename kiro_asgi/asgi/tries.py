@@ -14,7 +14,7 @@ from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.http import header_values
 from kiro_asgi.asgi.service import Service
 from kiro_asgi.asgi.typing import Scope
-from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError, UpstreamUnreachable
+from kiro_asgi.errors import KiroAsgiError, UnmetPromise, UpstreamProtocolError, UpstreamUnreachable
 from kiro_asgi.net.retry import Remedy, Step
 from kiro_asgi.upstreams.base import Credential
 
@@ -61,6 +61,9 @@ class Tries:
     _renewed: bool = field(init=False, default=False)
     """Whether the credential in use had its one new token."""
 
+    _reminded: bool = field(init=False, default=False)
+    """Whether the model was told that its answer broke a promise."""
+
     _spent: list[Credential] = field(init=False, factory=list)
     """Credentials that failed; none is used again for this request, however short its rest."""
 
@@ -103,11 +106,18 @@ class Tries:
             self.exchange = changed
             return
         step = self._service.policy.decide(
-            error, self._again + 1, self._draw, renewed=self._renewed, waited=self._waited
+            error,
+            self._again + 1,
+            self._draw,
+            renewed=self._renewed,
+            reminded=self._reminded,
+            waited=self._waited,
         )
         if step is None:
             raise error
-        if step.remedy is Remedy.AGAIN:
+        if isinstance(error, UnmetPromise):
+            await self._remind(error)
+        elif step.remedy is Remedy.AGAIN:
             await self._wait(error, step.seconds)
         elif step.remedy is Remedy.NOWHERE:
             await self._service.rest(self.exchange, error)
@@ -115,6 +125,12 @@ class Tries:
             raise error
         else:
             await self._use_another_credential(error, step)
+
+    async def _remind(self, error: UnmetPromise) -> None:
+        self._again += 1
+        self._reminded = True
+        self._warn("asking once more: %r", error)
+        self.exchange = await self._service.reminded(self.exchange, error.complaint)
 
     async def _wait(self, error: KiroAsgiError, seconds: float) -> None:
         self._again += 1

@@ -19,6 +19,7 @@ from kiro_asgi.errors import (
     MethodNotAllowed,
     RequestError,
     UnknownModel,
+    UnmetPromise,
     UpstreamDenied,
     UpstreamQuotaSpent,
     UpstreamRejected,
@@ -41,8 +42,16 @@ _SIZES: Final = re.compile(
 )
 """Sizes as the well-known services tell them.  The prompt's is the larger one, or it would fit."""
 
-_FINAL: Final = (ConfigError, JsonError, RequestError, UpstreamDenied, UpstreamQuotaSpent, UpstreamRejected)
-"""Errors that the same request meets again, however often it is sent."""
+_FINAL: Final = (
+    ConfigError,
+    JsonError,
+    RequestError,
+    UnmetPromise,
+    UpstreamDenied,
+    UpstreamQuotaSpent,
+    UpstreamRejected,
+)
+"""Errors that the same request meets again, however often it is sent; or that are too dear to be met again."""
 
 _WAITABLE: Final = frozenset({429, 503, 529})
 """Statuses that always say when to come back."""

@@ -161,6 +161,24 @@ class ToolChoice:
     raw: Any = None
     """As the client sent it."""
 
+    allowed: frozenset[str] | None = None
+    """The only tools that may be called, where the client says which; ``None`` where it does not."""
+
+    @property
+    def permitted(self) -> frozenset[str] | None:
+        """The only tools that an answer may call; ``None`` for any."""
+        match self.mode:
+            case ToolChoiceMode.NONE:
+                return frozenset()
+            case ToolChoiceMode.NAMED:
+                return frozenset({self.name})
+        return self.allowed
+
+    @property
+    def demanded(self) -> bool:
+        """Whether an answer has to hold a call."""
+        return self.mode in (ToolChoiceMode.REQUIRED, ToolChoiceMode.NAMED)
+
 
 class ThinkingMode(Enum):
     """Whether the client wants thinking."""

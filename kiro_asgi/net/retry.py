@@ -5,6 +5,7 @@ It decides and performs nothing.
 ===========================================  ====================================================================
 what the last try ended in                   what the next one does
 ===========================================  ====================================================================
+an answer that breaks a promise              tells the model so, once; it counts as one of the tries
 a token that is not taken                    gets a new token, once; then another credential, if there is one
 a fault of the account: quota, refusal       uses another credential, while the account's own rests
 suspicion, suspension                        there is none, and no other account of the service is asked either
@@ -31,6 +32,7 @@ from attrs import frozen
 from kiro_asgi.errors import (
     KiroAsgiError,
     UnknownModel,
+    UnmetPromise,
     UpstreamDenied,
     UpstreamError,
     UpstreamOverloaded,
@@ -56,6 +58,9 @@ class Remedy(Enum):
 
     ELSEWHERE = "elsewhere"
     """The credential; the one that was used rests."""
+
+    REMIND = "remind"
+    """The prompt, which says at its end what was wrong with the answer."""
 
     NOWHERE = "nowhere"
     """Nothing: the credential rests, and nobody else is asked at that service."""
@@ -94,7 +99,14 @@ class RetryPolicy:
     capacity_base: float = 5.0
 
     def decide(
-        self, error: KiroAsgiError, attempt: int, draw: Callable[[], float], *, renewed: bool, waited: float = 0.0
+        self,
+        error: KiroAsgiError,
+        attempt: int,
+        draw: Callable[[], float],
+        *,
+        renewed: bool,
+        reminded: bool = False,
+        waited: float = 0.0,
     ) -> Step | None:
         """How to go on after *error*, or ``None`` where there is no way.
 
@@ -103,8 +115,11 @@ class RetryPolicy:
             attempt: The number of tries so far, from 1.
             draw: A random number from 0 to 1.
             renewed: Whether this request had its one new token already.
+            reminded: Whether the model was told already that an answer broke a promise.
             waited: Seconds that this request has waited between its tries so far.
         """
+        if isinstance(error, UnmetPromise):
+            return None if reminded or attempt >= self.attempts else Step(Remedy.REMIND)
         if isinstance(error, BARRED) and error.asked:
             return Step(Remedy.NOWHERE)
         if isinstance(error, UpstreamTokenInvalid) and error.asked and not renewed:

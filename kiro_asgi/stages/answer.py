@@ -10,6 +10,7 @@ from attrs import define, field, frozen
 from kiro_asgi.limits import ANSWER_BYTES, TOOL_INPUT_BYTES
 from kiro_asgi.model.budget import AnswerBudget
 from kiro_asgi.model.events import Delta, Event, MessageEnd, ServerCall, ServerResult
+from kiro_asgi.model.prompt import ToolChoice
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.stages.blocks import BlockFramer
 from kiro_asgi.stages.call_signatures import CallSignatures
@@ -29,6 +30,7 @@ from kiro_asgi.stages.single_call import SingleCall
 from kiro_asgi.stages.structured import StructuredCheck
 from kiro_asgi.stages.thinking import TAGS, OmittedThinking, ThinkingSplitter
 from kiro_asgi.stages.tool_calls import ToolCallAssembler
+from kiro_asgi.stages.tool_choice import DemandedCall, ForbiddenCalls
 from kiro_asgi.stages.tool_names import ToolNames
 from kiro_asgi.stages.usage import UsageMeter
 
@@ -89,8 +91,8 @@ class Plan:
     other_signatures: bool = True
     """Whether, then, signatures of thinking and text go on."""
 
-    parallel_tool_calls: bool = True
-    """Whether the answer may hold several calls."""
+    tool_choice: ToolChoice = field(factory=ToolChoice)
+    """What the answer is held to, by the client's names."""
 
     lead_in: str = ""
     """Text before an answer that begins with a tool call."""
@@ -212,6 +214,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
     fingerprinter = Fingerprinter() if plan.fingerprint else None
     server_tools = ServerTools(plan.server_tools, budget=budget) if plan.server_tools else None
     call_signatures = CallSignatures(plan.other_signatures, budget=budget) if plan.keep_call_signatures else None
+    permitted = plan.tool_choice.permitted
     front: tuple[Stage[Delta, Delta] | None, ...] = (
         pulse,
         RepeatFilter() if plan.drop_repeated_text else None,
@@ -227,9 +230,10 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
             budget=budget,
         ),
         call_signatures,
-        None if plan.parallel_tool_calls else SingleCall(),
         ToolNames(plan.tool_names) if plan.tool_names else None,
         plan.repairs.tool_spelling,
+        None if permitted is None else ForbiddenCalls(permitted),
+        None if plan.tool_choice.parallel else SingleCall(),
         None if plan.tool_emission == "incremental" else plan.repairs.arguments,
         server_tools,
     )
@@ -244,6 +248,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
             estimator=plan.estimator,
             output_factor=plan.output_factor,
         ),
+        *([DemandedCall(permitted, budget)] if plan.tool_choice.demanded else []),
         *([OmittedThinking()] if plan.thinking_omitted else []),
         framer,
         *([KeptAnswer(budget)] if plan.kept_whole else []),

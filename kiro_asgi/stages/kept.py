@@ -1,15 +1,42 @@
-"""Bounding what an answer costs that is kept until its end."""
+"""Bounding what is kept of an answer: all of it, or what is held back of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from attrs import define
+from attrs import define, field
 
 from kiro_asgi.model.budget import AnswerBudget, size_of
-from kiro_asgi.model.events import Event
+from kiro_asgi.model.events import Delta, Event
 
-__all__ = ["KeptAnswer"]
+__all__ = ["KeptAnswer", "KeptDeltas"]
+
+
+@define
+class KeptDeltas:
+    """Deltas that are held back until it is known what becomes of them."""
+
+    _budget: AnswerBudget
+    _items: list[Delta] = field(init=False, factory=list)
+    _size: int = field(init=False, default=0)
+
+    def keep(self, item: Delta) -> None:
+        """Hold *item* back.
+
+        Raises:
+            AnswerTooLarge: There is no room for it.
+        """
+        size = size_of(item)
+        self._budget.take(size)
+        self._size += size
+        self._items.append(item)
+
+    def release(self) -> list[Delta]:
+        """Everything, in its order; from now on it is somebody else's."""
+        items, self._items = self._items, []
+        self._budget.give_back(self._size)
+        self._size = 0
+        return items
 
 
 @define

@@ -18,6 +18,7 @@ from kiro_asgi.dialects.openai_responses import OpenAIResponses, ResponsesOption
 from kiro_asgi.errors import UpstreamError, UpstreamProtocolError
 from kiro_asgi.model.events import Event, TextDelta, ThinkingDelta, ToolInputDelta
 from kiro_asgi.model.message import fold
+from kiro_asgi.model.prompt import ToolChoice
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.stages.argument_names import USUAL
 from kiro_asgi.stages.repairs import Repairs
@@ -79,7 +80,7 @@ PLANS: Final = (
     Plan(tool_emission="end", thinking="strip_tags"),
     Plan(tool_emission="incremental", thinking="pass"),
     Plan(stop=("Bergen", "the weather", "é"), thinking="remove"),
-    Plan(max_tokens=7, parallel_tool_calls=False, lead_in="So: "),
+    Plan(max_tokens=7, tool_choice=ToolChoice(parallel=False, allowed=frozenset({"get_weather"})), lead_in="So: "),
     Plan(repairs=Repairs(schemas={"get_weather": TOOL}, renames=USUAL, leaked_calls=True), fingerprint=True),
     Plan(drop_repeated_text=True, schema={"type": "object", "required": ["a"]}),
 )

@@ -7,6 +7,7 @@ import pytest
 from kiro_asgi.errors import (
     KiroAsgiError,
     RequestError,
+    UnmetPromise,
     UpstreamDenied,
     UpstreamFault,
     UpstreamOverloaded,
@@ -108,6 +109,16 @@ def test_what_the_upstream_asks_for_is_honoured_as_far_as_there_is_time(asked, w
 def test_what_proves_nothing_is_never_tried_again(error):
     """A refusal that another try cannot change is final (F072)."""
     assert decided(error) is None
+
+
+def test_a_broken_promise_is_told_to_the_model_once():
+    """It is one of the tries (R41), and no other upstream is asked: the model has spoken."""
+    error = UnmetPromise("no call")
+
+    assert decided(error) == decided(error, 3) == Step(Remedy.REMIND)
+    assert decided(error, POLICY.attempts) is None
+    assert POLICY.decide(error, 1, lambda: 0.0, renewed=False, reminded=True) is None
+    assert not POLICY.other_upstream_helps(error)
 
 
 def test_silence_has_its_own_bound():

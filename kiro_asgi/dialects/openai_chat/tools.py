@@ -53,7 +53,8 @@ def _object_choice(
         raise unsupported("tool_choice", _NO_CUSTOM)
     if kind == "allowed_tools":
         mode, tools = _allowed(choice, tools)
-        return tools, ToolChoice(mode, parallel=parallel, raw=choice)
+        names = frozenset(tool.name for tool in tools)
+        return tools, ToolChoice(mode, parallel=parallel, raw=choice, allowed=names)
     name = _known(_named(choice), tools, "tool_choice")
     return tools, ToolChoice(ToolChoiceMode.NAMED, name, parallel, choice)
 

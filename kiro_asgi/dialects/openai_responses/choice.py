@@ -47,7 +47,7 @@ def read_choice(
     if choice.get("type") == "allowed_tools":
         allowed = _allowed(choice, tools)
         mode = _mode(choice.get("mode", "auto"), allowed)
-        return tuple(allowed.values()), ToolChoice(mode, parallel=parallel, raw=choice)
+        return tuple(allowed.values()), ToolChoice(mode, parallel=parallel, raw=choice, allowed=frozenset(allowed))
     name = _named(choice, tools)
     if name is None:
         raise unsupported(_PLACE, f"a tool of type {str(choice.get('type'))[:60]} cannot be run here")

@@ -38,6 +38,7 @@ TABLE = [
     (errors.BodyTooLarge, 413, INVALID, None, INVALID, openai.APIStatusError),
     (errors.UnsupportedEncoding, 415, INVALID, None, INVALID, openai.APIStatusError),
     (errors.ContextTooLong, 400, INVALID, "context_length_exceeded", INVALID, openai.BadRequestError),
+    (errors.UnmetPromise, 502, "server_error", None, "api_error", openai.InternalServerError),
     (errors.UpstreamError, 502, "server_error", None, "api_error", openai.InternalServerError),
     (errors.UpstreamFault, 502, "server_error", None, "api_error", openai.InternalServerError),
     (errors.UpstreamProtocolError, 502, "server_error", None, "api_error", openai.InternalServerError),

@@ -193,13 +193,15 @@ CHOICES = [
     ),
     pytest.param(
         {"type": "allowed_tools", "allowed_tools": ALLOWED},
-        ToolChoice(ToolChoiceMode.REQUIRED, raw={"type": "allowed_tools", "allowed_tools": ALLOWED}),
+        ToolChoice(
+            ToolChoiceMode.REQUIRED, raw={"type": "allowed_tools", "allowed_tools": ALLOWED}, allowed=frozenset("g")
+        ),
         (G,),
         id="allowed",
     ),
     pytest.param(
         {"type": "allowed_tools", **ALLOWED},
-        ToolChoice(ToolChoiceMode.REQUIRED, raw={"type": "allowed_tools", **ALLOWED}),
+        ToolChoice(ToolChoiceMode.REQUIRED, raw={"type": "allowed_tools", **ALLOWED}, allowed=frozenset("g")),
         (G,),
         id="allowed, flat",
     ),

@@ -189,6 +189,7 @@ def test_allowed_tools() -> None:
     inquiry = parse(*OFFERED, tool_choice={"type": "allowed_tools", "mode": "required", "tools": listed})
     assert names(inquiry) == ["f", "web_search"]
     assert inquiry.prompt.tool_choice.mode is ToolChoiceMode.REQUIRED
+    assert inquiry.prompt.tool_choice.allowed == {"f", "web_search"}
 
 
 BAD_CHOICES = [
