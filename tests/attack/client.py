@@ -22,6 +22,8 @@ KEPT: Final = 1 << 20
 
 TAIL: Final = 64 * 1024
 
+FAILED: Final = b"event: response.failed"
+
 
 @define
 class Reply:
@@ -33,8 +35,12 @@ class Reply:
     broken: str = ""
     """How the connection broke; empty for an ordinary end."""
 
+    failed: bool = False
+    """Whether it has the event with which an answer of the Responses API fails, which repeats all of that."""
+
     def add(self, data: bytes) -> None:
         self.size += len(data)
+        self.failed = self.failed or FAILED in self.tail[-len(FAILED) :] + data
         self.head += data[: max(0, KEPT - len(self.head))]
         self.tail = (self.tail + data)[-TAIL:]
 
@@ -60,7 +66,7 @@ class Reply:
         words = self.tail.decode("utf-8", "replace")
         found = re.search(r'"error": ?\{.*', words, re.DOTALL)
         if not found:
-            return ""
+            return "response.failed" if self.failed else ""
         code = re.search(r'"code": ?"([^"]+)"', found[0]) or re.search(r'"type": ?"(?!error")([^"]+)"', found[0])
         return code[1] if code else "error"
 

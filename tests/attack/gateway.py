@@ -51,7 +51,7 @@ def _known(**limits: str) -> dict[str, str]:
 GATEWAYS: Final[Mapping[str, Setting]] = {
     "usual": Setting(),
     "narrow": Setting(_known(connections="2", write_timeout="2")),
-    "hasty": Setting(_known(write_timeout="2")),
+    "hasty": Setting({**_known(write_timeout="2"), "KIRO_ASGI__CUSTOM__HOSTILE__FIRST_TOKEN_TIMEOUT": "10"}),
     "small": Setting(
         {
             "KIRO_ASGI__STATE__BYTES": str(16 * MIB),
@@ -191,7 +191,7 @@ def run(setting: Setting, behind: Services, loop: str, folder: Path) -> Iterator
         if setting.files:
             resource.setrlimit(resource.RLIMIT_NOFILE, (setting.files, setting.files))
 
-    environ = clean_environment(**_environment(behind.simulator, behind.hostile), **setting.environ)
+    environ = clean_environment(**{**_environment(behind.simulator, behind.hostile), **setting.environ})
     with contextlib.ExitStack() as stack:
         errors = stack.enter_context((folder / "stderr").open("w"))
         command = [*PREFIX, "serve", "--port", "0", "--loop", loop, *setting.arguments]

@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
@@ -28,6 +29,9 @@ LONGEST: Final = 600
 
 MEMORY: Final = 3000
 """MiB."""
+
+SEEDS: Final = 24
+"""Inputs to begin with besides the corpus: any bytes are a program."""
 
 ROOM: Final = 14_000
 """Bytes of the file of one target in the corpus."""
@@ -74,19 +78,24 @@ def _fuzz(target: str, findings: Findings, arguments: list[str]) -> None:
 def _run(target: str, seconds: int, folder: Path, *, keep: bool) -> str:
     """Fuzz in another process; what libFuzzer says at its end."""
     with TemporaryDirectory() as room:
-        grown, kept, small = (Path(room, name) for name in ("grown", "kept", "small"))
-        for each in (grown, kept, small):
-            each.mkdir()
+        grown, kept = Path(room, "grown"), Path(room, "kept")
+        grown.mkdir()
+        kept.mkdir()
         for number, data in enumerate(corpus.inputs(target)):
             (kept / str(number)).write_bytes(data)
-        command = [sys.executable, "-m", "tests.fuzz", "--only", target, "--findings", str(folder)]
-        prefix = f"-artifact_prefix={folder}/{target}-alarm-"
-        common = ["-len_control=0", f"-timeout={ALARM}", f"-rss_limit_mb={MEMORY}", f"-max_len={LONGEST}", prefix]
+        for number in range(SEEDS):
+            (kept / f"seed{number}").write_bytes(Random(number).randbytes(LONGEST >> number % 6))
         folder.mkdir(parents=True, exist_ok=True)
-        told = _output([*command, *common, f"-max_total_time={seconds}", str(grown), str(kept)])
+        told = _output(
+            [
+                *(sys.executable, "-m", "tests.fuzz", "--only", target, "--findings", str(folder)),
+                *("-len_control=0", f"-timeout={ALARM}", f"-rss_limit_mb={MEMORY}", f"-max_len={LONGEST}"),
+                *(f"-artifact_prefix={folder}/{target}-alarm-", f"-max_total_time={seconds}", "-report_slow_units=99"),
+                *(str(grown), str(kept)),
+            ]
+        )
         if keep:
-            _output([*command, *common, "-merge=1", str(small), str(kept), str(grown)])
-            corpus.add(target, (path.read_bytes() for path in small.iterdir()), ROOM)
+            corpus.add(target, (path.read_bytes() for path in grown.iterdir()), ROOM)
     return next((line for line in reversed(told.splitlines()) if " cov: " in line or "ALARM" in line), told[-500:])
 
 
@@ -106,7 +115,7 @@ def main() -> int:
     parser.add_argument("--only", help=argparse.SUPPRESS)
     asked, rest = parser.parse_known_args()
     if asked.only:
-        _fuzz(asked.only, Findings(asked.findings), rest)
+        _fuzz(asked.only, Findings(asked.findings), [*rest, *asked.targets])  # options, and folders of inputs
     from tests.fuzz.targets import TARGETS
 
     names: list[Any] = [name for name in TARGETS if not asked.targets or name in asked.targets]
