@@ -92,8 +92,9 @@ REASONS: Final[tuple[Reason, ...]] = (
     ),
     Reason(
         "tools.calls",
-        "The client has tools: calls of them are repaired, kept whole and remembered where they are cut.",
-        lambda c: c.asks(Ask.TOOLS) and c.stream.relay != "unrepaired",
+        "The client has tools: calls of them are repaired, kept whole and remembered where they are cut.  Not where "
+        "the prompt is marked for the service's cache (``cache_control``), which a translation would lose.",
+        lambda c: c.asks(Ask.TOOLS) and c.stream.relay != "unrepaired" and not c.asks(Ask.CACHE),
     ),
     Reason(
         "tools.choice",
@@ -107,8 +108,9 @@ REASONS: Final[tuple[Reason, ...]] = (
     ),
     Reason(
         "thinking.asked",
-        "Thinking is asked for: it is put as the model knows it, and found in the answer between tags, too.",
-        lambda c: c.asks(Ask.THINKING),
+        "Thinking is asked for: it is put as the model knows it, and found in the answer between tags, too.  Not where "
+        "the prompt is marked for the service's cache.",
+        lambda c: c.asks(Ask.THINKING) and not c.asks(Ask.CACHE),
     ),
     Reason(
         "thinking.handled",

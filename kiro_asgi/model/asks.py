@@ -22,6 +22,9 @@ class Ask(Enum):
     FORM = "form"
     """An answer that is JSON, by a schema or without one."""
 
+    CACHE = "cache"
+    """That the service remember a part of the prompt, in a way that a translation does not carry."""
+
     THINKING = "thinking"
     """Thinking, in so many words."""
 

@@ -405,6 +405,12 @@ COUNTLESS = OpenAIUpstream(include_usage=False)
 REMOVING = Manner(first_event_timeout=1.0, thinking_first_event_timeout=1.0, thinking_handling="remove")
 NO_TEMPERATURE = {"model": "claude-opus-4-7", "temperature": 1}
 EVERY_WAY = {"temperature": 1, "top_p": 1}
+EPHEMERAL = {"type": "ephemeral"}
+MARKED = (
+    {"system": [{"type": "text", "text": "x", "cache_control": EPHEMERAL}]},
+    {"messages": [{"role": "user", "content": [{"type": "text", "text": "x", "cache_control": EPHEMERAL}]}]},
+    {"tools": [{"name": "f", "input_schema": {}, "cache_control": EPHEMERAL}]},
+)
 
 
 @pytest.mark.parametrize(
@@ -417,6 +423,9 @@ EVERY_WAY = {"temperature": 1, "top_p": 1}
         ("", "anthropic", MESSAGES, {"toolbox": Toolbox((Search(),), 60.0, {"web_search"})}, SEARCHING),
         ("", "anthropic", MESSAGES, {"stream": StreamSettings(synthetic=True)}, {}),
         ("", "anthropic", MESSAGES, {"stream": StreamSettings(relay="unrepaired")}, TOOLS),
+        ("", "anthropic", MESSAGES, {}, {**TOOLS, "thinking": {"type": "adaptive"}, "cache_control": EPHEMERAL}),
+        *(("", "anthropic", MESSAGES, {}, {**TOOLS, **marked}) for marked in MARKED),
+        ("tools.choice", "anthropic", MESSAGES, {}, {**TOOLS, **MARKED[0], "tool_choice": {"type": "any"}}),
         ("", "openai_chat", CHAT, {}, {"max_completion_tokens": 9, "stream_options": {"include_usage": True}}),
         ("", "openai_chat", CHAT, {}, {"stop": ["a", "b", "c", "d"], "response_format": {"type": "text"}}),
         ("", "openai_chat", OLDER, {}, {"max_tokens": 9}),

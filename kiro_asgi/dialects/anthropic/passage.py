@@ -48,7 +48,18 @@ def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
         yield Ask.SAMPLING
     if document.get("temperature") is not None and document.get("top_p") is not None:
         yield Ask.SAMPLED_TWICE
+    if any("cache_control" in part for part in _markable(document)):
+        yield Ask.CACHE
     yield from _asks_of_history(document)
+
+
+def _markable(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """What the service can be asked to remember a prompt up to, but for what is within blocks."""
+    yield document
+    yield from objects_of(document.get("tools"))
+    yield from objects_of(document.get("system"))
+    for message in objects_of(document.get("messages")):
+        yield from objects_of(message.get("content"))
 
 
 def _asks_of_history(document: Mapping[str, Any]) -> Iterator[Ask]:
