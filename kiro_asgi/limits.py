@@ -162,7 +162,7 @@ WRITTEN_CALL_FAILURES: Final = 32
 """Excerpts of one answer that look like tool calls and are none; after them, everything is text."""
 
 STRUCTURED_CHARACTERS: Final = 512 * 1024
-"""An answer that is checked against its schema; a longer one goes out unchecked, with a notice."""
+"""An answer that is to be JSON and is checked; a longer one is an error, or goes out with a notice where it streams."""
 
 VALIDATION_STEPS: Final = 20_000
 """Keywords, and members that they look at, of a check of an answer against its schema; beyond it the answer goes out

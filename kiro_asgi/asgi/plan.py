@@ -64,6 +64,7 @@ def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
         output_factor=exchange.output_factor,
         language=settings.stream.language if prompt.schema is None else "",
         schema=prompt.schema,
+        schema_enforced=not _streams_unchecked(exchange, settings),
     )
 
 
@@ -121,6 +122,12 @@ def _tool_emission(exchange: Exchange, settings: Settings) -> str:
 def _kept_whole(exchange: Exchange, settings: Settings) -> bool:
     """Whether nothing goes out before the end, or the API repeats everything there."""
     return not exchange.inquiry.stream or settings.stream.synthetic or exchange.asked.dialect.repeats_answers
+
+
+def _streams_unchecked(exchange: Exchange, settings: Settings) -> bool:
+    """Whether text that is to be JSON goes out before it is known to be."""
+    streams = exchange.inquiry.stream and not settings.stream.synthetic
+    return streams and (exchange.rendered.formed or settings.structured.streaming == "unchecked")
 
 
 def _citing(exchange: Exchange, settings: Settings) -> Citing | None:

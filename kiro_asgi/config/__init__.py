@@ -18,6 +18,7 @@ from kiro_asgi.config.gateway import (
     RoutingSettings,
     StateSettings,
     StreamSettings,
+    StructuredSettings,
     ToolSettings,
 )
 from kiro_asgi.config.kiro import KiroSettings
@@ -40,6 +41,7 @@ __all__ = [
     "Settings",
     "StateSettings",
     "StreamSettings",
+    "StructuredSettings",
     "ToolSettings",
     "describe",
     "read_environment",

@@ -14,6 +14,7 @@ __all__ = [
     "RoutingSettings",
     "StateSettings",
     "StreamSettings",
+    "StructuredSettings",
     "ToolSettings",
 ]
 
@@ -119,6 +120,15 @@ class StreamSettings:
     """Whether answers of a service that speaks the client's own API go through as they are: ``auto`` (where nothing in
     them is ours to do), ``unrepaired`` (also where the client has tools, so that calls come as the service wrote them)
     or ``never`` (they are translated like all others)."""
+
+
+@frozen(kw_only=True)
+class StructuredSettings:
+    """What becomes of answers that are to be JSON (structured output)."""
+
+    streaming: str = "checked"
+    """How they are streamed: ``checked`` (sent when they are complete and have been checked, unless the service itself
+    guarantees their form) or ``unchecked`` (sent as they come; what is wrong with them is in the log)."""
 
 
 @frozen(kw_only=True)

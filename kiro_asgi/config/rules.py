@@ -49,6 +49,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "stream.relay": ("auto", "unrepaired", "never"),
         "http_library": ("httpcore", "httpcore2"),
         "stream.tool_emission": ("complete", "end", "incremental"),
+        "structured.streaming": ("checked", "unchecked"),
         "state.engine": ("memory", "sqlite"),
     }
 )

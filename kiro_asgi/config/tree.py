@@ -18,6 +18,7 @@ from kiro_asgi.config.gateway import (
     RoutingSettings,
     StateSettings,
     StreamSettings,
+    StructuredSettings,
     ToolSettings,
 )
 from kiro_asgi.config.kiro import KiroSettings
@@ -52,6 +53,7 @@ class Settings:
     routing: RoutingSettings = field(factory=RoutingSettings)
     tools: ToolSettings = field(factory=ToolSettings)
     stream: StreamSettings = field(factory=StreamSettings)
+    structured: StructuredSettings = field(factory=StructuredSettings)
     limits: LimitSettings = field(factory=LimitSettings)
     retry: RetrySettings = field(factory=RetrySettings)
     recovery: RecoverySettings = field(factory=RecoverySettings)

@@ -27,7 +27,7 @@ from kiro_asgi.stages.repairs import Repairs
 from kiro_asgi.stages.repeats import RepeatFilter
 from kiro_asgi.stages.server_tools import ServerTools
 from kiro_asgi.stages.single_call import SingleCall
-from kiro_asgi.stages.structured import StructuredCheck
+from kiro_asgi.stages.structured import StructuredAnswer, StructuredCheck
 from kiro_asgi.stages.thinking import TAGS, OmittedThinking, ThinkingSplitter
 from kiro_asgi.stages.tool_calls import ToolCallAssembler
 from kiro_asgi.stages.tool_choice import DemandedCall, ForbiddenCalls
@@ -115,6 +115,9 @@ class Plan:
 
     schema: Mapping[str, Any] | None = None
     """JSON Schema of an answer that is to be a JSON object; ``None`` for any text."""
+
+    schema_enforced: bool = False
+    """Whether such an answer is held back until it was checked, instead of being watched."""
 
 
 @define
@@ -241,14 +244,14 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         *([] if plan.citing is None else [Citations(plan.citing)]),
         *([MalformedWords(plan.language)] if plan.language else []),
         EndOfStream(),
-        *([] if plan.schema is None else [StructuredCheck(plan.schema)]),
+        *([] if plan.schema is None or plan.schema_enforced else [StructuredCheck(plan.schema)]),
         UsageMeter(
             input_tokens=plan.input_tokens,
             context_window=plan.context_window,
             estimator=plan.estimator,
             output_factor=plan.output_factor,
         ),
-        *([DemandedCall(permitted, budget)] if plan.tool_choice.demanded else []),
+        *_held_back(plan, budget),
         *([OmittedThinking()] if plan.thinking_omitted else []),
         framer,
         *([KeptAnswer(budget)] if plan.kept_whole else []),
@@ -266,6 +269,14 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         fingerprinter,
         call_signatures,
     )
+
+
+def _held_back(plan: Plan, budget: AnswerBudget) -> Iterator[Stage[Any, Any]]:
+    """The stage that keeps a promise; an answer that has to hold a call has no text that has to be JSON."""
+    if plan.tool_choice.demanded:
+        yield DemandedCall(plan.tool_choice.permitted, budget)
+    elif plan.schema is not None and plan.schema_enforced:
+        yield StructuredAnswer(plan.schema, budget)
 
 
 def _splitter(plan: Plan) -> ThinkingSplitter:

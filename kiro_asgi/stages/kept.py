@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from attrs import define, field
 
 from kiro_asgi.model.budget import AnswerBudget, size_of
-from kiro_asgi.model.events import Delta, Event
+from kiro_asgi.model.events import (
+    Appendix,
+    Delta,
+    Event,
+    RedactedThinking,
+    ServerCall,
+    ServerResult,
+    SignatureDelta,
+    TextDelta,
+    ThinkingDelta,
+)
 
-__all__ = ["KeptAnswer", "KeptDeltas"]
+__all__ = ["SHOWN", "KeptAnswer", "KeptDeltas"]
+
+SHOWN: Final = frozenset(
+    {TextDelta, ThinkingDelta, SignatureDelta, RedactedThinking, Appendix, ServerCall, ServerResult}
+)
+"""Deltas of which the client is sent something, but for those of a call."""
 
 
 @define

@@ -1,19 +1,34 @@
-"""Whether an answer that was to be a JSON object is one."""
+"""Whether an answer that was to be a JSON object is one.
+
+Where it can still be asked for again, the answer waits until that is known (`StructuredAnswer`); where it is sent as it
+comes, it is only watched (`StructuredCheck`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from io import StringIO
+from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, field, frozen
 
+from kiro_asgi.errors import UnmetPromise
 from kiro_asgi.limits import STRUCTURED_CHARACTERS, VALIDATION_STEPS
-from kiro_asgi.model.events import Delta, Notice, Stop, StopReason, TextDelta
+from kiro_asgi.model.budget import AnswerBudget
+from kiro_asgi.model.events import (
+    Delta,
+    Notice,
+    Stop,
+    StopReason,
+    TextDelta,
+    ToolCallStart,
+)
 from kiro_asgi.stages.json_schema import Mismatch, Open, Undecided, check
+from kiro_asgi.stages.kept import SHOWN, KeptDeltas
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["NOT_JSON", "SCHEMA_MISMATCH", "UNCHECKED", "StructuredCheck"]
+__all__ = ["NOT_JSON", "SCHEMA_MISMATCH", "UNCHECKED", "UNWRAPPED", "StructuredAnswer", "StructuredCheck", "unwrapped"]
 
 NOT_JSON: Final = "output.not_json"
 """The answer's text is not one JSON object."""
@@ -24,12 +39,81 @@ SCHEMA_MISMATCH: Final = "output.schema_mismatch"
 UNCHECKED: Final = "output.unchecked"
 """Whether it is one was not found out; the detail is ``length``, or ``budget`` where that takes too many steps."""
 
+UNWRAPPED: Final = "output.unwrapped"
+"""Text around the object, such as a code fence, was left out."""
+
+_CODE: Final = "structured_output_failed"
+
+_FENCE: Final = "```"
+
+_COMPLAINTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        NOT_JSON: "its text is not one JSON object",
+        SCHEMA_MISMATCH: "its JSON does not match the schema at {}",
+        UNCHECKED: "it is too long",
+    }
+)
+
+
+@frozen
+class _Read:
+    """What was found of a text."""
+
+    text: str
+    """The JSON object's own; the whole where there is none."""
+
+    notice: Notice | None
+    """What is wrong, or was not found out; ``None`` where it is as the schema says."""
+
+    is_object: bool
+
+
+def unwrapped(text: str) -> Iterator[str]:
+    """The readings of *text*, the likeliest first: all of it, what is fenced, what is between the outermost braces.
+
+    Nothing is taken from within, so a text of two objects has no reading that is JSON.  A brace that opens behind a
+    bracket or a quote is within something else.
+    """
+    whole = text.strip().removeprefix("\ufeff")
+    yield whole
+    fence, last_fence = whole.find(_FENCE), whole.rfind(_FENCE)
+    line = whole.find("\n", fence) if fence >= 0 else -1
+    if 0 <= line < last_fence:
+        yield whole[line:last_fence].strip()
+    first, last = whole.find("{"), whole.rfind("}")
+    if 0 <= first < last and not whole[:first].rstrip().endswith(("[", '"')):
+        yield whole[first : last + 1]
+
+
+def _read(schema: Mapping[str, Any], text: str) -> _Read:
+    # Arrays and objects are counted before there are any: the garbage collector makes very many of them dear.
+    if len(text) > STRUCTURED_CHARACTERS or text.count("{") + text.count("[") > VALIDATION_STEPS:
+        return _Read(text, Notice(UNCHECKED, "length"), is_object=False)
+    for reading in unwrapped(text):
+        try:
+            value = loads(reading)
+        except JsonError:
+            continue
+        if not isinstance(value, dict):
+            break
+        return _Read(reading, _judged(schema, value), is_object=True)
+    return _Read(text, Notice(NOT_JSON), is_object=False)
+
+
+def _judged(schema: Mapping[str, Any], value: dict[str, Any]) -> Notice | None:
+    verdict = check(schema, value)
+    if isinstance(verdict, Mismatch):
+        return Notice(SCHEMA_MISMATCH, verdict.place)
+    if isinstance(verdict, Undecided) and verdict.why is Open.BUDGET:
+        return Notice(UNCHECKED, verdict.why.value)
+    return None
+
 
 @define
 class StructuredCheck:
     """Pass everything on, and add a `Notice` before a `Stop` if the answer's text is not what was asked for.
 
-    Only an answer that came to its own end is checked.
+    Only an answer that came to its own end is checked.  Text around the object makes it none, as it is sent, too.
     """
 
     _schema: Mapping[str, Any]
@@ -60,19 +144,80 @@ class StructuredCheck:
 
     def _check(self) -> Iterator[Notice]:
         text = self._text.getvalue()
-        # Arrays and objects are counted before there are any: the garbage collector makes very many of them dear.
-        if self._size > STRUCTURED_CHARACTERS or text.count("{") + text.count("[") > VALIDATION_STEPS:
+        if self._size > STRUCTURED_CHARACTERS:
             yield Notice(UNCHECKED, "length")
             return
-        try:
-            value = loads(text)
-        except JsonError:
-            value = None
-        if not isinstance(value, dict):
+        read = _read(self._schema, text)
+        if read.is_object and read.text != text.strip():
             yield Notice(NOT_JSON)
-            return
-        verdict = check(self._schema, value)
-        if isinstance(verdict, Mismatch):
-            yield Notice(SCHEMA_MISMATCH, verdict.place)
-        elif isinstance(verdict, Undecided) and verdict.why is Open.BUDGET:
-            yield Notice(UNCHECKED, verdict.why.value)
+        elif read.notice is not None:
+            yield read.notice
+
+
+@define
+class StructuredAnswer:
+    """Hold an answer back until it ends, and let it go if its text is one JSON object that the schema takes.
+
+    What stands around the object is left out.  Thinking waits as well, as an answer of which the client has nothing can
+    be asked for again.  An answer with a tool call, and one that was broken off, go on as they are.
+
+    Raises:
+        UnmetPromise: The text is not what was asked for, or too long to be found out.
+        AnswerTooLarge: There is no room for it.
+    """
+
+    _schema: Mapping[str, Any]
+    """JSON Schema of the answer."""
+
+    budget: AnswerBudget = field(factory=AnswerBudget)
+    _kept: KeptDeltas = field(init=False)
+    _open: bool = field(init=False, default=False)
+    """Whether everything goes on."""
+
+    def __attrs_post_init__(self) -> None:
+        self._kept = KeptDeltas(self.budget)
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """The same deltas, held back to the end or to a tool call."""
+        for item in items:
+            if not self._open and type(item) in SHOWN:
+                self._kept.keep(item)
+                continue
+            if not self._open and type(item) in (ToolCallStart, Stop):
+                self._open, kept = True, self._kept.release()
+                ended = type(item) is Stop and item.reason is StopReason.END
+                yield from self._checked(kept) if ended else kept
+            yield item
+
+    def flush(self) -> Iterator[Delta]:
+        """Nothing: what was held back went on with the `Stop`."""
+        yield from ()
+
+    def _checked(self, kept: list[Delta]) -> Iterator[Delta]:
+        """*kept* with nothing but the object for its text."""
+        text = "".join(item.text for item in kept if type(item) is TextDelta)
+        read = _read(self._schema, text)
+        if read.notice is not None and not (read.is_object and read.notice.code == UNCHECKED):
+            raise _unmet(read.notice)
+        if read.notice is not None:
+            yield read.notice
+        if read.text != text.strip():
+            yield Notice(UNWRAPPED)
+        told = False
+        for item in kept:
+            if type(item) is not TextDelta:
+                yield item
+            elif not told:
+                told = True
+                yield TextDelta(read.text)
+
+
+def _unmet(notice: Notice) -> UnmetPromise:
+    """The error for an answer about which *notice* was found; the client is told no word of it."""
+    why = _COMPLAINTS[notice.code]
+    return UnmetPromise(
+        f"the model's answer is not the JSON that was asked for ({notice.code})",
+        code=_CODE,
+        complaint=f"[Notice from the gateway] Your answer was withheld, because {why.format(notice.detail)}. "
+        "Answer again, with one JSON object as it was asked for, and nothing around it.",
+    )

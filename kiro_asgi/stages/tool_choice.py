@@ -17,21 +17,17 @@ from kiro_asgi.model.events import (
     Appendix,
     Delta,
     Notice,
-    RedactedThinking,
     ServerCall,
-    ServerResult,
-    SignatureDelta,
     Stop,
     StopReason,
     TextDelta,
-    ThinkingDelta,
     ToolCallCut,
     ToolCallEnd,
     ToolCallMalformed,
     ToolCallStart,
     ToolInputDelta,
 )
-from kiro_asgi.stages.kept import KeptDeltas
+from kiro_asgi.stages.kept import SHOWN, KeptDeltas
 
 __all__ = ["FORBIDDEN", "TEXT_WITHHELD", "DemandedCall", "ForbiddenCalls"]
 
@@ -49,19 +45,6 @@ _COMPLAINT: Final = (
 )
 
 _OF_A_CALL: Final = frozenset({ToolCallStart, ToolInputDelta, ToolCallEnd})
-
-_SHOWN: Final = frozenset(
-    {
-        TextDelta,
-        ThinkingDelta,
-        SignatureDelta,
-        RedactedThinking,
-        Appendix,
-        ServerCall,
-        ServerResult,
-    }
-)
-"""What the client would be sent something of."""
 
 _UNFORCED: Final = frozenset({StopReason.END, StopReason.STOP_SEQUENCE})
 """Ends that are the model's own: where an answer was broken off, the call may still have been to come."""
@@ -130,7 +113,7 @@ class DemandedCall:
             elif type(item) is Stop:
                 yield from self._judge(item)
                 yield item
-            elif type(item) in _SHOWN:
+            elif type(item) in SHOWN:
                 self._kept.keep(item)
             else:
                 self._broken = self._broken or type(item) in (ToolCallCut, ToolCallMalformed)

@@ -155,6 +155,9 @@ class Rendered:
     document: Mapping[str, Any] = field(factory=dict, repr=False)
     """The body as it was before it was written down."""
 
+    formed: bool = False
+    """Whether the service guarantees that the answer has the form that was asked for."""
+
 
 @frozen
 class ModelCard:

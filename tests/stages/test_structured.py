@@ -4,10 +4,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiro_asgi.errors import AnswerTooLarge, UnmetPromise
 from kiro_asgi.limits import VALIDATION_STEPS
-from kiro_asgi.model.events import Notice, Stop, StopReason, TextDelta
+from kiro_asgi.model.budget import AnswerBudget
+from kiro_asgi.model.events import (
+    Notice,
+    SignatureDelta,
+    Stop,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    ToolInputDelta,
+)
 from kiro_asgi.stages import structured
-from kiro_asgi.stages.structured import NOT_JSON, SCHEMA_MISMATCH, UNCHECKED, StructuredCheck
+from kiro_asgi.stages.structured import (
+    NOT_JSON,
+    SCHEMA_MISMATCH,
+    UNCHECKED,
+    UNWRAPPED,
+    StructuredAnswer,
+    StructuredCheck,
+    unwrapped,
+)
+from tests.growth import assert_linear
 
 END = Stop(StopReason.END)
 
@@ -73,3 +94,88 @@ def test_what_takes_too_many_steps_is_passed():
 def test_what_cannot_be_decided_passes(schema):
     """No schema, one that is none, and one that only a regular expression could decide: nothing is told."""
     assert notices(['{"a": "a"}'], schema=schema) == []
+
+
+def held(texts, stop=END, schema=SCHEMA):
+    stage = StructuredAnswer(schema, AnswerBudget())
+    assert list(stage.feed(map(TextDelta, texts))) == []
+    return [*stage.feed([stop]), *stage.flush()]
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ('{"a": 1}', '{"a": 1}'),
+        (' {"a": 1}\n', '{"a": 1}'),
+        ('\ufeff{"a": 1}', '{"a": 1}'),
+        ('```json\n{"a": 1}\n```', '{"a": 1}'),
+        ('Of {this}:\n~~~\n```\n{"a": 1, "b": "```"}\n```', '{"a": 1, "b": "```"}'),
+        ('{"a": 1, "b": "```\\n{```"}', '{"a": 1, "b": "```\\n{```"}'),
+        ('So: {"a": 1}. Done.', '{"a": 1}'),
+    ],
+)
+@given(st.data())
+def test_only_what_is_around_the_object_is_left_out(text, left, data):
+    """Nothing within it changes, however the text was cut; that something was left out is noted."""
+    at = data.draw(st.integers(0, len(text)))
+    *notes, said, end = held([text[:at], text[at:]])
+
+    assert (said, end) == (TextDelta(left), END)
+    assert notes == [] if left == text.strip() else [Notice(UNWRAPPED)]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("No.", "not one JSON object"),
+        ("", "not one JSON object"),
+        ('[{"a": 1}]', "not one JSON object"),
+        ('See: [{"a": 1}]', "not one JSON object"),
+        ('"{}"', "not one JSON object"),
+        ('{"a": 1} {"a": 2}', "not one JSON object"),
+        ('{"a": 1', "not one JSON object"),
+        ('{"a": "x"}', "at $.a"),
+    ],
+)
+def test_anything_else_breaks_the_promise(text, told):
+    """The model is told what is wrong, and where."""
+    with pytest.raises(UnmetPromise) as raised:
+        held([text])
+    assert raised.value.code == "structured_output_failed"
+    assert told in raised.value.complaint
+
+
+@pytest.mark.parametrize("reason", [reason for reason in StopReason if reason is not StopReason.END])
+def test_an_answer_that_was_broken_off_goes_on_as_it_is(reason):
+    """Its end says why it is no JSON."""
+    assert held(["n", "o"], Stop(reason)) == [TextDelta("n"), TextDelta("o"), Stop(reason)]
+
+
+def test_a_call_lets_everything_go():
+    """From there on it streams."""
+    stage = StructuredAnswer(SCHEMA, AnswerBudget())
+    start, more = [ThinkingDelta("t"), TextDelta("I look.")], [ToolInputDelta("{}"), ToolCallEnd("c"), TextDelta("x")]
+    assert list(stage.feed(start)) == []
+    assert list(stage.feed([ToolCallStart("c", "f")])) == [*start, ToolCallStart("c", "f")]
+    assert list(stage.feed([*more, END])) == [*more, END]
+
+
+def test_what_is_not_text_keeps_its_place():
+    """Thinking before the object, a signature behind it."""
+    items = [ThinkingDelta("t"), TextDelta('{"a"'), TextDelta(": 1}"), SignatureDelta("s"), END]
+    stage = StructuredAnswer(SCHEMA, AnswerBudget())
+
+    assert list(stage.feed(items)) == [ThinkingDelta("t"), TextDelta('{"a": 1}'), SignatureDelta("s"), END]
+
+
+def test_what_is_held_has_a_limit():
+    """The answer's own."""
+    with pytest.raises(AnswerTooLarge):
+        list(StructuredAnswer(SCHEMA, AnswerBudget(500)).feed([TextDelta("x" * 1000)]))
+
+
+@pytest.mark.parametrize("piece", ["{", "}", "```", "```\n", '"', "[", "{}", " "])
+def test_readings_are_few_and_cost_steps_that_grow_with_the_text(piece):
+    """However many fences and braces there are."""
+    assert len([*unwrapped(piece * 1000)]) <= 3
+    assert_linear(lambda size: lambda: [*unwrapped(piece * size)], 1000)

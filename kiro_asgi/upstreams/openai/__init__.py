@@ -23,6 +23,7 @@ from kiro_asgi.upstreams.openai import models
 from kiro_asgi.upstreams.openai.answer import stages
 from kiro_asgi.upstreams.openai.faults import fault
 from kiro_asgi.upstreams.openai.healing import ASKS, RENAMED, REPLAYED, refused_field
+from kiro_asgi.upstreams.openai.options import guaranteed
 from kiro_asgi.upstreams.openai.request import Wording, document
 from kiro_asgi.upstreams.openai.thinking import refuses_sampling
 from kiro_asgi.upstreams.openai.weight import statistics, weigh
@@ -156,6 +157,7 @@ class OpenAIUpstream:
             prompt.sampling.stop[len(written.body.get("stop", ())) :],
             notes=written.notes,
             document=written.body,
+            formed=not custom and guaranteed(written.body),
         )
 
     def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:

@@ -14,7 +14,7 @@ from kiro_asgi.upstreams.notes import Notes
 from kiro_asgi.upstreams.openai.models import longest_answer
 from kiro_asgi.upstreams.openai.thinking import reasoning_effort, refuses_sampling
 
-__all__ = ["MAX_STOPS", "written_options"]
+__all__ = ["MAX_STOPS", "guaranteed", "written_options"]
 
 MAX_STOPS: Final = 4
 """Stop sequences that OpenAI takes."""
@@ -47,6 +47,12 @@ def written_options(
     if prompt.schema is not None:
         fields["response_format"] = _format(prompt.schema)
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def guaranteed(body: Mapping[str, Any]) -> bool:
+    """Whether OpenAI's own service, asked with *body*, holds the model to the form of the answer."""
+    form = body.get("response_format", {})
+    return form.get("type") == "json_object" or form.get("json_schema", {}).get("strict") is True
 
 
 def _max_tokens(sampling: Sampling, model: ModelCard, notes: Notes) -> int | None:
