@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi import App
+from kiro_asgi import App, simulator
 from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.dialects.openai_responses import OpenAIResponses
@@ -142,6 +142,12 @@ async def test_accepted_whole(entry: Entry, app: App, sim: Simulator) -> None:
     Every string that the client tells the model reaches the service, or a rule is noted that says of itself that it
     loses content of this kind.  Words of the conversation, and of documents, have no such rule.
     """
+    prompt = DIALECTS[entry.api].parse(json.dumps(entry.body).encode()).prompt
+    if prompt.tool_choice.demanded and not entry.expect.heals:
+        allowed = prompt.tool_choice.permitted or {tool.name for tool in prompt.tools}
+        names = {ours: theirs for theirs, ours in render(entry, KiroUpstream()).tool_names.items()}
+        name = min(allowed)
+        sim.enqueue(simulator.answer(*simulator.tool_call(names.get(name, name), {})))
     answer = await ask(app, entry)
 
     assert answer.status == 200, answer.content
