@@ -51,7 +51,9 @@ def _known(**limits: str) -> dict[str, str]:
 GATEWAYS: Final[Mapping[str, Setting]] = {
     "usual": Setting(),
     "narrow": Setting(_known(connections="2", write_timeout="2")),
-    "hasty": Setting({**_known(write_timeout="2"), "KIRO_ASGI__CUSTOM__HOSTILE__FIRST_TOKEN_TIMEOUT": "10"}),
+    "hasty": Setting(
+        {**_known(connections="64", write_timeout="2"), "KIRO_ASGI__CUSTOM__HOSTILE__FIRST_TOKEN_TIMEOUT": "10"}
+    ),
     "small": Setting(
         {
             "KIRO_ASGI__STATE__BYTES": str(16 * MIB),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cache
 from itertools import count
 from typing import Any, Final
@@ -16,7 +16,7 @@ from kiro_asgi.dialects.base import Dialect, Heading
 from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
 from kiro_asgi.dialects.openai_responses import OpenAIResponses, ResponsesOptions
 from kiro_asgi.errors import UpstreamError, UpstreamProtocolError
-from kiro_asgi.model.events import Event, TextDelta, ThinkingDelta, ToolInputDelta
+from kiro_asgi.model.events import Event, MessageEnd, TextDelta, ThinkingDelta, ToolInputDelta
 from kiro_asgi.model.message import fold
 from kiro_asgi.model.prompt import ToolChoice
 from kiro_asgi.stages.answer import Plan, build_pipeline
@@ -127,7 +127,14 @@ def answered(service: str, pieces: Iterable[bytes], plan: Plan) -> tuple[list[Ev
     return events, ""
 
 
-Api = tuple[Dialect, Heading, Callable[[bytes], Any]]
+Judge = Callable[[bytes, Set[str]], Any]
+"""Checks a stream in which the calls with these ids may be cut."""
+
+Api = tuple[Dialect, Heading, Judge]
+
+
+def _judge(check: Callable[[bytes], Any]) -> Judge:
+    return lambda stream, _: check(stream)
 
 
 @cache
@@ -138,9 +145,9 @@ def _apis() -> tuple[Api, ...]:
         return Heading(prefix + "0" * 24, "m", 1, options)
 
     return (
-        (DIALECTS["openai"], of("chatcmpl-", ChatOptions(include_usage=True)), openai_grammar.check),
-        (DIALECTS["anthropic"], of("msg_", None), anthropic_grammar.check),
-        (DIALECTS["responses"], of("resp_", ResponsesOptions(store=False)), responses_grammar.check),
+        (DIALECTS["openai"], of("chatcmpl-", ChatOptions(include_usage=True)), _judge(openai_grammar.check)),
+        (DIALECTS["anthropic"], of("msg_", None), lambda stream, cut: anthropic_grammar.check(stream, cut=cut)),
+        (DIALECTS["responses"], of("resp_", ResponsesOptions(store=False)), _judge(responses_grammar.check)),
     )
 
 
@@ -155,10 +162,15 @@ def _encode(events: list[Event], failed: str, apis: Iterable[Api]) -> None:
         if failed:
             if stream:
                 stream += encoder.error(UpstreamProtocolError("broken", code=failed))
-                (anthropic_grammar.check_cut if dialect.name == "anthropic" else check)(stream)
+                if dialect.name == "anthropic":
+                    anthropic_grammar.check_cut(stream)
+                else:
+                    check(stream, frozenset())
             continue
-        check(stream)
-        json.loads(dialect.render(fold(events), heading), parse_constant=refuse)
+        cut = {info.call_id for end in events if isinstance(end, MessageEnd) for info in end.truncations}
+        check(stream, cut)
+        if not cut:  # a call that is sent in pieces belongs to a stream
+            json.loads(dialect.render(fold(events), heading), parse_constant=refuse)
 
 
 def answers_of(service: str) -> Callable[[bytes], int]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Set
 from typing import Any
 
 PIECES = {
@@ -39,13 +40,16 @@ def parse_sse(stream: bytes) -> list[dict[str, Any]]:
     return events
 
 
-def check(stream: bytes, *, min_blocks: int = 1) -> dict[str, Any]:
-    """Fail unless *stream* is one whole, legal answer; the message that it adds up to."""
+def check(stream: bytes, *, min_blocks: int = 1, cut: Set[str] = frozenset()) -> dict[str, Any]:
+    """Fail unless *stream* is one whole, legal answer; the message that it adds up to.
+
+    Calls whose ids are in *cut* were sent in pieces, and their input may end anywhere.
+    """
     first, *middle, delta, stop = [event for event in parse_sse(stream) if event["type"] != "ping"]
     assert first["type"] == "message_start"
     message: dict[str, Any] = first["message"]
     assert message["content"] == [] and message["stop_reason"] is None and message["stop_sequence"] is None
-    message["content"] = _blocks(middle)
+    message["content"] = _blocks(middle, cut=cut)
     assert len(message["content"]) >= min_blocks
     assert delta["type"] == "message_delta"
     assert stop == {"type": "message_stop"}
@@ -65,7 +69,7 @@ def check_cut(stream: bytes) -> dict[str, Any]:
     return error
 
 
-def _blocks(events: list[dict[str, Any]], *, whole: bool = True) -> list[dict[str, Any]]:
+def _blocks(events: list[dict[str, Any]], *, whole: bool = True, cut: Set[str] = frozenset()) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
     rest = iter(events)
     for event in rest:
@@ -83,7 +87,8 @@ def _blocks(events: list[dict[str, Any]], *, whole: bool = True) -> list[dict[st
             pieces.append(piece["delta"])
         else:
             raise AssertionError("a block was not closed")
-        blocks.append(_block(event["content_block"], pieces, whole=whole))
+        block = event["content_block"]
+        blocks.append(_block(block, pieces, whole=whole and block.get("id") not in cut))
     return blocks
 
 
