@@ -10,7 +10,7 @@ import anyio
 from attrs import define, field
 
 from kiro_asgi.asgi.bodies import Share
-from kiro_asgi.asgi.http import Disconnected, Headers, Stalled, identity_headers, read_body, respond
+from kiro_asgi.asgi.http import Disconnected, Headers, Stalled, identity_headers, read_body, respond, response_start
 from kiro_asgi.asgi.typing import Message, Receive, Scope, Send
 from kiro_asgi.config import LimitSettings
 from kiro_asgi.errors import KiroAsgiError
@@ -156,6 +156,9 @@ class Call:
             raise Stalled
 
     async def leave_unanswered(self) -> None:
-        """Answer a client that is gone, for the sake of the host: its middlewares take silence for a fault of ours."""
-        with suppress(Disconnected):
-            await self.respond(_CLIENT_LEFT, b"", ())
+        """Begin an answer to a client that is gone, for the host's middlewares, which take silence for a fault of ours.
+
+        It stays without an end: a server would keep the connection of a complete one open for another request.
+        """
+        with suppress(Disconnected, TimeoutError), anyio.fail_after(self._write_timeout):
+            await self.send(response_start(_CLIENT_LEFT, [*self.headers]))

@@ -130,7 +130,7 @@ def test_nothing_below_the_prefix_reaches_the_host(path, site):
     connection.close()
 
     assert response.status == 404
-    assert b"there is nothing at this path" in body and response.headers["request-id"]
+    assert b"there is nothing at GET /" in body and response.headers["request-id"]
 
 
 @pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "DELETE", "BREW"])

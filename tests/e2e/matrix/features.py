@@ -164,15 +164,11 @@ ERRORS: Final = {
 }
 """API to the client's class, the status and the type of an error in a stream."""
 
-OWN_WORD: Final = "requests"
-"""The type that OpenAI gives itself, where its bytes go through."""
-
 
 def error(pairing: Pairing) -> None:
     """Too many requests, when half of the answer is there: within a stream, else by its status."""
     told = pairing.try_to_ask("sim:exception=ThrottlingException")
     kind, status, word = ERRORS[pairing.api]
-    word = OWN_WORD if (pairing.api, pairing.upstream) == ("chat", "openai") else word
 
     if pairing.stream:
         assert told == Failure(kind, status, word, HALF)
