@@ -76,6 +76,12 @@ class Row:
     seconds: float = 15.0
     """After which it is given up."""
 
+    health: float = 0.05
+    """Seconds that ``/health`` may take meanwhile."""
+
+    growth: int = 64 * MIB
+    """Bytes by which the gateway may grow."""
+
     beside: bool = True
     """Whether the healthy clients are to notice nothing."""
 
@@ -182,14 +188,17 @@ async def tools_doubled(attack: Attack) -> None:
         await attack.ask(api, "attack:words", 200, 400, model=model, tools=tools)
 
 
-@row("requests of 4 and 30 MB: many small messages, and one long text", "an answer or 4xx", seconds=25)
+async def _large(attack: Attack, size: int) -> None:
+    for api, model in zip((*PATHS, "chat"), MODELS, strict=True):
+        name = "input" if api == "responses" else "messages"
+        turns = [{"role": "user", "content": "attack:words"}, {"role": "assistant", "content": "x"}]
+        await attack.ask(api, "", 200, 400, 413, model=model, **{name: turns * (size // 90)})
+        await attack.ask(api, "attack:words " + "x" * size, 200, 400, 413, model=model)
+
+
+@row("requests of 2 MB: many small messages, and one long text", "an answer or 4xx", seconds=25)
 async def large_requests(attack: Attack) -> None:
-    for size in (4 * MIB, 30 * MIB):
-        for api, model in zip((*PATHS, "chat"), MODELS, strict=True):
-            name = "input" if api == "responses" else "messages"
-            turns = [{"role": "user", "content": "attack:words"}, {"role": "assistant", "content": "x"}]
-            await attack.ask(api, "", 200, 400, 413, model=model, **{name: turns * (size // 90)})
-            await attack.ask(api, "attack:words " + "x" * size, 200, 400, 413, model=model)
+    await _large(attack, 2 * MIB)
 
 
 @row("tool schema: chain of 200 and 2,000 anyOf with $ref, and a call of it", "an answer or 400")
@@ -452,6 +461,17 @@ async def quoted_secret(attack: Attack) -> None:
         attack.want(SECRET not in reply.text, "the key is in the answer")
         attack.want(SECRET[::-1] not in reply.text, "the key is in the answer, backwards")
     attack.want(SECRET not in attack.gateway.log(), "the key is in the log")
+
+
+@row(
+    "requests of 30 MB: the parser holds the interpreter for 0.1 s, and a body costs eight times its size",
+    "an answer or 4xx",
+    seconds=25,
+    health=0.2,
+    growth=8 * 32 * MIB,
+)
+async def largest_requests(attack: Attack) -> None:
+    await _large(attack, 30 * MIB)
 
 
 @row("SIGTERM while streams go on", "an in-band error, a proper end, and exit in time", gateway="leaving", beside=False)
