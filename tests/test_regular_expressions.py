@@ -104,12 +104,17 @@ def _uses() -> Iterator[Use | str]:
             try:
                 pattern = _pattern(node, name)
             except NameError:
-                yield f"{name}: {ast.unparse(node.args[0])}"
+                yield _quoted_alike(f"{name}: {ast.unparse(node.args[0])}")
                 continue
             said = FUNCTIONS[node.func.attr] or FUNCTIONS.get(attached.get(id(node), ""))
             known = METHODS.get(names.get(id(node)) or "?", {TABLES.get(name, "search")})
             for method in [said] if said else sorted(known):
                 yield Use(name.removeprefix("kiro_asgi."), pattern, method)
+
+
+def _quoted_alike(source: str) -> str:
+    """*source* with one kind of quotes: interpreters differ in those that they unparse to."""
+    return source.replace('"', "'").replace("\\'", "'")
 
 
 def _target(node: Any) -> str:
@@ -145,7 +150,7 @@ def _made() -> dict[str, list[tuple[re.Pattern[Any], str]]]:
         ],
         "kiro_asgi.stages.leaked_calls: head": heads,
         "kiro_asgi.stages.leaked_calls: f'<{prefix}{head}>'": heads,
-        """kiro_asgi.stages.matching: f"[{re.escape(''.join({word[0] for word in words}))}]" if words else '(?!)'""": [
+        """kiro_asgi.stages.matching: f'[{re.escape(''.join({word[0] for word in words}))}]' if words else '(?!)'""": [
             (WordMatcher(words)._starts, "search") for words in ((), ("]-^",))
         ],
         "kiro_asgi.stages.thinking_parser: '|'.join(map(re.escape, self._openers)) or '(?!)'": [
@@ -159,7 +164,7 @@ def _made() -> dict[str, list[tuple[re.Pattern[Any], str]]]:
 
 
 COLLECTED: Final = list(_uses())
-MADE: Final = _made()
+MADE: Final = {_quoted_alike(source): made for source, made in _made().items()}
 USES: Final = [
     *dict.fromkeys(use for use in COLLECTED if isinstance(use, Use)),
     *(Use(source.partition(":")[0], pattern, method) for source, made in MADE.items() for pattern, method in made),
