@@ -175,8 +175,6 @@ class Streamed(Sending[Event]):
     _opening: tuple[Event, ...] = field(init=False, default=())
     """What `open` has shown the client."""
 
-    _tried: bool = field(init=False, default=False)
-
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self._encoder = self._new_encoder()
@@ -184,10 +182,8 @@ class Streamed(Sending[Event]):
     def restart(self) -> None:
         """Forget what was put, but for what the client has been shown by `open`."""
         super().restart()
-        if self._tried:  # the first encoder is as good as new, and some repeat a large part of the request
-            self._encoder = self._new_encoder()
-            deque(self._encoder.feed(self._opening), maxlen=0)
-        self._tried = True
+        self._encoder = self._new_encoder()
+        deque(self._encoder.feed(self._opening), maxlen=0)
 
     async def open(self, items: Iterable[Event], /) -> None:
         """Send the head, what the start of the message gives, and a heartbeat."""

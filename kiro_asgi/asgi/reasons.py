@@ -92,8 +92,7 @@ REASONS: Final[tuple[Reason, ...]] = (
     ),
     Reason(
         "tools.calls",
-        "The client has tools: calls of them are repaired, kept whole and remembered where they are cut.  Not where "
-        "the prompt is marked for the service's cache (``cache_control``), which a translation would lose.",
+        "The client has tools: calls of them are repaired, kept whole and remembered where they are cut.",
         lambda c: c.asks(Ask.TOOLS) and c.stream.relay != "unrepaired" and not c.asks(Ask.CACHE),
     ),
     Reason(
@@ -108,8 +107,7 @@ REASONS: Final[tuple[Reason, ...]] = (
     ),
     Reason(
         "thinking.asked",
-        "Thinking is asked for: it is put as the model knows it, and found in the answer between tags, too.  Not where "
-        "the prompt is marked for the service's cache.",
+        "Thinking is asked for: it is put as the model knows it, and found in the answer between tags, too.",
         lambda c: c.asks(Ask.THINKING) and not c.asks(Ask.CACHE),
     ),
     Reason(

@@ -144,6 +144,7 @@ class SqliteStore:
                 yield
             finally:
                 with anyio.CancelScope(shield=True):
+                    await self.flush()  # the next holder, of another process, looks into the file
                     await self._ask(lambda: self._writer.release(key, holder))
 
     async def flush(self, seconds: float = _PARTING) -> bool:

@@ -89,7 +89,7 @@ def test_messages_with_a_search() -> None:
         "type": "server_tool_use",
         "id": "srvtoolu_msg_1",
         "name": "web_search",
-        "input": {"query": "fjords, ice"},
+        "input": {"query": "fjords, ice", "queries": ["fjords", "ice"]},
     }
     assert (result["type"], result["tool_use_id"]) == ("web_search_tool_result", "srvtoolu_msg_1")
     assert [(page["title"], page["url"]) for page in result["content"]] == [("Fjords", "https://a.example/f")]
@@ -107,7 +107,7 @@ def test_messages_with_a_search_come_back(streamed: bool) -> None:
     _, said, *_ = messages(answer("web_search"), streamed).turns
     expected: list[Part] = [
         Text("Deep."),
-        ToolCallPart("srvtoolu_msg_1", "web_search", {"query": "fjords, ice"}),
+        ToolCallPart("srvtoolu_msg_1", "web_search", {"query": "fjords, ice", "queries": ["fjords", "ice"]}),
         ToolResult("srvtoolu_msg_1", (Text(TOLD),)),
     ]
 

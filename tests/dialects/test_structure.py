@@ -223,7 +223,7 @@ def test_refuses_bodies(body: bytes, code: str) -> None:
 @pytest.mark.parametrize(
     ("body", "place"),
     [
-        pytest.param(b'{"a":1,"b":[0,' + b"[" * 100_000, "b[1]" + "[0]" * 6, id="R19-deep-arrays"),
+        pytest.param(b'{"a":1,"b":[0,' + b"[" * 90_000, "b[1]" + "[0]" * 6, id="R19-deep-arrays"),
         pytest.param(b'{"a":' * 100_000, ".".join("a" * 8), id="R19-deep-objects"),
         pytest.param(b'{"a":"\\"{[","' + b"x" * 99 + b'":' + b"[" * 200, "x" * 60 + "[0]" * 7, id="strings"),
         pytest.param(b"[" + b"[]," * 30_000 + b"[" * 200, "", id="far"),
