@@ -50,6 +50,7 @@ def _known(**limits: str) -> dict[str, str]:
 
 GATEWAYS: Final[Mapping[str, Setting]] = {
     "usual": Setting(),
+    "large": Setting(),
     "narrow": Setting(_known(connections="2", write_timeout="2")),
     "hasty": Setting(
         {**_known(connections="64", write_timeout="2"), "KIRO_ASGI__CUSTOM__HOSTILE__FIRST_TOKEN_TIMEOUT": "10"}
@@ -64,7 +65,8 @@ GATEWAYS: Final[Mapping[str, Setting]] = {
     "leaving": Setting(arguments=("--graceful-timeout", "2")),
     "state": Setting({"KIRO_ASGI__STATE__ENGINE": "sqlite", "KIRO_ASGI__STATE__PATH": "state.db"}),
 }
-"""Name to how it differs from the usual one, in which all but the services' time limits are defaults."""
+"""Name to how it differs from the usual one, in which all but the services' time limits are defaults; ``large`` does
+not, but nothing else has grown it before."""
 
 
 def _environment(simulator: str, hostile: str) -> dict[str, str]:

@@ -167,7 +167,8 @@ def _encode(events: list[Event], failed: str, apis: Iterable[Api]) -> None:
                 else:
                     check(stream, frozenset())
             continue
-        cut = {info.call_id for end in events if isinstance(end, MessageEnd) for info in end.truncations}
+        ends = [event for event in events if isinstance(event, MessageEnd)]
+        cut = {info.call_id for end in ends for info in (*end.truncations, *end.malformed)}
         check(stream, cut)
         if not cut:  # a call that is sent in pieces belongs to a stream
             json.loads(dialect.render(fold(events), heading), parse_constant=refuse)
