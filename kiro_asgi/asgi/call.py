@@ -160,5 +160,5 @@ class Call:
 
         It stays without an end: a server would keep the connection of a complete one open for another request.
         """
-        with suppress(Disconnected, TimeoutError), anyio.fail_after(self._write_timeout):
-            await self.send(response_start(_CLIENT_LEFT, [*self.headers]))
+        with suppress(Disconnected):
+            await self._send_in_time(response_start(_CLIENT_LEFT, [*self.headers]))
