@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from kiro_asgi.asgi.app import App
 from kiro_asgi.asgi.lifespan import host_lifespan
+from kiro_asgi.asgi.routing import local_paths
 from kiro_asgi.asgi.typing import ASGIApp, Receive, Scope, Send
 from kiro_asgi.asgi.wrapped import wrapped_in
 
@@ -18,8 +19,8 @@ Closing = Callable[[], Awaitable[None]]
 def mount(host_app: ASGIApp, prefix: str, gateway: ASGIApp, *, aclose: Closing | None = None) -> ASGIApp:
     """Serve *gateway* below *prefix*, and *host_app* everywhere else.
 
-    The prefix matches at segment boundaries only: ``/llmx`` is the host's.  What the gateway sees is what ASGI asks
-    for: ``path`` unchanged, ``root_path`` longer by the prefix.
+    The prefix matches at segment boundaries only: ``/llmx`` is the host's.  The gateway sees what ASGI asks for:
+    ``root_path`` longer by the prefix, and ``path`` with all of it, also where a server or a proxy took its own away.
 
     Lifespan goes to the host.  When the host has shut down, or has no lifespan (Django has none), the gateway's own
     resources are released.
@@ -42,22 +43,21 @@ def mount(host_app: ASGIApp, prefix: str, gateway: ASGIApp, *, aclose: Closing |
     async def mounted(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await host_lifespan(host_app, close, scope, receive, send)
-        elif _below(prefix, scope):
-            root = (scope.get("root_path") or "").rstrip("/")
-            await gateway({**scope, "root_path": root + prefix}, receive, send)
-        else:
+        elif (below := _below(prefix, scope)) is None:
             await host_app(scope, receive, send)
+        else:
+            root = (scope.get("root_path") or "").rstrip("/") + prefix
+            await gateway({**scope, "root_path": root, "path": root + below}, receive, send)
 
     return mounted
 
 
-def _below(prefix: str, scope: Scope) -> bool:
-    """Whether the path is below the prefix, in hosts that strip their own ``root_path`` and in those that do not."""
-    path: str = scope["path"]
-    root = (scope.get("root_path") or "").rstrip("/")
-    if root and path.startswith(root + "/"):
-        path = path[len(root) :]
-    return path == prefix or path.startswith(prefix + "/")
+def _below(prefix: str, scope: Scope) -> str | None:
+    """What of the path is below the prefix: empty, or from a slash on; ``None`` where the path is the host's."""
+    for path in local_paths(scope):
+        if path == prefix or path.startswith(prefix + "/"):
+            return path[len(prefix) :]
+    return None
 
 
 def _closer(gateway: ASGIApp) -> Closing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -79,6 +80,9 @@ _MAX_ECHO: Final = 80
 _SHOWN: Final = 200
 """Characters of a path that are told back."""
 
+_MOUNTS: Final = 16
+"""Prefixes within each other that are looked at."""
+
 _DOUBLED: Final = re.compile(r"^(?:/v1)+/")
 
 _OLD: Final = MappingProxyType({"/v1/completions": "/v1/chat/completions", "/v1/complete": "/v1/messages"})
@@ -88,16 +92,26 @@ _OLD: Final = MappingProxyType({"/v1/completions": "/v1/chat/completions", "/v1/
 def local_paths(scope: Scope) -> Iterator[str]:
     """The path below the mount point, best guess first.
 
-    ASGI says that ``path`` includes ``root_path``; some hosts strip it.  The prefix is taken off only where it ends
-    at a segment boundary, so ``/llmx`` is never below ``/llm``.
+    ASGI says that ``path`` includes ``root_path``.  Some hosts strip it, some strip only what was theirs before they
+    added a prefix of their own, and Channels tells in ``path_remaining`` what is below.  A prefix is taken off only
+    where it ends at a segment boundary, so ``/llmx`` is never below ``/llm``.
     """
     path: str = scope["path"]
-    root: str = (scope.get("root_path") or "").rstrip("/")
-    if root and path == root:
-        yield "/"
-    elif root and path.startswith(root + "/"):
-        yield path[len(root) :]
+    remaining = scope.get("path_remaining")
+    if isinstance(remaining, str):
+        yield "/" + remaining.removeprefix("/")
+    for root in islice(_tails((scope.get("root_path") or "").rstrip("/")), _MOUNTS):
+        if path == root or path.startswith(root + "/"):
+            yield path[len(root) :] or "/"
     yield path
+
+
+def _tails(root: str) -> Iterator[str]:
+    """*root*, then the same without its first segment, and so on."""
+    while root:
+        yield root
+        after = root.find("/", 1)
+        root = root[after:] if after > 0 else ""
 
 
 def find_route(scope: Scope) -> Route:
@@ -152,7 +166,8 @@ def is_ours(scope: Scope) -> bool:
 
 
 def _lookup(path: str) -> Mapping[str, Route]:
-    """Methods to what they mean; none where there is no such path."""
+    """Methods to what they mean; none where there is no such path.  Litestar ends every path with a slash."""
+    path = path.removesuffix("/")
     if path in ROUTES:
         method, operation = ROUTES[path]
         return {method: Route(operation)}

@@ -19,7 +19,7 @@ from kiro_asgi.asgi.mount import mount
 from kiro_asgi.asgi.wrapped import wrapped_in
 from tests.asgi.answers import comes_true
 from tests.asgi.conftest import settings_for
-from tests.asgi.driver import ask, http_scope
+from tests.asgi.driver import ask, get, http_scope
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +63,44 @@ async def test_the_prefix_decides(path, root, gateway_root, kind):
         assert (host.scopes, gateway.scopes) == ([scope], [])
     else:
         assert host.scopes == []
-        assert gateway.scopes == [{**scope, "root_path": gateway_root}]
+        below = path[path.index("/llm") + len("/llm") :]
+        assert gateway.scopes == [{**scope, "root_path": gateway_root, "path": gateway_root + below}]
+
+
+MOUNTS = {
+    "ours": lambda gateway: mount(Recorder(), "/llm", gateway),
+    "starlette": lambda gateway: Mount("/llm", gateway),
+    "ours-in-starlette": lambda gateway: Mount("/app", mount(Recorder(), "/llm", gateway)),
+    "starlette-in-ours": lambda gateway: mount(Recorder(), "/app", Mount("/llm", gateway)),
+    "starlette-in-starlette": lambda gateway: Mount("/app", Mount("/llm", gateway)),
+}
+
+
+@pytest.mark.parametrize("inner", MOUNTS)
+@pytest.mark.parametrize(
+    ("root", "before"),
+    [
+        pytest.param("", "", id="not-below-anything"),
+        pytest.param("/site", "", id="the-proxy-strips"),
+        pytest.param("/site", "/site", id="the-proxy-does-not"),
+        pytest.param("/a/site", "/a/site", id="deeper"),
+    ],
+)
+async def test_the_gateway_is_found_below_hosts_in_both_conventions(inner, root, before, sim):
+    """What a host makes of ``root_path`` and ``path`` on its way leads to the same route (C02)."""
+    if inner == "starlette-in-starlette" and root != before:
+        pytest.skip("Starlette's own routes are not found there either")
+    app = App(settings_for(sim.url, {}))
+    prefix = "/app/llm" if "-in-" in inner else "/llm"
+    found = get(f"{before}{prefix}/health", root_path=root)
+    missed = get(f"{before}{prefix}/v1/nothing", root_path=root)
+
+    await found.run(MOUNTS[inner](app))
+    await missed.run(MOUNTS[inner](app))
+
+    assert (found.status, found.json()["status"]) == (200, "ok")
+    assert missed.status == 404
+    assert "there is nothing at GET /v1/nothing" in missed.content.decode()
 
 
 @pytest.mark.parametrize("prefix", ["", "/", "//"])
