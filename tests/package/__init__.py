@@ -1,0 +1,1 @@
+"""What is published: the archives that users install."""
