@@ -13,6 +13,7 @@ from kiro_asgi.model.events import (
     Event,
     MessageEnd,
     MessageStart,
+    RefusalDelta,
     ServerCall,
     ServerResult,
     SignatureDelta,
@@ -23,6 +24,7 @@ from kiro_asgi.model.events import (
 
 PIECES: dict[BlockKind, type] = {
     BlockKind.TEXT: TextDelta,
+    BlockKind.REFUSAL: RefusalDelta,
     BlockKind.THINKING: ThinkingDelta,
     BlockKind.TOOL_CALL: ToolInputDelta,
 }

@@ -11,7 +11,7 @@ from kiro_asgi.cli import doctor_network
 from kiro_asgi.cli.findings import Finding, Verdict, failed
 from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
 from kiro_asgi.limits import REFUSAL_BYTES
-from kiro_asgi.model.events import ContextUsage, Stop, TextDelta, ThinkingDelta, TokenUsage
+from kiro_asgi.model.events import ContextUsage, RefusalDelta, Stop, TextDelta, ThinkingDelta, TokenUsage
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.net.transport import Headers, Transport
 from kiro_asgi.net.whole import fetch_whole
@@ -172,7 +172,7 @@ def _answered(name: str, card: ModelCard, reader: _Reader) -> Finding:
     usage = next((words for kind, words in USAGE.items() if any(isinstance(it, kind) for it in deltas)), "estimated")
     words = f"{clean(card.id)}: first event after {reader.first or 0:.2f} s, "
     words += f"stop reason {stops[-1] if stops else 'not given'}, usage {usage}"
-    if any(isinstance(delta, TextDelta | ThinkingDelta) for delta in deltas):
+    if any(isinstance(delta, TextDelta | RefusalDelta | ThinkingDelta) for delta in deltas):
         return Finding(name, Verdict.OK, words)
     return Finding(name, Verdict.WARN, f"{words}, but no text", "ask once more; empty answers happen")
 

@@ -24,6 +24,7 @@ from kiro_asgi.model.events import (
     MalformedCall,
     Notice,
     RedactedThinking,
+    RefusalDelta,
     SignatureDelta,
     TextDelta,
     ThinkingDelta,
@@ -92,7 +93,7 @@ def size_of_value(value: Any) -> int:
     return size
 
 
-def _of_text(item: TextDelta | ThinkingDelta) -> int:
+def _of_text(item: TextDelta | RefusalDelta | ThinkingDelta) -> int:
     return getsizeof(item.text) + _PIECE
 
 
@@ -113,6 +114,7 @@ def _of_failed(item: TruncationInfo | MalformedCall) -> int:
 _SIZERS: Final[Mapping[type, Callable[[Any], int]]] = MappingProxyType(
     {
         TextDelta: _of_text,
+        RefusalDelta: _of_text,
         ThinkingDelta: _of_text,
         ToolInputDelta: lambda item: getsizeof(item.json) + _PIECE,
         SignatureDelta: lambda item: getsizeof(item.signature) + _OBJECT,

@@ -4,10 +4,11 @@ An upstream's decoder yields **deltas**: increments in the order the service sen
 vendor-neutral stage, `kiro_asgi.stages.blocks.BlockFramer`, turns them into **events** that obey a grammar::
 
     stream = MessageStart block* MessageEnd
-    block  = BlockStart (TextDelta | ThinkingDelta | SignatureDelta | ToolInputDelta)* BlockEnd
+    block  = BlockStart (TextDelta | RefusalDelta | ThinkingDelta | SignatureDelta | ToolInputDelta)* BlockEnd
 
-    a TEXT block holds TextDelta only, a THINKING block ThinkingDelta* SignatureDelta?, a REDACTED_THINKING block
-    nothing (its data is in BlockStart), a TOOL_CALL block ToolInputDelta* whose texts join to one JSON object,
+    a TEXT block holds TextDelta only, a REFUSAL block RefusalDelta only, a THINKING block ThinkingDelta*
+    SignatureDelta?, a REDACTED_THINKING block nothing (its data is in BlockStart), a TOOL_CALL block ToolInputDelta*
+    whose texts join to one JSON object,
     a SERVER_CALL and a SERVER_RESULT block nothing (their value is in BlockStart); a result stands somewhere behind
     its call, and behind one that the model does not reword stands a TEXT block that says the same
 
@@ -43,6 +44,7 @@ __all__ = [
     "ModelName",
     "Notice",
     "RedactedThinking",
+    "RefusalDelta",
     "ServerCall",
     "ServerResult",
     "SignatureDelta",
@@ -67,6 +69,7 @@ class BlockKind(Enum):
     """What a block is made of."""
 
     TEXT = "text"
+    REFUSAL = "refusal"
     THINKING = "thinking"
     REDACTED_THINKING = "redacted_thinking"
     TOOL_CALL = "tool_call"
@@ -83,6 +86,10 @@ class StopReason(Enum):
     CONTEXT_FULL = "context_full"
     STOP_SEQUENCE = "stop_sequence"
     CONTENT_FILTER = "content_filter"
+    """A filter took the answer, or the rest of it."""
+
+    REFUSAL = "refusal"
+    """The model declined, in words that are there (`RefusalDelta`), and came to its end."""
 
 
 class UsageSource(Enum):
@@ -100,6 +107,13 @@ class UsageSource(Enum):
 @frozen
 class TextDelta:
     """Some answer text."""
+
+    text: str
+
+
+@frozen
+class RefusalDelta:
+    """Some text by which the model declines to answer, where the service tells it from an answer."""
 
     text: str
 
@@ -338,6 +352,7 @@ class Usage:
 
 Delta = (
     TextDelta
+    | RefusalDelta
     | ThinkingDelta
     | SignatureDelta
     | RedactedThinking
@@ -424,5 +439,15 @@ class MessageEnd:
     """Tool calls that could not be read and were therefore left out."""
 
 
-Event = MessageStart | BlockStart | TextDelta | ThinkingDelta | SignatureDelta | ToolInputDelta | BlockEnd | MessageEnd
+Event = (
+    MessageStart
+    | BlockStart
+    | TextDelta
+    | RefusalDelta
+    | ThinkingDelta
+    | SignatureDelta
+    | ToolInputDelta
+    | BlockEnd
+    | MessageEnd
+)
 """What flows between the framer and an encoder or `fold`."""

@@ -21,6 +21,7 @@ from kiro_asgi.model.events import (
     MalformedCall,
     MessageEnd,
     MessageStart,
+    RefusalDelta,
     SignatureDelta,
     StopReason,
     TextDelta,
@@ -36,6 +37,7 @@ __all__ = [
     "Message",
     "MessageBuilder",
     "RedactedThinkingBlock",
+    "RefusalBlock",
     "TextBlock",
     "ThinkingBlock",
     "ToolCallBlock",
@@ -49,6 +51,13 @@ __all__ = [
 @frozen
 class TextBlock:
     """Answer text."""
+
+    text: str
+
+
+@frozen
+class RefusalBlock:
+    """Text by which the model declines to answer."""
 
     text: str
 
@@ -78,7 +87,7 @@ class ToolCallBlock:
     """The arguments: JSON text of one object."""
 
 
-Block = TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolCallBlock | ServerCall | ServerResult
+Block = TextBlock | RefusalBlock | ThinkingBlock | RedactedThinkingBlock | ToolCallBlock | ServerCall | ServerResult
 
 
 @frozen
@@ -104,6 +113,8 @@ def _close(start: BlockStart, pieces: list[str], signature: str) -> Block:
     match start.kind:
         case BlockKind.TEXT:
             return TextBlock(content)
+        case BlockKind.REFUSAL:
+            return RefusalBlock(content)
         case BlockKind.THINKING:
             return ThinkingBlock(content, signature)
         case BlockKind.REDACTED_THINKING:
@@ -136,7 +147,7 @@ class MessageBuilder:
         """
         for event in events:
             match event:
-                case TextDelta(text) | ThinkingDelta(text):
+                case TextDelta(text) | RefusalDelta(text) | ThinkingDelta(text):
                     self._pieces.append(text)
                 case ToolInputDelta(json):
                     self._pieces.append(json)
@@ -190,6 +201,8 @@ def _open(index: int, block: Block, cut: Callable[[str], Iterable[str]]) -> Iter
     match block:
         case TextBlock(text):
             return chain((BlockStart(index, BlockKind.TEXT),), map(TextDelta, cut(text)))
+        case RefusalBlock(text):
+            return BlockStart(index, BlockKind.REFUSAL), RefusalDelta(text)
         case ThinkingBlock(text, signature):
             thinking = (ThinkingDelta(text),) if text else ()
             seal = (SignatureDelta(signature),) if signature else ()

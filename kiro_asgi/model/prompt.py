@@ -40,6 +40,8 @@ class Text:
     """Plain text."""
 
     text: str
+    is_refusal: bool = False
+    """Whether an earlier answer declined with it, as far as the client says so."""
 
 
 @frozen

@@ -25,6 +25,7 @@ from kiro_asgi.model.events import (
     ModelName,
     Notice,
     RedactedThinking,
+    RefusalDelta,
     ServerCall,
     ServerResult,
     SignatureDelta,
@@ -154,19 +155,14 @@ class BlockFramer:
             yield SignatureDelta(signature)
         yield BlockEnd(self._next - 1)
 
-    def _text(self, delta: TextDelta) -> Iterator[Event]:
+    def _text(self, delta: TextDelta | RefusalDelta | ThinkingDelta) -> Iterator[Event]:
         if delta.text:
-            yield from self._open_block(BlockKind.TEXT)
+            yield from self._open_block(_KINDS[type(delta)])
             yield delta
 
     def _appendix(self, delta: Appendix) -> Iterator[Event]:
         yield from self._text(TextDelta(delta.text))
         yield from self._close_block()
-
-    def _thinking(self, delta: ThinkingDelta) -> Iterator[Event]:
-        if delta.text:
-            yield from self._open_block(BlockKind.THINKING)
-            yield delta
 
     def _seal(self, delta: SignatureDelta) -> Iterator[Event]:
         if not delta.signature:
@@ -245,10 +241,14 @@ def _apart(earlier: str, later: str) -> bool:
     return bool(earlier) and later != earlier and bool(read_mark(later).owner)
 
 
+_KINDS: Final[Mapping[type, BlockKind]] = MappingProxyType(
+    {TextDelta: BlockKind.TEXT, RefusalDelta: BlockKind.REFUSAL, ThinkingDelta: BlockKind.THINKING}
+)
+"""Piece of text to the block that it stands in."""
+
 _PIECE: Final[Mapping[BlockKind, type | None]] = MappingProxyType(
     {
-        BlockKind.TEXT: TextDelta,
-        BlockKind.THINKING: ThinkingDelta,
+        **{kind: piece for piece, kind in _KINDS.items()},
         BlockKind.REDACTED_THINKING: None,
         BlockKind.TOOL_CALL: ToolInputDelta,
         BlockKind.SERVER_CALL: None,
@@ -259,9 +259,8 @@ _PIECE: Final[Mapping[BlockKind, type | None]] = MappingProxyType(
 
 _TURNS: Final[Mapping[type, Callable[[BlockFramer, Any], Iterator[Event]]]] = MappingProxyType(
     {
-        TextDelta: BlockFramer._text,
+        **dict.fromkeys(_KINDS, BlockFramer._text),
         Appendix: BlockFramer._appendix,
-        ThinkingDelta: BlockFramer._thinking,
         SignatureDelta: BlockFramer._seal,
         RedactedThinking: BlockFramer._redacted,
         ToolCallStart: BlockFramer._call,

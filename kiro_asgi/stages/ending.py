@@ -16,6 +16,7 @@ from kiro_asgi.model.events import (
     ModelName,
     Notice,
     RedactedThinking,
+    RefusalDelta,
     ServerCall,
     SignatureDelta,
     Stop,
@@ -47,7 +48,13 @@ class _Row:
 
 
 _FINAL: Final = frozenset(
-    {StopReason.LENGTH, StopReason.CONTENT_FILTER, StopReason.STOP_SEQUENCE, StopReason.CONTEXT_FULL}
+    {
+        StopReason.LENGTH,
+        StopReason.CONTENT_FILTER,
+        StopReason.REFUSAL,
+        StopReason.STOP_SEQUENCE,
+        StopReason.CONTEXT_FULL,
+    }
 )
 _ANY: Final = frozenset({None, *StopReason})
 _SILENT: Final = frozenset({None})
@@ -67,7 +74,7 @@ _TABLE: Final = (
     _Row(_ANY, frozenset({ToolCallEnd}), StopReason.TOOL_CALL),
     _Row(frozenset({StopReason.TOOL_CALL}), _WHATEVER, StopReason.END),
     _Row(frozenset({StopReason.END}), _WHATEVER, None),
-    _Row(_SILENT, frozenset({TextDelta, ServerCall, ToolCallMalformed}), StopReason.END),
+    _Row(_SILENT, frozenset({TextDelta, RefusalDelta, ServerCall, ToolCallMalformed}), StopReason.END),
     _Row(_SILENT, _THINKING, StopReason.LENGTH),
     _Row(_SILENT, _WHATEVER, StopReason.END),
 )
@@ -82,11 +89,13 @@ class EndOfStream:
     the upstream's last word                                   the answer holds                 verdict
     =========================================================  ===============================  =======================
     ``LENGTH CONTENT_FILTER STOP_SEQUENCE CONTEXT_FULL``       anything                         as the upstream said
+    ``REFUSAL``
     ``END TOOL_CALL`` or silence                               a tool call that was cut         ``LENGTH``
     ``END TOOL_CALL`` or silence                               a complete tool call             ``TOOL_CALL``
     ``END TOOL_CALL``                                          no tool call                     ``END``
-    silence                                                    text, a server tool's call, or   ``END``
-                                                               one that is malformed
+    silence                                                    text, a refusal, a server        ``END``
+                                                               tool's call, or one that is
+                                                               malformed
     silence                                                    thinking, neither of those       ``LENGTH``
     silence                                                    nothing but reports              ``END``, an empty answer
     silence                                                    nothing at all                   an error

@@ -13,6 +13,7 @@ from kiro_asgi.model.events import (
     Delta,
     Event,
     RedactedThinking,
+    RefusalDelta,
     ServerCall,
     ServerResult,
     SignatureDelta,
@@ -23,7 +24,7 @@ from kiro_asgi.model.events import (
 __all__ = ["SHOWN", "KeptAnswer", "KeptDeltas"]
 
 SHOWN: Final = frozenset(
-    {TextDelta, ThinkingDelta, SignatureDelta, RedactedThinking, Appendix, ServerCall, ServerResult}
+    {TextDelta, RefusalDelta, ThinkingDelta, SignatureDelta, RedactedThinking, Appendix, ServerCall, ServerResult}
 )
 """Deltas of which the client is sent something, but for those of a call."""
 

@@ -16,6 +16,7 @@ from kiro_asgi.model.events import (
     Delta,
     FollowupPrompt,
     RedactedThinking,
+    RefusalDelta,
     SignatureDelta,
     Stop,
     StopReason,
@@ -36,6 +37,7 @@ __all__ = ["Limits", "check_stop"]
 _CONTENT: Final = frozenset(
     {
         TextDelta,
+        RefusalDelta,
         ThinkingDelta,
         SignatureDelta,
         RedactedThinking,
@@ -183,14 +185,14 @@ class Limits:
         if self.reached:
             return ()
         match item:
-            case ThinkingDelta():
+            case RefusalDelta() | ThinkingDelta():
                 return self._spend(item)
             case ToolCallFragment(input=json) | ToolInputDelta(json):
                 return (item,) if self._pay(json) else (Stop(StopReason.LENGTH),)
             case _:
                 return (item,)
 
-    def _spend(self, delta: TextDelta | ThinkingDelta) -> tuple[Delta, ...]:
+    def _spend(self, delta: TextDelta | RefusalDelta | ThinkingDelta) -> tuple[Delta, ...]:
         """*delta*, or as much of it as the limit leaves."""
         text = delta.text
         if not text:

@@ -10,6 +10,7 @@ from attrs import define, field
 from kiro_asgi.model.events import (
     Delta,
     RedactedThinking,
+    RefusalDelta,
     SignatureDelta,
     Stop,
     TextDelta,
@@ -47,6 +48,7 @@ __all__ = [
 
 _BARRIERS: Final = frozenset(
     {
+        RefusalDelta,
         SignatureDelta,
         RedactedThinking,
         ToolCallFragment,

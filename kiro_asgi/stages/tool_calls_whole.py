@@ -13,6 +13,7 @@ from kiro_asgi.model.events import (
     Delta,
     Notice,
     RedactedThinking,
+    RefusalDelta,
     SignatureDelta,
     TextDelta,
     ThinkingDelta,
@@ -53,7 +54,7 @@ EQUAL: Final = "tool_call.equal"
 """A call was dropped because an earlier one equals it."""
 
 
-CONTENT: Final = frozenset({TextDelta, ThinkingDelta, SignatureDelta, RedactedThinking})
+CONTENT: Final = frozenset({TextDelta, RefusalDelta, ThinkingDelta, SignatureDelta, RedactedThinking})
 """What keeps its place among the calls."""
 
 
@@ -131,7 +132,9 @@ class _Waiting:
 def length_of(item: Delta) -> int:
     """Characters of content; how much may wait does not depend on how a text was cut."""
     match item:
-        case TextDelta(text) | ThinkingDelta(text) | SignatureDelta(text) | RedactedThinking(text):
+        case TextDelta(text) | RefusalDelta(text) | ThinkingDelta(text):
+            return len(text)
+        case SignatureDelta(text) | RedactedThinking(text):
             return len(text)
     return 0
 

@@ -12,6 +12,7 @@ from kiro_asgi.model.events import (
     ContextUsage,
     Delta,
     Metering,
+    RefusalDelta,
     ServerCall,
     TextDelta,
     ThinkingDelta,
@@ -97,6 +98,8 @@ class UsageMeter:
                 self._thinking += weigh(item.text)
             elif type(item) is ToolInputDelta:
                 self._answer += weigh(item.json)
+            elif type(item) is RefusalDelta:
+                self._answer += weigh(item.text)
             elif self._absorb(item):
                 continue
             yield item

@@ -41,6 +41,9 @@ class Seen:
     ids: tuple[str, ...] = ()
     """Ids of the calls."""
 
+    refusal: str = ""
+    """What stands where the API has a place of its own for a refusal."""
+
 
 def ask(
     clients: Clients, gateway: Gateway, api: str, content: Any, *, stream: bool, tools: Tools | None = None, **more: Any
@@ -87,6 +90,7 @@ def _chat(clients: Clients, gateway: Gateway, turns: list[Any], params: dict[str
         tuple((call.function.name, json.loads(call.function.arguments)) for call in calls),
         choice.finish_reason,
         tuple(call.id for call in calls),
+        choice.message.refusal or "",
     )
 
 
@@ -100,6 +104,7 @@ def _responses(clients: Clients, gateway: Gateway, turns: list[Any], params: dic
     else:
         response = responses.create(**params, input=turns)
     calls = [item for item in response.output if item.type == "function_call"]
+    parts = [part for item in response.output if item.type == "message" for part in item.content]
     why = response.incomplete_details
     return Seen(
         response.output_text,
@@ -107,6 +112,7 @@ def _responses(clients: Clients, gateway: Gateway, turns: list[Any], params: dic
         tuple((call.name, json.loads(call.arguments)) for call in calls),
         why.reason if why is not None else response.status,
         tuple(call.call_id for call in calls),
+        "".join(part.refusal for part in parts if part.type == "refusal"),
     )
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
 from kiro_asgi.model.events import Event, StopReason
-from kiro_asgi.model.message import Message, TextBlock, ThinkingBlock, ToolCallBlock, fold
+from kiro_asgi.model.message import Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock, fold
 from kiro_asgi.model.server_tools import ServerResult
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.upstreams.openai import OpenAIUpstream
@@ -23,12 +23,13 @@ READ_AS = {StopReason.STOP_SEQUENCE: StopReason.END, StopReason.CONTEXT_FULL: St
 """Reasons for which the API has no word of their own."""
 
 
-def carried(message: Message) -> tuple[str, str, list[tuple[str, object]]]:
-    """What the API carries of a message: one text, one reasoning, the calls."""
+def carried(message: Message) -> tuple[str, str, str, list[tuple[str, object]]]:
+    """What the API carries of a message: one text, one refusal, one reasoning, the calls."""
     texts = "".join(block.text for block in message.blocks if isinstance(block, TextBlock))
+    refusal = "".join(block.text for block in message.blocks if isinstance(block, RefusalBlock))
     thinking = "".join(block.text for block in message.blocks if isinstance(block, ThinkingBlock))
     calls = [(block.name, loads(block.input)) for block in message.blocks if isinstance(block, ToolCallBlock)]
-    return texts, thinking, calls
+    return texts, refusal, thinking, calls
 
 
 def read(stream: bytes, cuts: list[int]) -> Message:
@@ -42,7 +43,10 @@ def expected(message: Message) -> StopReason:
     called = any(isinstance(block, ToolCallBlock) for block in message.blocks)
     if reason in (StopReason.LENGTH, StopReason.CONTENT_FILTER):
         return reason
-    return StopReason.TOOL_CALL if called else StopReason.END
+    refused = any(isinstance(block, RefusalBlock) and block.text for block in message.blocks)
+    if called:
+        return StopReason.TOOL_CALL
+    return StopReason.REFUSAL if refused else StopReason.END
 
 
 @given(answers(), st.lists(st.integers(0, 10_000), max_size=4))

@@ -15,6 +15,7 @@ from kiro_asgi.model.events import (
     Event,
     MessageEnd,
     MessageStart,
+    RefusalDelta,
     SignatureDelta,
     StopReason,
     TextDelta,
@@ -57,6 +58,7 @@ def _cut(text: str, cuts: list[int]) -> list[str]:
 CUTS = st.lists(st.integers(0, 100), max_size=3)
 PIECES = st.builds(_cut, TEXT, CUTS)
 TEXTS: st.SearchStrategy[Body] = PIECES.map(lambda pieces: (BlockKind.TEXT, {}, [*map(TextDelta, pieces)]))
+REFUSALS: st.SearchStrategy[Body] = PIECES.map(lambda pieces: (BlockKind.REFUSAL, {}, [*map(RefusalDelta, pieces)]))
 REDACTED: st.SearchStrategy[Body] = TEXT.map(lambda data: (BlockKind.REDACTED_THINKING, {"data": data}, []))
 SERVER_CALLS: st.SearchStrategy[Body] = CALLS.map(lambda call: (BlockKind.SERVER_CALL, {"value": call}, []))
 
@@ -87,9 +89,9 @@ def _told(result: ServerResult) -> list[Body]:
     ]
 
 
-BLOCKS = (TEXTS | _thinking() | REDACTED | _tool_calls() | SERVER_CALLS).map(lambda body: [body]) | st.builds(
-    ServerResult, CALLS, OUTPUTS
-).map(_told)
+BLOCKS = (TEXTS | REFUSALS | _thinking() | REDACTED | _tool_calls() | SERVER_CALLS).map(
+    lambda body: [body]
+) | st.builds(ServerResult, CALLS, OUTPUTS).map(_told)
 
 
 @st.composite

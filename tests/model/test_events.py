@@ -27,6 +27,7 @@ from kiro_asgi.model.events import (
     ModelName,
     Notice,
     RedactedThinking,
+    RefusalDelta,
     ServerCall,
     ServerResult,
     SignatureDelta,
@@ -54,6 +55,7 @@ RESULT = ServerResult(CALL, ToolOutput((SearchHit("Fjords", "https://example.org
 
 SAMPLES = [
     TextDelta("a"),
+    RefusalDelta("a"),
     ThinkingDelta("a"),
     SignatureDelta("s"),
     RedactedThinking("ZGF0YQ=="),

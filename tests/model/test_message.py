@@ -15,6 +15,7 @@ from kiro_asgi.model.events import (
     MessageEnd,
     MessageStart,
     Metering,
+    RefusalDelta,
     StopReason,
     TextDelta,
     ThinkingDelta,
@@ -27,6 +28,7 @@ from kiro_asgi.model.message import (
     Block,
     Message,
     RedactedThinkingBlock,
+    RefusalBlock,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
@@ -42,6 +44,7 @@ COUNTS = st.integers(0, 10**6)
 def blocks() -> st.SearchStrategy[Block]:
     return st.one_of(
         st.builds(TextBlock, st.text()),
+        st.builds(RefusalBlock, st.text()),
         st.builds(ThinkingBlock, st.text(), st.text(max_size=5)),
         st.builds(RedactedThinkingBlock, st.text(min_size=1, max_size=5)),
         st.builds(
@@ -102,7 +105,7 @@ def test_folding_does_not_depend_on_how_deltas_are_cut(message: Message, data: s
     def recut() -> Iterator[Event]:
         for event in unfold(message):
             match event:
-                case TextDelta(text) | ThinkingDelta(text) | ToolInputDelta(text):
+                case TextDelta(text) | RefusalDelta(text) | ThinkingDelta(text) | ToolInputDelta(text):
                     place = data.draw(st.integers(0, len(text)))
                     yield type(event)(text[:place])
                     yield type(event)(text[place:])

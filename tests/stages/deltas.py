@@ -14,6 +14,7 @@ from kiro_asgi.model.events import (
     ModelName,
     Notice,
     RedactedThinking,
+    RefusalDelta,
     SignatureDelta,
     Stop,
     StopReason,
@@ -45,6 +46,7 @@ def content() -> st.SearchStrategy[Delta]:
     """What shows in an answer."""
     return st.one_of(
         st.builds(TextDelta, TEXTS),
+        st.builds(RefusalDelta, TEXTS),
         st.builds(ThinkingDelta, TEXTS),
         st.builds(SignatureDelta, st.sampled_from(["", "s1", "s2"])),
         st.just(RedactedThinking("AAAA")),

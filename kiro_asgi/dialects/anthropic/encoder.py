@@ -25,6 +25,7 @@ from kiro_asgi.model.events import (
     Event,
     MessageEnd,
     MessageStart,
+    RefusalDelta,
     ServerCall,
     ServerResult,
     SignatureDelta,
@@ -43,6 +44,7 @@ _DELTA_END: Final = b"}}\n\n"
 _DELTA_KINDS: Final = MappingProxyType(
     {
         BlockKind.TEXT: (b"text_delta", b"text"),
+        BlockKind.REFUSAL: (b"text_delta", b"text"),
         BlockKind.THINKING: (b"thinking_delta", b"thinking"),
         BlockKind.REDACTED_THINKING: (b"", b""),
         BlockKind.TOOL_CALL: (b"input_json_delta", b"partial_json"),
@@ -65,7 +67,7 @@ def _event(name: str, **fields: Any) -> bytes:
 def _content_block(start: BlockStart) -> dict[str, Any]:
     """A block as it opens: empty, because clients take nothing but pieces into account."""
     match start.kind:
-        case BlockKind.TEXT:
+        case BlockKind.TEXT | BlockKind.REFUSAL:
             return {"type": "text", "text": ""}
         case BlockKind.THINKING:
             return {"type": "thinking", "thinking": "", "signature": ""}
@@ -152,6 +154,8 @@ class AnthropicEncoder:
             case BlockStart(value=value):
                 if has_shape(value):
                     yield self._open(item)
+            case RefusalDelta(text):
+                yield self._prefix + quote_bytes(text) + _DELTA_END
             case SignatureDelta(signature):
                 self._last = _DELTA % (self._index, *_SIGNATURE) + quote_bytes(signature or UNSIGNED) + _DELTA_END
             case BlockEnd():

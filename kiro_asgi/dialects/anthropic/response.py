@@ -12,7 +12,15 @@ from kiro_asgi.dialects.anthropic.server_tools import has_shape, render_server_b
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.model.events import StopReason, Usage
-from kiro_asgi.model.message import Block, Message, RedactedThinkingBlock, TextBlock, ThinkingBlock, ToolCallBlock
+from kiro_asgi.model.message import (
+    Block,
+    Message,
+    RedactedThinkingBlock,
+    RefusalBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
 from kiro_asgi.model.server_tools import ServerCall, ServerResult
 from kiro_asgi.model.signatures import UNSIGNED
 from kiro_asgi.wire.json import JsonError, dumps, loads
@@ -27,6 +35,7 @@ STOP_REASONS: Final = MappingProxyType(
         StopReason.CONTEXT_FULL: "model_context_window_exceeded",
         StopReason.STOP_SEQUENCE: "stop_sequence",
         StopReason.CONTENT_FILTER: "refusal",
+        StopReason.REFUSAL: "refusal",
     }
 )
 
@@ -60,7 +69,7 @@ def render_message(message: Message, heading: Heading, *, may_be_empty: bool = F
 
 def _render_block(block: Block) -> dict[str, Any]:
     match block:
-        case TextBlock(text):
+        case TextBlock(text) | RefusalBlock(text):
             return {"type": "text", "text": text}
         case ThinkingBlock(text, signature):
             return {"type": "thinking", "thinking": text, "signature": signature or UNSIGNED}
@@ -85,7 +94,7 @@ def _arguments(text: str) -> dict[str, Any]:
 def render_stop(reason: StopReason, sequence: str | None) -> dict[str, Any]:
     """Why the answer ended."""
     stop: dict[str, Any] = {"stop_reason": STOP_REASONS[reason], "stop_sequence": sequence}
-    if reason is StopReason.CONTENT_FILTER:
+    if STOP_REASONS[reason] == "refusal":
         stop["stop_details"] = {"type": "refusal", "category": None, "explanation": None}
     return stop
 

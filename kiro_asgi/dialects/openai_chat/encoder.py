@@ -31,6 +31,7 @@ from kiro_asgi.model.events import (
     Event,
     MessageEnd,
     MessageStart,
+    RefusalDelta,
     ServerResult,
     SignatureDelta,
     TextDelta,
@@ -177,6 +178,9 @@ class ChatEncoder:
         self._arguments = self._before + _FUNCTION_ARGUMENTS, _FUNCTION_ARGUMENTS_END + self._after
         return self._before + _FUNCTION % quote_bytes(event.name) + self._after
 
+    def _refusal(self, event: RefusalDelta) -> bytes:
+        return b'%b{"refusal":%b}%b' % (self._before, quote_bytes(event.text), self._after)
+
     def _thinking(self, event: ThinkingDelta) -> bytes:
         return b'%b{"reasoning_content":%b}%b' % (self._before, quote_bytes(event.text), self._after)
 
@@ -224,6 +228,7 @@ _STEPS: Final = MappingProxyType[type[Event], Callable[[ChatEncoder, Any], bytes
     {
         MessageStart: ChatEncoder._nothing,
         BlockStart: ChatEncoder._start_block,
+        RefusalDelta: ChatEncoder._refusal,
         ThinkingDelta: ChatEncoder._thinking,
         SignatureDelta: ChatEncoder._sign,
         ToolInputDelta: ChatEncoder._input,

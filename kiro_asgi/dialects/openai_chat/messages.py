@@ -78,7 +78,7 @@ class Conversation:
         parts = (
             *_thinking(message),
             *assistant_content(message.content, f"{place}.content"),
-            *([Text(message.refusal)] if message.refusal else []),
+            *([Text(message.refusal, is_refusal=True)] if message.refusal else []),
             *self._tool_calls(message.tool_calls or (), place),
             *self._function_call(message.function_call, place),
         )

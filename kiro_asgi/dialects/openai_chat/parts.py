@@ -68,7 +68,7 @@ def _text(part: TextPart, place: str) -> Content:
 
 
 def _refusal(part: RefusalPart, place: str) -> Content:
-    return Text(part.refusal)
+    return Text(part.refusal, is_refusal=True)
 
 
 def _thinking(part: ThinkingContent, place: str) -> Content:

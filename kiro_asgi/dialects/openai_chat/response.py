@@ -13,7 +13,7 @@ from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_chat.options import options_of
 from kiro_asgi.dialects.openai_chat.signatures import call_signature, extra_content
 from kiro_asgi.model.events import StopReason, Usage
-from kiro_asgi.model.message import Message, TextBlock, ThinkingBlock, ToolCallBlock
+from kiro_asgi.model.message import Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from kiro_asgi.model.server_tools import ServerResult, ToolOutput
 from kiro_asgi.wire.json import dumps
 
@@ -26,6 +26,7 @@ _FINISH: Final = MappingProxyType(
     {
         StopReason.END: "stop",
         StopReason.STOP_SEQUENCE: "stop",
+        StopReason.REFUSAL: "stop",
         StopReason.TOOL_CALL: "tool_calls",
         StopReason.LENGTH: "length",
         StopReason.CONTEXT_FULL: "length",
@@ -89,7 +90,9 @@ def _message(message: Message, legacy: bool) -> dict[str, Any]:
     calls = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
     thinking = "".join(block.text for block in message.blocks if isinstance(block, ThinkingBlock))
     text, annotations = _content(message)
-    turn: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else ""), "refusal": None}
+    refusal = "".join(block.text for block in message.blocks if isinstance(block, RefusalBlock)) or None
+    content = text or (None if calls or refusal else "")
+    turn: dict[str, Any] = {"role": "assistant", "content": content, "refusal": refusal}
     if annotations:
         turn["annotations"] = annotations
     if thinking:

@@ -46,6 +46,7 @@ from kiro_asgi.model.events import (
     Event,
     MessageEnd,
     MessageStart,
+    RefusalDelta,
     ServerCall,
     ServerResult,
     SignatureDelta,
@@ -145,7 +146,7 @@ class ResponsesEncoder:
         block, self._block = self._block, None
         return _ENDS[block.start.kind](self, block) if block is not None else b""
 
-    def _piece(self, event: TextDelta | ThinkingDelta) -> bytes:
+    def _piece(self, event: TextDelta | RefusalDelta | ThinkingDelta) -> bytes:
         assert self._block is not None, "a piece outside of a block"
         return self._block.say(event.text) if event.text else b""
 
@@ -156,7 +157,7 @@ class ResponsesEncoder:
     # Text and thinking.
 
     def _start_text(self, event: BlockStart) -> bytes:
-        self._block = PartBlock(self._output, event, TEXT)
+        self._block = PartBlock(self._output, event, REFUSAL if event.kind is BlockKind.REFUSAL else TEXT)
         return b""
 
     def _end_text(self, block: PartBlock) -> bytes:
@@ -272,6 +273,7 @@ _STEPS: Final = MappingProxyType[type[Event], Callable[[ResponsesEncoder, Any], 
         MessageStart: ResponsesEncoder._start,
         BlockStart: ResponsesEncoder._start_block,
         TextDelta: ResponsesEncoder._piece,
+        RefusalDelta: ResponsesEncoder._piece,
         ThinkingDelta: ResponsesEncoder._piece,
         SignatureDelta: ResponsesEncoder._sign,
         ToolInputDelta: ResponsesEncoder._input,
@@ -283,6 +285,7 @@ _STEPS: Final = MappingProxyType[type[Event], Callable[[ResponsesEncoder, Any], 
 _STARTS: Final = MappingProxyType[BlockKind, Callable[[ResponsesEncoder, BlockStart], bytes]](
     {
         BlockKind.TEXT: ResponsesEncoder._start_text,
+        BlockKind.REFUSAL: ResponsesEncoder._start_text,
         BlockKind.THINKING: ResponsesEncoder._start_thinking,
         BlockKind.REDACTED_THINKING: ResponsesEncoder._start_thinking,
         BlockKind.TOOL_CALL: ResponsesEncoder._start_call,
@@ -294,6 +297,7 @@ _STARTS: Final = MappingProxyType[BlockKind, Callable[[ResponsesEncoder, BlockSt
 _ENDS: Final = MappingProxyType[BlockKind, Callable[[ResponsesEncoder, Any], bytes]](
     {
         BlockKind.TEXT: ResponsesEncoder._end_text,
+        BlockKind.REFUSAL: ResponsesEncoder._end_text,
         BlockKind.THINKING: ResponsesEncoder._end_thinking,
         BlockKind.REDACTED_THINKING: ResponsesEncoder._end_thinking,
         BlockKind.TOOL_CALL: ResponsesEncoder._end_call,

@@ -54,7 +54,7 @@ def _text(part: TextPart, _: str) -> Told:
 
 
 def _refusal(part: RefusalPart, _: str) -> Told:
-    return Text(part.refusal)
+    return Text(part.refusal, is_refusal=True)
 
 
 def _image(part: ImagePart, place: str) -> Told:

@@ -1,8 +1,7 @@
 """Chunks to deltas.
 
 An answer is whole when the service has said why it ended (``finish_reason``) or has sent ``[DONE]``; with neither, it
-was cut.  Counts may come with any chunk; the last ones are told, at the end.  A refusal is told as text, and ends the
-answer as filtered: whoever waits for an answer of a certain form must not take it for one.
+was cut.  Counts may come with any chunk; the last ones are told, at the end.
 
 Source: https://platform.openai.com/docs/api-reference/chat/streaming
 """
@@ -17,7 +16,7 @@ from attrs import define, field
 
 from kiro_asgi.errors import UpstreamError, UpstreamFault, UpstreamOverloaded, UpstreamProtocolError
 from kiro_asgi.limits import NOTICES
-from kiro_asgi.model.events import Delta, ModelName, Notice, Stop, StopReason, TextDelta, ThinkingDelta
+from kiro_asgi.model.events import Delta, ModelName, Notice, RefusalDelta, Stop, StopReason, TextDelta, ThinkingDelta
 from kiro_asgi.upstreams.json_events import JsonEvent
 from kiro_asgi.upstreams.openai.calls import Calls
 from kiro_asgi.upstreams.openai.faults import is_report, stream_fault
@@ -105,10 +104,9 @@ class ChunkDecoder:
         yield from self._calls.release() if cut else self._calls.close()
         if self._usage is not None:
             yield read_usage(self._usage)
-        if self._refused:
-            yield Stop(StopReason.CONTENT_FILTER)
-        elif self._stop is not None or self._answered:
-            yield self._stop or Stop(StopReason.END)
+        stop = self._stop or (Stop(StopReason.END) if self._answered else None)
+        if stop is not None:
+            yield Stop(StopReason.REFUSAL) if self._refused and stop.reason is StopReason.END else stop
 
     def _plain(self, value: Object) -> str:
         """The text of a chunk that holds nothing else, as nearly every chunk does; empty for any other."""
@@ -212,8 +210,11 @@ class ChunkDecoder:
             yield from self._notice(Notice("content.unreadable"))
 
     def _refusal(self, value: Any, delta: Object) -> Iterator[Delta]:
-        self._refused = True
-        yield from self._content(value, delta)
+        if type(value) is str:
+            self._refused = True
+            yield RefusalDelta(value)
+        else:
+            yield from self._notice(Notice("refusal.unreadable"))
 
     def _tool_calls(self, value: Any, delta: Object) -> Iterator[Delta]:
         yield from self._once(self._calls.read(value))

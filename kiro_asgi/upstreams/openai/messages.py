@@ -52,6 +52,9 @@ class Messages:
     sign_calls: bool = False
     """Hand signatures of calls back as ``extra_content``, as Google's own server of this API wants them."""
 
+    refusals: bool = False
+    """Hand refusals back as such, which only OpenAI's own service is known to take; else they are text."""
+
     short_ids: bool = False
     """Ids of calls are nine letters and digits."""
 
@@ -76,8 +79,12 @@ class Messages:
 
     def _assistant(self, draft: Draft) -> Iterator[dict[str, Any]]:
         calls = [*self._calls(draft)]
-        text = "\n".join(part.text for part in draft.parts if isinstance(part, Text))
-        message: dict[str, Any] = {"role": "assistant", "content": text if text or not calls else None}
+        texts = [part for part in draft.parts if isinstance(part, Text)]
+        refusal = "\n".join(part.text for part in texts if self.refusals and part.is_refusal)
+        text = "\n".join(part.text for part in texts if not (self.refusals and part.is_refusal))
+        message: dict[str, Any] = {"role": "assistant", "content": text if text or not (calls or refusal) else None}
+        if refusal:
+            message["refusal"] = refusal
         thinking = [*self._thinking(draft)]
         if thinking:
             message["reasoning_content"] = "\n".join(thinking)

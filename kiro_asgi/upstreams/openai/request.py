@@ -65,6 +65,7 @@ def document(prompt: Prompt, model: ModelCard, wording: Wording) -> Document:
         attachments,
         replay_thinking=wording.replay_thinking,
         sign_calls=wording.custom,
+        refusals=not wording.custom,
         short_ids=CALL_IDS in wording.without,
     )
     body: dict[str, Any] = {"model": model.id, "messages": messages.write(prompt), "stream": True}

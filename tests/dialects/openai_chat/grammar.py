@@ -108,7 +108,7 @@ def fold(chunks: list[dict[str, Any]]) -> dict[str, Any]:
         for choice in chunk["choices"]:
             finish = choice["finish_reason"] or finish
             delta = choice["delta"]
-            for key in ("role", "content", "reasoning_content"):
+            for key in ("role", "content", "refusal", "reasoning_content"):
                 if delta.get(key) is not None:
                     turn[key] = turn.get(key, "") + delta[key]
             if "annotations" in delta:

@@ -20,6 +20,7 @@ from kiro_asgi.model.events import (
     Event,
     MessageEnd,
     MessageStart,
+    RefusalDelta,
     ServerResult,
     SignatureDelta,
     StopReason,
@@ -162,6 +163,7 @@ def test_the_deprecated_form() -> None:
         (StopReason.LENGTH, "length"),
         (StopReason.CONTEXT_FULL, "length"),
         (StopReason.CONTENT_FILTER, "content_filter"),
+        (StopReason.REFUSAL, "stop"),
     ],
 )
 def test_finish_reason(reason: StopReason, word: str) -> None:
@@ -214,11 +216,13 @@ def test_every_answer_is_a_legal_stream(events: list[Event], usage: bool, legacy
     streamed = grammar.fold(chunks(dialect.encoder(head), events))
     whole = json.loads(dialect.render(fold_events(events), head))
     choice = whole["choices"][0]
-    message = {key: value for key, value in choice["message"].items() if key != "refusal"}
+    message = {key: value for key, value in choice["message"].items() if value or key != "refusal"}
     streamed["message"].setdefault("content", None)
     if not message["content"]:
         streamed["message"]["content"] = message["content"] = streamed["message"]["content"] or None
-    streamed["message"] = {k: v for k, v in streamed["message"].items() if v or k != "reasoning_content"}
+    streamed["message"] = {
+        k: v for k, v in streamed["message"].items() if v or k not in ("reasoning_content", "refusal")
+    }
     assert streamed["message"] == message
     assert streamed["finish_reason"] == choice["finish_reason"]
     assert streamed["usage"] == (whole["usage"] if usage or in_finish else None)
@@ -258,7 +262,7 @@ def expected_events(events: list[Event]) -> int:
         match event:
             case TextDelta(text):
                 texts, length = texts + 1, length + len(text)
-            case ThinkingDelta():
+            case RefusalDelta() | ThinkingDelta():
                 texts += 1
             case BlockStart(value=ServerResult(output=output)):
                 texts, cited = texts + (length > 0), cited or bool(output.hits)

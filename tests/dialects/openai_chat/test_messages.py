@@ -154,10 +154,10 @@ ASSISTANT = [
     pytest.param({}, (), id="absent"),
     pytest.param(
         {"content": [{"type": "text", "text": "x"}, {"type": "refusal", "refusal": "no"}]},
-        (Text("x"), Text("no")),
+        (Text("x"), Text("no", is_refusal=True)),
         id="parts",
     ),
-    pytest.param({"content": None, "refusal": "no"}, (Text("no"),), id="refusal"),
+    pytest.param({"content": None, "refusal": "no"}, (Text("no", is_refusal=True),), id="refusal"),
     pytest.param({"content": "x", "reasoning_content": "t"}, (ThinkingPart("t"), Text("x")), id="reasoning_content"),
     pytest.param({"content": "x", "reasoning": "t"}, (ThinkingPart("t"), Text("x")), id="reasoning"),
     pytest.param({"content": "x", "reasoning": {"odd": 1}}, (Text("x"),), id="reasoning of an unknown form"),

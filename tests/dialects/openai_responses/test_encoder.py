@@ -334,6 +334,7 @@ def test_server_tools_without_an_item() -> None:
         (StopReason.END, "completed", None),
         (StopReason.STOP_SEQUENCE, "completed", None),
         (StopReason.TOOL_CALL, "completed", None),
+        (StopReason.REFUSAL, "completed", None),
         (StopReason.LENGTH, "incomplete", "max_output_tokens"),
         (StopReason.CONTEXT_FULL, "incomplete", "max_output_tokens"),
         (StopReason.CONTENT_FILTER, "incomplete", "content_filter"),

@@ -147,7 +147,7 @@ def test_assistant_messages() -> None:
         {"type": "refusal", "refusal": "no"},
     ]
     answer = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": content}
-    assert parts(answer, {"role": "assistant", "content": "b"}) == [Text("a"), Text("no"), Text("b")]
+    assert parts(answer, {"role": "assistant", "content": "b"}) == [Text("a"), Text("no", is_refusal=True), Text("b")]
     assert parts({"role": "assistant", "content": ""}) == []
 
 

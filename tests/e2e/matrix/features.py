@@ -131,7 +131,7 @@ def _refusal(pairing: Pairing, marker: str = "sim:refused") -> tuple[str, str, s
 
 def refusal(pairing: Pairing) -> None:
     """In the words of the model, or of the service."""
-    ways = {"anthropic": ("", "A simulated refusal.", "refusal"), "openai": ("", REFUSAL, "stop")}
+    ways = {"anthropic": ("", "A simulated refusal.", "refusal"), "openai": ("", REFUSAL, END[pairing.api])}
 
     assert _refusal(pairing) == ways[pairing.upstream]
 

@@ -23,6 +23,7 @@ from kiro_asgi.model.events import (
     Delta,
     ModelName,
     Notice,
+    RefusalDelta,
     SignatureDelta,
     Stop,
     StopReason,
@@ -69,13 +70,22 @@ def test_thinking_is_thinking_under_each_of_its_names(delta: dict[str, Any]) -> 
     assert deltas(chunk(delta), FINISH) == [ThinkingDelta("hm"), TextDelta("Hi"), END]
 
 
-def test_a_refusal_is_text_and_filters_the_answer() -> None:
-    """Whoever waits for JSON must not take an apology for it."""
-    assert deltas(chunk({"refusal": "I "}), chunk({"refusal": "can't"}), FINISH) == [
-        TextDelta("I "),
-        TextDelta("can't"),
-        Stop(StopReason.CONTENT_FILTER),
+@pytest.mark.parametrize(
+    ("finish", "reason"),
+    [("stop", "REFUSAL"), ("content_filter", "CONTENT_FILTER"), ("length", "LENGTH"), ("tool_calls", "TOOL_CALL")],
+)
+def test_a_refusal_is_no_text(finish: str, reason: str) -> None:
+    """Whoever waits for JSON must not take an apology for it; an answer that was broken off says so all the same."""
+    assert deltas(chunk({"refusal": "I "}), chunk({"refusal": "can't"}), chunk(finish=finish)) == [
+        RefusalDelta("I "),
+        RefusalDelta("can't"),
+        Stop(StopReason[reason]),
     ]
+
+
+def test_a_refusal_in_another_form_is_passed_over() -> None:
+    """It is text, or nothing that can be told."""
+    assert deltas(chunk({"refusal": {"why": "no"}}), FINISH) == [Notice("refusal.unreadable"), END]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,13 +16,16 @@ from kiro_asgi.model.prompt import (
     Document,
     Image,
     Prompt,
+    Role,
     Sampling,
+    Text,
     Thinking,
     ThinkingMode,
     ThinkingPart,
     Tool,
     ToolChoice,
     ToolChoiceMode,
+    Turn,
 )
 from kiro_asgi.stages.estimate import TokenEstimator
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
@@ -434,3 +438,14 @@ def test_weight_and_statistics_count_what_is_sent(tools: tuple[Tool, ...]) -> No
 def test_the_models_that_think_are_known_by_their_cards() -> None:
     """A card's efforts are those of its name."""
     assert {card.id: card.efforts for card in BUILTIN}["gpt-5"] == ("minimal", "low", "medium", "high")
+
+
+def test_refusals_go_back_to_openai_alone() -> None:
+    """It has a field for them; to any other server they are text."""
+    declined = Turn(Role.ASSISTANT, (Text("No."), Text("Never.", is_refusal=True)))
+    prompt = ask(user("How?"), declined, user("And now?"))
+
+    assert messages(prompt)[1] == {"role": "assistant", "content": "No.", "refusal": "Never."}
+    assert messages(prompt, endpoint=CUSTOM)[1] == {"role": "assistant", "content": "No.\nNever."}
+    alone = ask(user("How?"), evolve(declined, parts=declined.parts[1:]), user("And now?"))
+    assert messages(alone)[1] == {"role": "assistant", "content": None, "refusal": "Never."}
