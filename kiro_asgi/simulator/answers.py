@@ -86,7 +86,8 @@ def _redacted(conversation: Conversation, _: str) -> Script:
 
 def _tool_named(conversation: Conversation, name: str) -> ToolSpec:
     named = next((tool for tool in conversation.tools if tool.name == name), None)
-    return named or wanted_tool(conversation) or next(iter(conversation.tools), WEATHER)
+    tools = conversation.tools[::-1] if conversation.results else conversation.tools
+    return named or wanted_tool(conversation) or next(iter(tools), WEATHER)
 
 
 def _given_arguments(conversation: Conversation, name: str) -> Mapping[str, Any] | None:

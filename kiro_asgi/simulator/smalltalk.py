@@ -168,12 +168,17 @@ def _telling_words(sentence: str) -> set[str]:
 
 
 def wanted_tool(conversation: Conversation) -> ToolSpec | None:
-    """The tool that the prompt seems to ask for; ``None`` if it reads like a question for a human."""
+    """The tool that the prompt seems to ask for; ``None`` if it reads like a question for a human, or is a result.
+
+    Where a call is demanded behind a result, it is of the last tool: agents put the one there that ends their loop.
+    """
     tools = conversation.tools
     places = conversation.content, conversation.instructions
     if not tools or any(map(TOOL_FORBIDDEN.search, places)):
         return None
     demand = TOOL_DEMANDED.search(conversation.content) or TOOL_INSTRUCTED.search(conversation.instructions)
+    if conversation.results:
+        return tools[-1] if demand else None
     for place in (demand[0] if demand else "", conversation.said):
         for tool in tools:
             if _names(tool).search(place):
@@ -197,7 +202,7 @@ def call(
 
 
 def _tool_call(conversation: Conversation) -> tuple[Event, ...] | None:
-    tool = None if conversation.results else wanted_tool(conversation)
+    tool = wanted_tool(conversation)
     if tool is None:
         return None
     return (*_say(conversation, f"Let me use {tool.name}."), *text(""), *call(tool, conversation))

@@ -11,6 +11,7 @@ import pytest
 
 from tests.clients.surroundings import CONNECTED, Gateway, obstacle, running
 from tests.conformance import node
+from tests.installing import installed, room
 
 ROOM = "KIRO_ASGI_CLIENTS_ROOM"
 """The folder in which packages are kept from run to run; unless set, where the machine has its temporary files."""
@@ -21,10 +22,13 @@ CLAUDE_CODE_INSTALLER = ("node", "node_modules/@anthropic-ai/claude-code/install
 @pytest.fixture(scope="session")
 def packages() -> Path:
     """The folder with ``node_modules``."""
-    room = Path(os.environ[ROOM]) if ROOM in os.environ else None
-    if room is not None:
-        room.mkdir(parents=True, exist_ok=True)
-    return node.install(Path(__file__).parent, room, then=CLAUDE_CODE_INSTALLER)
+    return node.install(Path(__file__).parent, room(ROOM), then=CLAUDE_CODE_INSTALLER)
+
+
+@pytest.fixture(scope="session")
+def frameworks() -> Path:
+    """The interpreter that has the frameworks of ``frameworks/requirements.txt``."""
+    return installed(Path(__file__).parent / "frameworks" / "requirements.txt", room(ROOM)) / "python"
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-"""Servers of other people, each in a virtual environment of its own: what they need must not be where we are tested."""
+"""Programs of other people from PyPI, each in a virtual environment of its own: what they need must not be where the
+gateway is tested."""
 
 from __future__ import annotations
 
@@ -10,10 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ROOM", "installed", "room"]
-
-ROOM: Final = "KIRO_ASGI_SERVERS_ROOM"
-"""The folder in which environments are kept from run to run; unless set, where the machine has its temporary files."""
+__all__ = ["installed", "room"]
 
 PATIENCE: Final = 900.0
 """Seconds after which an installation is given up."""
@@ -22,20 +20,23 @@ DONE: Final = "installed"
 """A file in an environment that is whole: it cannot be moved, so its name does not tell."""
 
 
-def room() -> Path | None:
-    """The folder that is set, made if needed."""
-    if not os.environ.get(ROOM):
+def room(variable: str) -> Path | None:
+    """The folder that the environment's *variable* names, made if needed; installations are kept there."""
+    if not os.environ.get(variable):
         return None
-    folder = Path(os.environ[ROOM])
+    folder = Path(os.environ[variable])
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def installed(requirements: Path) -> Path:
-    """The folder with the programs of what *requirements* names; made if needed."""
+def installed(requirements: Path, room: Path | None) -> Path:
+    """The folder with the programs of what *requirements* names; made if needed.
+
+    It is in *room*, or where the machine has its temporary files.
+    """
     manifest = requirements.read_bytes() + sys.version.encode()
-    name = f"kiro-asgi-servers-{os.getuid()}-{hashlib.sha256(manifest).hexdigest()[:12]}"
-    folder = (room() or Path(tempfile.gettempdir())) / name
+    name = f"kiro-asgi-{requirements.parent.name}-{os.getuid()}-{hashlib.sha256(manifest).hexdigest()[:12]}"
+    folder = (room or Path(tempfile.gettempdir())) / name
     programs = folder / ("Scripts" if os.name == "nt" else "bin")
     if not (folder / DONE).is_file():
         _run(sys.executable, "-m", "venv", "--clear", str(folder))
