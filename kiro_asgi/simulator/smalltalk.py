@@ -170,19 +170,21 @@ def _telling_words(sentence: str) -> set[str]:
 def wanted_tool(conversation: Conversation) -> ToolSpec | None:
     """The tool that the prompt seems to ask for; ``None`` if it reads like a question for a human, or is a result.
 
-    Where a call is demanded behind a result, it is of the last tool: agents put the one there that ends their loop.
+    Where a call is demanded behind a result, any is of the last tool: agents put the one there that ends their loop.
     """
     tools = conversation.tools
     places = conversation.content, conversation.instructions
     if not tools or any(map(TOOL_FORBIDDEN.search, places)):
         return None
     demand = TOOL_DEMANDED.search(conversation.content) or TOOL_INSTRUCTED.search(conversation.instructions)
-    if conversation.results:
-        return tools[-1] if demand else None
+    if conversation.results and not demand:
+        return None
     for place in (demand[0] if demand else "", conversation.said):
         for tool in tools:
             if _names(tool).search(place):
                 return tool
+    if conversation.results:
+        return tools[-1]
     said = _telling_words(conversation.said)
     best = max(tools, key=lambda tool: _closeness(said, tool))
     return best if demand or _closeness(said, best) >= 2 else None

@@ -175,6 +175,25 @@ def test_instructions_about_tools(instructions, expected):
     assert (call and call[0]) == expected
 
 
+@pytest.mark.parametrize(
+    ("instructions", "expected"),
+    [
+        ("You must call the tool get_weather in this answer.", "get_weather"),
+        ("You must call at least one of the tools in this answer.", "search_files"),
+        ("Be brief.", None),
+    ],
+)
+def test_a_call_behind_a_result(instructions, expected):
+    """A result is talked about, unless another call is demanded: of the tool that is named, or of the last."""
+    document = with_tools()
+    state = document["conversationState"]
+    state["history"][0]["userInputMessage"]["content"] = instructions
+    state["currentMessage"]["userInputMessage"]["userInputMessageContext"]["tools"] = [tool(), SEARCH]
+    call = called(document)
+
+    assert (call and call[0]) == expected
+
+
 def test_tool_then_json():
     """With tools and a demand for JSON, a tool is called first, and its result leads to JSON."""
     demand = "Answer with one JSON object and nothing else."
