@@ -21,6 +21,7 @@ from kiro_asgi.net.asking import Asker
 from kiro_asgi.net.catalogue import LIST_TIMEOUT, Catalogue, ModelSource
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials import Credentials
+from kiro_asgi.net.flights import Flights
 from kiro_asgi.net.keys import exchange_in, keys_in
 from kiro_asgi.net.resting import RestPolicy
 from kiro_asgi.net.transport import Transport
@@ -71,7 +72,7 @@ class _Making:
             service="kiro",
             transport=transport,
             credentials=credentials,
-            catalogue=_catalogue("kiro", kiro, asker, upstream),
+            catalogue=_catalogue("kiro", kiro, asker, upstream, transport),
             toolbox=self._toolbox(upstream, search),
             manner=_kiro_manner(kiro),
             ask_reset=partial(_reset, asker, upstream),
@@ -84,12 +85,13 @@ class _Making:
         transport = self._transport(settings.proxy)
         keys, exchange = keys_in(service.path, settings), exchange_in(settings, service.headers)
         credentials = Credentials.of_keys(keys, transport, self._clocks, self._rests, exchange=exchange)
+        asker = Asker(transport, credentials, upstream.fault)
         return Provider(
             upstream=upstream,
             service=urlsplit(settings.endpoint).netloc,
             transport=transport,
             credentials=credentials,
-            catalogue=_catalogue(service.path, settings, Asker(transport, credentials, upstream.fault), upstream),
+            catalogue=_catalogue(service.path, settings, asker, upstream, transport),
             toolbox=self._toolbox(upstream),
             manner=_direct_manner(settings),
         )
@@ -137,7 +139,9 @@ async def _reset(asker: Asker, upstream: KiroUpstream, credential: Credential) -
     return parse_reset(limits)
 
 
-def _catalogue(path: str, settings: KiroSettings | DirectSettings, asker: Asker, upstream: Upstream) -> Catalogue:
+def _catalogue(
+    path: str, settings: KiroSettings | DirectSettings, asker: Asker, upstream: Upstream, transport: Transport
+) -> Catalogue:
     async def ask(page: str) -> bytes:
         return await asker.ask(partial(upstream.models_request, page=page), patience=LIST_TIMEOUT)
 
@@ -152,4 +156,4 @@ def _catalogue(path: str, settings: KiroSettings | DirectSettings, asker: Asker,
         builtin=upstream.builtin,
         aliases=read_aliases(settings.model_aliases, f"{path}.model_aliases"),
     )
-    return Catalogue(source, settings.models_ttl)
+    return Catalogue(source, Flights(f"asking {path} for its models", transport), settings.models_ttl)

@@ -295,6 +295,7 @@ class Service:
     async def aclose(self) -> None:
         """Let go of what the running event loop holds."""
         for provider in self._providers:
+            await provider.catalogue.landed()
             await provider.credentials.aclose()
         for provider in self._providers:
             await provider.transport.aclose()

@@ -37,7 +37,9 @@ class DirectSettings:
     """The same at least, where the client asked for thinking."""
 
     models_ttl: float = 3600.0
-    """Seconds that a fetched model list is believed."""
+    """Seconds that a fetched model list is believed.  It is asked for in the background while requests go on as the
+    built-in table has it, and corrects that.  0: only who asks for the list, or for a name that is not known, waits for
+    it, each time."""
 
     model_aliases: tuple[str, ...] = ()
     """Names of your own for models of this service, each as ``name=model``."""

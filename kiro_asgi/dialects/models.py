@@ -63,6 +63,11 @@ class Card(Protocol):
         """Effort levels, weakest first; empty where it has none."""
         ...
 
+    @property
+    def thinks(self) -> bool:
+        """Whether it is known to think when it is asked to."""
+        ...
+
 
 @frozen
 class Listing:
@@ -111,11 +116,11 @@ def _object(listing: Listing) -> dict[str, Any]:
 
 def _capabilities(card: Card, web_search: bool) -> dict[str, Any]:
     """As the Messages API has them; a member that the model does not have is there too, and says so."""
-    thinks = bool(card.efforts)
+    thinks = card.thinks
     kinds = {"adaptive": thinks, "enabled": thinks, "disabled": True, "between_tools": False}
     return {
         **{name: _supported(False) for name in NEVER},
-        "effort": {**_supported(thinks), **{level: _supported(level in card.efforts) for level in LEVELS}},
+        "effort": {**_supported(bool(card.efforts)), **{level: _supported(level in card.efforts) for level in LEVELS}},
         "image_input": _supported(card.images),
         "pdf_input": _supported(card.images),
         "server_tools": {

@@ -1,8 +1,9 @@
-"""Which models an upstream offers: asked once, believed for a while."""
+"""Which models an upstream offers, and what each of them takes: asked once, believed for a while."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from time import monotonic
 
 import anyio
@@ -10,6 +11,7 @@ from attrs import define, evolve, field
 
 from kiro_asgi.errors import KiroAsgiError, UnknownModel
 from kiro_asgi.limits import MODEL_PAGES
+from kiro_asgi.net.flights import Flights
 from kiro_asgi.net.loops import LoopLock
 from kiro_asgi.upstreams.base import ModelCard, ModelPage
 
@@ -47,12 +49,16 @@ class ModelSource:
 class Catalogue:
     """The models of one upstream.
 
-    A name that is built in or listed is found without a call.  Any other name makes the service be asked; where it does
-    not answer, the name is passed on as it is, and the service decides.  A list that cannot be renewed stays.
+    A name that is built in or listed is found without waiting; a list that is missing, or old, is asked for meanwhile,
+    and what it says of the model counts from then on.  Any other name waits for the list; where there is none, the name
+    is passed on as it is, and the service decides.  A list that cannot be renewed stays.
     """
 
     _source: ModelSource
+    _flights: Flights
     _ttl: float = 3600.0
+    """Seconds that a list is believed.  0: it is asked for by whoever waits for it, and never in the background."""
+
     _clock: Callable[[], float] = monotonic
     _listed: tuple[ModelCard, ...] = field(init=False, default=())
     _index: dict[str, ModelCard] = field(init=False)
@@ -110,6 +116,9 @@ class Catalogue:
         if card is None:
             await self.refresh()
             card = self._known(meant)
+        elif self._ttl and self._is_stale():
+            with suppress(RuntimeError):  # no thread left: nobody waits for this list
+                self._flights.take_off(self.refresh)
         if card is not None:
             return card
         if not self._listed:
@@ -118,15 +127,19 @@ class Catalogue:
 
     async def refresh(self) -> None:
         """Ask for the list, unless the one that there is can still be believed."""
-        if self._clock() < self._stale_at:
+        if not self._is_stale():
             return
         async with self._turn.held():
-            if self._clock() < self._stale_at:
+            if not self._is_stale():
                 return
             listed = await self._ask()
             self._stale_at = self._clock() + (self._ttl if listed else _DOUBT)
             if listed:
                 self._learn(listed)
+
+    async def landed(self) -> None:
+        """Wait until nobody asks in the background."""
+        await self._flights.landed()
 
     def lists(self, name: str) -> bool:
         """As `knows`, letter by letter: no other spelling counts."""
@@ -153,6 +166,9 @@ class Catalogue:
 
     def _known(self, name: str) -> ModelCard | None:
         return self._index.get(name) or self._index.get(self._source.normalise(name))
+
+    def _is_stale(self) -> bool:
+        return self._clock() >= self._stale_at
 
     def _learn(self, listed: tuple[ModelCard, ...]) -> None:
         self._listed = listed

@@ -24,6 +24,7 @@ __all__ = [
     "ModelPage",
     "Note",
     "Rendered",
+    "ThinkingForm",
     "Token",
     "TokenKind",
     "Traits",
@@ -159,6 +160,16 @@ class Rendered:
     """Whether the service guarantees that the answer has the form that was asked for."""
 
 
+class ThinkingForm(Enum):
+    """How a model is asked to think."""
+
+    BUDGET = "budget"
+    """Within so many tokens."""
+
+    EFFORT = "effort"
+    """So hard; how many tokens that takes is the model's to decide."""
+
+
 @frozen
 class ModelCard:
     """One model that an upstream offers."""
@@ -175,6 +186,14 @@ class ModelCard:
 
     options_schema: Mapping[str, Any] = field(factory=dict)
     """JSON Schema of the upstream's free request fields for this model."""
+
+    thinking: frozenset[ThinkingForm] | None = None
+    """How it can be asked to think; empty: not at all.  ``None`` where only its name tells."""
+
+    @property
+    def thinks(self) -> bool:
+        """Whether it is known to think when it is asked to."""
+        return bool(self.efforts if self.thinking is None else self.thinking)
 
 
 @frozen

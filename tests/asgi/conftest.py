@@ -36,22 +36,21 @@ AT_ONCE: dict[str, Any] = dict.fromkeys(
     ("base", "rate_base", "capacity_base", "jitter", "refused_base", "quota_probe", "suspicion"), 0.0
 )
 AT_ONCE["timeout_attempts"] = 1
+QUIET = {"models_ttl": 0.0}
 """No waiting between tries, none after silence, and no rest for the only credential there is."""
 
 
 def settings_for(url: str, slices: dict[str, Any]) -> Settings:
-    """Settings that let the key ``k`` in, retry without delay, and ask the service at *url*."""
-    defaults = {"client": {"api_keys": ["k"]}, "retry": AT_ONCE}
-    kiro = {"endpoint": url, "api_key": "ksk_test"}
-    asked = {name: value for name, value in slices.items() if name not in ("kiro", "retry")}
-    return Settings.from_mapping(
-        {
-            **defaults,
-            **asked,
-            "kiro": {**kiro, **slices.get("kiro", {})},
-            "retry": {**defaults["retry"], **slices.get("retry", {})},
-        }
-    )
+    """Settings that let the key ``k`` in, retry without delay, and ask the service at *url*.
+
+    No list of models is asked for in the background, unless a test says how long it is kept: tests count requests.
+    """
+    kiro = {"endpoint": url, "api_key": "ksk_test", **QUIET, **slices.get("kiro", {})}
+    direct = {name: {**QUIET, **slices[name]} for name in ("gemini", "anthropic", "openai") if name in slices}
+    custom = {name: {**QUIET, **service} for name, service in slices.get("custom", {}).items()}
+    retry = {**AT_ONCE, **slices.get("retry", {})}
+    client = {"client": {"api_keys": ["k"]}}
+    return Settings.from_mapping({**client, **slices, **direct, "custom": custom, "kiro": kiro, "retry": retry})
 
 
 @pytest.fixture(scope="module")

@@ -254,7 +254,7 @@ async def test_models_are_listed_in_a_shape_for_both_families(gateway, sim):
 
 async def test_the_list_is_fetched_once(gateway, sim):
     """The service is asked for its models once, however many clients ask at the same time."""
-    app = gateway(fresh=True)
+    app = gateway(kiro={"models_ttl": 60.0}, fresh=True)
     async with anyio.create_task_group() as clients:
         for _ in range(5):
             clients.start_soon(get("/v1/models").run, app)

@@ -6,15 +6,17 @@ Numbers are those of the project's list of conformance assertions.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import anthropic
 import openai
 import pytest
 
-from kiro_asgi.simulator import MODELS
+from kiro_asgi.simulator import MODELS, json_answer
 from tests.conformance.asking import MESSAGES_TOOLS, MODEL, PNG, user
-from tests.conformance.gateways import KEY, Gateway
+from tests.conformance.clients import Clients
+from tests.conformance.gateways import KEY, Gateway, watched
 from tests.conformance.raw import exchange, request_bytes
 
 IDS = [model.id for model in MODELS]
@@ -54,6 +56,39 @@ def test_65_slashes_as_they_are(gateway: Gateway) -> None:
 
     assert answer.status == 404
     assert json.loads(answer.body)["error"]["code"] == "model_not_found"
+
+
+@pytest.fixture(scope="module")
+def unkept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway that asks for the list each time."""
+    with watched(tmp_path_factory.mktemp("unkept"), KIRO_ASGI__KIRO__MODELS_TTL="0") as running:
+        yield running
+
+
+def test_what_a_service_lists_is_shown(unkept: Gateway, clients: Clients) -> None:
+    """Whatever the table says of a model (issue 11, A4)."""
+    efforts = {"output_config": {"properties": {"effort": {"enum": ["low", "high"]}}}}
+    entry = {
+        "modelId": "claude-opus-4.7",
+        "modelName": "Seven",
+        "tokenLimits": {"maxInputTokens": 50_000, "maxOutputTokens": 3_000},
+        "supportedInputTypes": ["TEXT"],
+        "additionalModelRequestFieldsSchema": {"properties": efforts},
+    }
+    plain = {"modelId": "claude-opus-4.8", "supportedInputTypes": ["TEXT", "IMAGE"]}
+    assert unkept.service is not None
+    unkept.service.enqueue(*[json_answer(200, {"models": [entry, plain]})] * 9, operation="ListAvailableModels")
+    seven, eight = clients.anthropic(unkept).models.list()
+    again = clients.anthropic(unkept).models.retrieve("claude-opus-4-7")
+    assert seven.capabilities is not None and eight.capabilities is not None
+    levels = seven.capabilities.effort
+
+    assert (seven.display_name, seven.max_input_tokens, seven.max_tokens) == ("Seven", 50_000, 3_000)
+    assert (levels.low.supported, levels.medium.supported, levels.high.supported) == (True, False, True)
+    assert (seven.capabilities.image_input.supported, eight.capabilities.image_input.supported) == (False, True)
+    assert (seven.capabilities.thinking.supported, eight.capabilities.thinking.supported) == (True, False)
+    assert again == seven
+    assert clients.openai(unkept).models.retrieve("claude-opus-4.7").to_dict()["context_window"] == 50_000
 
 
 PROMPTS: list[Any] = [

@@ -22,9 +22,10 @@ class Card:
     max_output_tokens: int = 64_000
     images: bool = True
     efforts: tuple[str, ...] = ()
+    thinks: bool = False
 
 
-CARDS = (Card("a/b", "A B"), Card("c", "", 1_000_000, 128_000, False, ("none", "low", "high", "xhigh")))
+CARDS = (Card("a/b", "A B"), Card("c", "", 1_000_000, 128_000, False, ("none", "low", "high", "xhigh"), True))
 LISTINGS = tuple(Listing(card, "me") for card in CARDS)
 
 

@@ -11,6 +11,7 @@ import pytest
 from kiro_asgi import simulator
 from kiro_asgi.errors import Unauthorized, UnknownModel, UpstreamFault
 from kiro_asgi.net.catalogue import Catalogue, ModelSource
+from kiro_asgi.net.flights import Flights
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.net.whole import fetch_whole
 from kiro_asgi.upstreams.base import ModelCard
@@ -48,7 +49,7 @@ def new_catalogue(url: str, clock: Clock, transport: Transport, aliases: Mapping
         builtin=BUILTIN,
         aliases=aliases or {},
     )
-    return Catalogue(source, ttl=100.0, clock=clock)
+    return Catalogue(source, Flights("listing", transport), ttl=100.0, clock=clock)
 
 
 def asked(running: simulator.Simulator) -> int:
@@ -202,14 +203,14 @@ async def test_a_list_that_cannot_be_renewed_stays(transport):
         assert (await models.find("b")).id == "b"
 
 
-async def test_without_a_credential_names_are_passed_on():
+async def test_without_a_credential_names_are_passed_on(transport):
     """That there is none is said by whoever asks for an answer, not by the list."""
 
     async def ask(page: str) -> bytes:
         raise Unauthorized("no credential")
 
     source = ModelSource(ask=ask, parse=parse_models, normalise=normalise, suggest=did_you_mean, builtin=BUILTIN)
-    models = Catalogue(source)
+    models = Catalogue(source, Flights("listing", transport))
 
     assert await models.cards() == BUILTIN
     assert (await models.find("any")).id == "any"

@@ -12,7 +12,7 @@ from typing import Final
 from attrs import field, frozen
 
 from kiro_asgi.model.asks import Ask
-from kiro_asgi.upstreams.anthropic.families import family
+from kiro_asgi.upstreams.anthropic.families import listed_family
 from kiro_asgi.upstreams.anthropic.sampling import LAST_SAMPLED
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, UpstreamRequest
 from kiro_asgi.upstreams.headers import Headers, overridden
@@ -102,7 +102,7 @@ class PassedOn:
 
     def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
         """Whether a rule has something to do for *asks*; see `kiro_asgi.upstreams.anthropic.rules`."""
-        peculiar = family(model.id)
+        peculiar = listed_family(model)
         sampled = peculiar.sampled and self._door.version < LAST_SAMPLED
         return (
             (Ask.THOUGHTS in asks and not self._replay_thinking)

@@ -11,9 +11,11 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-__all__ = ["MAX_NAME", "Family", "family", "normalise"]
+from kiro_asgi.upstreams.base import ModelCard, ThinkingForm
+
+__all__ = ["MAX_NAME", "Family", "family", "listed_family", "normalise"]
 
 MAX_NAME: Final = 200
 """Characters of a name that is looked at; nothing longer is a model."""
@@ -78,6 +80,12 @@ class Family:
         """Whether it can be asked for thinking at all."""
         return self.budgets or self.adaptive
 
+    @property
+    def forms(self) -> frozenset[ThinkingForm]:
+        """How it can be asked for thinking."""
+        able = {ThinkingForm.BUDGET: self.budgets, ThinkingForm.EFFORT: self.adaptive}
+        return frozenset(form for form, takes in able.items() if takes)
+
 
 FAMILIES: Final[tuple[tuple[tuple[int, int], Family], ...]] = (
     ((4, 7), Family(budgets=False, adaptive=True, sampled=False, prefilled=False)),
@@ -99,3 +107,11 @@ def family(model: str) -> Family:
         return UNKNOWN
     major, minor = match[1] or match[3], match[2] or match[4] or "0"
     return next(found for first, found in FAMILIES if first <= (int(major), int(minor)))
+
+
+def listed_family(model: ModelCard) -> Family:
+    """What is peculiar about *model*: what its name says, and about thinking what the service lists."""
+    named, forms = family(model.id), model.thinking
+    if forms is None:
+        return named
+    return evolve(named, budgets=ThinkingForm.BUDGET in forms, adaptive=ThinkingForm.EFFORT in forms)

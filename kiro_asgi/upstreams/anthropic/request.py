@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 
 from kiro_asgi.model.prompt import Part, Prompt, Role, Text, ThinkingPart, ToolResult
 from kiro_asgi.upstreams.anthropic.content import Blocks, sayable
-from kiro_asgi.upstreams.anthropic.families import family
+from kiro_asgi.upstreams.anthropic.families import listed_family
 from kiro_asgi.upstreams.anthropic.sampling import sampling_fields
 from kiro_asgi.upstreams.anthropic.thinking import length_and_thinking, thinks
 from kiro_asgi.upstreams.anthropic.tools import TOOL_NAME, choice, offered, specification
@@ -64,7 +64,7 @@ def document(prompt: Prompt, model: ModelCard, wording: Wording, user_id: str = 
     Raises:
         RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
     """
-    notes, peculiar = Notes(), family(model.id)
+    notes, peculiar = Notes(), listed_family(model)
     for rule in wording.healings:
         notes.applies(rule)
     names = WireNames(TOOL_NAME, 128, "tools.renamed", notes)

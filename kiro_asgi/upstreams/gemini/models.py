@@ -1,6 +1,6 @@
 """Which models there are, and what is peculiar about each family.
 
-The service's own list is what counts; the table here stands in for it where it cannot be fetched.
+The service's own list is what counts; the table here stands in for it where, and as long as, there is none.
 
 Source: https://ai.google.dev/gemini-api/docs/models
 """
@@ -14,11 +14,11 @@ from urllib.parse import urlencode
 
 from attrs import evolve, frozen
 
-from kiro_asgi.upstreams.base import ModelCard, ModelPage, UpstreamRequest
+from kiro_asgi.upstreams.base import ModelCard, ModelPage, ThinkingForm, UpstreamRequest
 from kiro_asgi.upstreams.listings import limit_of, listed, read_listing
 from kiro_asgi.wire.members import objects_of, text_of
 
-__all__ = ["KNOWN", "Family", "family_of", "models_request", "normalise", "parse_models"]
+__all__ = ["KNOWN", "Family", "family_of", "listed_family", "models_request", "normalise", "parse_models"]
 
 TWO_LEVELS: Final = ("low", "high")
 THREE_LEVELS: Final = ("low", "medium", "high")
@@ -47,6 +47,13 @@ class Family:
     penalties: bool = False
     """Whether presence and frequency penalties are taken."""
 
+    @property
+    def forms(self) -> frozenset[ThinkingForm]:
+        """How it can be asked for thinking."""
+        if self.levels:
+            return frozenset({ThinkingForm.EFFORT})
+        return frozenset({ThinkingForm.BUDGET} if self.budgets else ())
+
 
 FAMILIES: Final[tuple[tuple[re.Pattern[str], Family], ...]] = (
     (re.compile(r"gemini-(?:[3-9]|[1-9][0-9]).*-image"), Family(signs_calls=True)),
@@ -73,14 +80,28 @@ has levels: those take a budget as well, if they are told nothing else."""
 
 _UNKNOWN: Final = Family()
 
+_BUDGETS: Final = (512, 24_576)
+"""Those that every model with a budget takes, for one of which nothing is known but that it thinks."""
+
 
 def family_of(model: str) -> Family:
     """The family of a model, by its id."""
     return next((family for beginning, family in FAMILIES if beginning.match(model)), _UNKNOWN)
 
 
+def listed_family(model: ModelCard) -> Family:
+    """The family of *model* by its id; whether it thinks is what the service lists."""
+    named = family_of(model.id)
+    if model.thinking is None or bool(model.thinking) is bool(named.forms):
+        return named
+    if model.thinking:
+        return evolve(named, budgets=_BUDGETS, can_rest=False)
+    return evolve(named, budgets=None, levels=())
+
+
 def _known(model: str, name: str, window: int = 1_048_576, answer: int = 65_536) -> ModelCard:
-    return ModelCard(model, name, window, answer, efforts=family_of(model).levels)
+    family = family_of(model)
+    return ModelCard(model, name, window, answer, efforts=family.levels, thinking=family.forms)
 
 
 KNOWN: Final[tuple[ModelCard, ...]] = (
@@ -120,6 +141,10 @@ def _card(entry: Mapping[str, Any]) -> ModelCard | None:
     if not model or "generateContent" not in (methods if type(methods) is list else ()):
         return None
     known = next((card for card in KNOWN if card.id == model), _known(model, ""))
+    if entry.get("thinking") is False:
+        known = evolve(known, efforts=(), thinking=frozenset())
+    elif entry.get("thinking") is True and not known.thinking:
+        known = evolve(known, thinking=frozenset({ThinkingForm.BUDGET}))
     return evolve(
         known,
         name=text_of(entry, "displayName") or known.name,

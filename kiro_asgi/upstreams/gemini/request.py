@@ -13,7 +13,7 @@ from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.gemini.contents import Contents, skip_missing_signatures
 from kiro_asgi.upstreams.gemini.generation import generation_config
-from kiro_asgi.upstreams.gemini.models import family_of
+from kiro_asgi.upstreams.gemini.models import listed_family
 from kiro_asgi.upstreams.gemini.tools import tool_names, written_tools
 from kiro_asgi.upstreams.names import WireNames
 from kiro_asgi.upstreams.notes import Notes
@@ -47,7 +47,7 @@ def document(prompt: Prompt, model: ModelCard, *, replay_thinking: bool, healed:
     Raises:
         RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
     """
-    notes, family = Notes(), family_of(model.id)
+    notes, family = Notes(), listed_family(model)
     if healed:
         notes.applies("healed.signatures")
     names = tool_names(notes)

@@ -1,6 +1,6 @@
 """Which models there are.
 
-The service's own list is what counts; the table here stands in for it where it cannot be fetched.
+The service's own list is what counts; the table here stands in for it where, and as long as, there is none.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kiro_asgi.upstreams.base import ModelCard, ModelPage
+from kiro_asgi.upstreams.base import ModelCard, ModelPage, ThinkingForm
+from kiro_asgi.upstreams.efforts import LEVELS
 from kiro_asgi.upstreams.listings import expected, listed, read_listing
 from kiro_asgi.upstreams.openai.thinking import efforts_of
 from kiro_asgi.wire.members import count
@@ -71,6 +72,20 @@ _OUTPUTS: Final = (
 )
 
 _MODALITIES: Final = (("architecture", "input_modalities"), ("input_modalities",))
+_VISION: Final = (("capabilities", "vision"), ("capabilities", "supports", "vision"))
+"""Where lists name the kinds of input, and where Mistral and Copilot say whether images are taken."""
+
+_EFFORTS: Final = ("capabilities", "supports", "reasoning_effort")
+"""Where Copilot lists the levels of effort."""
+
+_REASONING: Final = ("capabilities", "reasoning")
+"""Where Mistral says whether a model thinks."""
+
+_PARAMETERS: Final = ("supported_parameters",)
+"""Where OpenRouter lists what a request may say, and, of that, what asks for thinking:
+https://openrouter.ai/docs/guides/overview/models#supported-parameters"""
+
+_THINKING: Final = frozenset({"reasoning", "reasoning_effort", "include_reasoning"})
 
 
 def parse_models(body: bytes, *, custom: bool) -> ModelPage:
@@ -95,15 +110,35 @@ def _read(entry: Any) -> ModelCard | None:
     if type(name) is not str or not name:
         return None
     known = next((card for card in BUILTIN if card.id == name), _DEFAULTS)
-    title, modalities = _at(entry, ("name",)), next(filter(None, (_at(entry, path) for path in _MODALITIES)), None)
+    title, efforts = _at(entry, ("name",)), _at(entry, _EFFORTS)
     return ModelCard(
         name,
         title if type(title) is str else known.name,
         _count(entry, _WINDOWS, known.context_window),
         _count(entry, _OUTPUTS, known.max_output_tokens),
-        "image" in modalities if type(modalities) is list else known.images,
-        known.efforts,
+        _images(entry, known.images),
+        tuple(level for level in LEVELS if level in efforts) if type(efforts) is list else known.efforts,
+        thinking=_thinking(entry),
     )
+
+
+def _images(entry: Any, default: bool) -> bool:
+    modalities = next(filter(None, (_at(entry, path) for path in _MODALITIES)), None)
+    if type(modalities) is list:
+        return "image" in modalities
+    return next((told for path in _VISION if type(told := _at(entry, path)) is bool), default)
+
+
+def _thinking(entry: Any) -> frozenset[ThinkingForm] | None:
+    """What a server says about thinking, in one of the ways in which servers say it."""
+    efforts, parameters = _at(entry, _EFFORTS), _at(entry, _PARAMETERS)
+    if type(efforts) is list:
+        thinks = any(level in efforts for level in LEVELS)
+    elif type(parameters) is list:
+        thinks = any(name in parameters for name in _THINKING)
+    elif type(thinks := _at(entry, _REASONING)) is not bool:
+        return None
+    return frozenset({ThinkingForm.EFFORT} if thinks else ())
 
 
 def _count(entry: Any, paths: tuple[tuple[str, ...], ...], default: int) -> int:

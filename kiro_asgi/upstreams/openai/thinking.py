@@ -1,7 +1,7 @@
 """How hard the model is to think.
 
-Which models think, and which efforts each of them knows, is only known for OpenAI's own; whoever asks for thinking in
-so many words is believed to know about any other.
+Which models think, and which efforts each of them knows, is only known for OpenAI's own, and where a server lists it;
+whoever asks for thinking in so many words is believed to know about any other.
 
 Source: https://platform.openai.com/docs/guides/reasoning
 """
@@ -48,7 +48,7 @@ def refuses_sampling(model: str) -> bool:
 def reasoning_effort(prompt: Prompt, model: ModelCard, notes: Notes) -> str:
     """The value of ``reasoning_effort``; empty where it is not sent."""
     thinking = prompt.thinking
-    known = model.efforts or efforts_of(model.id)
+    known = _known_efforts(model)
     if thinking.mode is ThinkingMode.DISABLED:
         return _weakest(known, notes)
     if not (thinking.wanted or thinking.effort):
@@ -57,6 +57,13 @@ def reasoning_effort(prompt: Prompt, model: ModelCard, notes: Notes) -> str:
         notes.applies("thinking.unavailable")
         return ""
     return nearest_effort(_wanted(thinking, notes), set(known or _USUAL) - {"none"})
+
+
+def _known_efforts(model: ModelCard) -> tuple[str, ...] | None:
+    """Efforts that *model* knows; what its server lists counts more than its name.  ``None`` where nobody says."""
+    if model.thinking is None:
+        return model.efforts or efforts_of(model.id)
+    return (model.efforts or efforts_of(model.id) or None) if model.thinking else ()
 
 
 def _weakest(known: tuple[str, ...] | None, notes: Notes) -> str:

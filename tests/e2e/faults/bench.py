@@ -25,7 +25,7 @@ ALL_ROUTES: Final = (*ROUTES, "responses")
 
 DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "client": {"api_keys": ["k"]},
-    "kiro": {"api_key": "ksk_canary"},
+    "kiro": {"api_key": "ksk_canary", "models_ttl": 0},  # requests and connections are counted
     "retry": {
         "attempts": 2,
         "timeout_attempts": 1,

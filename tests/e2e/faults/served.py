@@ -155,6 +155,7 @@ def start(loop: str, folder: Path) -> Iterator[Served]:
                 KIRO_ASGI__CLIENT__API_KEYS="k",
                 KIRO_ASGI__KIRO__API_KEY="ksk_x",
                 KIRO_ASGI__KIRO__ENDPOINT=simulator.url,
+                KIRO_ASGI__KIRO__MODELS_TTL="0",
                 KIRO_ASGI__RETRY__BASE="0",
             ),
             stdout=subprocess.PIPE,

@@ -169,6 +169,7 @@ def test_serve_closes_their_sockets(loop: str, tmp_path: Path) -> None:
             "KIRO_ASGI__CLIENT__API_KEYS": "k",
             "KIRO_ASGI__KIRO__API_KEY": "ksk_x",
             "KIRO_ASGI__KIRO__ENDPOINT": service.url,
+            "KIRO_ASGI__KIRO__MODELS_TTL": "0",
             "KIRO_ASGI__LIMITS__WRITE_TIMEOUT": "1",
         }
         with serving("--loop", loop, "--access-log", cwd=tmp_path, **environ) as server:

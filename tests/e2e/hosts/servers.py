@@ -52,6 +52,7 @@ def served(server: str, app: str, endpoint: str, *options: str, **environ: str) 
             env=clean_environment(
                 KIRO_ASGI__CLIENT__API_KEYS="k",
                 KIRO_ASGI__KIRO__ENDPOINT=endpoint,
+                KIRO_ASGI__KIRO__MODELS_TTL="0",
                 KIRO_API_KEY="ksk_test",
                 **environ,
             ),

@@ -19,7 +19,7 @@ FRAMEWORKS = ("starlette", "django", "quart", "flask", "fastapi", "hypercorn", "
 
 
 def settings(url: str, key: str = "k", **kiro: object) -> Settings:
-    kiro = {"endpoint": url, "api_key": "ksk_test", **kiro}
+    kiro = {"endpoint": url, "api_key": "ksk_test", "models_ttl": 0, **kiro}
     return Settings.from_mapping({"client": {"api_keys": [key]}, "kiro": kiro})
 
 
@@ -56,7 +56,7 @@ DONE = ["data: [DONE]"] * 3
 
 def test_one_app_outlives_its_event_loop(sim):
     """C05: what belongs to a loop is made anew in the next one."""
-    app = create_app(settings(sim.url, models_ttl=0))
+    app = create_app(settings(sim.url))
 
     assert asyncio.run(use(app)) == DONE
     assert asyncio.run(use(app)) == DONE
@@ -65,14 +65,14 @@ def test_one_app_outlives_its_event_loop(sim):
 @pytest.mark.parametrize("order", [("asyncio", "trio"), ("trio", "asyncio"), ("trio", "trio", "asyncio")], ids="-".join)
 def test_one_app_changes_the_kind_of_event_loop(order, sim):
     """C05: nothing in an app belongs to one library."""
-    app = create_app(settings(sim.url, models_ttl=0))
+    app = create_app(settings(sim.url))
 
     assert [anyio.run(use, app, backend=backend) for backend in order] == [DONE] * len(order)
 
 
 def test_one_app_in_two_event_loops_at_once(sim):
     """C05: a threaded host may run several loops; they share no lock and no connection."""
-    app = create_app(settings(sim.url, models_ttl=0))
+    app = create_app(settings(sim.url))
 
     async def both() -> list[list[str]]:
         results: list[list[str]] = []
@@ -92,7 +92,7 @@ def test_an_app_made_inside_a_loop_is_not_bound_to_it(sim):
     """C05: factories may run where no loop is, or another one than will serve."""
 
     async def make() -> App:
-        return create_app(settings(sim.url, models_ttl=0))
+        return create_app(settings(sim.url))
 
     app = asyncio.run(make())
     assert anyio.run(use, app, backend="trio") == DONE

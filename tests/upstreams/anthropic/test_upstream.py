@@ -11,7 +11,7 @@ from kiro_asgi.errors import ConfigError, UpstreamProtocolError, UpstreamRejecte
 from kiro_asgi.model.prompt import Document, Image, Prompt, Thinking, ThinkingMode, ThinkingPart, Tool
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, TokenEstimator
 from kiro_asgi.upstreams.anthropic import AnthropicUpstream
-from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, ModelPage, Upstream
+from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, ModelPage, ThinkingForm, Upstream
 from tests.upstreams.anthropic.asking import BUDGETED, KEY, rendered
 from tests.upstreams.kiro.prompts import PNG, ask, assistant, call, result, user
 
@@ -221,6 +221,39 @@ def test_asking_for_models() -> None:
     assert ANTHROPIC.models_request(KEY).url == "https://api.anthropic.com/v1/models?limit=1000"
 
 
+BUDGETS = frozenset({ThinkingForm.BUDGET})
+EFFORTS = frozenset({ThinkingForm.EFFORT})
+
+
+@pytest.mark.parametrize(
+    ("thinking", "forms", "asked"),
+    [
+        pytest.param({"supported": False}, frozenset(), None, id="none"),
+        pytest.param({"supported": True}, BUDGETS, "enabled", id="as-the-name-says"),
+        pytest.param(
+            {"supported": True, "types": {"adaptive": {"supported": True}}}, EFFORTS, "adaptive", id="adaptive"
+        ),
+        pytest.param(
+            {"supported": True, "types": {"adaptive": {"supported": False}, "enabled": {"supported": True}}},
+            BUDGETS,
+            "enabled",
+            id="budget",
+        ),
+        pytest.param("yes", frozenset(), None, id="odd"),
+    ],
+)
+def test_the_list_says_how_to_ask_for_thinking(
+    thinking: Any, forms: frozenset[ThinkingForm], asked: str | None
+) -> None:
+    """Whatever the version in the name suggests (issue 11, A4)."""
+    listed = {"data": [{"id": "claude-sonnet-4-5-20250929", "capabilities": {"thinking": thinking}}]}
+    (card,) = ANTHROPIC.parse_models(json.dumps(listed).encode()).cards
+
+    assert card.thinking == forms
+    body = rendered(ask(user("hi"), thinking=Thinking(ThinkingMode.ENABLED)), card).document
+    assert body.get("thinking", {}).get("type") == asked
+
+
 def test_reading_models() -> None:
     """What the service says of a model counts; what it does not say is known, or usual."""
     effort = {"supported": True, "low": {"supported": True}, "max": {"supported": False}, "high": {"supported": True}}
@@ -239,8 +272,8 @@ def test_reading_models() -> None:
     }
     assert ANTHROPIC.parse_models(json.dumps(listing).encode()) == ModelPage(
         (
-            ModelCard("claude-new", "New", 5, 4, images=False, efforts=("low", "high")),
-            ModelCard("claude-opus-4-1-20250805", "Claude Opus 4.1", 200_000, 32_000),
+            ModelCard("claude-new", "New", 5, 4, images=False, efforts=("low", "high"), thinking=BUDGETS),
+            ModelCard("claude-opus-4-1-20250805", "Claude Opus 4.1", 200_000, 32_000, thinking=BUDGETS),
         ),
         "x",
     )

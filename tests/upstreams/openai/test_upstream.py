@@ -21,7 +21,7 @@ from kiro_asgi.model.prompt import (
     ToolResult,
     Turn,
 )
-from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, ModelPage, Upstream
+from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, ModelPage, ThinkingForm, Upstream
 from kiro_asgi.upstreams.openai import OpenAIUpstream
 from kiro_asgi.upstreams.openai.models import BUILTIN
 from kiro_asgi.upstreams.openai.rules import RULES
@@ -114,6 +114,8 @@ def test_thinking_in_tags_is_looked_for_where_the_server_lets_models_do_that() -
 
 # Models.
 
+THINKS = frozenset({ThinkingForm.EFFORT})
+
 
 def test_models_that_are_known() -> None:
     """OpenAI's own; of other servers none."""
@@ -135,6 +137,17 @@ def test_models_that_are_known() -> None:
             ModelCard("m", "M", 9, 3, images=False),
         ),
         (b'{"data":[{"id":"m","meta":{"n_ctx_train":7}}]}', ModelCard("m", context_window=7)),
+        (
+            b'{"data":[{"id":"m","max_context_length":8,"capabilities":{"vision":false,"reasoning":true}}]}',
+            ModelCard("m", context_window=8, images=False, thinking=THINKS),
+        ),
+        (b'{"data":[{"id":"m","supported_parameters":["tools","reasoning"]}]}', ModelCard("m", thinking=THINKS)),
+        (b'{"data":[{"id":"m","supported_parameters":["tools"]}]}', ModelCard("m", thinking=frozenset())),
+        (
+            b'{"data":[{"id":"m","capabilities":{"supports":{"vision":true,"reasoning_effort":["high","low",3]}}}]}',
+            ModelCard("m", efforts=("low", "high"), thinking=THINKS),
+        ),
+        (b'{"data":[{"id":"m","capabilities":["completion"],"supported_parameters":{}}]}', ModelCard("m")),
     ],
 )
 def test_lists_of_models(body: bytes, card: ModelCard) -> None:
