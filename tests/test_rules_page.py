@@ -12,7 +12,7 @@ import pytest
 
 import kiro_asgi.upstreams
 from kiro_asgi.cli.explain import RULES as SHOWN
-from kiro_asgi.upstreams.rules import Rule
+from kiro_asgi.model.notes import Rule
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "reference" / "rules.rst"

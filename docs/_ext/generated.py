@@ -45,6 +45,7 @@ from kiro_asgi.model.events import (
     ThinkingDelta,
     ToolInputDelta,
 )
+from kiro_asgi.model.notes import Rule
 from kiro_asgi.model.server_tools import SearchHit, ToolOutput
 from kiro_asgi.simulator import doors, faults, rulebook, scenarios
 from kiro_asgi.upstreams.anthropic.rules import RULES as ANTHROPIC_RULES
@@ -52,7 +53,6 @@ from kiro_asgi.upstreams.gemini.rules import RULES as GEMINI_RULES
 from kiro_asgi.upstreams.kiro.payloads import READERS, STOP_REASONS, Seen
 from kiro_asgi.upstreams.kiro.rules.table import RULES
 from kiro_asgi.upstreams.openai.rules import RULES as OPENAI_RULES
-from kiro_asgi.upstreams.rules import Rule
 from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder
 
 Row = Sequence[str]

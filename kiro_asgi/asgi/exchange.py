@@ -11,8 +11,9 @@ from kiro_asgi.asgi.provider import Manner
 from kiro_asgi.asgi.recovery import Recovered
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.dialects.base import Dialect, Glance, Heading, Inquiry, TransparentDialect
+from kiro_asgi.model.notes import Note
 from kiro_asgi.stages.estimate import Estimator
-from kiro_asgi.upstreams.base import Credential, ModelCard, Note, Rendered, Upstream
+from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Upstream
 
 __all__ = ["Asked", "Exchange", "Passed"]
 

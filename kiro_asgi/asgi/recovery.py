@@ -8,12 +8,12 @@ from typing import Final
 from attrs import frozen
 
 from kiro_asgi.errors import StoreUnavailable
+from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.cut_answers import CutAnswer, records_of
 from kiro_asgi.stages.recovery import Reminder, candidates, recover
 from kiro_asgi.state.base import Store, scoped
-from kiro_asgi.upstreams.base import Note
 
 __all__ = ["Recovered", "Recovery"]
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from kiro_asgi.asgi.http import header_values
 from kiro_asgi.asgi.typing import Scope
-from kiro_asgi.upstreams.base import Note
+from kiro_asgi.model.notes import Note
 
 __all__ = ["RULES_HEADER", "rules_header", "wants_rules"]
 

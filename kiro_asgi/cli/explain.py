@@ -25,17 +25,16 @@ from kiro_asgi.cli.serve import add_config
 from kiro_asgi.config import Settings
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError, KiroAsgiError
+from kiro_asgi.model.notes import Loss, Note, Rule
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.upstreams.anthropic import AnthropicUpstream
 from kiro_asgi.upstreams.anthropic.rules import RULES as ANTHROPIC_RULES
-from kiro_asgi.upstreams.base import Note
 from kiro_asgi.upstreams.gemini import GeminiUpstream
 from kiro_asgi.upstreams.gemini.rules import RULES as GEMINI_RULES
 from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.rules.table import RULES as KIRO_RULES
 from kiro_asgi.upstreams.openai import OpenAIUpstream
 from kiro_asgi.upstreams.openai.rules import RULES as OPENAI_RULES
-from kiro_asgi.upstreams.rules import Loss, Rule
 from kiro_asgi.wire.json import loads
 
 __all__ = ["add_arguments", "run"]

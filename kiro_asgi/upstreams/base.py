@@ -11,6 +11,7 @@ from attrs import field, frozen
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.asks import Ask
 from kiro_asgi.model.events import Delta
+from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.stages.base import Stage
@@ -22,7 +23,6 @@ __all__ = [
     "Forwarding",
     "ModelCard",
     "ModelPage",
-    "Note",
     "Rendered",
     "ThinkingForm",
     "Token",
@@ -119,18 +119,6 @@ class UpstreamRequest:
     """Without ``Host`` and ``Content-Length``, which the transport adds."""
 
     body: bytes = field(default=b"", repr=False)
-
-
-@frozen
-class Note:
-    """One rule that had something to adapt."""
-
-    rule: str
-    """Its name, e.g. ``calls.unanswered``."""
-
-    times: int = 1
-    place: str = ""
-    """Where in the client's request it was first met, e.g. ``messages[3].content[0]``; empty where it is no place."""
 
 
 @frozen

@@ -17,6 +17,7 @@ from typing import Final
 
 from attrs import define, evolve, field
 
+from kiro_asgi.model.notes import Loss, Notes, Rule
 from kiro_asgi.model.prompt import (
     Document,
     Image,
@@ -29,8 +30,6 @@ from kiro_asgi.model.prompt import (
     Turn,
 )
 from kiro_asgi.upstreams.names import WireNames, plain, substitute
-from kiro_asgi.upstreams.notes import Notes
-from kiro_asgi.upstreams.rules import Loss, Rule
 
 __all__ = ["PAIRING", "Draft", "exchanges", "merged"]
 

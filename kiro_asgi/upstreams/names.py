@@ -10,7 +10,7 @@ from typing import Final
 
 from attrs import define, field
 
-from kiro_asgi.upstreams.notes import Notes
+from kiro_asgi.model.notes import Notes
 
 __all__ = ["WireNames", "plain", "substitute"]
 

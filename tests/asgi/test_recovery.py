@@ -9,10 +9,10 @@ from attrs import evolve
 
 from kiro_asgi.asgi.recovery import Recovery
 from kiro_asgi.model.events import StopReason, TextDelta, ToolCallFragment
+from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.state.memory import MemoryStore
-from kiro_asgi.upstreams.base import Note
 from tests.helpers import run
 from tests.state.engines import ENGINES, Clock
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kiro_asgi.asgi.reports import rules_header
+from kiro_asgi.model.notes import Note
 from kiro_asgi.simulator import answer, refusal, text
-from kiro_asgi.upstreams.base import Note
 from tests.asgi.answers import DIALECTS, text_of
 from tests.asgi.driver import Exchange, ask, post
 

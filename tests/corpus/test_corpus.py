@@ -12,6 +12,7 @@ from kiro_asgi import App, simulator
 from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.dialects.openai_responses import OpenAIResponses
+from kiro_asgi.model.notes import Loss
 from kiro_asgi.simulator.catalogue import MODELS
 from kiro_asgi.simulator.control import Simulator
 from kiro_asgi.simulator.conversation import Conversation
@@ -22,7 +23,6 @@ from kiro_asgi.upstreams.base import Credential, CredentialKind, Rendered
 from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.models import FALLBACK, find
 from kiro_asgi.upstreams.kiro.rules.table import TABLE
-from kiro_asgi.upstreams.rules import Loss
 from tests.asgi.driver import Exchange, post
 from tests.corpus.content import Piece, Told, pieces
 from tests.corpus.entries import CORPUS, HERE, Entry

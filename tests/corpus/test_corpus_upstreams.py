@@ -19,6 +19,7 @@ from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.dialects.openai_responses import OpenAIResponses
+from kiro_asgi.model.notes import Loss, Rule
 from kiro_asgi.simulator.control import Simulator
 from kiro_asgi.simulator.openai.reader import read
 from kiro_asgi.simulator.openai.rules import RULES as OPENAI_CHECKS
@@ -30,7 +31,6 @@ from kiro_asgi.upstreams.gemini import GeminiUpstream
 from kiro_asgi.upstreams.gemini.rules import RULES as GEMINI_RULES
 from kiro_asgi.upstreams.openai import OpenAIUpstream
 from kiro_asgi.upstreams.openai.rules import RULES as OPENAI_RULES
-from kiro_asgi.upstreams.rules import Loss, Rule
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, post
 from tests.corpus.content import Piece, Told, forms, names, options, pieces

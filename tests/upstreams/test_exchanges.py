@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.upstreams.exchanges import CANCELLED, PAIRING, exchanges
 from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.notes import Notes
 from tests.upstreams.kiro.prompts import PROMPTS, ask, assistant, call, result, user
 
 U, A = Role.USER, Role.ASSISTANT

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
     Document,
     Image,
@@ -28,7 +29,7 @@ from kiro_asgi.upstreams.attached import IMAGE_BEGINNINGS, is_base64, plain_base
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.media_types import essence
 from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.notes import Notes, refusal
+from kiro_asgi.upstreams.refusals import refusal
 
 __all__ = ["Blocks", "sayable"]
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Part, Prompt, Role, Text, ThinkingPart, ToolResult
 from kiro_asgi.upstreams.anthropic.content import Blocks, sayable
 from kiro_asgi.upstreams.anthropic.families import listed_family
@@ -20,7 +21,6 @@ from kiro_asgi.upstreams.anthropic.tools import TOOL_NAME, choice, offered, spec
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.exchanges import Draft, exchanges, merged
 from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.notes import Notes
 from kiro_asgi.upstreams.told import schema_told
 
 __all__ = ["Body", "Wording", "document"]

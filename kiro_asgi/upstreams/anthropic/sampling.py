@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Sampling
 from kiro_asgi.upstreams.anthropic.families import Family
-from kiro_asgi.upstreams.notes import Notes
 
 __all__ = ["LAST_SAMPLED", "sampling_fields"]
 

@@ -19,11 +19,11 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, ToolChoiceMode
 from kiro_asgi.upstreams.anthropic.families import Family
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.efforts import BUDGETS, MIN_BUDGET, effort_of, nearest_effort
-from kiro_asgi.upstreams.notes import Notes
 
 __all__ = ["length_and_thinking", "thinks"]
 

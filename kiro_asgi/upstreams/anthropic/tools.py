@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.errors import RequestError
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Tool, ToolCallPart, ToolChoice, ToolChoiceMode
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.notes import Notes
 from kiro_asgi.upstreams.schema_roots import COMBINATORS, flat, target
 
 __all__ = ["TOOL_NAME", "choice", "offered", "specification"]

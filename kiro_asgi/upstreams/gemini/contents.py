@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from attrs import define, field
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, read_mark
 from kiro_asgi.upstreams.exchanges import Draft, exchanges
 from kiro_asgi.upstreams.gemini.attachments import Attachments
 from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.notes import Notes
 
 __all__ = ["MINTED", "SKIP", "Contents", "signable", "skip_missing_signatures"]
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from attrs import define, field, frozen
 
 from kiro_asgi.limits import DESCRIPTION_CHARACTERS, SCHEMA_COPIES, SCHEMA_DEPTH
-from kiro_asgi.upstreams.notes import Notes
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["ROUNDS", "Flattening", "Opened"]

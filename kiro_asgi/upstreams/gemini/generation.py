@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Sampling
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.gemini.models import Family
 from kiro_asgi.upstreams.gemini.schema import answer_schema
 from kiro_asgi.upstreams.gemini.thinking import thinking_config
-from kiro_asgi.upstreams.notes import Notes
 
 __all__ = ["MAX_STOPS", "generation_config"]
 

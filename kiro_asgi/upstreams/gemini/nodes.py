@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from attrs import define, field
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.upstreams.gemini.keywords import FORMATS, KEPT, OWNERS, SILENT, TOLD, TYPES, anything
-from kiro_asgi.upstreams.notes import Notes
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["Node", "lowered"]

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.gemini.contents import Contents, skip_missing_signatures
@@ -16,7 +17,6 @@ from kiro_asgi.upstreams.gemini.generation import generation_config
 from kiro_asgi.upstreams.gemini.models import listed_family
 from kiro_asgi.upstreams.gemini.tools import tool_names, written_tools
 from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.notes import Notes
 from kiro_asgi.upstreams.told import schema_told
 
 __all__ = ["CATEGORIES", "Document", "document"]

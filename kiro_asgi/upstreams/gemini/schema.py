@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Tool
 from kiro_asgi.upstreams.gemini.flatten import Flattening, Opened
 from kiro_asgi.upstreams.gemini.keywords import anything
 from kiro_asgi.upstreams.gemini.nodes import Node, lowered
-from kiro_asgi.upstreams.notes import Notes
 
 __all__ = ["answer_schema", "parameters"]
 

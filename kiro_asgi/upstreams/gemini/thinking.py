@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Thinking, ThinkingMode
 from kiro_asgi.upstreams.efforts import BUDGETS, effort_of, nearest_effort
 from kiro_asgi.upstreams.gemini.models import Family
-from kiro_asgi.upstreams.notes import Notes
 
 __all__ = ["DYNAMIC", "thinking_config"]
 

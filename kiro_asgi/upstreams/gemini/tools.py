@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.upstreams.gemini.schema import parameters
 from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.notes import Notes, refusal
+from kiro_asgi.upstreams.refusals import refusal
 
 __all__ = ["tool_names", "written_tools"]
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Image, Prompt, Role, ToolCallPart, ToolResult
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro.rules import sizes, thinking, turns
@@ -26,7 +27,6 @@ from kiro_asgi.upstreams.kiro.rules.names import tool_names
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, paragraphs
 from kiro_asgi.upstreams.kiro.rules.tools import Specifications, directives, offered
 from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.notes import Notes
 
 __all__ = ["CONSENT", "DESCRIPTION_LIMIT", "Document", "Wording", "document"]
 

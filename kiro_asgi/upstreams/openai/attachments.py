@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image
 from kiro_asgi.upstreams.attached import IMAGE_BEGINNINGS, document_text, plain_base64
 from kiro_asgi.upstreams.media_types import essence
-from kiro_asgi.upstreams.notes import Notes, refusal
+from kiro_asgi.upstreams.refusals import refusal
 
 __all__ = ["Attachments"]
 

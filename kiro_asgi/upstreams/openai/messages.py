@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image, Part, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import CALL, GEMINI, read_mark
 from kiro_asgi.upstreams.exchanges import Draft, exchanges
 from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.notes import Notes
 from kiro_asgi.upstreams.openai.attachments import Attachments
 from kiro_asgi.wire.json import dumps
 

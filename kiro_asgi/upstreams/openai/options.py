@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Sampling
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.notes import Notes
 from kiro_asgi.upstreams.openai.models import longest_answer
 from kiro_asgi.upstreams.openai.thinking import reasoning_effort, refuses_sampling
 

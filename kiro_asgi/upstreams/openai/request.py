@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Prompt
-from kiro_asgi.upstreams.base import ModelCard, Note
-from kiro_asgi.upstreams.notes import Notes
+from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.openai.attachments import Attachments
 from kiro_asgi.upstreams.openai.healing import CALL_IDS, RENAMED, REPLAYED
 from kiro_asgi.upstreams.openai.messages import Messages

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from kiro_asgi.model.notes import Loss, Rule
 from kiro_asgi.upstreams.exchanges import PAIRING
-from kiro_asgi.upstreams.rules import Loss, Rule
 
 __all__ = ["RULES"]
 

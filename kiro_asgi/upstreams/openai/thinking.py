@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.efforts import effort_of, nearest_effort
-from kiro_asgi.upstreams.notes import Notes
 
 __all__ = ["efforts_of", "reasoning_effort", "refuses_sampling"]
 

@@ -11,9 +11,9 @@ from attrs import define, evolve, field, frozen
 
 from kiro_asgi import simulator
 from kiro_asgi.cli.explain import RULES
+from kiro_asgi.model.notes import Loss
 from kiro_asgi.simulator import Head, RecordedRequest, Simulator
 from kiro_asgi.simulator.service import Service
-from kiro_asgi.upstreams.rules import Loss
 from tests.cli.processes import serving
 from tests.conformance.clients import connected, undisturbed
 from tests.conformance.gateways import KEY, Gateway

@@ -11,6 +11,7 @@ import pytest
 from attrs import evolve
 
 from kiro_asgi.errors import ConfigError, RequestError
+from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import (
     Document,
     Image,
@@ -25,7 +26,7 @@ from kiro_asgi.model.prompt import (
     ToolResult,
     Turn,
 )
-from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Note, Rendered
+from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
 from kiro_asgi.upstreams.kiro import KiroUpstream
 from tests.upstreams.kiro.prompts import (
     ARN,

@@ -12,6 +12,7 @@ from typing import Final
 
 from attrs import evolve, frozen
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
     Document,
     Image,
@@ -29,7 +30,6 @@ from kiro_asgi.upstreams.kiro.contract.sanitize import sanitize_text
 from kiro_asgi.upstreams.kiro.contract.tools import context, directive, manifest
 from kiro_asgi.upstreams.kiro.rules.names import tool_names
 from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.notes import Notes
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["translate"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.notes import Notes
 
 __all__ = ["CALL_ID", "LONGEST", "tool_names"]
 

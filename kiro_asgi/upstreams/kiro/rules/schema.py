@@ -13,7 +13,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.limits import SCHEMA_DEPTH
-from kiro_asgi.upstreams.notes import Notes
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.upstreams.schema_roots import COMBINATORS, DEFINITIONS, flat, target
 
 __all__ = ["Schemas"]

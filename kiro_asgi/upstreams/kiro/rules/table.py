@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.upstreams.rules import Loss, Rule
+from kiro_asgi.model.notes import Loss, Rule
 
 __all__ = ["RULES", "TABLE", "switched_off"]
 

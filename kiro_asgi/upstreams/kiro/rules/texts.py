@@ -7,8 +7,8 @@ from typing import Final
 
 from attrs import define, field
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.upstreams.kiro.contract.sanitize import sanitize_text, strip_reminders
-from kiro_asgi.upstreams.notes import Notes
 
 __all__ = ["Texts", "is_blank", "paragraphs"]
 

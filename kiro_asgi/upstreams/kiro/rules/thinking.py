@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.efforts import BUDGETS, MIN_BUDGET, effort_of, nearest_effort
-from kiro_asgi.upstreams.notes import Notes
 
 __all__ = ["MAX_BUDGET", "instruction", "is_native", "options", "wants_tags"]
 

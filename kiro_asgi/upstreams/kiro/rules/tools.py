@@ -9,11 +9,11 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.errors import RequestError
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.upstreams.kiro.rules.schema import Schemas
 from kiro_asgi.upstreams.kiro.rules.texts import Texts
 from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.notes import Notes
 from kiro_asgi.upstreams.told import schema_told
 
 __all__ = ["Specifications", "directives", "offered"]

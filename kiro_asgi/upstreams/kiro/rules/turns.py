@@ -11,11 +11,11 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Final
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Role
 from kiro_asgi.upstreams.kiro.rules.drafts import Draft
 from kiro_asgi.upstreams.kiro.rules.results import answer_calls, pair, tell_as_text
 from kiro_asgi.upstreams.kiro.rules.texts import is_blank, paragraphs
-from kiro_asgi.upstreams.notes import Notes
 
 __all__ = ["NATIVE", "TEXT", "Step", "arrange"]
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.errors import RequestError
+from kiro_asgi.model.notes import Loss
 from kiro_asgi.model.prompt import Document, Prompt, Text, ThinkingPart, ToolResult
 from kiro_asgi.simulator.catalogue import MODELS
 from kiro_asgi.simulator.conversation import Conversation
@@ -21,7 +22,6 @@ from kiro_asgi.simulator.rulebook import RULES
 from kiro_asgi.simulator.rules import Asked, Refusal, check
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro.rules.table import TABLE
-from kiro_asgi.upstreams.rules import Loss
 from tests.upstreams.kiro.invariants import breaches
 from tests.upstreams.kiro.prompts import GPT, NATIVE, PLAIN, PNG, PROMPTS, SCHEMA, rendered, texts
 

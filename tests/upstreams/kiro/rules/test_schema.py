@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.upstreams.kiro.rules.schema import Schemas
-from kiro_asgi.upstreams.notes import Notes
 
 A, B = {"a": {"type": "string"}}, {"b": {"type": "integer"}}
 

@@ -11,6 +11,7 @@ from attrs import evolve, field, frozen
 
 import kiro_asgi.upstreams.kiro
 from kiro_asgi.errors import ConfigError, ContextTooLong, RequestError
+from kiro_asgi.model.notes import Loss
 from kiro_asgi.model.prompt import (
     Document,
     Image,
@@ -29,7 +30,6 @@ from kiro_asgi.model.prompt import (
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.rules.table import RULES, TABLE
-from kiro_asgi.upstreams.rules import Loss
 from tests.upstreams.kiro.prompts import GPT, NATIVE, PLAIN, PNG, ask, assistant, call, current, rendered, result, user
 
 DARK = ModelCard("glm-5", images=False)
