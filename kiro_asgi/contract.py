@@ -13,6 +13,7 @@ from kiro_asgi.dialects.base import Heading
 from kiro_asgi.errors import KiroAsgiError, UnknownModel
 from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.message import Message, MessageBuilder, sentences, unfold, whole
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, ToolChoice
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
@@ -46,7 +47,7 @@ def translate_kiro_request(
         RequestError: A schema, or the input of a call, is nested too deep.
     """
     require_depths(prompt)
-    return translate(prompt, _card(prompt.model, models).id, options or ContractOptions())
+    return translate(prompt, _card(prompt.model, models).id, options or ContractOptions(), Notes())
 
 
 async def collect_kiro_response(chunks: AsyncIterable[bytes], options: ContractOptions | None = None) -> Response:

@@ -30,6 +30,7 @@ from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, Encoder
 from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.dialects.openai_responses import OpenAIResponses, fields
+from kiro_asgi.dialects.rules import RULES as API_RULES
 from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
@@ -318,6 +319,7 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "stop-reasons": (stop_reasons, "60 40"),
     "reasons": (reasons, "22 78"),
     "rules": (rules, "26 62 12"),
+    "api-rules": (lambda: rules(API_RULES), "26 62 12"),
     "anthropic-rules": (lambda: rules(ANTHROPIC_RULES), "26 62 12"),
     "gemini-rules": (lambda: rules(GEMINI_RULES), "26 62 12"),
     "openai-rules": (lambda: rules(OPENAI_RULES), "26 62 12"),

@@ -131,4 +131,4 @@ class Exchange:
     @property
     def notes(self) -> tuple[Note, ...]:
         """Everything that was adapted."""
-        return (*self.recovered.notes, *self.rendered.notes)
+        return (*self.inquiry.notes, *self.recovered.notes, *self.rendered.notes)

@@ -29,6 +29,7 @@ from kiro_asgi.asgi.passing import Passing
 from kiro_asgi.asgi.plan import early_commit
 from kiro_asgi.asgi.reading import Reading
 from kiro_asgi.asgi.refusals import log_body
+from kiro_asgi.asgi.reports import log_notes
 from kiro_asgi.asgi.service import Service
 from kiro_asgi.asgi.tries import Tries
 from kiro_asgi.asgi.wording import translated
@@ -247,6 +248,7 @@ class Relay:
     async def _try(self) -> None:
         self._output.restart()
         self._reading = reading = self._next_reading()
+        log_notes(self.exchange.notes, self.exchange.request_id)
         if self._settings.kiro.log_bodies:
             log_body(self.exchange)
         provider, patience = self.exchange.route.provider, self._settings.limits.request_timeout

@@ -10,11 +10,12 @@ from logging import getLogger
 from typing import Final
 from urllib.parse import parse_qs
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.http import JSON
 from kiro_asgi.asgi.offload import Offload
+from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.asgi.routing import Route
 from kiro_asgi.asgi.stored import Keeping, Recorded, Responses, not_built_on
 from kiro_asgi.asgi.typing import Scope, Send
@@ -23,8 +24,10 @@ from kiro_asgi.dialects.base import Dialect, Inquiry
 from kiro_asgi.dialects.openai_responses.kept import deleted, page
 from kiro_asgi.dialects.openai_responses.request import parse_value
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
+from kiro_asgi.dialects.openai_responses.unread import unread_fields
 from kiro_asgi.dialects.refusals import invalid, unsupported
 from kiro_asgi.dialects.structure import read_json
+from kiro_asgi.dialects.unread import noted
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import QUERY_FIELDS
 from kiro_asgi.model.prompt import Prompt
@@ -124,12 +127,15 @@ class ResponsesApi:
         sealer = Sealer.create(self._key, call.principal)
         body = await call.body(self._settings.limits)
         value = await self._offload.run(len(body), partial(read_json, body))
-        earlier, size = 0, len(body)
+        own, earlier, size = value, 0, len(body)
         if isinstance(value, dict):
             conversation = await self._responses.complete(call.principal, value)
             value, earlier, size = conversation.value, conversation.earlier, size + conversation.size
         try:
             inquiry = await self._offload.run(size, partial(parse_value, value, open_thinking=sealer.open))
+            if wants_notes(call.scope):
+                unread = partial(unread_fields, own, inquiry.prompt, earlier)
+                inquiry = evolve(inquiry, notes=await self._offload.run(size, lambda: noted(unread())))
             return Recorded(sealer), inquiry, earlier, size
         except RequestError as error:
             if (place := _INPUT.search(error.param)) and int(place[1]) < earlier:

@@ -17,6 +17,7 @@ from kiro_asgi.asgi.passing import passed, reason_against_passing, rendered
 from kiro_asgi.asgi.provider import Provider
 from kiro_asgi.asgi.providers import new_providers
 from kiro_asgi.asgi.recovery import Recovered, Recovery
+from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.asgi.secrets import Secrets, secrets_in
 from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.asgi.signatures import Signatures
@@ -97,6 +98,8 @@ class Service:
             RequestError: It is not a legal request.
         """
         size, parse = len(body), partial(dialect.parse, body)
+        if wants_notes(call.scope):
+            parse = partial(_with_notes, dialect, body)
         if all(_spoken(provider) != dialect.name for provider in self._providers):
             return self.asked_for(call, dialect, await self.offload.run(size, parse), size)
         glance = await self.offload.run(size, partial(dialect.glance, body))
@@ -313,3 +316,8 @@ def _spoken(provider: Provider) -> str:
     """The dialect that the upstream speaks; empty where that is none."""
     forwarding = provider.upstream.forwarding
     return "" if forwarding is None else forwarding.dialect
+
+
+def _with_notes(dialect: Dialect, body: bytes) -> Inquiry:
+    inquiry = dialect.parse(body)
+    return evolve(inquiry, notes=dialect.notes(body, inquiry))

@@ -24,6 +24,7 @@ from kiro_asgi.cli.offline import PLACEHOLDER, Choice, Upstreams
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.config import Settings
 from kiro_asgi.config.reading import CONFIG_VARIABLE
+from kiro_asgi.dialects.rules import RULES as DIALECT_RULES
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.model.notes import Loss, Note, Rule
 from kiro_asgi.model.prompt import Prompt
@@ -107,7 +108,8 @@ def explain(
     if passed is not None and reason is None:
         words = _as_it_is(passed, choice)
     else:
-        words = _adapted(DIALECTS[name].parse(body).prompt, choice)
+        inquiry = DIALECTS[name].parse(body)
+        words = _adapted(inquiry.prompt, choice, DIALECTS[name].notes(body, inquiry))
     words["translated_because"] = {} if reason is None else {"reason": reason.name, "what": reason.what}
     facts = {"model": choice.model.id, "built_in": choice.built_in, "hint": upstreams.hint(choice)}
     return {"ok": True, "api": name, "upstream": choice.provider.name, **facts, **words}
@@ -132,12 +134,12 @@ def _as_it_is(passed: Passed, choice: Choice) -> dict[str, Any]:
     return {"as_it_is": True, "rules": [], "tool_names": {}, "sizes": sizes, "payload": _elided(loads(body))}
 
 
-def _adapted(prompt: Prompt, choice: Choice) -> dict[str, Any]:
+def _adapted(prompt: Prompt, choice: Choice, notes: tuple[Note, ...]) -> dict[str, Any]:
     upstream = choice.provider.upstream
     put = upstream.render(choice.provider.adapted(prompt, choice.name, choice.model), choice.model, PLACEHOLDER)
     return {
         "as_it_is": False,
-        "rules": [*_rows(put.notes, RULES[type(upstream)])],
+        "rules": [*_rows(notes, DIALECT_RULES), *_rows(put.notes, RULES[type(upstream)])],
         "tool_names": dict(put.tool_names),
         "sizes": dict(upstream.statistics(put)),
         "payload": _elided(put.document),

@@ -13,6 +13,7 @@ from kiro_asgi.limits import REQUEST_DEPTH
 from kiro_asgi.model.asks import Ask
 from kiro_asgi.model.events import Event
 from kiro_asgi.model.message import Message
+from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt, Tool
 from kiro_asgi.wire.json import dumps, loads, quote_bytes
 
@@ -32,6 +33,9 @@ class Inquiry:
     stream: bool
     options: Any
     """A frozen class of the dialect's own; handed back to it with the answer."""
+
+    notes: tuple[Note, ...] = ()
+    """What of it no service is told, where somebody wants to know."""
 
 
 @frozen
@@ -125,6 +129,13 @@ class Dialect(Protocol):
 
         Raises:
             RequestError: Not a legal request; ``param`` names the place.
+        """
+        ...
+
+    def notes(self, body: bytes, inquiry: Inquiry) -> tuple[Note, ...]:
+        """What of a request no service is told, whichever it is; *inquiry* is what `parse` made of *body*.
+
+        The rules are those of `kiro_asgi.dialects.rules`.  Takes as long as reading it.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -223,6 +223,10 @@ class Sampling:
     seed: int | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
+
+    def given(self, names: Iterable[str]) -> list[str]:
+        """Those of the fields called *names* that the client sent."""
+        return [name for name in names if getattr(self, name) is not None]
 
 
 @frozen

@@ -30,7 +30,7 @@ async def test_the_rules_that_were_applied_are_told_on_demand(dialect, stream, g
     declined = await curious(ask(dialect, "hi", stream=stream, temperature=0.5), b"0").run(gateway())
     silent = await ask(dialect, "hi", stream=stream, temperature=0.5).run(gateway())
 
-    assert "sampling.ignored" in asked.headers[HEADER].split(", ")
+    assert 'sampling.ignored;at="temperature"' in asked.headers[HEADER].split(", ")
     assert HEADER not in declined.headers
     assert HEADER not in silent.headers
 

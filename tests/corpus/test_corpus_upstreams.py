@@ -19,6 +19,7 @@ from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.dialects.openai_responses import OpenAIResponses
+from kiro_asgi.dialects.rules import RULES as API_RULES
 from kiro_asgi.model.notes import Loss, Rule
 from kiro_asgi.simulator.control import Simulator
 from kiro_asgi.simulator.openai.reader import read
@@ -196,7 +197,7 @@ def check_request(entry: Entry, target: Target, notes: dict[str, int], requests:
     assert target.api not in REFUSALS.get(entry.name, {})
     assert len(requests) <= remedies + 1, target.name
     assert [request.status for request in requests] == [*[400] * (len(requests) - 1), 200], target.name
-    assert notes.keys() <= {rule.name for rule in target.rules}, target.name
+    assert notes.keys() <= {rule.name for rule in (*target.rules, *API_RULES)}, target.name
     lost = missing(entry, target, requests[-1].json(), notes)
     assert [(piece.kind, piece.path, piece.text[:60]) for piece in lost] == [], (target.name, notes)
 

@@ -14,10 +14,14 @@ from kiro_asgi.dialects.anthropic.errors import error_reply
 from kiro_asgi.dialects.anthropic.passage import MESSAGES, glance
 from kiro_asgi.dialects.anthropic.request import Options, parse_count, parse_messages
 from kiro_asgi.dialects.anthropic.response import render_count, render_message
+from kiro_asgi.dialects.anthropic.unread import unread_fields
 from kiro_asgi.dialects.base import ErrorReply, Glance, Heading, Inquiry
 from kiro_asgi.dialects.passage import Fault, Passage
+from kiro_asgi.dialects.structure import read_json
+from kiro_asgi.dialects.unread import noted
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message
+from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
 
 __all__ = ["AnthropicEncoder", "AnthropicMessages", "Options"]
@@ -40,6 +44,10 @@ class AnthropicMessages:
             RequestError: Not a legal request; ``param`` names the place.
         """
         return parse_messages(body)
+
+    def notes(self, body: bytes, inquiry: Inquiry) -> tuple[Note, ...]:
+        """What of a request no service is told, whichever it is."""
+        return noted(unread_fields(read_json(body), inquiry.prompt))
 
     def glance(self, body: bytes) -> Glance:
         """Look at the body of ``POST /v1/messages``.

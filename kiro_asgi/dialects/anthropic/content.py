@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ from kiro_asgi.model.prompt import Document, Image, Part, Text, ThinkingPart, To
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["parse_content"]
+__all__ = ["RESULT_BLOCKS", "is_result_block", "parse_content"]
 
 Parts = Iterable[Part]
 
@@ -131,9 +131,9 @@ def _result_parts(content: Any, place: str) -> Iterator[Text | Image | Document]
         return
     if isinstance(content, str):
         yield Text(content)
-    elif isinstance(content, list) and any(map(_is_result_block, content)):
+    elif isinstance(content, list) and any(map(is_result_block, content)):
         for index, item in enumerate(content):
-            if _is_result_block(item):
+            if is_result_block(item):
                 yield from _result_part(item, f"{place}[{index}]")
     elif content != []:
         yield Text(dumps(content).decode())
@@ -141,18 +141,19 @@ def _result_parts(content: Any, place: str) -> Iterator[Text | Image | Document]
 
 def _result_part(item: Any, place: str) -> Iterator[Text | Image | Document]:
     block: Any = structure_value(
-        item, _RESULT_BLOCKS[item["type"]], converter=CONVERTER, missing=FIELD_REQUIRED, at=place
+        item, RESULT_BLOCKS[item["type"]], converter=CONVERTER, missing=FIELD_REQUIRED, at=place
     )
     for part in _BLOCKS[type(block)](block, place):
         assert isinstance(part, Text | Image | Document)
         yield part
 
 
-def _is_result_block(item: Any) -> bool:
-    return isinstance(item, dict) and isinstance(item.get("type"), str) and item["type"] in _RESULT_BLOCKS
+def is_result_block(item: Any) -> bool:
+    """Whether *item*, of what a tool gave, is read as a block."""
+    return isinstance(item, dict) and isinstance(item.get("type"), str) and item["type"] in RESULT_BLOCKS
 
 
-_RESULT_BLOCKS: Final = MappingProxyType(
+RESULT_BLOCKS: Final[Mapping[str, type]] = MappingProxyType(
     {"text": TextBlock, "image": ImageBlock, "document": DocumentBlock, "search_result": SearchResultBlock}
 )
 """The kinds of block that a tool's result may hold."""

@@ -30,7 +30,7 @@ from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.prompt import Part, Prompt, Role, Sampling, Text, Thinking, ThinkingMode, ToolResult, Turn
 from kiro_asgi.stages.limits import check_stop
 
-__all__ = ["Options", "parse_count", "parse_messages"]
+__all__ = ["ATTRIBUTION", "EFFORTS", "MODES", "Options", "parse_count", "parse_messages"]
 
 
 @frozen
@@ -47,7 +47,7 @@ the model."""
 
 EFFORTS: Final = frozenset({"low", "medium", "high", "xhigh", "max"})
 
-_MODES: Final = MappingProxyType(
+MODES: Final = MappingProxyType(
     {
         "enabled": ThinkingMode.ENABLED,
         "adaptive": ThinkingMode.ADAPTIVE,
@@ -151,7 +151,7 @@ def _thinking(request: CountBody) -> Thinking:
     budget = request.thinking.budget_tokens
     if budget is not None and budget < 1:
         raise RequestError("thinking.budget_tokens: must be positive", param="thinking.budget_tokens")
-    mode = _MODES.get(request.thinking.type, ThinkingMode.DEFAULT)
+    mode = MODES.get(request.thinking.type, ThinkingMode.DEFAULT)
     return Thinking(
         mode, budget if mode is ThinkingMode.ENABLED else None, effort or "", request.thinking.display == "omitted"
     )

@@ -3,7 +3,7 @@
 Fields that are not named here are accepted and ignored: ``cache_control``, ``service_tier``, ``speed``,
 ``inference_geo``, ``container``, ``diagnostics``, ``context_management``, ``fallbacks``, ``thread``, ``safeguards`` and
 whatever comes next.  Blocks of a kind that is not named here are kept as `Raw` and lead to nothing; so are
-messages of a role that is not.
+messages of a role that is not.  `kiro_asgi.dialects.anthropic.unread` names them to who asks.
 
 Source: https://docs.anthropic.com/en/api/messages
 """
@@ -19,8 +19,13 @@ from attrs import field, frozen
 from kiro_asgi.dialects.structure import Raw, Tagged, make_converter
 
 __all__ = [
+    "BLOCKS",
     "CONVERTER",
     "FIELD_REQUIRED",
+    "MESSAGES",
+    "SOURCES",
+    "TEXTS",
+    "TEXTS_AND_IMAGES",
     "Base64Source",
     "Block",
     "ContentSource",
@@ -280,10 +285,16 @@ _BLOCKS: Final = MappingProxyType(
 
 _MESSAGES: Final = MappingProxyType({"user": MessageBody, "assistant": MessageBody, "system": MessageBody})
 
-CONVERTER: Final = make_converter(
-    Tagged(MessageBody | Raw, _MESSAGES, tag="role"),
-    Tagged(Block, _BLOCKS),
-    Tagged(Source, _SOURCES),
-    Tagged(TextBlock | Raw, MappingProxyType({"text": TextBlock})),
-    Tagged(TextBlock | ImageBlock | Raw, MappingProxyType({"text": TextBlock, "image": ImageBlock})),
+MESSAGES: Final = Tagged(MessageBody | Raw, _MESSAGES, tag="role")
+
+BLOCKS: Final = Tagged(Block, _BLOCKS)
+
+SOURCES: Final = Tagged(Source, _SOURCES)
+
+TEXTS: Final = Tagged(TextBlock | Raw, MappingProxyType({"text": TextBlock}))
+
+TEXTS_AND_IMAGES: Final = Tagged(
+    TextBlock | ImageBlock | Raw, MappingProxyType({"text": TextBlock, "image": ImageBlock})
 )
+
+CONVERTER: Final = make_converter(MESSAGES, BLOCKS, SOURCES, TEXTS, TEXTS_AND_IMAGES)

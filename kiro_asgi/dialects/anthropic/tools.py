@@ -22,7 +22,7 @@ from kiro_asgi.dialects.structure import structure_value
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Tool, ToolChoice, ToolChoiceMode
 
-__all__ = ["CLIENT_TOOLS", "HOSTED_TOOLS", "parse_tool_choice", "parse_tools"]
+__all__ = ["CHOICES", "CLIENT_TOOLS", "HOSTED_TOOLS", "known_tool", "parse_tool_choice", "parse_tools"]
 
 
 def _schema(required: Iterable[str], **properties: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -134,7 +134,7 @@ HOSTED_TOOLS: Final = (("web_search_", SEARCH_TOOL), ("web_fetch_", _FETCH), ("c
 _TOOLSETS: Final = ("computer_toolset_", "browser_toolset_")
 """Client tools in sets, whose calls carry fields that only Anthropic's own service gives."""
 
-_MODES: Final = MappingProxyType(
+CHOICES: Final = MappingProxyType(
     {
         "auto": ToolChoiceMode.AUTO,
         "any": ToolChoiceMode.REQUIRED,
@@ -157,10 +157,15 @@ def parse_tools(bodies: tuple[ToolBody, ...], choice: ToolChoice) -> tuple[Tool,
     return tools
 
 
+def known_tool(kind: str) -> Tool | None:
+    """The function that stands for tools of this type; ``None`` where none does."""
+    return next((tool for start, tool in (*CLIENT_TOOLS, *HOSTED_TOOLS) if kind.startswith(start)), None)
+
+
 def _parse_tool(index: int, body: ToolBody) -> Tool | None:
     """One tool; ``None`` for one that cannot be offered."""
     kind, place = body.type or "custom", f"tools[{index}]"
-    known = next((tool for start, tool in (*CLIENT_TOOLS, *HOSTED_TOOLS) if kind.startswith(start)), None)
+    known = known_tool(kind)
     if kind == "custom" or (body.input_schema is not None and known is None):
         if not body.name:
             raise RequestError(f"{place}.name: {FIELD_REQUIRED}", param=f"{place}.name")
@@ -202,7 +207,7 @@ def parse_tool_choice(value: Mapping[str, Any] | None) -> ToolChoice:
     if value is None:
         return ToolChoice()
     body = structure_value(value, ToolChoiceBody, missing=FIELD_REQUIRED, at="tool_choice")
-    mode = _MODES.get(body.type, ToolChoiceMode.AUTO)
+    mode = CHOICES.get(body.type, ToolChoiceMode.AUTO)
     if mode is ToolChoiceMode.NAMED and not body.name:
         raise RequestError(f"tool_choice.name: {FIELD_REQUIRED}", param="tool_choice.name")
     name = body.name if mode is ToolChoiceMode.NAMED else None

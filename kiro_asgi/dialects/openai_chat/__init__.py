@@ -12,10 +12,14 @@ from kiro_asgi.dialects.openai_chat.options import ChatOptions
 from kiro_asgi.dialects.openai_chat.passage import COMPLETIONS, glance
 from kiro_asgi.dialects.openai_chat.request import parse
 from kiro_asgi.dialects.openai_chat.response import render
+from kiro_asgi.dialects.openai_chat.unread import unread_fields
 from kiro_asgi.dialects.openai_errors import error_reply
 from kiro_asgi.dialects.passage import Fault, Passage
+from kiro_asgi.dialects.structure import read_json
+from kiro_asgi.dialects.unread import noted
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message
+from kiro_asgi.model.notes import Note
 
 __all__ = ["ChatEncoder", "ChatOptions", "OpenAIChat"]
 
@@ -33,6 +37,10 @@ class OpenAIChat:
     def parse(self, body: bytes) -> Inquiry:
         """Read a request."""
         return parse(body)
+
+    def notes(self, body: bytes, inquiry: Inquiry) -> tuple[Note, ...]:
+        """What of a request no service is told, whichever it is."""
+        return noted(unread_fields(read_json(body), inquiry.prompt))
 
     def glance(self, body: bytes) -> Glance:
         """Look at a request."""

@@ -16,6 +16,8 @@ from kiro_asgi.dialects.structure import Raw, Tagged, make_converter
 
 __all__ = [
     "CONVERTER",
+    "FORMATS",
+    "TOOLS",
     "Body",
     "CustomTool",
     "Function",
@@ -74,7 +76,7 @@ class CustomTool:
 
 ToolBody = FunctionTool | CustomTool | SearchTool | Raw
 
-_TOOLS: Final = Tagged(
+TOOLS: Final = Tagged(
     ToolBody,
     MappingProxyType(
         {
@@ -119,7 +121,7 @@ class JsonSchemaFormat:
 
 ResponseFormat = TextFormat | JsonObjectFormat | JsonSchemaFormat | Raw
 
-_FORMATS: Final = Tagged(
+FORMATS: Final = Tagged(
     ResponseFormat,
     MappingProxyType({"text": TextFormat, "json_object": JsonObjectFormat, "json_schema": JsonSchemaFormat}),
 )
@@ -181,4 +183,4 @@ class Body:
     reasoning: Any = None
 
 
-CONVERTER: Final = make_converter(PARTS, MESSAGES, _TOOLS, _FORMATS)
+CONVERTER: Final = make_converter(PARTS, MESSAGES, TOOLS, FORMATS)

@@ -16,8 +16,12 @@ from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.options import ResponsesOptions
 from kiro_asgi.dialects.openai_responses.request import parse_request
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
+from kiro_asgi.dialects.openai_responses.unread import unread_fields
+from kiro_asgi.dialects.structure import read_json
+from kiro_asgi.dialects.unread import noted
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message, unfold
+from kiro_asgi.model.notes import Note
 
 __all__ = ["OpenAIResponses", "ResponsesEncoder", "ResponsesOptions"]
 
@@ -39,6 +43,10 @@ class OpenAIResponses:
             RequestError: Not a legal request; ``param`` names the place.
         """
         return parse_request(body, open_thinking=self.sealer.open) if self.sealer is not None else parse_request(body)
+
+    def notes(self, body: bytes, inquiry: Inquiry) -> tuple[Note, ...]:
+        """What of a request no service is told, whichever it is."""
+        return noted(unread_fields(read_json(body), inquiry.prompt))
 
     def heading(self, inquiry: Inquiry, token: Callable[[], str], created: int) -> Heading:
         """Facts for one answer."""

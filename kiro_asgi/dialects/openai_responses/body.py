@@ -19,6 +19,7 @@ from kiro_asgi.dialects.structure import Raw, Tagged, make_converter
 
 __all__ = [
     "CONVERTER",
+    "FORMATS",
     "Body",
     "Format",
     "JsonObjectFormat",
@@ -48,7 +49,7 @@ class JsonSchemaFormat:
 
 Format = TextFormat | JsonObjectFormat | JsonSchemaFormat | Raw
 
-_FORMATS: Final = Tagged(
+FORMATS: Final = Tagged(
     Format, MappingProxyType({"text": TextFormat, "json_object": JsonObjectFormat, "json_schema": JsonSchemaFormat})
 )
 
@@ -116,4 +117,4 @@ class Body:
     """Not of this API; whoever sends it means the Chat Completions API."""
 
 
-CONVERTER: Final = make_converter(PARTS, ITEMS, TOOLS, MEMBERS, _FORMATS)
+CONVERTER: Final = make_converter(PARTS, ITEMS, TOOLS, MEMBERS, FORMATS)

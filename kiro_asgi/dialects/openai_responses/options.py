@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from attrs import field, frozen
 
 from kiro_asgi.dialects.base import Heading
 
-__all__ = ["ResponsesOptions", "options_of"]
+__all__ = ["SEALED", "ResponsesOptions", "options_of"]
+
+SEALED: Final = "reasoning.encrypted_content"
+"""The one entry of ``include`` that has an effect."""
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -69,7 +72,7 @@ class ResponsesOptions:
     @property
     def seals_reasoning(self) -> bool:
         """Whether reasoning items carry what proves them, ``encrypted_content``."""
-        return "reasoning.encrypted_content" in self.include
+        return SEALED in self.include
 
     @property
     def summarises_reasoning(self) -> bool:

@@ -29,14 +29,13 @@ def sampling_fields(
         notes: What was not carried.
         thinking: Whether thinking is asked for.
     """
-    if (sampling.seed, sampling.presence_penalty, sampling.frequency_penalty) != (None, None, None):
-        notes.applies("sampling.ignored")
-    fields = {
-        name: value for name in ("temperature", "top_p", "top_k") if (value := getattr(sampling, name)) is not None
-    }
+    for name in sampling.given(("seed", "presence_penalty", "frequency_penalty")):
+        notes.applies("sampling.ignored", name)
+    fields = {name: getattr(sampling, name) for name in sampling.given(("temperature", "top_p", "top_k"))}
     refused = not family.sampled or version >= LAST_SAMPLED
-    if fields and (refused or thinking):
-        notes.applies("sampling.model" if refused else "sampling.thinking")
+    if refused or thinking:
+        for name in fields:
+            notes.applies("sampling.model" if refused else "sampling.thinking", name)
         fields = {}
     if fields.get("temperature", 0) > 1:
         notes.applies("sampling.temperature", "temperature")

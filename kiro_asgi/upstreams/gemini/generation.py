@@ -56,8 +56,9 @@ def generation_config(
     config: dict[str, Any] = _bounded(sampling, BOUNDS, notes)
     if family.penalties:
         config |= _bounded(sampling, PENALTIES, notes)
-    elif sampling.presence_penalty or sampling.frequency_penalty:
-        notes.applies("sampling.penalties")
+    else:
+        for name in sampling.given(PENALTIES):
+            notes.applies("sampling.penalties", name)
     if sampling.seed is not None:
         config["seed"] = sampling.seed & MAX_SEED
         if config["seed"] != sampling.seed:

@@ -141,8 +141,8 @@ _IGNORED: Final = ("temperature", "top_p", "top_k", "seed", "presence_penalty", 
 
 
 def _note_ignored(prompt: Prompt, notes: Notes) -> None:
-    if any(getattr(prompt.sampling, name) is not None for name in _IGNORED):
-        notes.applies("sampling.ignored")
+    for name in prompt.sampling.given(_IGNORED):
+        notes.applies("sampling.ignored", name)
 
 
 def _state(

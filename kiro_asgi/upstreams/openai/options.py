@@ -43,7 +43,7 @@ def written_options(
         if custom:
             fields["top_k"] = sampling.top_k
         else:
-            notes.applies("sampling.top_k")
+            notes.applies("sampling.top_k", "top_k")
     if prompt.schema is not None:
         fields["response_format"] = _format(prompt.schema)
     return {name: value for name, value in fields.items() if value is not None}
@@ -76,11 +76,12 @@ def _stop(sampling: Sampling, model: ModelCard, notes: Notes, *, custom: bool) -
 
 
 def _drawing(sampling: Sampling, model: ModelCard, notes: Notes, *, thinks: bool) -> dict[str, float]:
-    given = {name: value for name in _DRAWING if (value := getattr(sampling, name)) is not None}
-    if given and thinks and refuses_sampling(model.id):
-        notes.applies("sampling.fixed", times=len(given))
-        return {}
-    return given
+    given = {name: getattr(sampling, name) for name in sampling.given(_DRAWING)}
+    if not given or not thinks or not refuses_sampling(model.id):
+        return given
+    for name in given:
+        notes.applies("sampling.fixed", name)
+    return {}
 
 
 def _format(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,9 +26,9 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.upstreams.kiro.contract.model import HistoryMessage, MessageContext, Request, UserInputMessage
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
-from kiro_asgi.upstreams.kiro.contract.sanitize import sanitize_text
 from kiro_asgi.upstreams.kiro.contract.tools import context, directive, manifest
 from kiro_asgi.upstreams.kiro.rules.names import tool_names
+from kiro_asgi.upstreams.kiro.rules.texts import Texts
 from kiro_asgi.upstreams.names import WireNames
 from kiro_asgi.wire.json import dumps
 
@@ -50,19 +50,20 @@ class _Said:
     place: str = ""
 
 
-def translate(prompt: Prompt, model_id: str, options: ContractOptions) -> Request:
-    """The request for *prompt*; *model_id* is the service's name of the model."""
+def translate(prompt: Prompt, model_id: str, options: ContractOptions, notes: Notes) -> Request:
+    """The request for *prompt*; *model_id* is the service's name of the model, and *notes* take what is left out."""
+    texts = Texts(notes, sanitize=True, reminders=options.strip_system_reminders)
     names = tool_names(Notes())
     for tool in prompt.tools:
         names.wire(tool.name)
-    beside = context(prompt, options)
-    said = [_said(turn, names, options) for turn in prompt.turns]
+    beside = context(prompt, options, notes)
+    said = [_said(turn, names, texts, options) for turn in prompt.turns]
     if not said or said[-1].role is Role.ASSISTANT:
         said.append(_Said(Role.USER, options.continue_text if said else ""))
     *earlier, last = said
     told = last.lines if options.inline_tool_context else [line for it in said for line in it.lines]
     content = _paragraphs(
-        sanitize_text(_system(prompt, beside, names, options), reminders=options.strip_system_reminders),
+        texts.stripped(_system(prompt, beside, names, options), prompt.system_place),
         "\n".join((RESULTS, *told)) if told else "",
         last.text,
     )
@@ -95,9 +96,9 @@ def _paragraphs(*texts: str) -> str:
     return "\n\n".join(text for text in texts if text.strip())
 
 
-def _said(turn: Turn, names: WireNames, options: ContractOptions) -> _Said:
+def _said(turn: Turn, names: WireNames, texts: Texts, options: ContractOptions) -> _Said:
     def clean(text: str) -> str:
-        return sanitize_text(text, reminders=options.strip_system_reminders)
+        return texts.stripped(text, turn.place)
 
     text = clean("\n".join(part.text for part in turn.parts if isinstance(part, Text) and part.text))
     if not options.drop_tool_events:

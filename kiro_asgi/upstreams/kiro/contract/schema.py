@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kiro_asgi.model.depth import require_depth
 
-__all__ = ["clean_json_schema_properties"]
+__all__ = ["clean_json_schema_properties", "left_out"]
 
 KEPT: Final = frozenset(("type", "description", "properties", "required", "enum", "items"))
 
@@ -36,3 +36,21 @@ def _value(key: str, value: Any) -> Any:
     if key == "properties" and isinstance(value, Mapping):
         return {name: _cleaned(part) for name, part in value.items()}
     return _cleaned(value) if key == "items" else value
+
+
+def left_out(schema: Any) -> dict[str, int]:
+    """Rules of what `clean_json_schema_properties` leaves out of *schema*, each with how often: keywords, and all of
+    them of a part that had some."""
+    found: dict[str, int] = {}
+    pending = [schema]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Mapping):
+            if dropped := len(node.keys() - KEPT):
+                found["schema.keywords"] = found.get("schema.keywords", 0) + dropped
+                if dropped == len(node):
+                    found["contract.schema_emptied"] = found.get("contract.schema_emptied", 0) + 1
+            properties = node.get("properties")
+            pending += properties.values() if isinstance(properties, Mapping) else ()
+            pending.append(node.get("items"))
+    return found

@@ -7,10 +7,11 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Final
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.upstreams.kiro.contract.model import ClaudeToolChoice, ManifestEntry, MessageContext, ToolSpec
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
-from kiro_asgi.upstreams.kiro.contract.schema import clean_json_schema_properties
+from kiro_asgi.upstreams.kiro.contract.schema import clean_json_schema_properties, left_out
 from kiro_asgi.upstreams.names import WireNames
 
 __all__ = ["HEADING", "context", "directive", "manifest"]
@@ -35,8 +36,11 @@ DIRECTIVES: Final[Mapping[ToolChoiceMode, str]] = MappingProxyType(
 )
 
 
-def context(prompt: Prompt, options: ContractOptions) -> MessageContext:
+def context(prompt: Prompt, options: ContractOptions, notes: Notes) -> MessageContext:
     """What is said beside the messages, with the client's own tool names."""
+    for tool in prompt.tools:
+        for rule, times in left_out(tool.schema).items():
+            notes.applies(rule, tool.place, times)
     return MessageContext(
         tuple(_specification(tool, options.description_limit) for tool in prompt.tools),
         tuple(_entry(tool) for tool in prompt.tools if tool.description.strip()),

@@ -11,6 +11,7 @@ from typing import Final
 
 from attrs import evolve
 
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
     Part,
     Prompt,
@@ -59,7 +60,8 @@ def contract_document(
         strip_system_reminders=wording.strip_reminders,
         origin=wording.origin,
     )
-    request = translate(prompt, model.id, options)
+    notes = Notes()
+    request = translate(prompt, model.id, options, notes)
     written = native.document(
         reworded(prompt, request, options),
         model,
@@ -67,6 +69,8 @@ def contract_document(
         conversation_id=conversation_id,
         profile_arn=profile_arn,
     )
+    for note in notes.found():
+        written.notes.applies(note.rule, note.place, note.times)
     for rule, place in _changes(prompt, options):
         written.notes.applies(rule, place)
     if options.send_sidecar_fields:

@@ -52,6 +52,12 @@ RULES: Final[tuple[Rule, ...]] = (
         _CONTENT,
         "kiro.contract.wire",
     ),
+    Rule(
+        "contract.schema_emptied",
+        "A part of a schema without one of the six keywords that it keeps may be anything.",
+        _CONTENT,
+        "kiro.contract.schema",
+    ),
     Rule("contract.result_told", "It tells the result of an earlier tool call as text.", _FORM, "kiro.contract.wire"),
     Rule("contract.thinking_dropped", "It does not hand earlier thinking back.", _CONTENT, "kiro.contract.wire"),
     Rule("tools.duplicate_dropped", "Of tools with the same name the first counts.", _CONTENT, "tools"),

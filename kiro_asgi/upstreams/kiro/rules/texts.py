@@ -34,7 +34,7 @@ class Texts:
         """*text*, which stands at *place*, as it may be sent."""
         if not text.isascii():
             text = self._encodable(text, place)
-        return self._stripped(text, place) if self._careful else text
+        return self.stripped(text, place) if self._careful else text
 
     def _encodable(self, text: str, place: str) -> str:
         try:
@@ -44,7 +44,8 @@ class Texts:
                 return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         return text
 
-    def _stripped(self, text: str, place: str) -> str:
+    def stripped(self, text: str, place: str) -> str:
+        """*text* without what the settings say is to be taken out."""
         if self._sanitize:
             cleaned = sanitize_text(text, reminders=False)
             if cleaned != text and self._notes.applies("text.sanitized", place):

@@ -10,6 +10,7 @@ from attrs import evolve
 from hypothesis import given
 
 from kiro_asgi.errors import UnknownModel
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Image, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.streaming import ContractOptions, translate_kiro_request
 from kiro_asgi.upstreams.kiro.contract.model import ClaudeToolChoice, ManifestEntry, Request
@@ -298,7 +299,7 @@ def test_plan_mode_comes_in_the_metadata(metadata, planned):
 def test_any_prompt_is_translated(asked):
     """Texts only, no structure of tools anywhere, descriptions within the limit and whole in the manifest (F345, F346,
     F370, F372, F373, F374)."""
-    request = translate(asked, "m", ContractOptions())
+    request = translate(asked, "m", ContractOptions(), Notes())
     document = request.document()
 
     json.dumps(document)

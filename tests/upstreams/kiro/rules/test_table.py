@@ -155,7 +155,7 @@ NOTED = {
         "max_tokens",
         evolve(PLAIN, options_schema={"properties": {"max_tokens": {}}}),
     ),
-    "sampling.ignored": Case(ask(user("x"), sampling=Sampling(temperature=0.5))),
+    "sampling.ignored": Case(ask(user("x"), sampling=Sampling(temperature=0.5)), "temperature"),
     "tools.choice_told": Case(ask(user("x"), tools=(F,), tool_choice=TOOL_CHOICE), "tool_choice"),
     "output.schema_told": Case(ask(user("x"), schema=OBJECT)),
     "system.exchange": Case(ask(user("x"), system=("Be brief.",)), "system"),

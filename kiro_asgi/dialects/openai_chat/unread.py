@@ -1,0 +1,117 @@
+"""What of a Chat Completions request no service is told, whichever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import frozen
+
+from kiro_asgi.dialects.openai_chat.body import FORMATS, TOOLS, Body, JsonSchema
+from kiro_asgi.dialects.openai_chat.shapes import MESSAGES, PARTS, Call
+from kiro_asgi.dialects.unread import Finding, Reading, unread, unread_tools
+from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.wire.members import objects_of
+
+__all__ = ["unread_fields"]
+
+
+@frozen
+class _Google:
+    """What is read of ``extra_content.google``."""
+
+    thought_signature: Any = None
+
+
+@frozen
+class _ExtraContent:
+    """What is read of ``extra_content``."""
+
+    google: _Google | None = None
+
+
+@frozen
+class _SearchOptions:
+    """What is read of ``web_search_options``: that they are there."""
+
+
+@frozen
+class _Thinking:
+    """What is read of ``thinking``."""
+
+    budget_tokens: Any = None
+    display: Any = None
+
+
+@frozen
+class _Reasoning:
+    """What is read of ``reasoning``."""
+
+    effort: Any = None
+    max_tokens: Any = None
+    exclude: Any = None
+    enabled: Any = None
+
+
+@frozen
+class _TemplateArguments:
+    """What is read of ``chat_template_kwargs``."""
+
+    enable_thinking: Any = None
+
+
+_READING: Final = Reading(
+    body=Body,
+    unions=((PARTS, ""), (MESSAGES, ""), (TOOLS, ""), (FORMATS, "")),
+    views=MappingProxyType(
+        {
+            (Call, "extra_content"): lambda _: _ExtraContent,
+            (Body, "web_search_options"): lambda _: _SearchOptions,
+            (Body, "thinking"): lambda _: _Thinking,
+            (Body, "reasoning"): lambda _: _Reasoning,
+            (Body, "chat_template_kwargs"): lambda _: _TemplateArguments,
+        }
+    ),
+    members=MappingProxyType(
+        {
+            (Body, "metadata"): "fields.no_effect",
+            (Body, "user"): "fields.no_effect",
+            (Body, "safety_identifier"): "fields.no_effect",
+            (Body, "input"): "fields.ignored",
+            (JsonSchema, "name"): "fields.no_effect",
+            (JsonSchema, "strict"): "",
+        }
+    ),
+)
+
+_NUMBERS: Final = ("top_k", "seed", "presence_penalty", "frequency_penalty")
+"""Extensions, which are never refused."""
+
+_OTHERWISE: Final = (("max_completion_tokens", "max_tokens"), ("tools", "functions"), ("tools", "function_call"))
+"""A field, and the older one that does not count beside it."""
+
+
+def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]:
+    """Rules and places of a request's body, which became *prompt*."""
+    yield from unread(value, _READING)
+    for name in _NUMBERS:
+        if value.get(name) and getattr(prompt.sampling, name) is None:
+            yield "values.unknown", name
+    for name, older in _OTHERWISE:
+        if value.get(name) and value.get(older):
+            yield "fields.ignored", older
+    for place in ("tools",) if value.get("tools") else ("functions",):
+        yield from unread_tools(value.get(place), prompt.tools, place)
+    for index, message in enumerate(objects_of(value.get("messages"))):
+        if message.get("role") == "assistant":
+            yield from _second_thoughts(message, f"messages[{index}]")
+
+
+def _second_thoughts(message: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    """Earlier thinking under two names, or in a form that is no text."""
+    found = [name for name in ("reasoning_content", "reasoning") if message.get(name)]
+    told = next((name for name in found if isinstance(message[name], str)), "")
+    for name in found:
+        if name != told and message[name] != message.get(told):
+            yield "values.unknown", f"{place}.{name}"

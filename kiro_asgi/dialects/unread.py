@@ -1,0 +1,190 @@
+"""What of a request its dialect does not read: members that no class declares, objects of kinds that are not known.
+
+A request is walked beside the classes that read it, so what is added to a class is not reported any more.  That takes
+as long as reading it once more, so it is done only where somebody wants to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+from attrs import define, field, frozen, has
+
+from kiro_asgi.dialects.structure import Raw, Tagged
+from kiro_asgi.model.notes import Note, Notes
+from kiro_asgi.model.prompt import Tool
+
+__all__ = ["Finding", "Reading", "noted", "unread", "unread_tools", "words"]
+
+Finding = tuple[str, str]
+"""A rule of `kiro_asgi.dialects.rules`, and the place where it applies."""
+
+View = Callable[[Any], Any]
+"""A value that is read by hand to the type that says which of its members are read; ``None`` for all."""
+
+_NO_EFFECT: Final = frozenset(
+    {
+        "annotations",
+        "cache_control",
+        "client_metadata",
+        "created_by",
+        "defer_loading",
+        "id",
+        "include_obfuscation",
+        "index",
+        "internal_chat_message_metadata_passthrough",
+        "metadata",
+        "phase",
+        "prediction",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+        "speed",
+        "status",
+        "store",
+        "user",
+    }
+)
+"""Members that have no bearing on what a model is told, wherever they stand."""
+
+_EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
+
+
+@frozen(kw_only=True)
+class Reading:
+    """How the body of a request is read."""
+
+    body: type
+    """The attrs class of the whole."""
+
+    unions: Sequence[tuple[Tagged, str]]
+    """Every union of objects, and the rule that leaves objects of unknown kinds out; empty where another note says so,
+    or the request is refused."""
+
+    views: Mapping[tuple[type, str], View] = MappingProxyType({})
+    """Class and member, where the class takes any value."""
+
+    members: Mapping[tuple[type, str], str] = MappingProxyType({})
+    """Class and member to the rule, where it is not the one that its name has: a member that is read and leads to
+    nothing; empty for one that is not read and has its effect."""
+
+    partly: frozenset[str] = frozenset()
+    """Kinds of objects that no class reads and of which something is told."""
+
+
+def noted(findings: Iterable[Finding]) -> tuple[Note, ...]:
+    """A note for every rule."""
+    notes = Notes()
+    for rule, place in findings:
+        notes.applies(rule, place)
+    return notes.found()
+
+
+def unread(value: Mapping[str, Any], reading: Reading) -> Iterator[Finding]:
+    """What of a legal request is not read, in its order."""
+    return _Walk(reading).walk(value)
+
+
+def words(value: Any, place: str, known: Iterable[str]) -> Iterator[Finding]:
+    """A finding where *value*, which stands at *place*, is there and is none of the words that are *known*."""
+    if value is not None and value not in known:
+        yield "values.unknown", place
+
+
+def unread_tools(listed: Any, offered: Iterable[Tool], place: str = "tools") -> Iterator[Finding]:
+    """The tools listed at *place* that are not among those *offered*: second ones of a name, and those left out."""
+    taken = {_entry(tool.place, place) for tool in offered}
+    named: set[str] = set()
+    for index, tool in enumerate(listed if isinstance(listed, list) else ()):
+        name, at = _name(tool), f"{place}[{index}]"
+        if at not in taken:
+            yield ("tools.duplicate_dropped" if name in named else "tools.left_out"), at
+        elif name:
+            named.add(name)
+
+
+def _entry(place: str, within: str) -> str:
+    """The entry of the list *within* that *place* is a part of."""
+    return place[: place.find("]", len(within)) + 1] if place.startswith(f"{within}[") else ""
+
+
+def _name(tool: Any) -> str:
+    function = tool.get("function", tool) if isinstance(tool, Mapping) else None
+    name = function.get("name") if isinstance(function, Mapping) else None
+    return name if isinstance(name, str) else ""
+
+
+@define
+class _Walk:
+    """One walk, without recursion: sources hold blocks, which hold sources."""
+
+    _reading: Reading
+    _members: dict[type, Mapping[str, Any]] = field(init=False, factory=dict)
+    """Class to the types of its members."""
+
+    def walk(self, body: Mapping[str, Any]) -> Iterator[Finding]:
+        pending: list[tuple[Any, Any, str]] = [(body, self._reading.body, "")]
+        while pending:
+            value, kind, place = pending.pop()
+            if kind is None:
+                continue
+            if type(value) is list:
+                pending += reversed([(it, _item(kind), f"{place}[{at}]") for at, it in enumerate(value)])
+            elif type(value) is dict:
+                cls, tag, rule = self._class(value, kind)
+                if cls is Raw:
+                    yield from self._unknown(value, rule, place)
+                elif cls is not None:
+                    yield from self._left_out(value, cls, {tag, "type"}, place)
+                    pending += reversed([*self._parts(value, cls, place)])
+
+    def _class(self, value: Mapping[str, Any], kind: Any) -> tuple[Any, str, str]:
+        """The class that reads an object where one of *kind* is wanted, the member that tells it, and the rule for one
+        of an unknown kind; ``None`` where the object is data."""
+        objects = frozenset(member for member in (get_args(kind) or (kind,)) if has(member))
+        if len(objects) <= 1:
+            return next(iter(objects), None), "type", ""
+        for union, rule in self._reading.unions:
+            if union.members == objects:
+                word = value.get(union.tag)
+                return union.classes.get(union.default or "" if word is None else word, Raw), union.tag, rule
+        raise AssertionError(f"a union that is not in the table: {sorted(map(str, objects))}")
+
+    def _unknown(self, value: Mapping[str, Any], rule: str, place: str) -> Iterator[Finding]:
+        if rule:
+            yield ("items.summarised" if value.get("type") in self._reading.partly else rule), place
+
+    def _left_out(self, value: Mapping[str, Any], cls: type, tags: set[str], place: str) -> Iterator[Finding]:
+        declared, rules = self._types(cls), self._reading.members
+        for name, part in value.items():  # in the client's order: the first place is the one that is told
+            usual = "" if name in declared or name in tags else _usual(name)
+            if part not in _EMPTY and (rule := rules.get((cls, name), usual)):
+                yield rule, _member(place, name)
+
+    def _parts(self, value: Mapping[str, Any], cls: type, place: str) -> Iterator[tuple[Any, Any, str]]:
+        for name, kind in self._types(cls).items():
+            if type(part := value.get(name)) in (dict, list):
+                view = self._reading.views.get((cls, name))
+                yield part, kind if view is None else view(part), _member(place, name)
+
+    def _types(self, cls: type) -> Mapping[str, Any]:
+        if cls not in self._members:
+            self._members[cls] = get_type_hints(cls)
+        return self._members[cls]
+
+
+def _usual(name: str) -> str:
+    return "fields.no_effect" if name in _NO_EFFECT else "fields.ignored"
+
+
+def _member(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name
+
+
+def _item(kind: Any) -> Any:
+    """The type of the items of an array where one of *kind* is wanted; ``None`` where they are data."""
+    arrays = [it for it in (kind, *get_args(kind)) if get_origin(it) is tuple]
+    return get_args(arrays[0])[0] if arrays else None

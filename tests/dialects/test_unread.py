@@ -1,0 +1,223 @@
+"""What no service can be told is named, in each API: rule and place, and nothing where all is told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.base import Dialect
+from kiro_asgi.dialects.openai_chat import OpenAIChat
+from kiro_asgi.dialects.openai_responses import OpenAIResponses
+from kiro_asgi.dialects.openai_responses.unread import unread_fields
+from kiro_asgi.dialects.rules import RULES
+from tests.growth import assert_linear
+
+CHAT, MESSAGES, RESPONSES = OpenAIChat(), AnthropicMessages(), OpenAIResponses()
+BODIES: dict[str, dict[str, Any]] = {
+    "openai_chat": {"model": "m", "messages": [{"role": "user", "content": "hi"}]},
+    "anthropic": {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]},
+    "openai_responses": {"model": "m", "input": [{"role": "user", "content": "hi"}]},
+}
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+FLAT = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+OWN = {"name": "f", "input_schema": {"type": "object"}}
+SEARCH_RESULT = {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "x"}]}
+
+
+def said(role: str, *content: Any, **more: Any) -> dict[str, Any]:
+    return {"role": role, "content": [*content], **more}
+
+
+def text(words: str = "hi", **more: Any) -> dict[str, Any]:
+    return {"type": "text", "text": words, **more}
+
+
+def notes(dialect: Dialect, **more: Any) -> list[tuple[str, int, str]]:
+    body = json.dumps({**BODIES[dialect.name], **more}).encode()
+    return [(note.rule, note.times, note.place) for note in dialect.notes(body, dialect.parse(body))]
+
+
+HI = said("user", text())
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}, "index": 0}
+RESULT = {"type": "tool_result", "tool_use_id": "t", "content": [text(), {"type": "tool_reference", "tool_name": "f"}]}
+USE = {"type": "tool_use", "id": "t", "name": "f", "input": {}, "caller": {"type": "direct"}}
+
+CASES: list[tuple[str, Dialect, dict[str, Any], list[tuple[str, int, str]]]] = [
+    ("chat-plain", CHAT, {"stream": True, "stop": "x", "temperature": 1, "tools": [TOOL]}, []),
+    ("chat-logit-bias", CHAT, {"logit_bias": {"50": -100}}, [("fields.ignored", 1, "logit_bias")]),
+    ("chat-nothing", CHAT, {"logit_bias": {}, "verbosity": None, "stop": []}, []),
+    ("chat-name", CHAT, {"messages": [said("user", text(), name="Eva")]}, [("fields.ignored", 1, "messages[0].name")]),
+    ("chat-storage", CHAT, {"store": True, "service_tier": "flex"}, [("fields.no_effect", 2, "store")]),
+    (
+        "chat-second-tool",
+        CHAT,
+        {"tools": [TOOL, TOOL], "functions": [{"name": "g"}]},
+        [("fields.ignored", 1, "functions")],
+    ),
+    (
+        "chat-not-allowed",
+        CHAT,
+        {
+            "tools": [TOOL, {"type": "function", "function": {"name": "g"}}],
+            "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [TOOL]}},
+        },
+        [("tools.left_out", 1, "tools[1]")],
+    ),
+    ("chat-extension", CHAT, {"top_k": "many", "seed": -1}, [("values.unknown", 1, "top_k")]),
+    (
+        "chat-search",
+        CHAT,
+        {"web_search_options": {"search_context_size": "low"}},
+        [("fields.ignored", 1, "web_search_options.search_context_size")],
+    ),
+    (
+        "chat-call",
+        CHAT,
+        {"messages": [HI, {"role": "assistant", "tool_calls": [CALL], "audio": {"id": "a"}}]},
+        [("fields.ignored", 1, "messages[1].audio"), ("fields.no_effect", 1, "messages[1].tool_calls[0].index")],
+    ),
+    ("messages-plain", MESSAGES, {"stream": True, "metadata": {"user_id": "u"}, "tools": [OWN]}, []),
+    (
+        "messages-roles",
+        MESSAGES,
+        {"messages": [said("tool", text()), said("user", text())]},
+        [("turns.unknown", 1, "messages[0]")],
+    ),
+    (
+        "messages-blocks",
+        MESSAGES,
+        {"messages": [said("user", text(), {"type": "container_upload", "file_id": "f"}, {"type": "compaction"})]},
+        [("blocks.unknown", 2, "messages[0].content[1]")],
+    ),
+    (
+        "messages-results",
+        MESSAGES,
+        {"messages": [HI, said("assistant", USE), said("user", RESULT)]},
+        [
+            ("fields.ignored", 1, "messages[1].content[0].caller"),
+            ("blocks.unknown", 1, "messages[2].content[0].content[1]"),
+        ],
+    ),
+    (
+        "messages-mcp",
+        MESSAGES,
+        {
+            "messages": [HI, said("assistant", text(), {"type": "mcp_tool_use", "id": "m", "name": "n", "input": {}})],
+            "tools": [OWN, {"type": "mcp_toolset", "mcp_server_name": "s"}],
+        },
+        [
+            ("blocks.unknown", 1, "messages[1].content[1]"),
+            ("fields.ignored", 1, "tools[1].mcp_server_name"),
+            ("tools.left_out", 1, "tools[1]"),
+        ],
+    ),
+    (
+        "messages-context",
+        MESSAGES,
+        {"context_management": {"edits": [{"type": "clear_tool_uses"}]}, "container": "c"},
+        [("fields.ignored", 2, "context_management")],
+    ),
+    (
+        "messages-cache",
+        MESSAGES,
+        {"system": [text("x", cache_control={"type": "ephemeral"})]},
+        [("fields.no_effect", 1, "system[0].cache_control")],
+    ),
+    (
+        "messages-attribution",
+        MESSAGES,
+        {"system": "x-anthropic-billing-header: a\nBe brief."},
+        [("system.attribution", 1, "system")],
+    ),
+    (
+        "messages-words",
+        MESSAGES,
+        {"thinking": {"type": "sometimes", "budget_tokens": 9}, "output_config": {"effort": "most"}},
+        [("values.unknown", 2, "thinking.type"), ("fields.ignored", 1, "thinking.budget_tokens")],
+    ),
+    (
+        "messages-system-midway",
+        MESSAGES,
+        {"messages": [HI, said("system", text("x"), SEARCH_RESULT, {"type": "thinking", "thinking": "t"})]},
+        [("blocks.unreadable", 1, "messages[1].content[2]")],
+    ),
+    (
+        "messages-client-tool",
+        MESSAGES,
+        {"tools": [{"type": "bash_20250124", "name": "bash", "description": "d"}]},
+        [("fields.ignored", 1, "tools[0].description")],
+    ),
+    ("responses-plain", RESPONSES, {"stream": True, "tools": [FLAT], "include": ["reasoning.encrypted_content"]}, []),
+    (
+        "responses-items",
+        RESPONSES,
+        {
+            "input": [
+                {"role": "user", "content": "hi"},
+                {"type": "compaction", "encrypted_content": "x"},
+                {"type": "mcp_list_tools", "id": "m", "server_label": "s", "tools": []},
+                {"type": "web_search_call", "id": "w", "status": "completed", "action": {"query": "q"}},
+                {"type": "reasoning", "summary": [], "encrypted_content": "another's"},
+            ]
+        },
+        [
+            ("items.unknown", 2, "input[1]"),
+            ("items.summarised", 1, "input[3]"),
+            ("thinking.sealed_dropped", 1, "input[4]"),
+        ],
+    ),
+    (
+        "responses-tools",
+        RESPONSES,
+        {"tools": [FLAT, FLAT, {"type": "mcp", "server_label": "s"}, {"type": "file_search"}]},
+        [("tools.duplicate_dropped", 1, "tools[1]"), ("tools.left_out", 2, "tools[2]")],
+    ),
+    (
+        "responses-fields",
+        RESPONSES,
+        {"max_tool_calls": 3, "context_management": [{"type": "compaction"}], "text": {"verbosity": "low"}},
+        [("fields.echoed", 2, "max_tool_calls"), ("fields.ignored", 1, "context_management")],
+    ),
+    (
+        "responses-include",
+        RESPONSES,
+        {"include": ["message.output_text.logprobs"]},
+        [("values.unknown", 1, "include[0]")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("dialect", "more", "expected"), [pytest.param(*case[1:], id=case[0]) for case in CASES])
+def test_what_is_left_out_is_named(dialect: Dialect, more: dict[str, Any], expected: list[Any]) -> None:
+    """Issue 11, 24: unknown roles, blocks, items and fields, tools that nobody runs, words without a meaning."""
+    assert notes(dialect, **more) == expected
+
+
+def test_every_rule_is_one_that_is_seen() -> None:
+    """A rule that no case has is not there."""
+    assert {rule.name for rule in RULES} == {rule for *_, expected in CASES for rule, _, _ in expected}
+
+
+def test_places_are_the_client_s_own_where_it_builds_on_more() -> None:
+    """Stored items stand before those of the request, which count from nought."""
+    own = {"model": "m", "input": [{"type": "reasoning", "summary": [], "encrypted_content": "x"}]}
+    whole = {**own, "input": [{"role": "user", "content": "hi"}, *own["input"]]}
+    prompt = RESPONSES.parse(json.dumps(whole).encode()).prompt
+
+    assert [*unread_fields(own, prompt, 1)] == [("thinking.sealed_dropped", "input[0]")]
+
+
+@pytest.mark.parametrize("dialect", [CHAT, MESSAGES, RESPONSES], ids=lambda dialect: dialect.name)
+def test_the_time_is_in_proportion(dialect: Dialect) -> None:
+    """Every message is looked at once."""
+    member = "input" if dialect is RESPONSES else "messages"
+
+    def make(size: int) -> Any:
+        body = json.dumps({**BODIES[dialect.name], member: [said("user", text(), name="n")] * size}).encode()
+        inquiry = dialect.parse(body)
+        return lambda: dialect.notes(body, inquiry)
+
+    assert_linear(make, 50)
