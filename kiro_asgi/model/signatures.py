@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import frozen
 
-__all__ = ["CALL", "GEMINI", "TEXT", "THOUGHT", "UNSIGNED", "Mark", "marked", "read_mark", "unless_unsigned"]
+__all__ = ["CALL", "DETAILS", "GEMINI", "TEXT", "THOUGHT", "UNSIGNED", "Mark", "marked", "read_mark", "unless_unsigned"]
 
 GEMINI: Final = "gemini"
 """Owner of what Google's models sign; each signature is of one part, and goes back on a part of that kind."""
@@ -25,6 +25,10 @@ THOUGHT: Final = "thought"
 TEXT: Final = "text"
 """The signature of text, or of anything else; it stands behind it."""
 
+DETAILS: Final = "details"
+"""All that a service behind Chat Completions says of thinking, its text among it, for the upstream whose name is the
+owner.  It stands at the end of the thinking, or before what comes of it."""
+
 UNSIGNED: Final = "nobody.thought:"
 """Stands in an answer for the signature of thinking that has none: a client hands an empty one back as if it were real,
 and so would a gateway that does not look.  It comes back to us only."""
@@ -35,7 +39,7 @@ class Mark:
     """A signature with what is known about it."""
 
     owner: str
-    """Name of the upstream's kind, e.g. ``gemini``; empty for Anthropic's models."""
+    """Name of the upstream or its kind, e.g. ``gemini``; empty for Anthropic's models."""
 
     part: str
     """Kind of part that it came on, in the owner's words; empty without an owner."""

@@ -15,7 +15,7 @@ from attrs import define, evolve, field
 
 from kiro_asgi.limits import LOOKUPS
 from kiro_asgi.model.budget import AnswerBudget
-from kiro_asgi.model.events import Delta, SignatureDelta, ToolCallStart
+from kiro_asgi.model.events import Delta, SignatureDelta, ThinkingDelta, ToolCallStart
 from kiro_asgi.model.prompt import Part, Prompt, Role, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.model.signatures import CALL, read_mark
 
@@ -28,7 +28,7 @@ class CallSignatures:
 
     _others: bool = True
     """Whether signatures of anything else go on; to a client that did not ask for thinking they would be blocks that it
-    does not expect."""
+    does not expect, but for those of thinking that it is shown all the same."""
 
     budget: AnswerBudget = field(factory=AnswerBudget, kw_only=True)
     """Of the answer, for the signatures."""
@@ -37,17 +37,20 @@ class CallSignatures:
     """Call id to signature, as clients are given it."""
 
     _last: str = field(init=False, default="")
+    _thought: bool = field(init=False, default=False)
+    """Whether what came last is thinking."""
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """The same deltas, but for signatures that are not to go on."""
         for item in items:
             if type(item) is SignatureDelta:
                 self._last = item.signature if _is_of_call(item.signature) else ""
-                if not (self._last or self._others):
+                if not (self._last or self._others or self._thought):
                     continue
             elif type(item) is ToolCallStart and self._last:
                 self.budget.take(getsizeof(self._last))
                 self.found[item.call_id], self._last = self._last, ""
+            self._thought = type(item) is ThinkingDelta
             yield item
 
     def flush(self) -> Iterator[Delta]:

@@ -46,7 +46,7 @@ def expected(message: Message) -> StopReason:
     refused = any(isinstance(block, RefusalBlock) and block.text for block in message.blocks)
     if called:
         return StopReason.TOOL_CALL
-    return StopReason.REFUSAL if refused else StopReason.END
+    return StopReason.REFUSAL if refused and reason is not StopReason.TOOL_CALL else StopReason.END
 
 
 @given(answers(), st.lists(st.integers(0, 10_000), max_size=4))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -24,6 +25,7 @@ from kiro_asgi.model.events import (
     Usage,
 )
 from kiro_asgi.model.server_tools import SearchHit, ServerCall, ServerResult, ToolOutput
+from kiro_asgi.model.signatures import DETAILS, marked
 
 Body = tuple[BlockKind, dict[str, Any], list[Event]]
 """A block without its number: kind, what else its start says, and its deltas."""
@@ -65,7 +67,7 @@ SERVER_CALLS: st.SearchStrategy[Body] = CALLS.map(lambda call: (BlockKind.SERVER
 
 @st.composite
 def _thinking(draw: st.DrawFn) -> Body:
-    signature = draw(st.none() | TEXT)
+    signature = draw(st.none() | TEXT | TEXT.map(partial(marked, "router", DETAILS)))
     deltas: list[Event] = [
         *map(ThinkingDelta, draw(PIECES)),
         *([] if signature is None else [SignatureDelta(signature)]),

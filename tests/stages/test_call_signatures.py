@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.model.events import SignatureDelta, TextDelta, ToolCallEnd, ToolCallStart
+from kiro_asgi.model.events import SignatureDelta, TextDelta, ThinkingDelta, ToolCallEnd, ToolCallStart
 from kiro_asgi.model.prompt import Part, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.model.signatures import marked
 from kiro_asgi.stages.call_signatures import CallSignatures, signed, unsigned_calls
@@ -58,6 +58,13 @@ def test_only_who_asked_for_thinking_sees_signatures_of_anything_else() -> None:
     deltas = [SignatureDelta(seal("s")), ToolCallStart("a", "f"), ToolCallEnd("a"), TextDelta("x"), of_text]
 
     assert run_apart(CallSignatures(True), deltas) == deltas
+    assert run_apart(CallSignatures(False), deltas) == deltas[:-1]
+
+
+def test_a_signature_of_thinking_that_is_shown_goes_with_it() -> None:
+    """Its block is there already; one behind the text would be another."""
+    deltas = [ThinkingDelta("hm"), SignatureDelta("a.details:1"), TextDelta("x"), SignatureDelta("a.details:2")]
+
     assert run_apart(CallSignatures(False), deltas) == deltas[:-1]
 
 

@@ -6,7 +6,7 @@ Every event is one bare ``data:`` line and a blank line; clients take an event n
     or at any place  error-chunk "[DONE]"
 
 All that the chunks of one answer share is written once, when the encoder is made; what remains for an event is to quote
-its text.  A call's signature stands on the call; sealed thinking and all other signatures have no place in this API and
+its text.  Some signatures have a place (`kiro_asgi.dialects.openai_chat.signatures`); all others, and sealed thinking,
 are left out.
 
 Source: https://platform.openai.com/docs/api-reference/chat/streaming
@@ -22,7 +22,7 @@ from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_chat.errors import stream_error_object
 from kiro_asgi.dialects.openai_chat.options import options_of
 from kiro_asgi.dialects.openai_chat.response import GAP, citations, finish_reason, usage_object
-from kiro_asgi.dialects.openai_chat.signatures import call_signature, extra_content
+from kiro_asgi.dialects.openai_chat.signatures import call_signature, extra_content, reasoning_details
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import (
     BlockEnd,
@@ -75,6 +75,7 @@ class ChatEncoder:
         "_citations",
         "_closed",
         "_common",
+        "_details",
         "_include_usage",
         "_input_seen",
         "_legacy",
@@ -100,6 +101,8 @@ class ChatEncoder:
         self._begun = False
         self._closed = False
         self._calls = 0
+        self._details = 0
+        """Entries of ``reasoning_details`` so far."""
         self._input_seen = False
         self._length = 0
         """Characters of content so far."""
@@ -186,7 +189,9 @@ class ChatEncoder:
 
     def _sign(self, event: SignatureDelta) -> bytes:
         self._signature = call_signature(event.signature) or self._signature
-        return b""
+        details = reasoning_details((event.signature,), self._details)
+        self._details += len(details)
+        return b'%b{"reasoning_details":%b}%b' % (self._before, dumps(details), self._after) if details else b""
 
     def _input(self, event: ToolInputDelta) -> bytes:
         if self._arguments is None or not event.json:

@@ -20,7 +20,7 @@ from kiro_asgi.dialects.openai_chat.shapes import (
     ToolMessage,
     UserMessage,
 )
-from kiro_asgi.dialects.openai_chat.signatures import read_extra_content
+from kiro_asgi.dialects.openai_chat.signatures import read_extra_content, read_reasoning_details
 from kiro_asgi.dialects.refusals import invalid
 from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.model.prompt import Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
@@ -129,11 +129,14 @@ _READERS: Final = MappingProxyType[type, Any](
 
 
 def _thinking(message: AssistantMessage) -> Iterator[Part]:
-    """Thinking that the client echoes, under either of the names in use."""
-    for value in (message.reasoning_content, message.reasoning):
-        if isinstance(value, str) and value:
-            yield ThinkingPart(value)
-            return
+    """Thinking that the client echoes, under either of the names in use, and its signatures."""
+    texts = (value for value in (message.reasoning_content, message.reasoning) if isinstance(value, str) and value)
+    text = next(texts, "")
+    for signature in read_reasoning_details(message.reasoning_details):
+        yield ThinkingPart(text, signature)
+        text = ""
+    if text:
+        yield ThinkingPart(text)
 
 
 def _tool_call(call: Call, place: str) -> ToolCallPart:

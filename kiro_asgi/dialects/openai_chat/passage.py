@@ -18,6 +18,7 @@ from attrs import evolve
 from kiro_asgi.dialects.base import Glance, Heading
 from kiro_asgi.dialects.glance import read_glance
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
+from kiro_asgi.dialects.openai_chat.signatures import read_reasoning_details
 from kiro_asgi.dialects.passage import Format, Sign
 from kiro_asgi.dialects.structure import MISSING
 from kiro_asgi.errors import KiroAsgiError
@@ -70,8 +71,11 @@ def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
         yield Ask.FORM
     if document.get("reasoning_effort") not in (None, "none", "minimal"):
         yield Ask.THINKING
-    if any(message.get(name) for message in objects_of(document.get("messages")) for name in _THOUGHTS):
+    messages = objects_of(document.get("messages"))
+    if any(message.get(name) for message in messages for name in _THOUGHTS):
         yield Ask.THOUGHTS
+    if any(any(read_reasoning_details(message.get("reasoning_details"))) for message in messages):
+        yield Ask.FOREIGN_SIGNATURES
     yield from _asks_of_options(document)
 
 

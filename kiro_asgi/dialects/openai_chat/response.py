@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_chat.options import options_of
-from kiro_asgi.dialects.openai_chat.signatures import call_signature, extra_content
+from kiro_asgi.dialects.openai_chat.signatures import call_signature, extra_content, reasoning_details
 from kiro_asgi.model.events import StopReason, Usage
 from kiro_asgi.model.message import Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from kiro_asgi.model.server_tools import ServerResult, ToolOutput
@@ -88,7 +88,9 @@ def render(message: Message, heading: Heading) -> bytes:
 def _message(message: Message, legacy: bool) -> dict[str, Any]:
     """The assistant's turn; absent, not empty, is what clients expect of ``tool_calls``."""
     calls = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
-    thinking = "".join(block.text for block in message.blocks if isinstance(block, ThinkingBlock))
+    thoughts = [block for block in message.blocks if isinstance(block, ThinkingBlock)]
+    thinking = "".join(block.text for block in thoughts)
+    details = reasoning_details(block.signature for block in thoughts)
     text, annotations = _content(message)
     refusal = "".join(block.text for block in message.blocks if isinstance(block, RefusalBlock)) or None
     content = text or (None if calls or refusal else "")
@@ -97,6 +99,8 @@ def _message(message: Message, legacy: bool) -> dict[str, Any]:
         turn["annotations"] = annotations
     if thinking:
         turn["reasoning_content"] = thinking
+    if details:
+        turn["reasoning_details"] = details
     if calls and legacy:
         turn["function_call"] = _function(calls[0])
     elif calls:

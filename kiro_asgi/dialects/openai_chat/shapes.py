@@ -171,6 +171,7 @@ class AssistantMessage:
     function_call: Invocation | None = None
     reasoning_content: Any = None
     reasoning: Any = None
+    reasoning_details: Any = None
 
 
 @frozen

@@ -1,18 +1,22 @@
-"""The signature of a tool call, which stands on the call itself, where Google's own gateway to this API has it too.
+"""Signatures, which the API itself has no place for: those that extensions in use have one for.
 
-The API has no place for thinking that is signed, so signatures of anything else are not told.
+That of a tool call stands on the call, where Google's own gateway to this API has it.  What a service behind this API
+says of its thinking (`DETAILS`) stands in ``reasoning_details``, where OpenRouter has it, as one entry that nobody
+needs to read.  No other is told.
 
-Source: https://ai.google.dev/gemini-api/docs/thought-signatures
+Sources: https://ai.google.dev/gemini-api/docs/thought-signatures,
+https://openrouter.ai/docs/use-cases/reasoning-tokens
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kiro_asgi.model.signatures import CALL, GEMINI, marked, read_mark
+from kiro_asgi.model.signatures import CALL, DETAILS, GEMINI, marked, read_mark
+from kiro_asgi.wire.members import objects_of, text_of
 
-__all__ = ["call_signature", "extra_content", "read_extra_content"]
+__all__ = ["call_signature", "extra_content", "read_extra_content", "read_reasoning_details", "reasoning_details"]
 
 
 def call_signature(signature: str) -> str:
@@ -31,3 +35,24 @@ def read_extra_content(value: Any) -> str:
     google = value.get("google") if isinstance(value, Mapping) else None
     signature = google.get("thought_signature") if isinstance(google, Mapping) else None
     return marked(GEMINI, CALL, signature) if isinstance(signature, str) and signature else ""
+
+
+def reasoning_details(signatures: Iterable[str], start: int = 0) -> list[dict[str, Any]]:
+    """The entries of ``reasoning_details`` for those of the *signatures* that have a place there.
+
+    Args:
+        signatures: Of thinking.
+        start: The first entry's index: clients join what has the same.
+    """
+    kept = (signature for signature in signatures if read_mark(signature).part == DETAILS)
+    return [
+        {"type": "reasoning.encrypted", "data": signature, "id": None, "format": "unknown", "index": index}
+        for index, signature in enumerate(kept, start)
+    ]
+
+
+def read_reasoning_details(value: Any) -> Iterator[str]:
+    """The signatures in ``reasoning_details``; of another gateway's entries nobody knows whose they are."""
+    for entry in objects_of(value):
+        if read_mark(signature := text_of(entry, "data")).part == DETAILS:
+            yield signature

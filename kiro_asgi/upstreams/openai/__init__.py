@@ -22,7 +22,7 @@ from kiro_asgi.upstreams.headers import Headers, overridden
 from kiro_asgi.upstreams.openai import models
 from kiro_asgi.upstreams.openai.answer import stages
 from kiro_asgi.upstreams.openai.faults import fault
-from kiro_asgi.upstreams.openai.healing import ASKS, RENAMED, REPLAYED, refused_field
+from kiro_asgi.upstreams.openai.healing import ASKS, DETAILED, RENAMED, REPLAYED, refused_field
 from kiro_asgi.upstreams.openai.options import guaranteed
 from kiro_asgi.upstreams.openai.request import Wording, document
 from kiro_asgi.upstreams.openai.thinking import refuses_sampling
@@ -142,6 +142,7 @@ class OpenAIUpstream:
         """
         custom = self._is_custom(credential.endpoint or self.endpoint)
         wording = Wording(
+            service=self.name if self.replay_thinking and DETAILED not in self.without else "",
             custom=custom,
             max_tokens_field=self.max_tokens_field,
             include_usage=self.include_usage,
@@ -166,7 +167,7 @@ class OpenAIUpstream:
         Raises:
             NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
         """
-        return stages(content_type, self.new_id)
+        return stages(content_type, self.new_id, self.name)
 
     def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
         """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.openai.faults`."""

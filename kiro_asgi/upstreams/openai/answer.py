@@ -31,14 +31,14 @@ ERRORS: Final = frozenset({b"error"})
 ACCEPTED: Final = (EVENT_STREAM, JSON, "text/plain", "application/octet-stream")
 
 
-def stages(content_type: str, new_id: Callable[[], str]) -> tuple[Stage[Any, Any], ...]:
-    """Fresh stages, bytes to `Delta`.
+def stages(content_type: str, new_id: Callable[[], str], service: str) -> tuple[Stage[Any, Any], ...]:
+    """Fresh stages, bytes to `Delta`, for an answer of the upstream named *service*.
 
     Raises:
         NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
     """
     require_media_type(content_type, ACCEPTED)
-    return (AnswerDecoder(new_id),)
+    return (AnswerDecoder(new_id, service),)
 
 
 @define
@@ -46,6 +46,7 @@ class AnswerDecoder:
     """Read a stream, or one document; nothing is emitted before that is known."""
 
     new_id: Callable[[], str]
+    service: str
     _head: bytes = field(init=False, default=b"")
     _inner: Stage[bytes, Delta] | None = field(init=False, default=None)
 
@@ -68,7 +69,7 @@ class AnswerDecoder:
 
     def _choose(self) -> Stage[bytes, Delta]:
         is_document = self._head.removeprefix(BOM_UTF8).startswith(b"{")
-        return Pipeline(WholeAnswer() if is_document else JsonEvents(ERRORS), ChunkDecoder(self.new_id))
+        return Pipeline(WholeAnswer() if is_document else JsonEvents(ERRORS), ChunkDecoder(self.new_id, self.service))
 
 
 @define

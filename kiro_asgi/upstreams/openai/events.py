@@ -20,6 +20,7 @@ from kiro_asgi.model.events import Delta, ModelName, Notice, RefusalDelta, Stop,
 from kiro_asgi.upstreams.json_events import JsonEvent
 from kiro_asgi.upstreams.openai.calls import Calls
 from kiro_asgi.upstreams.openai.faults import is_report, stream_fault
+from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails
 from kiro_asgi.upstreams.openai.usage import read_usage
 from kiro_asgi.upstreams.replies import clean
 from kiro_asgi.wire.members import object_of, objects_of, text_of
@@ -70,7 +71,11 @@ class ChunkDecoder:
     new_id: Callable[[], str]
     """Makes ids of calls that have none."""
 
+    service: str = ""
+    """Name of the upstream, for what it alone is handed back."""
+
     _calls: Calls = field(init=False)
+    _reasoning: ReasoningDetails = field(init=False)
     _model: str | None = field(init=False, default=None)
     _usage: Object | None = field(init=False, default=None)
     _stop: Stop | None = field(init=False, default=None)
@@ -83,6 +88,7 @@ class ChunkDecoder:
 
     def __attrs_post_init__(self) -> None:
         self._calls = Calls(self.new_id)
+        self._reasoning = ReasoningDetails(self.service)
 
     def feed(self, items: Iterable[JsonEvent | Notice], /) -> Iterator[Delta]:
         """What the chunks say."""
@@ -92,6 +98,7 @@ class ChunkDecoder:
             elif item.done:
                 self._done = True
             elif text := self._plain(item.value):
+                yield from self._reasoning.release()
                 yield TextDelta(text)
             else:
                 yield from self._chunk(item)
@@ -100,6 +107,7 @@ class ChunkDecoder:
         """How the answer ended."""
         if self._stop is None and not self._done:
             raise UpstreamProtocolError("the upstream's answer ended in the middle", code="stream.cut")
+        yield from self._reasoning.release()
         cut = self._stop is not None and self._stop.reason in CUT
         yield from self._calls.release() if cut else self._calls.close()
         if self._usage is not None:
@@ -166,6 +174,8 @@ class ChunkDecoder:
     def _delta(self, delta: Object) -> Iterator[Delta]:
         for name, read in _READERS.items():
             if value := delta.get(name):
+                if name not in _THINKING:
+                    yield from self._reasoning.release()
                 yield from read(self, value, delta)
 
     def _thinking(self, value: Any, delta: Object) -> Iterator[Delta]:
@@ -183,11 +193,10 @@ class ChunkDecoder:
         """OpenRouter's form of thinking, which as a rule says again what ``reasoning`` says."""
         said = bool(delta.get("reasoning_content") or delta.get("reasoning"))
         for detail in objects_of(value):
+            self._reasoning.take(detail)
             text = text_of(detail, "text") or text_of(detail, "summary")
             if text and not said:
                 yield ThinkingDelta(text)
-            elif detail.get("type") == "reasoning.encrypted":
-                yield from self._notice(Notice("thinking.sealed"))
 
     def _content(self, value: Any, delta: Object) -> Iterator[Delta]:
         if type(value) is str:
@@ -254,6 +263,8 @@ def _met(choice: Object) -> Stop | None:
     met = choice.get("stop_reason") or choice.get("matched_stop")
     return Stop(StopReason.STOP_SEQUENCE, met) if type(met) is str and met.lower() not in REASONS else None
 
+
+_THINKING: Final = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
 
 _READERS: Final[Mapping[str, Callable[[ChunkDecoder, Any, Object], Iterator[Delta]]]] = MappingProxyType(
     {

@@ -15,7 +15,7 @@ from typing import Any, Final
 from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
 from kiro_asgi.model.asks import Ask
 
-__all__ = ["ASKS", "CALL_IDS", "OPTIONAL", "RENAMED", "REPLAYED", "refused_field"]
+__all__ = ["ASKS", "CALL_IDS", "DETAILED", "OPTIONAL", "RENAMED", "REPLAYED", "refused_field"]
 
 RENAMED: Final[Mapping[str, str]] = MappingProxyType(
     {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
@@ -41,6 +41,9 @@ OPTIONAL: Final = frozenset(
 
 REPLAYED: Final = "reasoning_content"
 """Thinking of an earlier answer: some servers demand it, some refuse it."""
+
+DETAILED: Final = "reasoning_details"
+"""The same in OpenRouter's form, which a server may send and not take."""
 
 CALL_IDS: Final = "tool_call_id"
 """Ids of calls: Mistral takes nine letters and digits, and nothing else."""
@@ -82,8 +85,9 @@ def refused_field(error: KiroAsgiError, document: Mapping[str, Any], without: tu
     if not _UNKNOWN.search(error.message):
         return ""
     named = _WORD.findall(error.message)
-    if REPLAYED in named and REPLAYED not in without:
-        return REPLAYED
+    for name in (REPLAYED, DETAILED):
+        if name in named and name not in without:
+            return name
     return next((name for name in named if name in OPTIONAL and name in document and name not in without), "")
 
 

@@ -21,6 +21,7 @@ from kiro_asgi.model.signatures import CALL, GEMINI, read_mark
 from kiro_asgi.upstreams.exchanges import Draft, exchanges
 from kiro_asgi.upstreams.names import WireNames
 from kiro_asgi.upstreams.openai.attachments import Attachments
+from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, read_details
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["Messages"]
@@ -46,6 +47,9 @@ class Messages:
     notes: Notes
     names: WireNames
     attachments: Attachments
+    service: str
+    """As of `kiro_asgi.upstreams.openai.request.Wording`."""
+
     replay_thinking: bool = False
     """Hand thinking that is not sealed back as ``reasoning_content``."""
 
@@ -85,7 +89,9 @@ class Messages:
         message: dict[str, Any] = {"role": "assistant", "content": text if text or not (calls or refusal) else None}
         if refusal:
             message["refusal"] = refusal
-        thinking = [*self._thinking(draft)]
+        thinking, details = [*self._thinking(draft)], self._details(draft)
+        if details:
+            message["reasoning_details"] = details
         if thinking:
             message["reasoning_content"] = "\n".join(thinking)
         if calls:
@@ -108,9 +114,17 @@ class Messages:
         mark = read_mark(part.signature)
         return mark.signature if self.sign_calls and (mark.owner, mark.part) == (GEMINI, CALL) else ""
 
+    def _details(self, draft: Draft) -> list[dict[str, Any]]:
+        """What the service has said of its thinking, as it has said it."""
+        found = ReasoningDetails()
+        for part in draft.parts:
+            for detail in read_details(part.signature, self.service) if isinstance(part, ThinkingPart) else ():
+                found.take(detail)
+        return found.joined()
+
     def _thinking(self, draft: Draft) -> Iterator[str]:
         for part in draft.parts:
-            if not isinstance(part, ThinkingPart) or self._of_call(part):
+            if not isinstance(part, ThinkingPart) or self._of_call(part) or read_details(part.signature, self.service):
                 continue
             if self.replay_thinking and part.text and not part.signature:
                 yield part.text

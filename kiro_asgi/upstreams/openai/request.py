@@ -12,7 +12,7 @@ from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.openai.attachments import Attachments
-from kiro_asgi.upstreams.openai.healing import CALL_IDS, RENAMED, REPLAYED
+from kiro_asgi.upstreams.openai.healing import CALL_IDS, DETAILED, RENAMED, REPLAYED
 from kiro_asgi.upstreams.openai.messages import Messages
 from kiro_asgi.upstreams.openai.options import written_options
 from kiro_asgi.upstreams.openai.tools import tool_names, written_tools
@@ -20,13 +20,18 @@ from kiro_asgi.upstreams.openai.tools import tool_names, written_tools
 __all__ = ["Document", "Wording", "document"]
 
 
-_HEALED: Final[Mapping[str, str]] = MappingProxyType({REPLAYED: "healed.reasoning", CALL_IDS: "healed.call_ids"})
+_HEALED: Final[Mapping[str, str]] = MappingProxyType(
+    {REPLAYED: "healed.reasoning", DETAILED: "healed.reasoning", CALL_IDS: "healed.call_ids"}
+)
 """What was refused that is no field of its own, to the rule that sees to it."""
 
 
 @frozen(kw_only=True)
 class Wording:
     """How prompts are put, the same for all of them."""
+
+    service: str = ""
+    """Name of the upstream, which is handed back what it has said of its thinking; empty where it is not to be."""
 
     custom: bool = False
     """Whether the server is another than OpenAI's."""
@@ -63,6 +68,7 @@ def document(prompt: Prompt, model: ModelCard, wording: Wording) -> Document:
         notes,
         names,
         attachments,
+        wording.service,
         replay_thinking=wording.replay_thinking,
         sign_calls=wording.custom,
         refusals=not wording.custom,

@@ -111,6 +111,9 @@ def fold(chunks: list[dict[str, Any]]) -> dict[str, Any]:
             for key in ("role", "content", "refusal", "reasoning_content"):
                 if delta.get(key) is not None:
                     turn[key] = turn.get(key, "") + delta[key]
+            for entry in delta.get("reasoning_details", ()):
+                assert entry["index"] == len(turn.setdefault("reasoning_details", [])), "clients join equal indices"
+                turn["reasoning_details"].append(entry)
             if "annotations" in delta:
                 turn["annotations"] = turn.get("annotations", []) + delta["annotations"]
             if "function_call" in delta:

@@ -264,6 +264,8 @@ def expected_events(events: list[Event]) -> int:
                 texts, length = texts + 1, length + len(text)
             case RefusalDelta() | ThinkingDelta():
                 texts += 1
+            case SignatureDelta(signature) if signature.startswith("router.details:"):
+                texts += 1
             case BlockStart(value=ServerResult(output=output)):
                 texts, cited = texts + (length > 0), cited or bool(output.hits)
             case BlockStart(kind=BlockKind.TOOL_CALL):

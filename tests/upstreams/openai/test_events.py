@@ -56,7 +56,6 @@ def test_text_comes_as_it_is_and_roles_say_nothing() -> None:
     [
         {"reasoning_content": "hm", "content": "Hi"},
         {"content": "Hi", "reasoning": "hm", "reasoning_content": "hm"},
-        {"reasoning": "hm", "reasoning_details": [{"text": "hm"}], "content": "Hi"},
         {
             "content": [
                 {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
@@ -371,11 +370,11 @@ def test_what_may_stand_before_the_first_event(head: bytes) -> None:
     ],
 )
 def test_thinking_in_details_alone(details: list[Any], thinking: list[str]) -> None:
-    """OpenRouter's form, where it stands without ``reasoning``; sealed thinking is noted."""
-    found = run(decoder(), [sse(chunk({"content": "", "reasoning_details": details}), FINISH) + DONE])
+    """OpenRouter's form, with ``reasoning`` or without."""
+    for beside in {}, {"reasoning": "".join(thinking)}:
+        found = run(decoder(), [sse(chunk({"content": "", "reasoning_details": details, **beside}), FINISH) + DONE])
 
-    assert [each.text for each in found if isinstance(each, ThinkingDelta)] == thinking
-    assert (Notice("thinking.sealed") in found) is ("encrypted" in str(details))
+        assert [each.text for each in found if isinstance(each, ThinkingDelta)] == thinking
 
 
 def test_counts_of_groq() -> None:

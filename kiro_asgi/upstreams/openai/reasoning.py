@@ -1,0 +1,100 @@
+"""Thinking as OpenRouter tells it (``reasoning_details``): texts, summaries, and what only the model can read.
+
+A model wants its entries back whole and in their order.  A stream cuts the texts into pieces, and a text's signature
+may come last, without any; so pieces are joined before they are handed back.  Clients have them as one opaque
+signature, which no other service is given.
+
+Source: https://openrouter.ai/docs/use-cases/reasoning-tokens
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import define, field
+
+from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
+from kiro_asgi.model.events import SignatureDelta
+from kiro_asgi.model.signatures import DETAILS, marked, read_mark
+from kiro_asgi.wire.json import JsonError, dumps, loads
+from kiro_asgi.wire.members import objects_of, text_of
+
+__all__ = ["ReasoningDetails", "read_details"]
+
+_TEXTS: Final[Mapping[str, str]] = MappingProxyType({"reasoning.text": "text", "reasoning.summary": "summary"})
+"""Type of an entry whose text comes in pieces, and the text's member."""
+
+
+@define
+class _Entry:
+    """An entry as far as it has come."""
+
+    fields: dict[str, Any]
+    member: str
+    pieces: list[str]
+
+    @classmethod
+    def begin(cls, detail: Mapping[str, Any]) -> _Entry:
+        member = _TEXTS.get(text_of(detail, "type"), "")
+        return cls(dict(detail), member, [text_of(detail, member)] if member else [])
+
+    def takes(self, detail: Mapping[str, Any]) -> bool:
+        """Whether *detail* is its next piece: indices alone do not tell, as in streams they may all be 0."""
+        same = all(detail.get(name) == self.fields.get(name) for name in ("type", "index"))
+        return bool(self.member) and same and not self.fields.get("signature")
+
+    def add(self, detail: Mapping[str, Any]) -> None:
+        self.pieces.append(text_of(detail, self.member))
+        self.fields |= {name: value for name, value in detail.items() if value is not None and name != self.member}
+
+    def joined(self) -> dict[str, Any]:
+        text = "".join(self.pieces)
+        return {**self.fields, self.member: text} if text else self.fields
+
+
+@define
+class ReasoningDetails:
+    """Gathers entries, and joins what was cut.
+
+    Raises:
+        AnswerTooLarge: There is no room for them.
+    """
+
+    _service: str = ""
+    """Name of the upstream."""
+
+    _entries: list[_Entry] = field(init=False, factory=list)
+    _budget: AnswerBudget = field(init=False, factory=AnswerBudget)
+
+    def take(self, detail: Mapping[str, Any]) -> None:
+        """Keep the next entry, or piece of one."""
+        self._budget.take(ITEM + size_of_value(detail))
+        if self._entries and self._entries[-1].takes(detail):
+            self._entries[-1].add(detail)
+        else:
+            self._entries.append(_Entry.begin(detail))
+
+    def joined(self) -> list[dict[str, Any]]:
+        """All entries."""
+        return [entry.joined() for entry in self._entries]
+
+    def release(self) -> Iterator[SignatureDelta]:
+        """The entries since the last time as one signature, if there are any."""
+        if self._entries:
+            sealed = urlsafe_b64encode(dumps(self.joined())).decode("ascii")
+            self._entries = []
+            yield SignatureDelta(marked(self._service, DETAILS, sealed))
+
+
+def read_details(signature: str, service: str) -> list[dict[str, Any]]:
+    """The entries in a *signature* of this service's; none in any other, or in one that was changed."""
+    mark = read_mark(signature)
+    if (mark.owner, mark.part) != (service, DETAILS):
+        return []
+    try:
+        return [*map(dict, objects_of(loads(urlsafe_b64decode(mark.signature))))]
+    except (JsonError, ValueError):
+        return []
