@@ -84,8 +84,9 @@ def upstreams(url: str) -> dict[str, Any]:
 def asking(api: str, *, stream: bool, model: str = "", **more: Any) -> Exchange:
     """A request with white space, numbers and fields of the client's own."""
     length = {"anthropic": "max_tokens", "openai": "max_completion_tokens"}[api]
-    document = {"model": model or MODELS[api], "stream": stream, length: 64, "novel": {"x": 1.0}, **more}
-    body = json.dumps({**document, "messages": [{"role": "user", "content": 'say "model": "x" \u4e16'}]}, indent=1)
+    document = {"model": model or MODELS[api], "stream": stream, length: 64, "novel": {"x": 1.0}}
+    turns = [{"role": "user", "content": 'say "model": "x" \u4e16'}]
+    body = json.dumps({**document, "messages": turns, **more}, indent=1)
     return post(PATHS[api], body.encode())
 
 
@@ -486,6 +487,133 @@ def test_every_reason_is_tried_above():
     """A reason that no test knows is none."""
     (mark,) = (mark for mark in test_what_may_go_through.pytestmark if mark.name == "parametrize")
     assert {row[0] for row in mark.args[1]} == {"", *(reason.name for reason in REASONS)}
+
+
+FORM = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"], "additionalProperties": False}
+TOOL = {
+    "anthropic": {"name": "f", "input_schema": FORM},
+    "openai": {"type": "function", "function": {"name": "f", "parameters": FORM}},
+}
+FORMED = {"type": "json_schema", "json_schema": {"name": "f", "schema": FORM}}
+THINK = {"type": "enabled", "budget_tokens": 1024}
+LONG = {"max_tokens": 2048}
+"""Room for that budget."""
+
+PROMISES = {
+    "thinking, put and found as asked": (
+        {"anthropic": {**LONG, "thinking": THINK}, "openai": {"reasoning_effort": "high"}},
+        {},
+    ),
+    "thinking without its text": ({"anthropic": {**LONG, "thinking": {**THINK, "display": "omitted"}}}, {}),
+    "repaired, merged and whole calls": ({name: {"tools": [tool]} for name, tool in TOOL.items()}, {}),
+    "calls of functions as of old": ({"openai": {"functions": [TOOL["openai"]["function"]]}}, {}),
+    "no call": (
+        {
+            "anthropic": {"tools": [TOOL["anthropic"]], "tool_choice": {"type": "none"}},
+            "openai": {"tools": [TOOL["openai"]], "tool_choice": "none"},
+        },
+        {},
+    ),
+    "a call, also where its arguments are not repaired": (
+        {
+            "anthropic": {"tools": [TOOL["anthropic"]], "tool_choice": {"type": "any"}},
+            "openai": {"tools": [TOOL["openai"]], "tool_choice": "required"},
+        },
+        {"stream": {"relay": "unrepaired"}},
+    ),
+    "one call at a time, the same": (
+        {
+            "anthropic": {
+                "tools": [TOOL["anthropic"]],
+                "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+            },
+            "openai": {"tools": [TOOL["openai"]], "parallel_tool_calls": False},
+        },
+        {"stream": {"relay": "unrepaired"}},
+    ),
+    "JSON by a schema": (
+        {
+            "anthropic": {"output_config": {"format": {"type": "json_schema", "schema": FORM}}},
+            "openai": {"response_format": FORMED},
+        },
+        {},
+    ),
+    "JSON by a schema, where only the log is told": (
+        {
+            "anthropic": {"output_config": {"format": {"type": "json_schema", "schema": FORM}}},
+            "openai": {"response_format": FORMED},
+        },
+        {"structured": {"streaming": "unchecked"}},
+    ),
+    "JSON": ({"openai": {"response_format": {"type": "json_object"}}}, {}),
+    "a stop sequence for a model that takes none": ({"openai": {"stop": "a"}}, {}),
+    "sampling of a model that has none": ({"openai": {"temperature": 0}}, {}),
+    "a stream that is made of the whole": ({name: {} for name in MODELS}, {"stream": {"synthetic": True}}),
+    "what the operator wants": ({name: {} for name in MODELS}, {"stream": {"relay": "never"}}),
+}
+"""What is promised, to the part of a request that asks for it in each API that can, and to settings."""
+
+HARMLESS = {
+    "nothing": {name: {} for name in MODELS},
+    "a system prompt": {
+        "anthropic": {"system": "Be brief."},
+        "openai": {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]},
+    },
+    "a picture": {
+        "anthropic": {
+            "messages": [
+                {"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "https://x/y"}}]}
+            ]
+        },
+        "openai": {
+            "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x/y"}}]}]
+        },
+    },
+    "stop sequences": {
+        "anthropic": {"stop_sequences": ["a"] * 9},
+        "openai": {"model": "openai/gpt-4o", "stop": ["a", "b"]},
+    },
+    "sampling": {
+        "anthropic": {"temperature": 0.5},
+        "openai": {"model": "openai/gpt-4o", "temperature": 0.5, "top_p": 1},
+    },
+    "no thinking": {"anthropic": {"thinking": {"type": "disabled"}}, "openai": {"reasoning_effort": "none"}},
+    "token counts": {"openai": {"stream_options": {"include_usage": True}}},
+    "text as the form": {"openai": {"response_format": {"type": "text"}}},
+    "a choice among nothing": {"anthropic": {"tool_choice": {"type": "auto"}}, "openai": {"tool_choice": "auto"}},
+    "somebody's name": {"anthropic": {"metadata": {"user_id": "u"}}, "openai": {"user": "u", "metadata": {"a": "b"}}},
+    "what nobody else has": {"anthropic": {"container": "c"}, "openai": {"n": 2, "logprobs": True, "seed": 1}},
+}
+"""Requests on which nothing bears."""
+
+
+async def goes_through(sim: simulator.Simulator, app: App, api: str, **more: Any) -> bool:
+    """Whether the service reads the client's own bytes."""
+    sim.forget()
+    await asking(api, stream=True, **more).run(app)
+    return b"novel" in asked(sim, api)[0].body
+
+
+@on_each_loop
+@pytest.mark.parametrize(
+    ("api", "more", "slices"),
+    [
+        pytest.param(api, more, slices, id=f"{name}-{api}")
+        for name, (parts, slices) in PROMISES.items()
+        for api, more in parts.items()
+    ],
+)
+async def test_a_request_on_which_a_promise_bears_is_translated(api, more, slices, direct, sim):
+    """E20: what goes through otherwise does not where the gateway has promised something about it."""
+    assert await goes_through(sim, direct(), api)
+    assert not await goes_through(sim, direct(**slices), api, **more)
+
+
+@on_each_loop
+@pytest.mark.parametrize(("api", "more"), [(api, more) for row in HARMLESS.values() for api, more in row.items()])
+async def test_a_request_on_which_nothing_bears_goes_through(api, more, direct, sim):
+    """E20: nor does the gateway meddle with what is the service's business alone."""
+    assert await goes_through(sim, direct(), api, **more)
 
 
 @on_each_loop
