@@ -24,6 +24,7 @@ from sphinx.util.docutils import SphinxDirective
 from kiro_asgi import errors, limits, simulator
 from kiro_asgi.asgi.reasons import REASONS
 from kiro_asgi.asgi.routing import PATTERNS, ROUTES
+from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
 from kiro_asgi.config import Settings, describe
 from kiro_asgi.config.presets import PRESETS
 from kiro_asgi.dialects.anthropic import AnthropicMessages
@@ -320,6 +321,7 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "reasons": (reasons, "22 78"),
     "rules": (rules, "26 62 12"),
     "api-rules": (lambda: rules(API_RULES), "26 62 12"),
+    "gateway-rules": (lambda: rules(GATEWAY_RULES), "26 62 12"),
     "anthropic-rules": (lambda: rules(ANTHROPIC_RULES), "26 62 12"),
     "gemini-rules": (lambda: rules(GEMINI_RULES), "26 62 12"),
     "openai-rules": (lambda: rules(OPENAI_RULES), "26 62 12"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from attrs import evolve
+
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.config import Settings, ToolSettings
-from kiro_asgi.model.prompt import ThinkingMode, ToolCallPart
+from kiro_asgi.model.prompt import ThinkingMode, ToolCallPart, ToolChoice, ToolChoiceMode
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.stages.answer import Plan
 from kiro_asgi.stages.argument_names import USUAL, parse_names
@@ -57,7 +59,7 @@ def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
         keep_call_signatures=exchange.upstream.traits.signs_calls,
         other_signatures=prompt.thinking.wanted,
         lead_in=settings.stream.lead_in,
-        tool_choice=prompt.tool_choice,
+        tool_choice=_tool_choice(exchange),
         input_tokens=exchange.input_tokens,
         context_window=exchange.model.context_window,
         estimator=exchange.estimator,
@@ -136,7 +138,24 @@ def _citing(exchange: Exchange, settings: Settings) -> Citing | None:
     if not exchange.upstream.traits.grounds or prompt.schema is not None:
         return None
     search = next((tool.name for tool in prompt.tools if tool.hosted == WEB_SEARCH), "")
-    return Citing(settings.stream.language, search, exchange.asked.heading.id)
+    return Citing(settings.stream.language, search, exchange.asked.heading.id, _is_search_demanded(exchange))
+
+
+def _is_search_demanded(exchange: Exchange) -> bool:
+    """Whether the service tells of its searches behind an answer, and the answer has to rest on one."""
+    prompt = exchange.inquiry.prompt
+    if not (exchange.upstream.traits.grounds and prompt.tool_choice.demanded):
+        return False
+    return all(tool.hosted == WEB_SEARCH for tool in prompt.tools if prompt.tool_choice.permits(tool.name))
+
+
+def _tool_choice(exchange: Exchange) -> ToolChoice:
+    """What the answer is held to; of a search behind JSON nothing can be told, so that none is demanded."""
+    prompt = exchange.inquiry.prompt
+    choice = prompt.tool_choice
+    if prompt.schema is None or not _is_search_demanded(exchange):
+        return choice
+    return evolve(choice, mode=ToolChoiceMode.AUTO, allowed=choice.permitted)
 
 
 def _thinking(exchange: Exchange) -> tuple[str, tuple[str, ...]]:

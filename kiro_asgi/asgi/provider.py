@@ -11,6 +11,7 @@ from attrs import define, field, frozen
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent
 from kiro_asgi.limits import HEALED_MODELS
+from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.net.catalogue import Catalogue
 from kiro_asgi.net.credentials import Credentials
@@ -91,9 +92,13 @@ class Provider:
         """What the upstream is called in the settings."""
         return self.upstream.name
 
-    def adapted(self, prompt: Prompt, name: str, model: ModelCard) -> Prompt:
-        """*prompt* with the wishes that the model's name spells out, and honest about tools that are missing here."""
-        return self.toolbox.offer(self._adapt(prompt, self.catalogue.meant(name), model))
+    def adapted(self, prompt: Prompt, name: str, model: ModelCard) -> tuple[Prompt, tuple[Note, ...]]:
+        """*prompt* with the wishes that the model's name spells out, and without tools that nobody runs; what was done.
+
+        Raises:
+            RequestError: A tool has to be called that nobody runs.
+        """
+        return self.toolbox.offered(self._adapt(prompt, self.catalogue.meant(name), model))
 
     async def with_reset(self, error: UpstreamQuotaSpent, credential: Credential, now: float) -> UpstreamQuotaSpent:
         """*error* with the time of the next quota, if the upstream can be asked for it; *now* is since the epoch."""

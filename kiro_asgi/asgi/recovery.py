@@ -7,6 +7,7 @@ from typing import Final
 
 from attrs import frozen
 
+from kiro_asgi.asgi.rules import CUT_ANSWER
 from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
@@ -92,4 +93,4 @@ def _notes(prompt: Prompt, reminders: tuple[Reminder, ...]) -> tuple[Note, ...]:
     if not reminders:
         return ()
     first = min(reminder.reply for reminder in reminders)
-    return (Note("recovery.cut_answer", len(reminders), prompt.turns[first].place),)
+    return (Note(CUT_ANSWER, len(reminders), prompt.turns[first].place),)

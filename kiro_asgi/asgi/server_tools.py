@@ -14,8 +14,10 @@ from typing import Any, Final, Protocol
 import anyio
 from attrs import evolve, field, frozen
 
+from kiro_asgi.asgi.rules import HOSTED_DROPPED
 from kiro_asgi.errors import KiroAsgiError, RequestError, UpstreamThrottled, UpstreamTimeout
 from kiro_asgi.limits import SEARCH_BYTES
+from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Prompt, Tool
 from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, ServerCall, ServerResult, ToolOutput
 from kiro_asgi.net.asking import Asker
@@ -33,7 +35,8 @@ _CODES: Final = ((RequestError, "invalid_tool_input"), (UpstreamThrottled, "too_
 _PLACE: Final = re.compile(r"[a-z]+://(?:[^/?#@]*@)?([^/?#:]*)(?::[0-9]*)?([^?#]*)", re.IGNORECASE)
 """Host and path of an address."""
 
-_ABSENT: Final = " Not available at present: a call gives an error."
+_MAX_NAMED: Final = 5
+"""Tools that one error names."""
 
 
 class ServerTool(Protocol):
@@ -104,11 +107,22 @@ class Toolbox:
         """Whether there is a tool for hosted tools of this kind."""
         return any(tool.kind == kind for tool in self._tools)
 
-    def offer(self, prompt: Prompt) -> Prompt:
-        """*prompt*, but hosted tools that are missing here say so, lest the model count on them."""
-        if not any(map(self._absent, prompt.tools)):
-            return prompt
-        return evolve(prompt, tools=tuple(map(self._honest, prompt.tools)))
+    def offered(self, prompt: Prompt) -> tuple[Prompt, tuple[Note, ...]]:
+        """*prompt* without the hosted tools that nobody runs, and what was left out.
+
+        Raises:
+            RequestError: Such a tool has to be called; ``param`` is its place.
+        """
+        absent = tuple(filter(self._absent, prompt.tools))
+        if not absent:
+            return prompt, ()
+        kept = tuple(tool for tool in prompt.tools if not self._absent(tool))
+        if prompt.tool_choice.demanded and not any(map(prompt.tool_choice.permits, (tool.name for tool in kept))):
+            raise _demanded([tool for tool in absent if prompt.tool_choice.permits(tool.name)] or absent)
+        notes = Notes()
+        for tool in absent:
+            notes.applies(HOSTED_DROPPED, tool.place)
+        return evolve(prompt, tools=kept), notes.found()
 
     def kinds(self, prompt: Prompt) -> dict[str, str]:
         """Kinds of the tools of *prompt* that the client does not run, by name."""
@@ -147,9 +161,6 @@ class Toolbox:
     def _absent(self, tool: Tool) -> bool:
         return bool(tool.hosted) and tool.hosted not in self._elsewhere and self._fitting(tool) is None
 
-    def _honest(self, tool: Tool) -> Tool:
-        return evolve(tool, description=tool.description + _ABSENT) if self._absent(tool) else tool
-
     async def _output(self, call: ServerCall, tool: Tool, use: int) -> ToolOutput:
         """What the *use*-th call of *tool* gives."""
         fitting, limit = self._fitting(tool), tool.options.get("max_uses")
@@ -173,6 +184,16 @@ class Toolbox:
         except Exception as error:  # noqa: BLE001 - it may be anybody's tool, and the answer is half sent
             _log.warning("server tool %s failed: %s", call.kind, type(error).__name__)
             return ToolOutput(text=f"The tool {call.name} failed.", error_code=UNAVAILABLE)
+
+
+def _demanded(tools: Sequence[Tool]) -> RequestError:
+    """The refusal of a demand for one of these *tools*, of which there is none."""
+    named = ", ".join(f"{tool.hosted} ({tool.place})" for tool in tools[:_MAX_NAMED])
+    message = (
+        f"tool_choice demands a call of {named}, which the service behind this model does not have: "
+        "let the model choose, or demand another tool"
+    )
+    return RequestError(message, code="unsupported_value", param=tools[0].place)
 
 
 def _by_name(prompt: Prompt) -> dict[str, Tool]:

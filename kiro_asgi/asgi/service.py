@@ -193,10 +193,11 @@ class Service:
         return request
 
     async def _recovered(self, asked: Asked, route: Route) -> Recovered:
-        prompt = route.provider.adapted(asked.inquiry.prompt, route.name, route.model)
+        prompt, notes = route.provider.adapted(asked.inquiry.prompt, route.name, route.model)
         if route.provider.upstream.traits.signs_calls:
             prompt = await self._signatures.restored(prompt, asked.principal)
-        return await self._recovery.prepare(prompt, asked.principal)
+        recovered = await self._recovery.prepare(prompt, asked.principal)
+        return evolve(recovered, notes=(*notes, *recovered.notes))
 
     async def count(self, prompt: Prompt, size: int) -> int:
         """Tokens of *prompt*, from a request of *size* bytes, as it would be sent.
@@ -211,7 +212,8 @@ class Service:
         credential = await provider.credentials.get()
 
         def weigh() -> float:
-            put = provider.upstream.render(provider.adapted(prompt, route.name, model), model, credential)
+            adapted, _ = provider.adapted(prompt, route.name, model)
+            put = provider.upstream.render(adapted, model, credential)
             return provider.upstream.weigh(put, self._estimator)
 
         return self._calibration.tokens(model.id, await self.offload.run(size, weigh))

@@ -19,6 +19,7 @@ from attrs import evolve
 from kiro_asgi.asgi.exchange import Passed
 from kiro_asgi.asgi.passing import reason_against_passing, rendered
 from kiro_asgi.asgi.reasons import Reason
+from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
 from kiro_asgi.cli.guess import DIALECTS, TRANSPARENT, guess
 from kiro_asgi.cli.offline import PLACEHOLDER, Choice, Upstreams
 from kiro_asgi.cli.serve import add_config
@@ -136,10 +137,15 @@ def _as_it_is(passed: Passed, choice: Choice) -> dict[str, Any]:
 
 def _adapted(prompt: Prompt, choice: Choice, notes: tuple[Note, ...]) -> dict[str, Any]:
     upstream = choice.provider.upstream
-    put = upstream.render(choice.provider.adapted(prompt, choice.name, choice.model), choice.model, PLACEHOLDER)
+    adapted, left_out = choice.provider.adapted(prompt, choice.name, choice.model)
+    put = upstream.render(adapted, choice.model, PLACEHOLDER)
     return {
         "as_it_is": False,
-        "rules": [*_rows(notes, DIALECT_RULES), *_rows(put.notes, RULES[type(upstream)])],
+        "rules": [
+            *_rows(notes, DIALECT_RULES),
+            *_rows(left_out, GATEWAY_RULES),
+            *_rows(put.notes, RULES[type(upstream)]),
+        ],
         "tool_names": dict(put.tool_names),
         "sizes": dict(upstream.statistics(put)),
         "payload": _elided(put.document),

@@ -35,7 +35,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("blocks.unreadable", "A part of a message that its role cannot hold is left out.", _CONTENT, "unread"),
     Rule(
         "tools.left_out",
-        "A tool that runs on the vendor's servers only, or that the choice of tools excludes, is not offered.",
+        "A tool that the choice of tools excludes, or a search among tools, is not offered.",
         _CONTENT,
         "unread",
     ),

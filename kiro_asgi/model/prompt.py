@@ -176,6 +176,11 @@ class ToolChoice:
                 return frozenset({self.name})
         return self.allowed
 
+    def permits(self, name: str) -> bool:
+        """Whether an answer may call the tool of this *name*."""
+        permitted = self.permitted
+        return permitted is None or name in permitted
+
     @property
     def demanded(self) -> bool:
         """Whether an answer has to hold a call."""

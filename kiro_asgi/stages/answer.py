@@ -30,7 +30,7 @@ from kiro_asgi.stages.single_call import SingleCall
 from kiro_asgi.stages.structured import StructuredAnswer, StructuredCheck
 from kiro_asgi.stages.thinking import TAGS, OmittedThinking, ThinkingSplitter
 from kiro_asgi.stages.tool_calls import ToolCallAssembler
-from kiro_asgi.stages.tool_choice import DemandedCall, ForbiddenCalls
+from kiro_asgi.stages.tool_choice import DemandedCall, DemandedSearch, ForbiddenCalls
 from kiro_asgi.stages.tool_names import ToolNames
 from kiro_asgi.stages.usage import UsageMeter
 
@@ -273,7 +273,9 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
 
 def _held_back(plan: Plan, budget: AnswerBudget) -> Iterator[Stage[Any, Any]]:
     """The stage that keeps a promise; an answer that has to hold a call has no text that has to be JSON."""
-    if plan.tool_choice.demanded:
+    if plan.citing is not None and plan.citing.demanded:
+        yield DemandedSearch(plan.tool_choice.permitted, budget)
+    elif plan.tool_choice.demanded:
         yield DemandedCall(plan.tool_choice.permitted, budget)
     elif plan.schema is not None and plan.schema_enforced:
         yield StructuredAnswer(plan.schema, budget)

@@ -67,6 +67,9 @@ class Citing:
     call_id: str = ""
     """What a call of that is known by; no other call has it."""
 
+    demanded: bool = False
+    """Whether the answer has to rest on a search."""
+
 
 @define
 class Citations:

@@ -29,7 +29,7 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.stages.kept import SHOWN, KeptDeltas
 
-__all__ = ["FORBIDDEN", "TEXT_WITHHELD", "DemandedCall", "ForbiddenCalls"]
+__all__ = ["FORBIDDEN", "TEXT_WITHHELD", "DemandedCall", "DemandedSearch", "ForbiddenCalls"]
 
 FORBIDDEN: Final = "tool_call.forbidden"
 """A call of a tool that the client's ``tool_choice`` forbids is withheld; the detail is the tool's name."""
@@ -143,5 +143,14 @@ class DemandedCall:
             raise UnmetPromise(
                 "the model called no tool, although tool_choice demands a call", code=_CODE, complaint=_COMPLAINT
             )
+        self._open = True
+        yield from self._kept.release()
+
+
+@define
+class DemandedSearch(DemandedCall):
+    """The same for a search of which the service tells behind the answer: all text is what came of it."""
+
+    def _without_text(self) -> Iterator[Delta]:
         self._open = True
         yield from self._kept.release()

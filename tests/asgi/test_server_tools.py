@@ -13,7 +13,8 @@ from attrs import define, field
 from kiro_asgi import App
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.errors import RequestError, UpstreamFault, UpstreamThrottled, UpstreamTimeout
-from kiro_asgi.model.prompt import Prompt, Tool
+from kiro_asgi.model.notes import Note
+from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.model.server_tools import SearchHit, ServerCall, ToolOutput
 from kiro_asgi.simulator import Head, Stall, json_answer, plain_answer, refusal
 from kiro_asgi.simulator.control import Simulator
@@ -177,13 +178,50 @@ async def test_which_tools_are_ours() -> None:
     }
 
 
-async def test_a_missing_tool_says_so() -> None:
-    """The model is told before it counts on it; a tool that is there is offered as it is."""
-    assert [tool.description for tool in Toolbox().offer(prompt_with()).tools] == [
-        "Search. Not available at present: a call gives an error.",
-        "",
-    ]
-    assert Toolbox((Scripted(lambda _: pages()),)).offer(prompt_with()) == prompt_with()
+ABSENT = (Tool("web_search", hosted="web_search", place="tools[0]"), Tool("x", hosted="mcp", place="tools[2]"))
+
+
+@pytest.mark.parametrize(
+    ("choice", "names"),
+    [
+        pytest.param(ToolChoice(), ["f"], id="auto"),
+        pytest.param(ToolChoice(ToolChoiceMode.REQUIRED), ["f"], id="another-one"),
+        pytest.param(ToolChoice(ToolChoiceMode.NAMED, "f"), ["f"], id="named"),
+        pytest.param(ToolChoice(ToolChoiceMode.NONE), ["f"], id="none"),
+    ],
+)
+async def test_a_hosted_tool_that_nobody_runs_is_left_out(choice: ToolChoice, names: list[str]) -> None:
+    """With a note of the first place; a tool that somebody runs is offered as it is."""
+    asked = Prompt("m", tools=(*ABSENT, Tool("f")), tool_choice=choice)
+    offered, notes = Toolbox().offered(asked)
+    elsewhere = Toolbox((), 60.0, {"web_search", "mcp"})
+
+    assert [tool.name for tool in offered.tools] == names
+    assert notes == (Note("tools.hosted_dropped", 2, "tools[0]"),)
+    assert elsewhere.offered(asked) == (asked, ())
+    assert Toolbox((Scripted(lambda _: pages()),)).offered(prompt_with()) == (prompt_with(), ())
+
+
+@pytest.mark.parametrize(
+    ("choice", "tools", "named"),
+    [
+        pytest.param(ToolChoice(ToolChoiceMode.NAMED, "x"), (*ABSENT, Tool("f")), "mcp (tools[2])", id="named"),
+        pytest.param(
+            ToolChoice(ToolChoiceMode.REQUIRED), ABSENT, "web_search (tools[0]), mcp (tools[2])", id="nothing-else"
+        ),
+        pytest.param(ToolChoice(ToolChoiceMode.REQUIRED), ABSENT * 100, "web_search (tools[0]), mcp", id="very-many"),
+    ],
+)
+async def test_a_hosted_tool_that_nobody_runs_cannot_be_demanded(
+    choice: ToolChoice, tools: tuple[Tool, ...], named: str
+) -> None:
+    """The error names it and its place, and is short however many there are."""
+    with pytest.raises(RequestError) as caught:
+        Toolbox().offered(Prompt("m", tools=tools, tool_choice=choice))
+
+    assert named in caught.value.message
+    assert len(caught.value.message) < 400
+    assert caught.value.param == ("tools[2]" if choice.name else "tools[0]")
 
 
 # Whole answers.
@@ -241,15 +279,13 @@ EMPTY = {"result": {"content": [{"type": "text", "text": '{"results": []}'}]}}
         pytest.param(
             (Head(), Stall()), {"server_tool_timeout": 0.1}, "unavailable", "took longer than 0.1 seconds", id="silence"
         ),
-        pytest.param(None, {"web_search": False}, "unavailable", "not available here", id="switched-off"),
     ],
 )
 async def test_a_failed_search(
     script: Any, slices: dict[str, Any], code: str, words: str, sim: Simulator, gateway: Gateway
 ) -> None:
     """5.49: the answer stays whole, the result is an error, and its text says why."""
-    if script is not None:
-        sim.enqueue(script, operation=MCP)
+    sim.enqueue(script, operation=MCP)
     exchange = await ask("anthropic", "sim:tool=web_search", stream=True, tools=[SEARCH]).run(gateway(kiro=slices))
     *_, result, text = grammar.check(exchange.content)["content"]
 
@@ -264,21 +300,6 @@ async def test_nothing_found_is_said(sim: Simulator, gateway: Gateway) -> None:
     *_, result, text = exchange.json()["content"]
 
     assert (result["content"], text["text"]) == ([], "Nothing was found.")
-
-
-async def test_a_kind_that_nobody_runs(sim: Simulator, gateway: Gateway) -> None:
-    """A hosted tool that is not here answers with an error result of its own kind."""
-    tools = [{"type": "code_execution_20250825", "name": "code_execution"}]
-    exchange = await ask("anthropic", "sim:tool=code_execution", stream=True, tools=tools).run(gateway())
-    message = grammar.check(exchange.content)
-
-    assert [block["type"] for block in message["content"]][-3:] == [
-        "server_tool_use",
-        "code_execution_tool_result",
-        "text",
-    ]
-    assert message["content"][-2]["content"]["error_code"] == "unavailable"
-    assert (message["stop_reason"], message["usage"].get("server_tool_use")) == ("end_turn", None)
 
 
 @pytest.mark.parametrize("tools", [[SEARCH, WEATHER], [WEATHER], []], ids=["both", "no-search-now", "none-now"])

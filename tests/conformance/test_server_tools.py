@@ -47,17 +47,6 @@ def test_the_call_is_streamed(messages: anthropic.Anthropic) -> None:
 
 
 @BOTH
-def test_a_tool_that_is_not_here(messages: anthropic.Anthropic, way: Any) -> None:
-    """It answers with an error of its kind, never with silence."""
-    tools = [{"type": "code_execution_20250825", "name": "code_execution"}]
-    *_, call, result, text = way(messages, "sim:tool=code_execution", tools=tools).content
-
-    assert (call.name, result.type) == ("code_execution", "code_execution_tool_result")
-    assert result.content.error_code == "unavailable"
-    assert "not available" in text.text
-
-
-@BOTH
 def test_a_call_of_the_clients_own_beside_it(messages: anthropic.Anthropic, way: Any) -> None:
     """The client runs its own, and the conversation goes on with both answered."""
     tools = [*SEARCH, MESSAGES_TOOLS[0]]

@@ -16,6 +16,7 @@ import pytest
 
 from kiro_asgi import Settings
 from kiro_asgi.asgi.provider import Provider
+from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
 from kiro_asgi.cli.explain import RULES as SERVICE_RULES
 from kiro_asgi.cli.offline import PLACEHOLDER, Choice, Upstreams
 from kiro_asgi.dialects.anthropic import AnthropicMessages
@@ -47,7 +48,12 @@ SETTINGS = {
     "openai": {"api_key": "k"},
     "gemini": {"api_key": "k"},
 }
-LOSSY = {rule.name for rules in (API_RULES, *SERVICE_RULES.values()) for rule in rules if rule.loss is not Loss.NONE}
+LOSSY = {
+    rule.name
+    for rules in (API_RULES, GATEWAY_RULES, *SERVICE_RULES.values())
+    for rule in rules
+    if rule.loss is not Loss.NONE
+}
 CONVERSATION = "00000000-0000-4000-8000-000000000000"
 SETTLED = re.compile(
     r"tool_calls\[\d+\]\.type$"  # which member is there says it
@@ -121,11 +127,11 @@ def effect(dialect: Dialect, body: dict[str, Any], choice: Choice) -> Any:
     provider: Provider = choice.provider
     try:
         inquiry = dialect.parse(data)
-        prompt = provider.adapted(inquiry.prompt, choice.name, choice.model)
+        prompt, left_out = provider.adapted(inquiry.prompt, choice.name, choice.model)
         put = provider.upstream.render(prompt, choice.model, PLACEHOLDER, CONVERSATION)
     except KiroAsgiError as error:
         return error.message
-    notes = (*dialect.notes(data, inquiry), *put.notes)
+    notes = (*dialect.notes(data, inquiry), *left_out, *put.notes)
     hosted = [tool.options for tool in prompt.tools]
     kept = (prompt.tool_choice, prompt.schema, prompt.thinking, prompt.session, hosted, put.stop, put.max_tokens)
     return put.request.body, put.tool_names, inquiry.stream, inquiry.options, kept, notes

@@ -111,7 +111,6 @@ CASES: list[tuple[str, Dialect, dict[str, Any], list[tuple[str, int, str]]]] = [
         [
             ("blocks.unknown", 1, "messages[1].content[1]"),
             ("fields.ignored", 1, "tools[1].mcp_server_name"),
-            ("tools.left_out", 1, "tools[1]"),
         ],
     ),
     (
@@ -172,8 +171,8 @@ CASES: list[tuple[str, Dialect, dict[str, Any], list[tuple[str, int, str]]]] = [
     (
         "responses-tools",
         RESPONSES,
-        {"tools": [FLAT, FLAT, {"type": "mcp", "server_label": "s"}, {"type": "file_search"}]},
-        [("tools.duplicate_dropped", 1, "tools[1]"), ("tools.left_out", 2, "tools[2]")],
+        {"tools": [FLAT, FLAT, {"type": "mcp", "server_label": "s"}, {"type": "tool_search"}]},
+        [("tools.duplicate_dropped", 1, "tools[1]"), ("tools.left_out", 1, "tools[3]")],
     ),
     (
         "responses-fields",

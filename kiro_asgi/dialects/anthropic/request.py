@@ -83,8 +83,6 @@ def parse_count(body: bytes) -> Prompt:
 def _prompt(request: CountBody, sampling: Sampling) -> Prompt:
     if not request.model:
         raise RequestError("model: at least one character is required", param="model")
-    if request.mcp_servers:
-        raise RequestError("mcp_servers: not supported", param="mcp_servers")
     choice = parse_tool_choice(request.tool_choice)
     turns = tuple(_turns(request.messages))
     if not turns:

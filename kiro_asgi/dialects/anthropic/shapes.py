@@ -244,7 +244,6 @@ class CountBody:
     output_config: OutputConfigBody | None = None
     output_format: OutputFormat | None = None
     metadata: Mapping[str, Any] | None = None
-    mcp_servers: tuple[Any, ...] | None = None
 
 
 @frozen

@@ -1,9 +1,7 @@
 """Tools of a request: who runs which of them, and what the client demands of them.
 
-Of the tools that run on Anthropic's servers, those are offered for which there is something to answer; whether they
-can be run here is not known here.  The others are left out, because clients list such tools by habit; only a request
-that nothing else could fulfil is refused.  A search among deferred tools is left out, too: all tools are offered at
-once.
+Tools that run on Anthropic's servers are taken with their kind, see `kiro_asgi.dialects.hosted`.  A search among
+deferred tools is left out, and nothing is lost by that: all tools are offered at once.
 
 Source: https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/overview
 """
@@ -17,7 +15,7 @@ from typing import Any, Final
 from attrs import evolve
 
 from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED, ToolBody, ToolChoiceBody
-from kiro_asgi.dialects.hosted import SEARCH_TOOL
+from kiro_asgi.dialects.hosted import SEARCH_TOOL, hosted_tool
 from kiro_asgi.dialects.structure import structure_value
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Tool, ToolChoice, ToolChoiceMode
@@ -131,8 +129,7 @@ _CODE: Final = Tool(
 HOSTED_TOOLS: Final = (("web_search_", SEARCH_TOOL), ("web_fetch_", _FETCH), ("code_execution_", _CODE))
 """The same for tools that run on a server."""
 
-_TOOLSETS: Final = ("computer_toolset_", "browser_toolset_")
-"""Client tools in sets, whose calls carry fields that only Anthropic's own service gives."""
+_TOOL_SEARCH: Final = "tool_search_tool_"
 
 CHOICES: Final = MappingProxyType(
     {
@@ -145,14 +142,12 @@ CHOICES: Final = MappingProxyType(
 
 
 def parse_tools(bodies: tuple[ToolBody, ...], choice: ToolChoice) -> tuple[Tool, ...]:
-    """The tools that can be offered, in order.
+    """The tools in order, without a search among them.
 
     Raises:
-        RequestError: A tool without a name, a toolset, or nothing but what cannot be offered.
+        RequestError: A tool without a name, or a choice that names none of the tools.
     """
     tools = tuple(tool for index, body in enumerate(bodies) if (tool := _parse_tool(index, body)) is not None)
-    if bodies and not tools and choice.mode is not ToolChoiceMode.NONE:
-        raise RequestError(f"tools: {bodies[0].type} runs on a server, which is not supported here", param="tools")
     _check_choice(tools, choice)
     return tools
 
@@ -163,16 +158,16 @@ def known_tool(kind: str) -> Tool | None:
 
 
 def _parse_tool(index: int, body: ToolBody) -> Tool | None:
-    """One tool; ``None`` for one that cannot be offered."""
+    """One tool; ``None`` for a search among tools."""
     kind, place = body.type or "custom", f"tools[{index}]"
     known = known_tool(kind)
     if kind == "custom" or (body.input_schema is not None and known is None):
         if not body.name:
             raise RequestError(f"{place}.name: {FIELD_REQUIRED}", param=f"{place}.name")
         return Tool(body.name, body.description or "", body.input_schema or {}, place=place)
-    if kind.startswith(_TOOLSETS):
-        raise RequestError(f"{place}.type: {kind} is not supported", param=f"{place}.type")
-    return known and evolve(
+    if known is None:
+        return None if kind.startswith(_TOOL_SEARCH) else hosted_tool(kind, place, body.name or kind)
+    return evolve(
         known,
         name=body.name or known.name,
         description=known.description + _screen(body),

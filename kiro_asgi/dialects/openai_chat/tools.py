@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from kiro_asgi.dialects.hosted import SEARCH_TOOL
+from kiro_asgi.dialects.hosted import SEARCH_TOOL, hosted_tool, name_of_kind
 from kiro_asgi.dialects.openai_chat.body import Body, CustomTool, Function, FunctionTool, SearchTool, ToolBody
 from kiro_asgi.dialects.refusals import invalid, missing, unsupported
 from kiro_asgi.dialects.structure import Raw
@@ -55,7 +55,7 @@ def _object_choice(
         mode, tools = _allowed(choice, tools)
         names = frozenset(tool.name for tool in tools)
         return tools, ToolChoice(mode, parallel=parallel, raw=choice, allowed=names)
-    name = _known(_named(choice), tools, "tool_choice")
+    name = _known(_named(choice, tools), tools, "tool_choice")
     return tools, ToolChoice(ToolChoiceMode.NAMED, name, parallel, choice)
 
 
@@ -72,7 +72,7 @@ def _tool(tool: ToolBody, place: str) -> Tool:
         case CustomTool():
             raise unsupported(f"{place}.type", _NO_CUSTOM)
         case Raw():
-            raise invalid(f"{place}.type", f"unknown kind of tool: {str(tool.value.get('type'))[:60]}")
+            return hosted_tool(str(tool.value.get("type")), place)
 
 
 def _search(body: Body) -> tuple[Tool, ...]:
@@ -114,8 +114,10 @@ def _mode(word: Any, tools: Sequence[Tool], place: str) -> ToolChoiceMode:
     return mode
 
 
-def _named(choice: Mapping[str, Any]) -> Any:
-    """The name in ``{"type": "function", "function": {"name": …}}``, or in its flat form."""
+def _named(choice: Mapping[str, Any], tools: Sequence[Tool]) -> Any:
+    """The name in ``{"type": "function", "function": {"name": …}}``, or flat; a hosted tool's by its type."""
+    if hosted := name_of_kind(choice.get("type"), tools):
+        return hosted
     function = choice.get("function", choice)
     return function.get("name") if isinstance(function, Mapping) else None
 
@@ -134,6 +136,6 @@ def _allowed(choice: Mapping[str, Any], tools: Sequence[Tool]) -> tuple[ToolChoi
     listed = inner.get("tools") if isinstance(inner, Mapping) else None
     if not isinstance(listed, list) or not all(isinstance(entry, Mapping) for entry in listed):
         raise invalid("tool_choice", "expected a list of allowed tools")
-    names = {_known(_named(entry), tools, "tool_choice") for entry in listed}
+    names = {_known(_named(entry, tools), tools, "tool_choice") for entry in listed}
     allowed = tuple(tool for tool in tools if tool.name in names)
     return _mode(inner.get("mode", "auto"), allowed, "tool_choice"), allowed

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from kiro_asgi.dialects.hosted import SEARCH_TOOL
+from kiro_asgi.dialects.hosted import SEARCH_TOOL, name_of_kind
 from kiro_asgi.dialects.openai_responses.calls import CLIENT_TOOLS, flat_name
 from kiro_asgi.dialects.openai_responses.tool_shapes import TOOLS, SearchTool
 from kiro_asgi.dialects.refusals import invalid, unsupported
@@ -38,7 +38,7 @@ def read_choice(
     """The tools that may be called, and whether one must be.
 
     Raises:
-        RequestError: A tool that is not there, or that we cannot run.
+        RequestError: A tool that is not there.
     """
     if choice is None:
         return tuple(tools.values()), ToolChoice(parallel=parallel)
@@ -50,7 +50,7 @@ def read_choice(
         return tuple(allowed.values()), ToolChoice(mode, parallel=parallel, raw=choice, allowed=frozenset(allowed))
     name = _named(choice, tools)
     if name is None:
-        raise unsupported(_PLACE, f"a tool of type {str(choice.get('type'))[:60]} cannot be run here")
+        raise unsupported(_PLACE, f"no tool of type {str(choice.get('type'))[:60]} is among tools")
     return tuple(tools.values()), ToolChoice(ToolChoiceMode.NAMED, name, parallel, choice)
 
 
@@ -59,12 +59,12 @@ def _mode(word: Any, tools: Tools) -> ToolChoiceMode:
     if mode is None:
         raise invalid(_PLACE, f"expected one of {', '.join(_MODES)}, got {str(word)[:60]!r}")
     if mode is ToolChoiceMode.REQUIRED and not tools:
-        raise invalid(_PLACE, "a call is required, but there are no tools that can be called here")
+        raise invalid(_PLACE, "a call is required, but there are no tools")
     return mode
 
 
 def _allowed(choice: Mapping[str, Any], tools: Tools) -> Tools:
-    """Only some of the tools; those that we left out before stay out."""
+    """Only some of the tools."""
     listed = choice.get("tools")
     if not isinstance(listed, list) or not all(isinstance(entry, Mapping) for entry in listed):
         raise invalid(_PLACE, "expected a list of allowed tools")
@@ -73,10 +73,11 @@ def _allowed(choice: Mapping[str, Any], tools: Tools) -> Tools:
 
 
 def _named(entry: Mapping[str, Any], tools: Tools) -> str | None:
-    """The name of the tool that *entry* means; ``None`` for one that the vendor would run."""
+    """The name of the tool that *entry* means; ``None`` for one of a kind that is not there."""
     kind = entry.get("type")
     if kind not in ("function", "custom"):
-        return _known(_KINDS[kind], tools) if isinstance(kind, str) and kind in _KINDS else None
+        hosted = name_of_kind(kind, tools.values())
+        return _known(_KINDS[kind], tools) if hosted is None and isinstance(kind, str) and kind in _KINDS else hosted
     inner = entry.get("function", entry)
     name = inner.get("name") if isinstance(inner, Mapping) else None
     if not isinstance(name, str):

@@ -14,6 +14,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.dialects.arguments import read_arguments
+from kiro_asgi.dialects.hosted import is_callable
 from kiro_asgi.dialects.openai_responses.calls import CLIENT_TOOLS, CUSTOM_INPUT, flat_name
 from kiro_asgi.dialects.openai_responses.history import tell
 from kiro_asgi.dialects.openai_responses.parts import read_content, read_texts
@@ -149,7 +150,8 @@ class Conversation:
         for toolbox in (found, self.toolbox):
             toolbox.add(item.tools, f"{place}.tools")
         if item.call_id in self._calls:
-            text = ", ".join(found.tools) or "No tool was found."
+            names = (name for name, tool in found.tools.items() if is_callable(tool))
+            text = ", ".join(names) or "No tool was found."
             self._say(Role.USER, place, ToolResult(self._calls[item.call_id], (Text(text),)))
 
     def _reference(self, item: Reference, place: str) -> None:

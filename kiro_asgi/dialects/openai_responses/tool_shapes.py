@@ -141,5 +141,4 @@ TOOLS: Final = Tagged(
     ),
     default="function",
 )
-"""Kinds that are not here run at the vendor's: they are left out, see
-`kiro_asgi.dialects.openai_responses.tools`."""
+"""Kinds that are not here run at the vendor's, see `kiro_asgi.dialects.hosted`."""

@@ -1,7 +1,6 @@
 """The tools of a request: as functions for the model, and how the calls of each come back.
 
-What the vendor's servers would run, and cannot be run here, is left out: clients list such tools with every request,
-and do well without them.
+What the vendor's servers would run is taken with its kind, see `kiro_asgi.dialects.hosted`.
 
 Source: https://platform.openai.com/docs/guides/tools
 """
@@ -14,7 +13,7 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
-from kiro_asgi.dialects.hosted import SEARCH_TOOL
+from kiro_asgi.dialects.hosted import SEARCH_TOOL, hosted_tool
 from kiro_asgi.dialects.openai_responses.calls import CLIENT_TOOLS, custom_schema, flat_name
 from kiro_asgi.dialects.openai_responses.tool_shapes import (
     CustomTool,
@@ -107,6 +106,8 @@ class Toolbox:
     def _shell(self, body: ShellTool, place: str) -> None:
         if (body.environment or {}).get("type", "local") == "local":
             self._client("shell", place)
+        else:
+            self._put(hosted_tool("shell", place), place)
 
     def _tool_search(self, body: ToolSearch, place: str) -> None:
         """The vendor's own search is not needed: every tool is shown at once."""
@@ -114,8 +115,9 @@ class Toolbox:
             said = {"description": body.description, "schema": body.parameters}
             self._client("tool_search", place, **{name: value for name, value in said.items() if value})
 
-    def _left_out(self, body: Raw, place: str) -> None:
+    def _hosted(self, body: Raw, place: str) -> None:
         """Run by the vendor, or not known."""
+        self._put(hosted_tool(str(body.value.get("type")), place), place)
 
 
 _READERS: Final = MappingProxyType[type, Any](
@@ -127,7 +129,7 @@ _READERS: Final = MappingProxyType[type, Any](
         ToolSearch: Toolbox._tool_search,
         ShellTool: Toolbox._shell,
         KindTool: Toolbox._kind,
-        Raw: Toolbox._left_out,
+        Raw: Toolbox._hosted,
     }
 )
 

@@ -1,7 +1,7 @@
 """Tools: function declarations, the service's own search, and which of them the model must call.
 
 The service refuses functions beside its search, unless the answer's own tool calls are handed back part by part, for
-which no client has a place; so functions win.
+which no client has a place; so functions win, but where the search is what has to be called.
 
 Source: https://ai.google.dev/api/caching#Tool and https://ai.google.dev/gemini-api/docs/tool-combination
 """
@@ -47,20 +47,23 @@ def written_tools(prompt: Prompt, names: WireNames, notes: Notes) -> dict[str, A
     functions = [tool for tool in tools if tool.hosted != WEB_SEARCH]
     searches = [tool for tool in tools if tool.hosted == WEB_SEARCH]
     _require_choice(prompt.tool_choice, tools)
+    if functions and _names_one(prompt.tool_choice, searches):
+        notes.applies("tools.search_alone", functions[0].place, len(functions))
+        functions = []
     if functions:
         for search in searches:
             notes.applies("tools.search_dropped", search.place)
         declarations = [_declaration(tool, names, notes) for tool in functions]
         return {
             "tools": [{"functionDeclarations": declarations}],
-            **_config(prompt.tool_choice, functions, names, notes),
+            **_config(prompt.tool_choice, names, notes),
         }
     if not searches or prompt.tool_choice.mode is ToolChoiceMode.NONE:
         return {}
     if any(search.options for search in searches):
         notes.applies("tools.search_options", searches[0].place)
-    if prompt.tool_choice.mode is not ToolChoiceMode.AUTO:
-        notes.applies("tools.choice_dropped", "tool_choice")
+    if prompt.tool_choice.demanded:
+        notes.applies("tools.search_demanded", "tool_choice")
     return {"tools": [{"googleSearch": {}}]}
 
 
@@ -72,8 +75,13 @@ def _first_of_each(tools: tuple[Tool, ...], notes: Notes) -> list[Tool]:
     return [*first.values()]
 
 
+def _names_one(choice: ToolChoice, tools: list[Tool]) -> bool:
+    """Whether one of *tools* has to be called, and no other."""
+    return choice.mode is ToolChoiceMode.NAMED and any(tool.name == choice.name for tool in tools)
+
+
 def _require_choice(choice: ToolChoice, tools: list[Tool]) -> None:
-    if choice.mode is ToolChoiceMode.NAMED and all(tool.name != choice.name for tool in tools):
+    if choice.mode is ToolChoiceMode.NAMED and not _names_one(choice, tools):
         raise refusal("tools.choice_unknown", f"no tool is named {choice.name[:60]!r}", "tool_choice")
 
 
@@ -87,16 +95,12 @@ def _declaration(tool: Tool, names: WireNames, notes: Notes) -> dict[str, Any]:
     return declaration
 
 
-def _config(choice: ToolChoice, functions: list[Tool], names: WireNames, notes: Notes) -> dict[str, Any]:
+def _config(choice: ToolChoice, names: WireNames, notes: Notes) -> dict[str, Any]:
     if not choice.parallel and choice.mode is not ToolChoiceMode.NONE:
         notes.applies("tools.parallel", "tool_choice")
-    named = choice.mode is ToolChoiceMode.NAMED
-    if named and all(tool.name != choice.name for tool in functions):
-        notes.applies("tools.choice_dropped", "tool_choice")
-        return {}
     if choice.mode not in _MODES:
         return {}
     config: dict[str, Any] = {"mode": _MODES[choice.mode]}
-    if named:
+    if choice.mode is ToolChoiceMode.NAMED:
         config["allowedFunctionNames"] = [names.wire(choice.name)]
     return {"toolConfig": {"functionCallingConfig": config}}

@@ -172,7 +172,7 @@ FORMAT = {"type": "json_schema", "schema": {"type": "object"}}
         ),
         pytest.param({"context_management": {"edits": []}, "compaction": {}, "billing_policy": "x"}, {}, id="beta"),
         pytest.param({"fallbacks": [], "fallback_credit_token": "x"}, {}, id="fallbacks"),
-        pytest.param({"mcp_servers": []}, {}, id="mcp-servers-none"),
+        pytest.param({"mcp_servers": [{"url": "x"}]}, {}, id="mcp-servers"),
         pytest.param({"something_new": [1, {"a": None}]}, {}, id="unknown-field"),
     ],
 )
@@ -199,7 +199,6 @@ def test_each_field_that_is_accepted(fields: dict[str, Any], expected: dict[str,
         pytest.param(
             {"stop_sequences": "END"}, "stop_sequences: expected an array or null, got a string", id="stop-string"
         ),
-        pytest.param({"mcp_servers": [{"url": "x"}]}, "mcp_servers: not supported", id="mcp-servers"),
         pytest.param({"thinking": {}}, "thinking.type: Field required", id="thinking-type"),
         pytest.param(
             {"thinking": {"type": "enabled", "budget_tokens": 0}},

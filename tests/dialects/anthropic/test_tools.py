@@ -11,7 +11,6 @@ from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
 
 SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
-UNKNOWN = {"type": "advisor_20260301", "name": "advisor"}
 CUSTOM = {"name": "f", "description": "d", "input_schema": {"type": "object", "properties": {"a": {"type": "string"}}}}
 CUSTOM_TOOL = Tool("f", "d", CUSTOM["input_schema"])  # type: ignore[arg-type]
 
@@ -78,20 +77,29 @@ def test_known_schemas_are_json(tool: Tool) -> None:
 @pytest.mark.parametrize(
     "server_tool",
     [
-        {"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"},
         {"type": "advisor_20260301", "name": "advisor"},
         {"type": "mcp_toolset", "mcp_server_name": "x"},
         {"type": "future_20300101", "name": "future"},
+        {"type": "computer_toolset_20260801"},
+        {"type": "browser_toolset_20260801"},
     ],
     ids=lambda tool: tool["type"],
 )
-def test_unknown_server_tools_are_left_out(server_tool: dict[str, Any]) -> None:
-    """Clients list what we have no answer for by habit; only when nothing else could be offered is it refused."""
-    assert parse(tools=[server_tool, CUSTOM]).tools == (CUSTOM_TOOL,)
-    assert parse(tools=[server_tool], tool_choice={"type": "none"}).tools == ()
-    with pytest.raises(RequestError, match=server_tool["type"]) as caught:
-        parse(tools=[server_tool])
-    assert caught.value.param == "tools"
+def test_server_tools_without_a_function(server_tool: dict[str, Any]) -> None:
+    """B9: they are taken with their kind, so that whoever knows the service leaves them out."""
+    own, hosted = parse(tools=[CUSTOM, server_tool]).tools
+
+    assert own == CUSTOM_TOOL
+    assert (hosted.name, hosted.hosted) == (server_tool.get("name", server_tool["type"]), server_tool["type"])
+    assert (hosted.place, hosted.schema) == ("tools[1]", {})
+
+
+def test_a_search_among_tools_is_left_out() -> None:
+    """All tools are offered at once."""
+    search = {"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"}
+
+    assert parse(tools=[search, CUSTOM]).tools == (CUSTOM_TOOL,)
+    assert parse(tools=[search]).tools == ()
 
 
 @pytest.mark.parametrize(
@@ -131,14 +139,6 @@ def test_what_is_said_about_a_hosted_tool(said: dict[str, Any], options: dict[st
     assert parse(tools=[{"type": "web_search_20250305", "name": "web_search", **said}]).tools[0].options == options
 
 
-@pytest.mark.parametrize("kind", ["computer_toolset_20260801", "browser_toolset_20260801"])
-def test_toolsets_are_refused(kind: str) -> None:
-    """Their calls carry fields that we cannot give."""
-    with pytest.raises(RequestError, match=kind) as caught:
-        parse(tools=[CUSTOM, {"type": kind}])
-    assert caught.value.param == "tools[1].type"
-
-
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -176,12 +176,6 @@ def test_tool_choice(value: Any, expected: ToolChoice) -> None:
         pytest.param(
             {"tools": [CUSTOM], "tool_choice": {"type": "tool", "name": "g"}}, "tool_choice.name", id="unknown"
         ),
-        pytest.param(
-            {"tools": [UNKNOWN, CUSTOM], "tool_choice": {"type": "tool", "name": "advisor"}},
-            "tool_choice.name",
-            id="unknown-server-tool-forced",
-        ),
-        pytest.param({"tools": [UNKNOWN], "tool_choice": {"type": "any"}}, "tools", id="only-unknown-server-tools"),
         pytest.param({"tools": [{**SEARCH, "max_uses": 0}]}, "tools[0].max_uses", id="no-uses"),
         pytest.param(
             {"tools": [{**SEARCH, "allowed_domains": ["a"], "blocked_domains": ["b"]}]},

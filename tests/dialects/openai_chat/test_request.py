@@ -264,6 +264,15 @@ def test_web_search(fields: dict[str, Any], options: dict[str, Any]) -> None:
     )
 
 
+def test_other_hosted_tools() -> None:
+    """B9: they are taken with their kind; a demand for one is for whoever knows the service to judge."""
+    prompt = parse(tools=[{"type": "code_interpreter"}], tool_choice={"type": "code_interpreter"}).prompt
+    (tool,) = prompt.tools
+
+    assert (tool.hosted, tool.place, tool.schema) == ("code_interpreter", "tools[0]", {})
+    assert (prompt.tool_choice.mode, prompt.tool_choice.name) == (ToolChoiceMode.NAMED, tool.name)
+
+
 def test_a_function_of_that_name_comes_first() -> None:
     """The client's own tool is the one that counts."""
     tools = parse(tools=[{"function": {"name": "web_search"}}], web_search_options={}).prompt.tools
@@ -307,7 +316,6 @@ REFUSED = [
         "missing_required_parameter",
     ),
     ("tools", {"tools": [{"type": "custom", "custom": {"name": "c"}}]}, "tools[0].type", "unsupported_value"),
-    ("tools", {"tools": [{"type": "code_interpreter"}]}, "tools[0].type", "invalid_value"),
     ("tools", {"tools": [{"type": "function"}]}, "tools[0].function", "missing_required_parameter"),
     ("tools", {"tools": [{"function": {}}]}, "tools[0].function.name", "missing_required_parameter"),
     ("tools", {"tools": [{"function": {"name": ""}}]}, "tools[0].function.name", "invalid_value"),

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.base import Inquiry
+from kiro_asgi.dialects.hosted import is_callable
 from kiro_asgi.dialects.openai_responses.options import ResponsesOptions
 from kiro_asgi.dialects.openai_responses.request import parse_request, parse_value
 from kiro_asgi.errors import RequestError
@@ -194,7 +195,7 @@ def test_codex() -> None:
     )
     assert [turn.place for turn in prompt.turns[:2]] == ["input[1]", "input[2]"]
     names = ["exec_command", "apply_patch", "web_search", "local_shell", "mcp__docs__find"]
-    assert [tool.name for tool in prompt.tools] == names
+    assert [tool.name for tool in prompt.tools if is_callable(tool)] == names
     assert prompt.tool_choice == ToolChoice(ToolChoiceMode.AUTO, parallel=False, raw="auto")
     assert inquiry.stream
     options = inquiry.options

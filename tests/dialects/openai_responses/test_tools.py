@@ -124,25 +124,33 @@ def test_a_tool_search_with_parameters() -> None:
     assert tool == Tool("tool_search", "d", {"a": 1})
 
 
-LEFT_OUT = [
+HOSTED = [
     {"type": "file_search", "vector_store_ids": []},
     {"type": "code_interpreter", "container": {"type": "auto"}},
     {"type": "image_generation"},
     {"type": "mcp", "server_label": "s"},
     {"type": "computer_use_preview"},
     {"type": "shell", "environment": {"type": "container_auto"}},
-    {"type": "tool_search"},
     {"type": "invented_tomorrow"},
 ]
 
 
-@pytest.mark.parametrize("tool", LEFT_OUT, ids=lambda tool: tool["type"])
-def test_tools_that_cannot_be_run(tool: Any) -> None:
-    """What the vendor would run is left out, as long as nobody demands it; the answer still repeats it."""
-    inquiry = parse(F, tool, tool_choice="auto")
-    assert names(inquiry) == ["f"]
+@pytest.mark.parametrize("tool", HOSTED, ids=lambda tool: tool["type"])
+def test_tools_that_the_vendor_would_run(tool: Any) -> None:
+    """B9: they are taken with their kind, also where one is demanded; the answer repeats them as they came."""
+    inquiry = parse(F, tool, tool_choice={"type": tool["type"]})
+    _, hosted = inquiry.prompt.tools
+    choice = inquiry.prompt.tool_choice
+
+    assert (hosted.hosted, hosted.place, hosted.schema) == (tool["type"], "tools[1]", {})
+    assert (choice.mode, choice.name) == (ToolChoiceMode.NAMED, hosted.name)
     assert inquiry.options.tools[1] == tool
-    assert refused(F, tool, tool_choice={"type": tool["type"]})[0] == "tool_choice"
+
+
+def test_a_search_among_tools_is_left_out() -> None:
+    """The vendor's own; all tools are shown at once."""
+    assert names(parse(F, {"type": "tool_search"})) == ["f"]
+    assert refused(F, {"type": "tool_search"}, tool_choice={"type": "tool_search"})[0] == "tool_choice"
 
 
 def test_the_first_of_a_name_counts() -> None:
@@ -184,12 +192,12 @@ def test_choices(choice: Any, mode: ToolChoiceMode, name: str) -> None:
 
 
 def test_allowed_tools() -> None:
-    """Only those may be called that are named, and those that were left out stay out."""
+    """Only those may be called that are named."""
     listed = [{"type": "function", "name": "f"}, {"type": "web_search"}, {"type": "mcp", "server_label": "s"}]
     inquiry = parse(*OFFERED, tool_choice={"type": "allowed_tools", "mode": "required", "tools": listed})
-    assert names(inquiry) == ["f", "web_search"]
+    assert names(inquiry) == ["f", "web_search", "mcp (tools[5])"]
     assert inquiry.prompt.tool_choice.mode is ToolChoiceMode.REQUIRED
-    assert inquiry.prompt.tool_choice.allowed == {"f", "web_search"}
+    assert inquiry.prompt.tool_choice.allowed == {*names(inquiry)}
 
 
 BAD_CHOICES = [
@@ -197,7 +205,6 @@ BAD_CHOICES = [
     ({"type": "function", "name": "x"}, "invalid_value"),
     ({"type": "function"}, "invalid_value"),
     ({"type": "shell"}, "invalid_value"),
-    ({"type": "mcp", "server_label": "s"}, "unsupported_value"),
     ({"type": "file_search"}, "unsupported_value"),
     ({}, "unsupported_value"),
     ({"type": "allowed_tools"}, "invalid_value"),
@@ -209,10 +216,5 @@ BAD_CHOICES = [
 
 @pytest.mark.parametrize(("choice", "code"), BAD_CHOICES)
 def test_choices_that_are_refused(choice: Any, code: str) -> None:
-    """A call cannot be demanded of a tool that is not there, or that we cannot run."""
+    """A call cannot be demanded of a tool that is not there."""
     assert refused(*OFFERED, tool_choice=choice) == ("tool_choice", code)
-
-
-def test_a_call_that_nothing_can_answer() -> None:
-    """A call is demanded, but every tool was left out."""
-    assert refused({"type": "image_generation"}, tool_choice="required") == ("tool_choice", "invalid_value")

@@ -289,7 +289,10 @@ def test_the_service_searches_by_itself() -> None:
     assert "tools" not in body(evolve(alone, tool_choice=ToolChoice(ToolChoiceMode.NONE)))
     assert rules(ask(user("x"), tools=(F, SEARCH)), THREE) == ["tools.search_dropped"]
     named = ask(user("x"), tools=(F, SEARCH), tool_choice=ToolChoice(ToolChoiceMode.NAMED, "web_search"))
-    assert rules(named) == ["tools.search_dropped", "tools.choice_dropped"]
+    assert rules(named) == ["tools.search_alone", "tools.search_demanded"]
+    assert body(named)["tools"] == [{"googleSearch": {}}]
+    demanded = evolve(alone, tool_choice=ToolChoice(ToolChoiceMode.REQUIRED))
+    assert rules(demanded) == ["tools.search_options", "tools.search_demanded"]
 
 
 # Signatures.

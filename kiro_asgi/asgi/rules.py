@@ -1,0 +1,27 @@
+"""What the gateway does to a request whichever service it asks; the rules of each service are its upstream's."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kiro_asgi.model.notes import Loss, Rule
+
+__all__ = ["CUT_ANSWER", "HOSTED_DROPPED", "RULES"]
+
+HOSTED_DROPPED: Final = "tools.hosted_dropped"
+CUT_ANSWER: Final = "recovery.cut_answer"
+
+RULES: Final[tuple[Rule, ...]] = (
+    Rule(
+        HOSTED_DROPPED,
+        "A hosted tool that neither the service nor the gateway has is left out; a demand for a call of it is refused.",
+        Loss.CONTENT,
+        "kiro_asgi.asgi.server_tools",
+    ),
+    Rule(
+        CUT_ANSWER,
+        "The model is told that an earlier answer of its own was cut.",
+        Loss.NONE,
+        "kiro_asgi.asgi.recovery",
+    ),
+)
