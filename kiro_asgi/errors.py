@@ -14,6 +14,7 @@ __all__ = [
     "BodyTooLarge",
     "ConfigError",
     "ContextTooLong",
+    "ForeignOrigin",
     "InternalError",
     "KiroAsgiError",
     "MethodNotAllowed",
@@ -27,6 +28,7 @@ __all__ = [
     "UnknownModel",
     "UnmetPromise",
     "UnsupportedEncoding",
+    "UnsupportedMediaType",
     "UpstreamDenied",
     "UpstreamError",
     "UpstreamFault",
@@ -120,6 +122,12 @@ class Unauthorized(RequestError):
     status = 401
 
 
+class ForeignOrigin(RequestError):
+    """A browser sent this for a page of an origin that may not use the gateway."""
+
+    status = 403
+
+
 class RouteNotFound(RequestError):
     """No such path."""
 
@@ -171,6 +179,12 @@ class BodyTooLarge(RequestError):
 
 class UnsupportedEncoding(RequestError):
     """The request body has a content encoding that we do not undo."""
+
+    status = 415
+
+
+class UnsupportedMediaType(RequestError):
+    """The request body does not say that it is JSON, where it has to."""
 
     status = 415
 

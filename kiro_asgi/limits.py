@@ -30,6 +30,8 @@ __all__ = [
     "LOOKUPS",
     "MODEL_PAGES",
     "NOTICES",
+    "PREFLIGHT_BYTES",
+    "PREFLIGHT_NAMES",
     "PREVIOUS_RESPONSES",
     "QUERY_FIELDS",
     "REFUSAL_BYTES",
@@ -55,6 +57,12 @@ __all__ = [
 
 QUERY_FIELDS: Final = 100
 """Parameters in the query of a request; 400 beyond it."""
+
+PREFLIGHT_BYTES: Final = 4096
+"""Bytes of the names of headers that a page of another origin asks to send; beyond it none of them is allowed."""
+
+PREFLIGHT_NAMES: Final = 64
+"""Headers that a page of another origin asks to send; those beyond it are not allowed."""
 
 # Documents and schemas.
 

@@ -18,6 +18,7 @@ from kiro_asgi.asgi.auth import Authenticator
 from kiro_asgi.asgi.bodies import Bodies, Share
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.calls import Calls
+from kiro_asgi.asgi.cross_origin import CrossOrigin
 from kiro_asgi.asgi.exchange import Asked, Exchange
 from kiro_asgi.asgi.http import JSON, Disconnected, Headers, Stalled, header_values
 from kiro_asgi.asgi.lifespan import host_lifespan
@@ -38,7 +39,7 @@ from kiro_asgi.dialects.base import Dialect, Inquiry, TransparentDialect
 from kiro_asgi.dialects.models import render_model, render_models
 from kiro_asgi.dialects.openai_chat import OpenAIChat
 from kiro_asgi.dialects.openai_responses import OpenAIResponses
-from kiro_asgi.errors import InternalError, KiroAsgiError, Unauthorized, UnknownModel
+from kiro_asgi.errors import InternalError, KiroAsgiError, RequestError, UnknownModel
 from kiro_asgi.model.events import StopReason, Usage
 from kiro_asgi.model.message import Message, sentences, unfold, whole
 from kiro_asgi.net.credentials import Clocks
@@ -96,7 +97,8 @@ class App:
         self._calls = Calls()
         self._draw = draw
         self._bodies = Bodies(settings.limits.body_bytes_in_flight)
-        self._auth = Authenticator(settings.client)
+        self._cross_origin = CrossOrigin(settings.cors.origins)
+        self._auth = Authenticator(settings.client, self._cross_origin)
         self._service = Service.create(settings, Clocks(clock, wall_clock, draw), token, estimator, server_tools)
         hide_in_logs(self._service.secrets)
         self._anthropic = AnthropicMessages(emit_code_references=settings.emit_code_references)
@@ -156,6 +158,10 @@ class App:
         if self._inner is not None and not is_ours(scope):
             await self._inner(scope, receive, send)
             return
+        if self._cross_origin.is_preflight(scope):
+            await self._cross_origin.answer(scope, send)
+            return
+        send = self._cross_origin.telling(scope, send)
         with Share(self._bodies) as share:
             limit = self._settings.limits.write_timeout
             await self._answer_call(Call(scope, receive, send, f"req_{self._token()}", share, limit, self._clock))
@@ -295,7 +301,7 @@ class App:
         """Credentials that rest, for who shows a key; others learn no more than that the gateway is alive."""
         try:
             await self._auth.identify(scope)
-        except Unauthorized:
+        except RequestError:
             return {}
         return {
             "resting": [

@@ -7,6 +7,7 @@ from hashlib import sha256
 
 from attrs import field, frozen
 
+from kiro_asgi.asgi.cross_origin import CrossOrigin
 from kiro_asgi.asgi.host_user import host_user
 from kiro_asgi.asgi.http import header_values
 from kiro_asgi.asgi.typing import Scope
@@ -27,6 +28,7 @@ class Authenticator:
     """
 
     _settings: ClientSettings
+    _cross_origin: CrossOrigin = field(factory=CrossOrigin)
     _keys: tuple[bytes, ...] = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -44,8 +46,12 @@ class Authenticator:
 
         Raises:
             Unauthorized: Nobody we know.
+            ForeignOrigin: A page of another site may have made the host's user ask.
+            UnsupportedMediaType: The same.
         """
         if self._settings.trust_host and (name := await host_user(scope)):
+            if self._match(_presented(scope)) is None:
+                self._cross_origin.require_same_site(scope)
             return f"host:{name}"
         return self.principal(scope)
 

@@ -14,7 +14,7 @@ from attrs import frozen
 from kiro_asgi.asgi.typing import Scope
 from kiro_asgi.errors import MethodNotAllowed, RouteNotFound
 
-__all__ = ["PATTERNS", "ROUTES", "Operation", "Route", "find_route", "intended", "is_ours", "local_paths"]
+__all__ = ["PATTERNS", "ROUTES", "Operation", "Route", "find_route", "intended", "is_ours", "local_paths", "methods"]
 
 
 class Operation(Enum):
@@ -72,6 +72,10 @@ _PATTERNS: Final = tuple(
     for template, operations in PATTERNS
 )
 
+
+_METHODS: Final = tuple(
+    dict.fromkeys([*(method for method, _ in ROUTES.values()), *(name for _, named in PATTERNS for name in named)])
+)
 
 _MAX_ECHO: Final = 80
 """Characters of a path that are repeated."""
@@ -163,6 +167,11 @@ def _alternatives(path: str) -> Iterator[str]:
 def is_ours(scope: Scope) -> bool:
     """Whether there is anything at the request's path, whatever the method."""
     return any(_lookup(path) for path in local_paths(scope))
+
+
+def methods(scope: Scope) -> tuple[str, ...]:
+    """The methods that the request's path takes; those of all paths where it is none."""
+    return next((tuple(routes) for path in local_paths(scope) if (routes := _lookup(path))), _METHODS)
 
 
 def _lookup(path: str) -> Mapping[str, Route]:

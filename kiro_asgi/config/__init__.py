@@ -12,6 +12,7 @@ from kiro_asgi.config.describe import SettingRow, describe
 from kiro_asgi.config.direct import AnthropicSettings, DirectSettings, GeminiSettings, OpenAISettings
 from kiro_asgi.config.gateway import (
     ClientSettings,
+    CorsSettings,
     LimitSettings,
     RecoverySettings,
     RetrySettings,
@@ -28,6 +29,7 @@ from kiro_asgi.config.tree import Settings
 __all__ = [
     "AnthropicSettings",
     "ClientSettings",
+    "CorsSettings",
     "DirectSettings",
     "GeminiSettings",
     "KiroSettings",

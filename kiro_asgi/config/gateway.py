@@ -8,6 +8,7 @@ from kiro_asgi.limits import ANSWER_BYTES, TOOL_INPUT_BYTES
 
 __all__ = [
     "ClientSettings",
+    "CorsSettings",
     "LimitSettings",
     "RecoverySettings",
     "RetrySettings",
@@ -32,6 +33,15 @@ class ClientSettings:
     trust_host: bool = False
     """Let in whom the host's middleware has authenticated: a user in ``scope["user"]`` or ``scope["state"]["user"]``
     whose ``is_authenticated`` is true, or a name in ``scope["state"]["principal"]``."""
+
+
+@frozen(kw_only=True)
+class CorsSettings:
+    """Which pages may use the gateway from a browser."""
+
+    origins: tuple[str, ...] = ()
+    """Origins of pages that may, as browsers write them (``https://app.example``, ``app://obsidian.md``, ``null``), or
+    ``*`` for all.  Empty: none, and no header of this kind is sent, so a host or proxy in front may send its own."""
 
 
 @frozen(kw_only=True)

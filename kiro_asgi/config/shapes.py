@@ -65,6 +65,12 @@ _REPAIR: Final[Shape] = (
     frozenset({"control_characters", "trailing_commas", "byte_order_mark"}).__contains__,
     "names of repairs: control_characters, trailing_commas, byte_order_mark",
 )
+_PAGE: Final[Shape] = (
+    re.compile(
+        r"\*|null|[a-z][a-z0-9+.-]*://[a-z0-9._-]+(:[0-9]{1,5})?|[a-z][a-z0-9+.-]*://\[[0-9a-f:.]+\](:[0-9]{1,5})?"
+    ).fullmatch,
+    "origins in small letters without a path, such as https://app.example, or null, or *",
+)
 _ROUTE: Final[Shape] = (
     re.compile(r"[^=\s]+=[a-z][a-z0-9_-]*(/[^>\s]+)?(>[a-z][a-z0-9_-]*(/[^>\s]+)?)*").fullmatch,
     "written as pattern=upstream/model, or pattern=upstream/model>upstream/model",
@@ -89,6 +95,7 @@ _OPENAI: Final[Mapping[str, Shape]] = MappingProxyType({**_DIRECT, "token_url": 
 SHAPES: Final[Mapping[str, Shape]] = MappingProxyType(
     {
         "client.api_keys": _KEY,
+        "cors.origins": _PAGE,
         "kiro.api_key": _KEY,
         "kiro.access_token": _KEY,
         "kiro.profile_arn": _KEY,

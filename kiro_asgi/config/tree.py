@@ -12,6 +12,7 @@ from attrs import field, frozen
 from kiro_asgi.config.direct import AnthropicSettings, GeminiSettings, OpenAISettings
 from kiro_asgi.config.gateway import (
     ClientSettings,
+    CorsSettings,
     LimitSettings,
     RecoverySettings,
     RetrySettings,
@@ -45,6 +46,7 @@ class Settings:
     """
 
     client: ClientSettings = field(factory=ClientSettings)
+    cors: CorsSettings = field(factory=CorsSettings)
     kiro: KiroSettings = field(factory=KiroSettings)
     gemini: GeminiSettings = field(factory=GeminiSettings)
     anthropic: AnthropicSettings = field(factory=AnthropicSettings)

@@ -39,6 +39,8 @@ def conflicts(members: Iterable[str], values: Mapping[str, Any]) -> Iterator[tup
     for table in ("openai", *named):
         if values.get(f"{table}.token_url") and not values.get(f"{table}.api_key"):
             yield f"{table}.token_url", "nothing to exchange there: api_key must be set"
+    if "*" in values.get("cors.origins", ()) and values.get("client.trust_host"):
+        yield "cors.origins", "* lets every page act for users of the host (client.trust_host); name the origins"
     yield from _body_conflicts(values)
 
 

@@ -11,6 +11,7 @@ from kiro_asgi.errors import ConfigError, Unauthorized
 from tests.asgi.driver import Exchange, http_scope
 
 KEYS = Authenticator(ClientSettings(api_keys=("alpha-key", "beta-key", "schlüssel")))
+JSON = ((b"content-type", b"application/json"),)
 
 
 def scope(*headers: tuple[bytes, bytes], **more):
@@ -130,11 +131,12 @@ async def test_the_hosts_principal_is_taken(more, expected):
     """With host auth the identity that a middleware put in the scope counts (C06), where it says that it is
     authenticated, or stands where nothing else does."""
     trusting = Authenticator(ClientSettings(trust_host=True))
+    asked = scope(*JSON, **more)
     if expected:
-        assert await trusting.identify(scope(**more)) == expected
+        assert await trusting.identify(asked) == expected
     else:
         with pytest.raises(Unauthorized):
-            await trusting.identify(scope(**more))
+            await trusting.identify(asked)
 
 
 class Claiming(str):
