@@ -85,10 +85,8 @@ class Attempt(Reading[Output[Event]]):
         answer = self.answer
         assert answer is not None, "bytes of an answer that has no stages"
         heard = answer.heard
-        error = self._output.put(answer.feed(self._taken()))
+        await self._put(answer.feed(self._taken()))
         await self._output.push()
-        if error is not None:
-            raise error
         if answer.heard != heard:
             self._last_event = self._clock()
         if answer.enough:

@@ -167,10 +167,8 @@ class Passing(Reading[PassedOutput]):
 
     async def _advance(self) -> None:
         heard = self._passage.heard
-        error = self._output.put(self._said())
+        await self._put(self._said())
         await self._output.push()
-        if error is not None:
-            raise error
         if self._passage.heard != heard:
             self._last_event = self._clock()
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import Any, Generic, NoReturn, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, Generic, NoReturn, TypeVar
 
+from anyio.lowlevel import checkpoint
 from attrs import define, field
 
 from kiro_asgi.asgi.exchange import Exchange
@@ -26,6 +27,31 @@ def _nothing() -> None:
 
 
 Way = TypeVar("Way", bound=Output[Any])
+Item = TypeVar("Item")
+
+_PART: Final = 0.003
+"""Seconds of work after which others are served: a short request takes some ten turns of the event loop, and each must
+wait for one part."""
+
+_LOOK: Final = 8
+"""Items between two looks at the clock."""
+
+
+@define
+class _Part(Generic[Item]):
+    """Iterates over *items*, and ends early where that takes long: then there is another part."""
+
+    _items: Iterator[Item]
+    _clock: Callable[[], float]
+    ended_early: bool = field(init=False, default=False)
+
+    def __iter__(self) -> Iterator[Item]:
+        self.ended_early, due = False, self._clock() + _PART
+        for count, item in enumerate(self._items, 1):
+            yield item
+            if not count % _LOOK and self._clock() >= due:
+                self.ended_early = True
+                return
 
 
 @define
@@ -141,11 +167,20 @@ class Reading(ABC, Generic[Way]):
         return chunks
 
     async def _put(self, items: Iterable[Any]) -> None:
-        """Take *items*.  What came before a failure is sent first: it must not matter how the bytes were cut."""
-        error = self._output.put(items)
-        if error is not None:
+        """Take *items*, in parts where that takes long: one read can bring a thousand calls, an end all that was held.
+
+        What came before a failure is sent first: it must not matter how the bytes were cut.
+        """
+        part = _Part(iter(items), self._clock)
+        while True:
+            error = self._output.put(part)
+            if error is not None:
+                await self._output.push()
+                raise error
+            if not part.ended_early:
+                return
             await self._output.push()
-            raise error
+            await checkpoint()
 
     def _patience(self) -> float:
         """Seconds until the next event must be here; waiting for the client does not count."""
