@@ -152,6 +152,8 @@ class Services:
 def go_first() -> None:
     """Get the cores before all that is not attacked, so that what other processes take is not measured.
 
+    Linux halts such a process for 50 ms of each second in which others want the core: let it have one that is idle.
+
     Raises:
         PermissionError: That takes root.
     """

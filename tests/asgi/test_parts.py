@@ -1,0 +1,132 @@
+"""Work that takes long is done in parts, and others have their turns in between."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from itertools import count
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from kiro_asgi import App
+from kiro_asgi.simulator import CloseEarly, Event, RawBytes, answer, text, tool_call
+from kiro_asgi.simulator.scripts import encode
+from kiro_asgi.simulator.control import Simulator
+from tests.asgi.answers import ALL_DIALECTS, cut_of, partial_text
+from tests.asgi.conftest import settings_for
+from tests.asgi.driver import Exchange, ask
+
+pytestmark = pytest.mark.anyio
+
+EVERY_DIALECT = pytest.mark.parametrize("dialect", ALL_DIALECTS)
+
+CALLS = 300
+STEPS: list[Event] = [step for n in range(CALLS) for step in tool_call("f", {"n": n}, call_id=f"c{n}")]
+"""So many calls."""
+
+AT_ONCE = RawBytes(b"".join(map(encode, STEPS)))
+"""The same in one write, so that one read from the network has hundreds."""
+
+TOOLS: dict[str, Any] = {
+    "anthropic": {"name": "f", "input_schema": {"type": "object"}},
+    "openai": {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}},
+    "responses": {"type": "function", "name": "f", "parameters": {"type": "object"}},
+}
+
+
+@pytest.fixture
+async def slow(service: Simulator) -> AsyncIterator[Callable[..., App]]:
+    """Gateways whose every look at the clock is 10 ms after the one before."""
+    ticks = count()
+    made: list[App] = []
+
+    def make(**slices: Any) -> App:
+        made.append(App(settings_for(service.url, slices), clock=lambda: next(ticks) / 100))
+        return made[-1]
+
+    yield make
+    for app in made:
+        await app.aclose()
+
+
+async def turns_beside(exchange: Exchange, app: App) -> int:
+    """Run *exchange*; how many turns another task had before it was over, but for those in which nothing came."""
+    turns = seen = 0
+
+    async def beside() -> None:
+        nonlocal turns, seen
+        while True:
+            await checkpoint()
+            turns += len(exchange.messages) != seen
+            seen = len(exchange.messages)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(beside)
+        await exchange.run(app)
+        tasks.cancel_scope.cancel()
+    return turns
+
+
+def calls_of(dialect: str, content: bytes) -> str:
+    """The arguments of all calls of a stream, in their order."""
+    said = []
+    for line in content.splitlines():
+        if line.startswith(b"data: {"):
+            event = json.loads(line[6:])
+            if dialect == "openai":
+                calls = [call for choice in event["choices"] for call in choice["delta"].get("tool_calls", ())]
+                said += [call["function"].get("arguments", "") for call in calls]
+            elif dialect == "anthropic":
+                said.append(event.get("delta", {}).get("partial_json", ""))
+            elif event["type"] == "response.function_call_arguments.delta":
+                said.append(event["delta"])
+    return "".join(said)
+
+
+@EVERY_DIALECT
+async def test_others_are_served_between_the_parts_of_one_read(dialect, slow, sim):
+    """Hundreds of calls in one read go out in as many parts as the clock asks for, and another task runs meanwhile."""
+    sim.enqueue(answer(AT_ONCE))
+    exchange = ask(dialect, "hi", stream=True, tools=[TOOLS[dialect]])
+    turns = await turns_beside(exchange, slow())
+
+    assert calls_of(dialect, exchange.content) == "".join(f'{{"n": {n}}}' for n in range(CALLS))
+    assert turns > CALLS // 8
+
+
+@EVERY_DIALECT
+async def test_what_was_held_to_the_end_goes_out_in_parts_too(dialect, slow, sim):
+    """Calls that are not sent before the answer is over."""
+    sim.enqueue(answer(*STEPS))
+    exchange = ask(dialect, "hi", stream=True, tools=[TOOLS[dialect]])
+    turns = await turns_beside(exchange, slow(stream={"tool_emission": "end"}))
+
+    assert calls_of(dialect, exchange.content) == "".join(f'{{"n": {n}}}' for n in range(CALLS))
+    assert turns > CALLS // 8
+
+
+@EVERY_DIALECT
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "collect"])
+async def test_an_answer_does_not_depend_on_its_parts(dialect, stream, slow, gateway, sim):
+    """As many bytes, whether each part is eight events or everything that one read brought."""
+    sizes = []
+    for app in (slow(), gateway()):
+        sim.enqueue(answer(*text("so"), AT_ONCE))
+        exchange = await ask(dialect, "hi", stream=stream, tools=[TOOLS[dialect]]).run(app)
+        assert exchange.status == 200
+        sizes.append(len(exchange.content))
+
+    assert sizes[0] == pytest.approx(sizes[1], abs=CALLS)  # ids, and times, differ
+
+
+@EVERY_DIALECT
+async def test_a_failure_comes_behind_all_parts(dialect, slow, sim):
+    """All that was said before a break in the same read is sent, and then the error."""
+    sim.enqueue(answer(RawBytes(b"".join(map(encode, text(*["word "] * 100)))), CloseEarly()))
+    exchange = await ask(dialect, "hi", stream=True).run(slow())
+
+    assert cut_of(dialect, exchange)
+    assert partial_text(dialect, exchange.content) == "word " * 100
