@@ -82,6 +82,7 @@ def _openai(settings: OpenAISettings, **common: Any) -> Upstream:
         forwards=settings.relay == "allow" or (settings.relay == "auto" and itself),
         thinking_tags=settings.thinking_tags,
         max_tokens_field=settings.max_tokens_field,
+        call_ids=settings.call_ids,
         include_usage=settings.include_usage,
         **common,
     )

@@ -93,6 +93,10 @@ class OpenAISettings(DirectSettings):
     max_tokens_field: str = "max_completion_tokens"
     """What the service calls the longest answer: ``max_completion_tokens``, or ``max_tokens`` as older ones do."""
 
+    call_ids: str = "auto"
+    """Which ids of tool calls the service takes: ``any`` that OpenAI takes, ``nine`` letters and digits, or ``auto``:
+    nine where the host or the model is Mistral's.  Others are replaced, by the same ones in every request."""
+
     relay: str = "auto"
     """Whether requests of clients of Chat Completions may go to the server as they are, where ``stream.relay`` and the
     request allow it: ``auto`` (to OpenAI, the slice ``openai``; not to a server in ``custom``), ``allow`` or

@@ -45,6 +45,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         **{f"{service}.max_tokens_field": ("max_completion_tokens", "max_tokens") for service in _OPENAI},
         "preset": ("native", "contract"),
         "stream.language": ("en", "zh"),
+        **{f"{service}.call_ids": ("auto", "any", "nine") for service in _OPENAI},
         **{f"{service}.relay": ("auto", "allow", "never") for service in _OPENAI},
         "stream.relay": ("auto", "unrepaired", "never"),
         "http_library": ("httpcore", "httpcore2"),

@@ -183,7 +183,7 @@ class _Pairing:
         if wire in self._taken:
             self._notes.applies("calls.id_repeated", place)
             again = f"{client} {number}"
-            wire = substitute(again, plain(again), self._ids.length, self._taken)
+            wire = substitute(again, plain(again), self._ids.length, self._taken, joint=self._ids.joint)
         self._taken.add(wire)
         return wire
 

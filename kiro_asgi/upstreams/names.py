@@ -38,7 +38,7 @@ class WireNames:
     _fold: Callable[[str], str] = str
     """What a service looks at when it compares two names, e.g. `str.lower`."""
 
-    _joint: str = "_"
+    joint: str = "_"
     """Stands before the digest at the end of a substitute."""
 
     _wire: dict[str, str] = field(init=False, factory=dict)
@@ -63,7 +63,7 @@ class WireNames:
             return name
         stem = plain(name)
         begins = self._legal.fullmatch(stem[:1])
-        return substitute(name, stem if begins else f"t{stem}", self.length, self._taken, self._fold, self._joint)
+        return substitute(name, stem if begins else f"t{stem}", self.length, self._taken, self._fold, self.joint)
 
 
 def substitute(

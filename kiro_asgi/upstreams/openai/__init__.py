@@ -23,6 +23,7 @@ from kiro_asgi.upstreams.openai import models
 from kiro_asgi.upstreams.openai.answer import stages
 from kiro_asgi.upstreams.openai.faults import fault
 from kiro_asgi.upstreams.openai.healing import ASKS, DETAILED, RENAMED, REPLAYED, refused_field
+from kiro_asgi.upstreams.openai.messages import CALL_IDS, wants_short_ids
 from kiro_asgi.upstreams.openai.options import guaranteed
 from kiro_asgi.upstreams.openai.request import Wording, document
 from kiro_asgi.upstreams.openai.thinking import refuses_sampling
@@ -87,6 +88,9 @@ class OpenAIUpstream:
     max_tokens_field: str = field(default="max_completion_tokens", validator=validators.in_(RENAMED))
     """What the server calls the answer's greatest length: ``max_completion_tokens``, or ``max_tokens`` as of old."""
 
+    call_ids: str = field(default="auto", validator=validators.in_(CALL_IDS))
+    """Which ids of calls the server takes, see `kiro_asgi.upstreams.openai.messages.CALL_IDS`."""
+
     include_usage: bool = True
     """Ask for token counts at the end of the stream."""
 
@@ -146,6 +150,7 @@ class OpenAIUpstream:
             custom=custom,
             max_tokens_field=self.max_tokens_field,
             include_usage=self.include_usage,
+            short_ids=wants_short_ids(self.call_ids, self._host(credential.endpoint or self.endpoint), model.id),
             replay_thinking=(custom and self.replay_thinking) is not (REPLAYED in self.without),
             without=self.without,
         )
@@ -227,5 +232,9 @@ class OpenAIUpstream:
     @staticmethod
     def _is_custom(endpoint: str) -> bool:
         """Whether somebody else than OpenAI answers at *endpoint*."""
-        host = urlsplit(endpoint or ENDPOINT).hostname or ""
+        host = OpenAIUpstream._host(endpoint)
         return host != _HOST and not host.endswith(f".{_HOST}")
+
+    @staticmethod
+    def _host(endpoint: str) -> str:
+        return urlsplit(endpoint or ENDPOINT).hostname or ""

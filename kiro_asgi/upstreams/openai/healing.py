@@ -46,7 +46,7 @@ DETAILED: Final = "reasoning_details"
 """The same in OpenRouter's form, which a server may send and not take."""
 
 CALL_IDS: Final = "tool_call_id"
-"""Ids of calls: Mistral takes nine letters and digits, and nothing else."""
+"""Ids of calls: some servers take nine letters and digits, and nothing else."""
 
 _NINE: Final = re.compile(r"tool call id\b.{0,200}\blength of 9\b", re.I | re.S)
 

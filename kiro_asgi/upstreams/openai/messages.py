@@ -24,7 +24,7 @@ from kiro_asgi.upstreams.openai.attachments import Attachments
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, read_details
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["Messages"]
+__all__ = ["CALL_IDS", "Messages", "wants_short_ids"]
 
 MAX_CALL_ID: Final = 40
 """Characters."""
@@ -32,12 +32,44 @@ MAX_CALL_ID: Final = 40
 SHORT_CALL_ID: Final = 9
 """The same of Mistral, no less and no more."""
 
+CALL_IDS: Final = ("auto", "any", "nine")
+"""Which ids of calls a server is sent: as `wants_short_ids` says, any that OpenAI takes, or nine letters and digits."""
+
+_SHORT_HOST: Final = "mistral.ai"
+_SHORT_MODELS: Final = (
+    "codestral",
+    "devstral",
+    "magistral",
+    "ministral",
+    "mistral",
+    "mixtral",
+    "open-mistral",
+    "open-mixtral",
+    "pixtral",
+    "voxtral",
+)
+"""How the names of Mistral's models begin, wherever they run: the chat templates of most refuse other ids."""
+
 FAILED: Final = "The tool call failed."
 LIFTED: Final = "(An attachment of this result follows in the next message of the user.)"
 LIFTED_FROM: Final = "Attachment of the result of the tool call {}:"
 
 _SHORT_ID: Final = re.compile(rf"[a-zA-Z0-9]{{{SHORT_CALL_ID}}}")
 _CALL_ID: Final = re.compile(rf"[a-zA-Z0-9_.:-]{{1,{MAX_CALL_ID}}}")
+
+
+def wants_short_ids(call_ids: str, host: str, model: str) -> bool:
+    """Whether ids of calls are to be nine letters and digits.
+
+    Args:
+        call_ids: One of `CALL_IDS`.
+        host: Of the server.
+        model: As the server calls it, with whose it is or without: ``mistralai/mistral-large``.
+    """
+    if call_ids != "auto":
+        return call_ids == "nine"
+    by_host = host == _SHORT_HOST or host.endswith(f".{_SHORT_HOST}")
+    return by_host or model.rpartition("/")[2].lower().startswith(_SHORT_MODELS)
 
 
 @frozen

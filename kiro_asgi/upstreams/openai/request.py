@@ -39,6 +39,9 @@ class Wording:
     max_tokens_field: str = "max_completion_tokens"
     include_usage: bool = True
     replay_thinking: bool = False
+    short_ids: bool = False
+    """Whether ids of calls are nine letters and digits."""
+
     without: tuple[str, ...] = ()
     """Fields that the service refused, see `kiro_asgi.upstreams.openai.healing`."""
 
@@ -72,7 +75,7 @@ def document(prompt: Prompt, model: ModelCard, wording: Wording) -> Document:
         replay_thinking=wording.replay_thinking,
         sign_calls=wording.custom,
         refusals=not wording.custom,
-        short_ids=CALL_IDS in wording.without,
+        short_ids=wording.short_ids or CALL_IDS in wording.without,
     )
     body: dict[str, Any] = {"model": model.id, "messages": messages.write(prompt), "stream": True}
     if wording.include_usage:

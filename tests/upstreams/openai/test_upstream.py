@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError, UpstreamRejected, UpstreamThrottled
 from kiro_asgi.model.prompt import (
@@ -247,6 +249,62 @@ def test_ids_of_calls_are_nine_letters_and_digits_where_a_server_wants_that() ->
     assert call["tool_calls"][0]["id"] == result["tool_call_id"]
     assert "healed.call_ids" in [note.rule for note in found.notes]
     assert upstream.healed(refused(message), found) is None
+
+
+def _called(*ids: str) -> Prompt:
+    """A conversation in which each of these was called and answered, one after the other."""
+    turns = (
+        (Turn(Role.ASSISTANT, (ToolCallPart(name, "f", {}),)), Turn(Role.USER, (ToolResult(name, (Text("1"),)),)))
+        for name in ids
+    )
+    return Prompt("m", (Turn(Role.USER, (Text("q"),)), *(turn for pair in turns for turn in pair)))
+
+
+def _sent_ids(upstream: OpenAIUpstream, prompt: Prompt, model: str = "m") -> list[str]:
+    """Ids of the calls, each the same as its result's."""
+    sent = upstream.render(prompt, ModelCard(model), KEY).document["messages"]
+    calls = [message["tool_calls"][0]["id"] for message in sent if message["role"] == "assistant"]
+    assert calls == [message["tool_call_id"] for message in sent if message["role"] == "tool"]
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "model", "call_ids", "short"),
+    [
+        ("https://api.mistral.ai/v1", "anything", "auto", True),
+        ("https://codestral.mistral.ai/v1", "m", "auto", True),
+        ("https://notmistral.ai/v1", "m", "auto", False),
+        ("https://openrouter.ai/api/v1", "mistralai/Mistral-Large-2411", "auto", True),
+        ("http://localhost:8000/v1", "devstral-small", "auto", True),
+        ("http://localhost:8000/v1", "qwen3", "auto", False),
+        ("http://localhost:8000/v1", "qwen3", "nine", True),
+        ("https://api.mistral.ai/v1", "mistral-large", "any", False),
+        ("", "gpt-4o", "auto", False),
+    ],
+)
+def test_who_is_known_to_want_short_ids(endpoint: str, model: str, call_ids: str, short: bool) -> None:
+    """Mistral's hosts and models, or what the operator says."""
+    upstream = OpenAIUpstream(name="local", endpoint=endpoint, call_ids=call_ids)
+    (sent,) = _sent_ids(upstream, _called("call_abc-1"), model)
+
+    assert (sent != "call_abc-1") is short
+    assert not short or re.fullmatch("[a-zA-Z0-9]{9}", sent)
+
+
+IDS = st.text("aZ09_-é", min_size=1, max_size=12) | st.just("D681PevKs")
+
+
+@given(st.lists(IDS, max_size=6))
+def test_short_ids_are_one_to_one_and_stay(ids: list[str]) -> None:
+    """The longer a conversation gets, the same are its ids; those that fit are the client's own, unless used again."""
+    upstream = OpenAIUpstream(name="local", endpoint="http://localhost/v1", call_ids="nine")
+    sent = _sent_ids(upstream, _called(*ids))
+
+    assert len(set(sent)) == len(ids)
+    assert all(re.fullmatch("[a-zA-Z0-9]{9}", each) for each in sent)
+    for size in range(len(ids)):
+        assert _sent_ids(upstream, _called(*ids[:size])) == sent[:size]
+    assert "D681PevKs" not in ids or "D681PevKs" in sent
 
 
 def test_signatures_of_calls_go_back_to_servers_that_may_have_given_them() -> None:
