@@ -38,6 +38,12 @@ BOUNDED = {
     "stages.argument_names": {"_with_twins": ARGUMENTS},
     "stages.tool_calls_whole": {"_room": ONCE},
     "upstreams.anthropic.content": {"Blocks._result": PARTS, "Blocks.write": PARTS},
+    "upstreams.anthropic.form": {
+        "_Writing._alternatives": PROMPT,
+        "_Writing._members": PROMPT,
+        "_Writing._named": PROMPT,
+        "_Writing.write": PROMPT,
+    },
     "upstreams.gemini.contents": {"Contents._result": PARTS},
     "upstreams.gemini.flatten": {"_Reading.flat": SCHEMA},
     "upstreams.gemini.keywords": {"anything": OWN},

@@ -175,6 +175,9 @@ class ModelCard:
     options_schema: Mapping[str, Any] = field(factory=dict)
     """JSON Schema of the upstream's free request fields for this model."""
 
+    schemas: bool | None = None
+    """Whether the service can hold the model's answers to a JSON Schema; ``None`` where it does not say."""
+
     thinking: frozenset[ThinkingForm] | None = None
     """How it can be asked to think; empty: not at all.  ``None`` where only its name tells."""
 

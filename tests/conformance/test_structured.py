@@ -3,6 +3,7 @@ an error, never an answer that they cannot read."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import anthropic
 import openai
 import pytest
 
-from kiro_asgi.simulator import Script, answer, text
+from kiro_asgi.simulator import Script, answer, refusal, text
 from kiro_asgi.simulator.builders import Trailers
 from kiro_asgi.simulator.service import CHAT
 from tests.conformance.asked import EACH_API, EACH_WAY
@@ -151,6 +152,35 @@ def test_a_service_that_guarantees_the_form_is_checked_where_it_can_be(
     assert asked(api, False, *OPENAI, WRONG["mismatch"], JSON) == OSLO
     assert len(bodies(scripted, OPENAI[0])) == 2
     assert asked(api, True, *OPENAI, JSON) == OSLO
+
+
+@EACH_WAY
+@EACH_API
+def test_anthropic_is_held_to_the_schema(asked: Asked, scripted: Gateway, api: str, stream: bool) -> None:
+    """By its own means, whichever API the client speaks; the service takes the schema."""
+    operation, model = "anthropic.chat", "anthropic/claude-haiku-4-5"
+    assert asked(api, stream, operation, model, JSON) == OSLO
+    (body,) = map(json.loads, bodies(scripted, operation))
+    form = body["output_config"]["format"]
+
+    assert form["type"] == "json_schema"
+    assert form["schema"]["additionalProperties"] is False
+    assert form["schema"]["properties"].keys() == City.model_fields.keys()
+
+
+def test_a_service_that_refuses_schemas_is_told_in_words(asked: Asked, scripted: Gateway) -> None:
+    """The client has its answer, and the next request to that model is asked in words at once, from every API."""
+    operation, model = "anthropic.chat", "anthropic/claude-opus-4-6"
+    refused = refusal(400, "'claude-opus-4-6' does not support output format.", "invalid_request_error")
+    assert asked("chat", True, operation, model, refused, JSON) == OSLO
+    first, again = map(json.loads, bodies(scripted, operation))
+    assert "output_config" in first
+    assert "output_config" not in again
+    for api in _ASK:
+        assert asked(api, False, operation, model, JSON) == OSLO
+        (later,) = map(json.loads, bodies(scripted, operation))
+        assert "output_config" not in later
+        assert "JSON Schema" in str(later["system"])
 
 
 @EACH_WAY

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kiro_asgi.simulator.anthropic.block_rules import BLOCKS
+from kiro_asgi.simulator.anthropic.form_rules import FORM
 from kiro_asgi.simulator.anthropic.places import blocks, joined, messages_of
 from kiro_asgi.simulator.anthropic.thinking_rules import THINKING
 from kiro_asgi.simulator.anthropic.tool_rules import TOOLS
@@ -141,6 +142,7 @@ RULES: Final[tuple[FormatRule, ...]] = (
     *BLOCKS,
     *TOOLS,
     *THINKING,
+    *FORM,
     ending_trimmed,
     few_breakpoints,
 )

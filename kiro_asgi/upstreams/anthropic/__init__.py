@@ -21,7 +21,7 @@ from kiro_asgi.upstreams.anthropic.door import Door, PassedOn
 from kiro_asgi.upstreams.anthropic.families import normalise
 from kiro_asgi.upstreams.anthropic.faults import fault
 from kiro_asgi.upstreams.anthropic.reasons import SIGNATURE
-from kiro_asgi.upstreams.anthropic.request import Wording, document
+from kiro_asgi.upstreams.anthropic.request import FORM_RULES, Wording, document
 from kiro_asgi.upstreams.anthropic.weight import statistics, weigh
 from kiro_asgi.upstreams.base import Credential, Forwarding, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
 from kiro_asgi.upstreams.headers import Headers, check_header
@@ -30,6 +30,9 @@ from kiro_asgi.wire.json import dumps
 __all__ = ["AnthropicUpstream"]
 
 HEALED: Final = "healed.signatures"
+
+LASTING: Final = ("healed.output_format",)
+"""What holds for every request to a model; another conversation has other signatures, and another schema."""
 
 
 def _check_betas(instance: Any, attribute: Attribute[Any], value: tuple[str, ...]) -> None:
@@ -70,10 +73,14 @@ class AnthropicUpstream:
     healings: tuple[str, ...] = ()
     """What `healed` changed, by the names of its rules."""
 
-    traits: Traits = field(init=False, default=Traits(runs=frozenset({WEB_SEARCH})))
+    traits: Traits = field(init=False)
     builtin: tuple[ModelCard, ...] = field(init=False, default=models.KNOWN)
     _door: Door = field(init=False, repr=False)
     forwarding: Forwarding | None = field(init=False, repr=False)
+
+    @traits.default
+    def _make_traits(self) -> Traits:
+        return Traits(runs=frozenset({WEB_SEARCH}), learns=self.healings == LASTING)
 
     @_door.default
     def _make_door(self) -> Door:
@@ -97,10 +104,17 @@ class AnthropicUpstream:
             RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place, and
                 the message the rule.
         """
-        wording = Wording(version=self.version, replay_thinking=self.replay_thinking, healings=self.healings)
+        wording = Wording(
+            version=self.version,
+            replay_thinking=self.replay_thinking,
+            healings=self.healings,
+            custom=self._door.is_custom(credential),
+        )
         body = document(prompt, model, wording, conversation)
         request = self._door.ask(credential, dumps(body.document))
-        return Rendered(request, body.names.changed(), notes=body.notes.found(), document=body.document)
+        return Rendered(
+            request, body.names.changed(), notes=body.notes.found(), document=body.document, formed=body.formed
+        )
 
     def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:
         """Fresh stages, bytes to `Delta`, for an answer of this media type.
@@ -115,7 +129,12 @@ class AnthropicUpstream:
         return fault(status, headers, body)
 
     def healed(self, error: KiroAsgiError, rendered: Rendered) -> AnthropicUpstream | None:
-        """This upstream without earlier thinking, where the service refused a signature of it; else ``None``."""
+        """This upstream without what *error* refuses: earlier thinking, for its signature, or the schema of the answer,
+        which is told in words then; ``None`` where that is no remedy, or was tried already."""
+        if "format" in rendered.document.get("output_config", {}):
+            rule = next((rule for rule, code in FORM_RULES.items() if code == error.code), "")
+            if rule:
+                return evolve(self, healings=(*self.healings, rule))
         if error.code != SIGNATURE or not _thought(rendered.document):
             return None
         return evolve(self, replay_thinking=False, healings=(*self.healings, HEALED))

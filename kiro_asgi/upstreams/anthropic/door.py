@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Set
 from typing import Final
+from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
@@ -20,6 +21,8 @@ from kiro_asgi.upstreams.headers import Headers, overridden
 __all__ = ["Door", "PassedOn"]
 
 ENDPOINT: Final = "https://api.anthropic.com"
+
+_HOST: Final = "anthropic.com"
 
 _JSON: Final = (b"content-type", b"application/json")
 _STREAM: Final = (b"accept", b"text/event-stream")
@@ -42,6 +45,11 @@ class Door:
 
     extra: Headers = field(repr=False)
     """Added to every request; one of our own that has the name of one of these is left out."""
+
+    def is_custom(self, credential: Credential) -> bool:
+        """Whether somebody else than Anthropic is asked with *credential*."""
+        host = urlsplit(credential.endpoint or self.endpoint or ENDPOINT).hostname or ""
+        return host != _HOST and not host.endswith(f".{_HOST}")
 
     def url(self, credential: Credential, path: str) -> str:
         """Address of *path*, which begins with a slash."""

@@ -75,6 +75,9 @@ class Family:
     prefilled: bool = True
     """Whether it goes on from an assistant's last turn."""
 
+    formed: bool = False
+    """Whether its answers can be held to a JSON Schema."""
+
     @property
     def thinks(self) -> bool:
         """Whether it can be asked for thinking at all."""
@@ -88,8 +91,9 @@ class Family:
 
 
 FAMILIES: Final[tuple[tuple[tuple[int, int], Family], ...]] = (
-    ((4, 7), Family(budgets=False, adaptive=True, sampled=False, prefilled=False)),
-    ((4, 6), Family(adaptive=True, sampled_once=True, prefilled=False)),
+    ((4, 7), Family(budgets=False, adaptive=True, sampled=False, prefilled=False, formed=True)),
+    ((4, 6), Family(adaptive=True, sampled_once=True, prefilled=False, formed=True)),
+    ((4, 5), Family(sampled_once=True, formed=True)),
     ((4, 1), Family(sampled_once=True)),
     ((3, 7), Family()),
     ((0, 0), Family(budgets=False)),
@@ -110,8 +114,10 @@ def family(model: str) -> Family:
 
 
 def listed_family(model: ModelCard) -> Family:
-    """What is peculiar about *model*: what its name says, and about thinking what the service lists."""
+    """What is peculiar about *model*: what its name says, and of thinking and schemas what the service lists."""
     named, forms = family(model.id), model.thinking
+    if model.schemas is not None:
+        named = evolve(named, formed=model.schemas)
     if forms is None:
         return named
     return evolve(named, budgets=ThinkingForm.BUDGET in forms, adaptive=ThinkingForm.EFFORT in forms)

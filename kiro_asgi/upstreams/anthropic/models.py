@@ -83,11 +83,17 @@ def _card(entry: Any) -> ModelCard | None:
 
 
 def _abilities(abilities: Mapping[str, Any], known: ModelCard) -> dict[str, Any]:
-    """What a model's ``capabilities`` say about images, levels of effort, and thinking."""
+    """What a model's ``capabilities`` say about images, levels of effort, schemas, and thinking."""
     effort = abilities.get("effort")
     levels = (level for level in LEVELS if _supported(effort, level)) if type(effort) is dict else known.efforts
     images = _supported(abilities, "image_input") if "image_input" in abilities else known.images
-    return {"images": images, "efforts": tuple(levels), "thinking": _thinking(abilities, known)}
+    schemas = _supported(abilities, "structured_outputs") if "structured_outputs" in abilities else known.schemas
+    return {
+        "images": images,
+        "efforts": tuple(levels),
+        "schemas": schemas,
+        "thinking": _thinking(abilities, known),
+    }
 
 
 def _thinking(abilities: Mapping[str, Any], known: ModelCard) -> frozenset[ThinkingForm] | None:

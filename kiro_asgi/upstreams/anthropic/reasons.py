@@ -24,11 +24,17 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.upstreams.meanings import Class, Meaning
 
-__all__ = ["MODEL", "PHRASES", "SIGNATURE", "STATUSES", "TYPES", "UNKNOWN_MODEL"]
+__all__ = ["FORM", "FORM_UNKNOWN", "MODEL", "PHRASES", "SIGNATURE", "STATUSES", "TYPES", "UNKNOWN_MODEL"]
 
 
 SIGNATURE: Final = "thinking_signature_invalid"
 """Code of the refusal of earlier thinking."""
+
+FORM: Final = "output_schema_refused"
+"""Code of the refusal of a schema for the answer."""
+
+FORM_UNKNOWN: Final = "output_format_unknown"
+"""Code of the refusal of every schema: the model, or the server, knows none."""
 
 PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
     (
@@ -39,6 +45,20 @@ PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
     (re.compile(r"credit balance is too low|exceeded your current quota", re.I), UpstreamQuotaSpent, "quota_spent"),
     (re.compile(r"usage limits?\b.{0,80}\bregain access", re.I | re.S), UpstreamQuotaSpent, "quota_spent"),
     (re.compile(r"\boverloaded", re.I), UpstreamOverloaded, "overloaded"),
+    (
+        re.compile(
+            r"output_(?:config(?:\.format)?|format): extra inputs|not support (?:output.format|structured.output)"
+            r"|structured outputs? (?:is|are) not (?:supported|available)",
+            re.I,
+        ),
+        UpstreamRejected,
+        FORM_UNKNOWN,
+    ),
+    (
+        re.compile(r"output_(?:config\.)?format\b|schema is too complex|compiled grammar is too large", re.I),
+        UpstreamRejected,
+        FORM,
+    ),
     (re.compile(r"invalid model name", re.I), UnknownModel, "model_not_found"),
     (
         re.compile(

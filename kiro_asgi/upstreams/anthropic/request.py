@@ -6,7 +6,8 @@ Source: https://docs.anthropic.com/en/api/messages
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import evolve, frozen
@@ -14,7 +15,9 @@ from attrs import evolve, frozen
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Part, Prompt, Role, Text, ThinkingPart, ToolResult
 from kiro_asgi.upstreams.anthropic.content import Blocks, sayable
-from kiro_asgi.upstreams.anthropic.families import listed_family
+from kiro_asgi.upstreams.anthropic.families import Family, listed_family
+from kiro_asgi.upstreams.anthropic.form import Form, compiled
+from kiro_asgi.upstreams.anthropic.reasons import FORM, FORM_UNKNOWN
 from kiro_asgi.upstreams.anthropic.sampling import sampling_fields
 from kiro_asgi.upstreams.anthropic.thinking import length_and_thinking, thinks
 from kiro_asgi.upstreams.anthropic.tools import TOOL_NAME, choice, offered, specification
@@ -23,9 +26,14 @@ from kiro_asgi.upstreams.exchanges import Draft, exchanges, merged
 from kiro_asgi.upstreams.names import WireNames
 from kiro_asgi.upstreams.told import schema_told
 
-__all__ = ["Body", "Wording", "document"]
+__all__ = ["FORM_RULES", "Body", "Wording", "document"]
 
 CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+
+FORM_RULES: Final[Mapping[str, str]] = MappingProxyType(
+    {"healed.output_format": FORM_UNKNOWN, "healed.output_schema": FORM}
+)
+"""Rule by which a schema is told in words, to the code of the refusal that puts it in force."""
 
 GO_ON: Final = "Continue."
 """What a user says who says nothing."""
@@ -40,6 +48,9 @@ class Wording:
     healings: tuple[str, ...] = ()
     """Rules that earlier refusals put in force."""
 
+    custom: bool = False
+    """Whether another server than Anthropic's answers: it may not know all of the API, and ignore what it does not."""
+
 
 @frozen
 class Body:
@@ -50,6 +61,8 @@ class Body:
     """Of tools."""
 
     notes: Notes
+    formed: bool = False
+    """Whether the service holds the answer to the client's schema."""
 
 
 def document(prompt: Prompt, model: ModelCard, wording: Wording, user_id: str = "") -> Body:
@@ -71,20 +84,31 @@ def document(prompt: Prompt, model: ModelCard, wording: Wording, user_id: str = 
     tools = [specification(tool, names, notes) for tool in offered(prompt, notes)]
     drafts = _conversation(prompt, wording, notes)
     thinking = thinks(prompt, peculiar, _is_resumed(drafts), notes)
-    drafts = _ended(drafts, peculiar.prefilled and not thinking, notes)
+    form = _form(prompt, peculiar, wording, notes)
+    drafts = _ended(drafts, peculiar.prefilled and not thinking and form is None, notes)
     blocks = Blocks(notes, names, model)
     fields: dict[str, Any] = {"model": model.id, "stream": True}
     fields |= length_and_thinking(prompt, model, peculiar, notes, thinking=thinking)
     fields |= sampling_fields(prompt.sampling, peculiar, wording.version, notes, thinking=thinking)
     optional = {
-        "system": _system(prompt, notes),
+        "system": _system(prompt, notes, told=form is None or wording.custom),
         "tools": tools,
         "tool_choice": choice(prompt, names) if tools else {},
         "metadata": {"user_id": user_id} if user_id else {},
     }
+    if form is not None:
+        asked = {"format": {"type": "json_schema", "schema": form.schema}}
+        fields["output_config"] = {**fields.get("output_config", {}), **asked}
     fields |= {name: value for name, value in optional.items() if value}
     fields["messages"] = [_message(draft, blocks, notes) for draft in drafts]
-    return Body(fields, names, notes)
+    return Body(fields, names, notes, form is not None and form.exact and not wording.custom)
+
+
+def _form(prompt: Prompt, peculiar: Family, wording: Wording, notes: Notes) -> Form | None:
+    """The schema as the service is asked to obey it; ``None`` where there is none, or it is told in words."""
+    if not prompt.schema or not peculiar.formed or FORM_RULES.keys() & set(wording.healings):
+        return None
+    return compiled(prompt.schema, notes)
 
 
 def _conversation(prompt: Prompt, wording: Wording, notes: Notes) -> list[Draft]:
@@ -160,9 +184,9 @@ def _plain_errors(draft: Draft, notes: Notes) -> Iterator[Part]:
     yield from others
 
 
-def _system(prompt: Prompt, notes: Notes) -> list[dict[str, Any]]:
+def _system(prompt: Prompt, notes: Notes, *, told: bool) -> list[dict[str, Any]]:
     texts = [text for text in prompt.system if text and not text.isspace()]
-    if prompt.schema is not None:
+    if prompt.schema is not None and told:
         notes.applies("output.schema_told")
         texts.append("\n\n".join(schema_told(prompt.schema)))
     return [{"type": "text", "text": text} for text in texts]

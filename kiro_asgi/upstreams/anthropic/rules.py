@@ -13,6 +13,18 @@ _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule("healed.signatures", "Thinking is not handed back, as the service refused a signature.", _CONTENT, "__init__"),
+    Rule(
+        "healed.output_format",
+        "The schema of the answer is told in the system text, as the service refused every schema for this model.",
+        _FORM,
+        "request",
+    ),
+    Rule(
+        "healed.output_schema",
+        "The schema of the answer is told in the system text, as the service refused it.",
+        _FORM,
+        "request",
+    ),
     Rule("tools.duplicate_dropped", "Of tools with the same name the first counts.", _CONTENT, "tools"),
     Rule("tools.choice_unknown", "A choice that names a tool which is not there is refused.", _NONE, "tools"),
     Rule(
@@ -66,7 +78,24 @@ RULES: Final[tuple[Rule, ...]] = (
         "request",
     ),
     Rule("turns.trimmed", "White space at the end of the assistant's last word is left out.", _NONE, "request"),
-    Rule("output.schema_told", "The schema of the answer is told in the system text.", _FORM, "request"),
+    Rule(
+        "output.schema_closed",
+        "Objects of the answer's schema take no members but those that they name: the service wants them closed.",
+        _FORM,
+        "form",
+    ),
+    Rule(
+        "output.schema_constraints",
+        "Constraints on the answer that the service does not know are told in the description, and checked here.",
+        _FORM,
+        "form",
+    ),
+    Rule(
+        "output.schema_told",
+        "The schema of the answer is told in the system text, where model, service or schema leave no other way.",
+        _FORM,
+        "request",
+    ),
     Rule(
         "thinking.unavailable", "A demand for thinking that the model does not know is dropped.", _CONTENT, "thinking"
     ),
