@@ -84,6 +84,12 @@ class KiroAsgiError(Exception):
 class ConfigError(KiroAsgiError):
     """The settings cannot work; the message lists every bad path.  Raised at start-up only."""
 
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The lines of the message, without the heading that several have."""
+        first, *lines = self.message.split("\n  ")
+        return tuple(lines) or (first,)
+
 
 class InternalError(KiroAsgiError):
     """The gateway failed in a way that nobody foresaw.

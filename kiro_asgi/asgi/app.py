@@ -24,6 +24,7 @@ from kiro_asgi.asgi.http import JSON, Disconnected, Headers, Stalled, header_val
 from kiro_asgi.asgi.lifespan import host_lifespan
 from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
 from kiro_asgi.asgi.passed_output import passed_output
+from kiro_asgi.asgi.readiness import problems_with, settings_to_serve
 from kiro_asgi.asgi.relay import Outcome, Relay
 from kiro_asgi.asgi.reports import rules_header, wants_rules
 from kiro_asgi.asgi.responses import ResponsesApi
@@ -34,6 +35,7 @@ from kiro_asgi.asgi.service import Service
 from kiro_asgi.asgi.tries import Tries, tries_before
 from kiro_asgi.asgi.typing import ASGIApp, Receive, Scope, Send
 from kiro_asgi.config import Settings
+from kiro_asgi.config.rules import require
 from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, Inquiry, TransparentDialect
 from kiro_asgi.dialects.models import render_model, render_models
@@ -90,6 +92,7 @@ class App:
         estimator: Estimator = TokenEstimator(),  # noqa: B008 - a frozen value
         server_tools: Sequence[ServerTool] = (),
     ) -> None:
+        require(problems_with(settings))
         self._settings = settings
         self._inner = inner
         self._clock = clock
@@ -343,4 +346,4 @@ def create_app(settings: Settings | None = None) -> App:
     Raises:
         ConfigError: The settings cannot work; the message lists every reason found.
     """
-    return App(Settings.from_env(os.environ) if settings is None else settings)
+    return App(settings_to_serve(os.environ) if settings is None else settings)

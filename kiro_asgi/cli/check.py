@@ -12,11 +12,11 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from kiro_asgi import create_app
+from kiro_asgi.asgi.readiness import problems_of
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.config import Settings, describe, read_environment
 from kiro_asgi.config.reading import CONFIG_VARIABLE
-from kiro_asgi.errors import ConfigError
+from kiro_asgi.config.tree import assembled
 
 __all__ = ["Report", "add_arguments", "examine", "run"]
 
@@ -51,20 +51,16 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 
 def examine(environ: Mapping[str, str]) -> Report:
-    """Read the settings as the gateway does, and build the application as far as that goes without a network."""
+    """Read the settings as the gateway does, and make what it is made of as far as that goes without a network."""
     reading = read_environment(Settings, environ)
+    problems = problems_of(reading)
     if reading.problems:
-        return Report(reading.problems)
-    settings = Settings.from_env(environ)
+        return Report(problems)
     rows = tuple(
         {"path": row.path, "value": row.value, "source": reading.sources.get(row.path, "default"), "env": row.env}
-        for row in describe(settings)
+        for row in describe(assembled(reading))
     )
-    try:
-        create_app(settings)
-    except ConfigError as error:
-        return Report((error.message,), rows)
-    return Report((), rows)
+    return Report(problems, rows)
 
 
 def _print(report: Report) -> None:

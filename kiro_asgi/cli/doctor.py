@@ -18,13 +18,14 @@ from attrs import evolve
 
 from kiro_asgi._version import __version__
 from kiro_asgi.asgi.direct import direct_services, set_up
+from kiro_asgi.asgi.readiness import problems_of
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
-from kiro_asgi.asgi.wiring import kiro_vendor, new_registry
+from kiro_asgi.asgi.wiring import kiro_upstream, kiro_vendor
 from kiro_asgi.cli import doctor_local
 from kiro_asgi.cli.doctor_direct import DirectExamination
 from kiro_asgi.cli.doctor_gateway import resting
 from kiro_asgi.cli.doctor_kiro import KiroExamination
-from kiro_asgi.cli.findings import Finding, Verdict, failed
+from kiro_asgi.cli.findings import Finding, Verdict
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.config import Settings, read_environment
 from kiro_asgi.config.reading import CONFIG_VARIABLE
@@ -93,23 +94,25 @@ def _examine(
     environ: Mapping[str, str], put: Callable[[Finding], None], *, refresh: bool, ask: bool, gateway: str
 ) -> None:
     reading = read_environment(Settings, environ)
-    for finding in doctor_local.settings(reading):
+    for finding in doctor_local.settings(reading, problems_of(reading)):
         put(finding)
     if reading.problems:
         return
     try:
         settings = Settings.from_env(environ)
         names = set_up(settings)
-        new_registry(settings, names)
         services = tuple(direct_services(settings))
         held: list[Credentials] = []
         secrets = Secrets(lambda: chain(secrets_in(settings), *(credentials.secrets for credentials in held)))
         put = partial(_put_hidden, secrets, put)
         hide_in_logs(secrets)
-        kiro = KiroExamination(settings, kiro_vendor(settings), environ, put, held) if "kiro" in names else None
-    except ConfigError as error:
-        put(failed("settings", error))
-        return
+        if "kiro" in names:
+            kiro_upstream(settings)
+            kiro = KiroExamination(settings, kiro_vendor(settings), environ, put, held)
+        else:
+            kiro = None
+    except ConfigError:
+        return  # its reasons are among the findings
 
     async def examine() -> None:
         if gateway:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -47,11 +47,11 @@ KINDS: Final[Mapping[TokenKind | CredentialKind, str]] = {
 PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
-def settings(reading: Reading) -> Iterator[Finding]:
-    """Where the settings come from; one failure for each that cannot be read."""
-    for problem in reading.problems:
+def settings(reading: Reading, problems: Collection[str]) -> Iterator[Finding]:
+    """Where the settings come from; one failure for each reason why no gateway would start with them."""
+    for problem in problems:
         yield Finding("settings", Verdict.FAIL, problem, "correct it; kiro-asgi check shows all settings")
-    if not reading.problems:
+    if not problems:
         places = Counter(_place(source) for source in reading.sources.values())
         words = [f"{count} from {place}" for place, count in places.items()]
         detail = ", ".join([*words, "the rest are defaults"]) if words else "all are defaults"

@@ -48,6 +48,7 @@ BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
         "credentials.foreign": "look for a proxy or a captive portal that answers for the sign-in service",
         "credentials.slow": "ask again in a minute; the sign-in service takes its time",
         "credentials.locked": "another process holds the lock; see what it is doing",
+        "sign_in.unreachable": "see the connections above, kiro.proxy and kiro.auth_endpoint",
         "profile_required": "set kiro.profile_arn; an API key must not be set as kiro.access_token",
         "improperly_formed": "kiro-asgi explain shows which rules were applied to a request",
         "INVALID_MODEL_ID": "ask for a model that is listed above; plans and regions differ",

@@ -19,6 +19,7 @@ from attrs import evolve
 
 from kiro_asgi import create_app, simulator
 from kiro_asgi.asgi.direct import set_up
+from kiro_asgi.asgi.readiness import settings_to_serve
 from kiro_asgi.cli.keyed import keyed
 from kiro_asgi.cli.standalone import LINGER, LOOPS, MAX_PORT, Server, bind, give_up_after, until_signalled
 from kiro_asgi.config import ClientSettings, DirectSettings, OpenAISettings, Settings
@@ -83,7 +84,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Serve until SIGINT or SIGTERM."""
     if arguments.config:
         environ = {**environ, CONFIG_VARIABLE: arguments.config}
-    settings = Settings.from_env(environ)
+    settings = Settings.from_env(environ) if arguments.simulate else settings_to_serve(environ)
     server = Server(
         loop=arguments.loop,
         root_path="/" + arguments.root_path.strip("/") if arguments.root_path.strip("/") else "",

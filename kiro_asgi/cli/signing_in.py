@@ -14,8 +14,9 @@ from attrs import frozen
 from kiro_asgi.cli.sign_in_screen import Screen
 from kiro_asgi.errors import UpstreamDenied, UpstreamUnreachable
 from kiro_asgi.limits import REFUSAL_BYTES
+from kiro_asgi.net.sign_in import ask_sign_in
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.net.whole import WholeAnswer, fetch_whole
+from kiro_asgi.net.whole import WholeAnswer
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.upstreams.base import Token
 from kiro_asgi.upstreams.kiro.renewal import oidc_host, social_host
@@ -70,7 +71,7 @@ class SigningIn:
             UpstreamError: It did not come to a token, in one sentence.
         """
         flow = await self._flow(transport)
-        answer = await fetch_whole(transport, flow.code_request(), patience=PATIENCE)
+        answer = await ask_sign_in(transport, flow.code_request(), patience=PATIENCE)
         code = parse_device_code(answer.status, _told(answer, flow.completed(Token("")).secrets))
         screen.code(code)
         if browser is not None:
@@ -83,7 +84,7 @@ class SigningIn:
         base = self.base or (social_host if self.provider else oidc_host)(self.region)
         if self.provider:
             return SocialFlow(base, self.region, self.provider)
-        answer = await fetch_whole(transport, registration_request(base, self.start_url), patience=PATIENCE)
+        answer = await ask_sign_in(transport, registration_request(base, self.start_url), patience=PATIENCE)
         return OidcFlow(base, self.region, self.start_url, parse_registration(answer.status, answer.body))
 
 
@@ -94,7 +95,7 @@ async def _polled(
     while monotonic() + interval < end:
         await _wait(interval, end, screen)
         try:
-            answer = await fetch_whole(transport, flow.poll_request(code), patience=PATIENCE)
+            answer = await ask_sign_in(transport, flow.poll_request(code), patience=PATIENCE)
         except UpstreamUnreachable:  # the user is still busy, and networks come back
             interval += SLOWER
             continue

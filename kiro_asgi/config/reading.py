@@ -77,7 +77,10 @@ class Reading:
     """Path to where its value comes from; a path that is missing has its default."""
 
     problems: tuple[str, ...]
-    """One line each; the values are only of use when there are none."""
+    """One line each."""
+
+    faulty: frozenset[str] = frozenset()
+    """Tables with a value that cannot be used; *values* have none of theirs."""
 
 
 def read(root: type, given: Iterable[Given]) -> Reading:
@@ -85,20 +88,26 @@ def read(root: type, given: Iterable[Given]) -> Reading:
     given = tuple(given)
     members = members_of(root, (it.path for it in given))
     known = leaves(root, members)
+    faulty: set[str] = set()
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     problems: list[str] = []
     for it in given:
         if words := it.problem or complaint(known[it.path], it.value):
             problems.append(f"{it.source}: {words}")
+            faulty.add(it.path.rpartition(".")[0])
         else:
             values[it.path] = it.value
             sources[it.path] = it.source
     written = {it.path: it.value for it in given}
-    problems += (f"{sources.get(path, path)}: {words}" for path, words in conflicts(members, written))
+    for path, words in conflicts(members, written):
+        problems.append(f"{sources.get(path, path)}: {words}")
+        faulty.add(path.rpartition(".")[0])
     preset = values.get("preset", NATIVE)
     below = PRESETS[preset]
-    return Reading({**below, **values}, {**dict.fromkeys(below, f"preset {preset}"), **sources}, tuple(problems))
+    usable = {path: value for path, value in {**below, **values}.items() if path.rpartition(".")[0] not in faulty}
+    origins = dict.fromkeys(below, f"preset {preset}") | sources
+    return Reading(usable, origins, tuple(problems), frozenset(faulty))
 
 
 def read_environment(root: type, environ: Mapping[str, str]) -> Reading:

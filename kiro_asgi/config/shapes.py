@@ -54,7 +54,6 @@ _LINE_SHAPE: Final[Shape] = (_LINE.fullmatch, "printable ASCII")
 _WORD: Final[Shape] = (re.compile(r"[A-Za-z][A-Za-z0-9_-]*").fullmatch, "a word of letters, digits, - and _")
 _REGION: Final[Shape] = (re.compile(r"[a-z]{2,3}(-[a-z]+)+-[0-9]+").fullmatch, "a region such as us-east-1")
 _ALIAS: Final[Shape] = (re.compile(r"[^=\s]+=[^=\s]+").fullmatch, "written as name=model")
-_RULE: Final[Shape] = (re.compile(r"[a-z]+(\.[a-z_]+)+").fullmatch, "names of rules, such as calls.unanswered")
 _COUNT: Final[Shape] = (re.compile(r"[0-9]{1,9}").fullmatch, "whole numbers")
 _PROXY: Final[Shape] = (_is_proxy, "an http or https URL, with user and password where the proxy wants them")
 _URL: Final[Shape] = (is_base_url, "an absolute http or https URL without user, query or fragment")
@@ -105,7 +104,6 @@ SHAPES: Final[Mapping[str, Shape]] = MappingProxyType(
         "kiro.conversation_salt": _KEY,
         "kiro.auth_region": _REGION,
         "kiro.model_aliases": _ALIAS,
-        "kiro.rules_off": _RULE,
         "kiro.effort_budgets": _COUNT,
         "kiro.region": _REGION,
         "kiro.origin": _WORD,

@@ -108,4 +108,9 @@ class Settings:
     @classmethod
     def _of(cls, reading: Reading) -> Settings:
         require(reading.problems)
-        return assemble(cls, reading.values)
+        return assembled(reading)
+
+
+def assembled(reading: Reading) -> Settings:
+    """The settings of what was read, with defaults where a value cannot be used."""
+    return assemble(Settings, reading.values)

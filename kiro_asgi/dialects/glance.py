@@ -8,6 +8,8 @@ from typing import Any
 from attrs import frozen
 
 from kiro_asgi.dialects.base import Glance
+from kiro_asgi.dialects.refusals import NO_MODEL
+from kiro_asgi.dialects.refusals import missing as no_value
 from kiro_asgi.dialects.structure import read_json, structure_value
 from kiro_asgi.model.asks import Ask
 from kiro_asgi.model.prompt import Tool
@@ -35,4 +37,6 @@ def read_glance(
     """
     document = read_json(body)
     asked = structure_value(document, _Asked, missing=missing)
+    if not asked.model:
+        raise no_value("model", NO_MODEL)
     return Glance(body, asked.model, bool(asked.stream), tools(document), frozenset(asks(document)))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kiro_asgi.errors import RequestError
 
-__all__ = ["invalid", "missing", "unsupported"]
+__all__ = ["NO_MODEL", "invalid", "missing", "unsupported"]
+
+NO_MODEL: Final = "is empty; name a model, GET /v1/models lists them"
 
 
 def invalid(param: str, message: str) -> RequestError:

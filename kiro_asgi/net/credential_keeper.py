@@ -17,9 +17,9 @@ from attrs import define, field
 from kiro_asgi.errors import KiroAsgiError, UpstreamDenied, UpstreamFault
 from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.net.credential_sources import Source
+from kiro_asgi.net.sign_in import ask_sign_in
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.net.vendor import Renewer
-from kiro_asgi.net.whole import fetch_whole
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.upstreams.base import Token
 
@@ -133,7 +133,7 @@ class TokenKeeper:
         if self._end is not None and token.refresh_token == self._dead:
             raise self._end
         try:
-            answer = await fetch_whole(self._transport, renewer.renewal(token), patience=_TIMEOUT)
+            answer = await ask_sign_in(self._transport, renewer.renewal(token), patience=_TIMEOUT)
             body = answer.body
             if answer.status != HTTPStatus.OK:  # which may quote what it refuses
                 body = Redactor.of(token.secrets).hide_in(body[:REFUSAL_BYTES])

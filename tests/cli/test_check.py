@@ -40,7 +40,7 @@ def test_json_is_for_programs(tmp_path: Path) -> None:
 
 def test_lists_every_problem_and_ends_with_1(tmp_path: Path) -> None:
     """What cannot be read is listed whole, in text and in JSON."""
-    bad = {"KIRO_ASGI__LIMITS__QUEUE": "many", "KIRO_ASGI__KIRO__REGOIN": "us-east-1"}
+    bad = {**GOOD, "KIRO_ASGI__LIMITS__QUEUE": "many", "KIRO_ASGI__KIRO__REGOIN": "us-east-1"}
     expected = [
         "KIRO_ASGI__KIRO__REGOIN: no such setting; did you mean KIRO_ASGI__KIRO__REGION?",
         "KIRO_ASGI__LIMITS__QUEUE: must be a whole number, not 'many'",

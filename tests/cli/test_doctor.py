@@ -31,7 +31,8 @@ from kiro_asgi.upstreams.base import Token, TokenKind
 from kiro_asgi.upstreams.kiro.tokens import parse_token, render_token
 from tests.cli.processes import command, serving
 
-KEY = {"KIRO_API_KEY": "ksk_canary-51c0"}
+CLIENT = {"KIRO_ASGI__CLIENT__ALLOW_ANONYMOUS": "1"}
+KEY = {"KIRO_API_KEY": "ksk_canary-51c0", **CLIENT}
 NAMES_WITH_A_KEY = ["settings", "credential", "regions", "proxy", "service", "profile", "clock", "models"]
 NAMES_WITH_A_KEY += ["usage limits", "request"]
 NAMES_WITH_A_FILE = ["settings", "credential", "file mode", "regions", "expiry", "proxy", "service", "sign-in"]
@@ -52,7 +53,7 @@ class Doctor:
         self._patch, self._capture = patch, capture
         for name in [name for name in os.environ if name.startswith("KIRO_") or name.upper().endswith("_PROXY")]:
             patch.delenv(name)
-        self.set(KIRO_ASGI__KIRO__ENDPOINT=service.url, KIRO_ASGI__KIRO__AUTH_ENDPOINT=service.url)
+        self.set(KIRO_ASGI__KIRO__ENDPOINT=service.url, KIRO_ASGI__KIRO__AUTH_ENDPOINT=service.url, **CLIENT)
 
     def set(self, **environ: str) -> None:
         for name, value in environ.items():
@@ -157,7 +158,7 @@ def nothing(service: Simulator, doctor: Doctor) -> None:
 
 
 def bad_setting(service: Simulator, doctor: Doctor) -> None:
-    doctor.set(KIRO_ASGI__LIMITS__QUEUE="many")
+    doctor.set(KIRO_ASGI__LIMITS__QUEUE="many", KIRO_API_KEY="ksk_canary-51c0")
 
 
 def missing_file(service: Simulator, doctor: Doctor) -> None:

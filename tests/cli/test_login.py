@@ -159,6 +159,7 @@ def test_what_a_sign_in_gives_can_be_renewed(
         monkeypatch.setenv(f"KIRO_ASGI__KIRO__{name}", service.url)
     monkeypatch.setenv("KIRO_ASGI__KIRO__CREDENTIALS_FILE", str(tmp_path / "t.json"))
 
+    monkeypatch.setenv("KIRO_ASGI__CLIENT__API_KEYS", "k")
     assert main(["doctor", "--refresh", "--no-request"]) == 0
     assert service.calls[operation] == before + 1
     assert token_in(tmp_path / "t.json").access_token != first.access_token
@@ -187,7 +188,7 @@ def broken(service: Simulator) -> None:
         pytest.param(denied, "the sign-in was refused in the browser", id="denied"),
         pytest.param(expired, "the code was not confirmed in time; sign in again", id="expired"),
         pytest.param(refused, "the sign-in service refuses: no explanation (invalid_request 400)", id="refused"),
-        pytest.param(broken, "Stream connection failed", id="broken"),
+        pytest.param(broken, "the sign-in service at 127.0.0.1", id="broken"),
     ],
 )
 def test_each_failure_is_one_sentence(

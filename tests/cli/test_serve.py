@@ -285,7 +285,8 @@ def test_a_token_file_that_is_none_is_refused_at_once(name: str, tmp_path: Path)
 
 def test_bad_settings_are_said_in_one_message(tmp_path: Path) -> None:
     """Start-up fails with the whole list, and with nothing else."""
-    done = command("serve", cwd=tmp_path, KIRO_ASGI__KIRO__WIRE_STYLE="soap", KIRO_ASGI__RETRY__JITTER="2")
+    bad = {"KIRO_ASGI__KIRO__WIRE_STYLE": "soap", "KIRO_ASGI__RETRY__JITTER": "2"}
+    done = command("serve", cwd=tmp_path, KIRO_ASGI__CLIENT__API_KEYS="k", **bad)
 
     assert done.returncode == 1
     assert done.stderr.splitlines() == [

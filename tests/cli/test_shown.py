@@ -50,6 +50,7 @@ def signed_in(left: float) -> bytes:
 def several(url: str) -> dict[str, str]:
     """Settings of two upstreams, none of them Kiro; nobody listens where one of them should."""
     return {
+        "KIRO_ASGI__CLIENT__API_KEYS": "key",
         "KIRO_ASGI__GEMINI__ENDPOINT": url,
         "KIRO_ASGI__GEMINI__API_KEY": "goo-1",
         "KIRO_ASGI__GEMINI__FALLBACK_API_KEYS": "goo-2,goo-3",
@@ -73,7 +74,8 @@ def test_outputs_on_the_pages_are_real(service: Simulator, tmp_path: Path) -> No
     home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": ""}
     login = command("login", "--no-browser", cwd=tmp_path, **endpoints, **home)
     write_private(file, signed_in(3600))
-    asked = {**endpoints, "KIRO_ASGI__KIRO__CREDENTIALS_FILE": str(file), "HTTPS_PROXY": "", "HTTP_PROXY": ""}
+    named = {"KIRO_ASGI__KIRO__CREDENTIALS_FILE": str(file), "KIRO_ASGI__CLIENT__API_KEYS": "key"}
+    asked = {**endpoints, **named, "HTTPS_PROXY": "", "HTTP_PROXY": ""}
     good = command("doctor", cwd=tmp_path, **asked)
     file.write_bytes(signed_in(-3600))
     file.chmod(0o644)

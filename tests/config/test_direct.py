@@ -286,7 +286,8 @@ def test_check_shows_custom_upstreams_and_hides_their_secrets():
 
 def test_check_reports_what_does_not_go_together():
     """It is a line of the report like any other mistake, with the place where it was written."""
-    report = examine({"KIRO_ASGI__OPENAI__TOKEN_URL": "https://h/token"})
+    good = {"KIRO_API_KEY": "ksk_1", "KIRO_ASGI__CLIENT__API_KEYS": "k"}
+    report = examine({**good, "KIRO_ASGI__OPENAI__TOKEN_URL": "https://h/token"})
 
     assert report.problems == ("KIRO_ASGI__OPENAI__TOKEN_URL: nothing to exchange there: api_key must be set",)
 

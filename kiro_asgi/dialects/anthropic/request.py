@@ -24,6 +24,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
 )
 from kiro_asgi.dialects.anthropic.tools import parse_tool_choice, parse_tools
 from kiro_asgi.dialects.base import Inquiry
+from kiro_asgi.dialects.refusals import NO_MODEL
 from kiro_asgi.dialects.structure import Raw, structure
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.depth import require_depths
@@ -82,7 +83,7 @@ def parse_count(body: bytes) -> Prompt:
 
 def _prompt(request: CountBody, sampling: Sampling) -> Prompt:
     if not request.model:
-        raise RequestError("model: at least one character is required", param="model")
+        raise RequestError(f"model: {NO_MODEL}", param="model")
     choice = parse_tool_choice(request.tool_choice)
     turns = tuple(_turns(request.messages))
     if not turns:

@@ -17,7 +17,7 @@ from kiro_asgi.dialects.openai_chat.messages import Conversation
 from kiro_asgi.dialects.openai_chat.options import ChatOptions
 from kiro_asgi.dialects.openai_chat.thinking import read_thinking
 from kiro_asgi.dialects.openai_chat.tools import read_tools
-from kiro_asgi.dialects.refusals import invalid, missing, unsupported
+from kiro_asgi.dialects.refusals import NO_MODEL, invalid, missing, unsupported
 from kiro_asgi.dialects.structure import Raw, structure
 from kiro_asgi.limits import LARGEST_INTEGER
 from kiro_asgi.model.depth import require_depths
@@ -66,7 +66,7 @@ def parse(body: bytes) -> Inquiry:
 def _refuse(request: Body) -> None:
     """Stop at what cannot be honoured."""
     if not request.model:
-        raise missing("model", "empty")
+        raise missing("model", NO_MODEL)
     if not request.messages:
         raise _no_messages(request)
     if request.n is not None and request.n != 1:

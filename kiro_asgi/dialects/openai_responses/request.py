@@ -16,7 +16,7 @@ from kiro_asgi.dialects.openai_responses.echo import read_options
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.items import Conversation, OpenThinking
 from kiro_asgi.dialects.openai_responses.tools import Toolbox
-from kiro_asgi.dialects.refusals import invalid, missing, unsupported
+from kiro_asgi.dialects.refusals import NO_MODEL, invalid, missing, unsupported
 from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.depth import require_depths
@@ -101,7 +101,7 @@ def _refuse(request: Body) -> None:
         if getattr(request, name) not in (None, False):
             raise unsupported(name, why)
     if not request.model:
-        raise missing("model", "empty")
+        raise missing("model", NO_MODEL)
     if request.input is None:
         raise _no_input(request)
     for name, least, greatest in _RANGES:

@@ -215,4 +215,5 @@ def switched_off(names: Iterable[str]) -> frozenset[str]:
 
 def _unknown(name: str) -> str:
     near = get_close_matches(name, TABLE, 3, 0.6)
-    return f"there is no rule {name!r:.60}" + (f", did you mean {' or '.join(near)}?" if near else "")
+    advice = f"did you mean {' or '.join(near)}?" if near else "kiro-asgi explain names those that apply to a request"
+    return f"there is no rule {name!r:.60}; {advice}"

@@ -1,0 +1,77 @@
+"""Whether a gateway would start with its settings: every reason against it, in the words that all commands tell.
+
+The parts that may refuse are made, and thrown away: none of them opens a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+
+from kiro_asgi.asgi.auth import Authenticator
+from kiro_asgi.asgi.direct import direct_services, set_up
+from kiro_asgi.asgi.wiring import kiro_upstream, kiro_vendor, new_registry, new_store, new_transport
+from kiro_asgi.config import Settings, read_environment
+from kiro_asgi.config.reading import Reading
+from kiro_asgi.config.rules import require
+from kiro_asgi.config.tree import assembled
+from kiro_asgi.errors import ConfigError
+from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.net.credentials import Credentials
+from kiro_asgi.upstreams.model_names import read_aliases
+
+__all__ = ["problems_of", "problems_with", "settings_to_serve"]
+
+Part = tuple[Collection[str], Callable[[], object]]
+"""The tables of settings that a part is made of, and how to make it."""
+
+
+def settings_to_serve(environ: Mapping[str, str]) -> Settings:
+    """The settings of a gateway, from the environment and the file that it names.
+
+    Raises:
+        ConfigError: They cannot be read, or no gateway would start with them; the message lists every reason.
+    """
+    reading = read_environment(Settings, environ)
+    require(problems_of(reading))
+    return assembled(reading)
+
+
+def problems_of(reading: Reading) -> tuple[str, ...]:
+    """Every reason against starting with what was read: values that cannot be used, and what the others come to.
+
+    What depends on a value that cannot be used is not looked at: it would be blamed for something else.
+    """
+    return (*reading.problems, *problems_with(assembled(reading), reading.faulty))
+
+
+def problems_with(settings: Settings, faulty: Collection[str] = ()) -> tuple[str, ...]:
+    """Every reason against starting with *settings*, of which the tables in *faulty* hold no more than defaults."""
+    found: list[str] = []
+    for tables, make in _parts(settings):
+        if not any(table in faulty for table in tables):
+            try:
+                make()
+            except ConfigError as error:
+                found += error.reasons
+    return tuple(dict.fromkeys(found))
+
+
+def _parts(settings: Settings) -> Iterator[Part]:
+    services = tuple(direct_services(settings))
+    tables = ("kiro", *(service.path for service in services))
+    names = set_up(settings)
+    yield ("client",), partial(Authenticator, settings.client)
+    yield ("state",), partial(new_store, settings, Clocks())
+    if "kiro" in names:
+        yield ("kiro",), partial(kiro_upstream, settings)
+        yield tables, partial(_credentials, settings)
+        yield ("kiro",), partial(read_aliases, settings.kiro.model_aliases, "kiro.model_aliases")
+    for service in services:
+        path = service.path
+        yield (path,), partial(read_aliases, service.settings.model_aliases, f"{path}.model_aliases")
+    yield ("routing", *tables), partial(new_registry, settings, names)
+
+
+def _credentials(settings: Settings) -> None:
+    Credentials.create(settings.kiro, kiro_vendor(settings), new_transport(settings))
