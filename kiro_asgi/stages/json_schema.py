@@ -28,6 +28,7 @@ from urllib.parse import unquote
 from attrs import define, field, frozen
 
 from kiro_asgi.limits import VALIDATION_STEPS
+from kiro_asgi.stages.json_formats import has_format
 
 __all__ = ["MATCH", "Mismatch", "Open", "Undecided", "Verdict", "check"]
 
@@ -93,7 +94,7 @@ _MALFORMED: Final = _OPEN[Open.SCHEMA]
 _NOWHERE: Final = object()
 
 _WORD: Final = 8
-"""Bits of a number that are as much work as a step."""
+"""Bits of a number, or characters to be read, that are as much work as a step."""
 
 _DIVISION: Final = 32
 """Steps that a division of decimal numbers is worth."""
@@ -354,6 +355,15 @@ def _pattern(_: _Check, wanted: Any, value: Any) -> Verdict:
     return _OPEN[Open.PATTERN] if isinstance(value, str) else MATCH
 
 
+def _format(check: _Check, wanted: Any, value: Any) -> Verdict:
+    if type(wanted) is not str:
+        return _MALFORMED
+    if not isinstance(value, str):
+        return MATCH
+    check.spend(len(value) // _WORD)
+    return _of(has_format(value, wanted))
+
+
 def _multiple(check: _Check, wanted: Any, value: Any) -> Verdict:
     """Decimal digits count, as they stand in JSON: 0.3 is a multiple of 0.1."""
     if not _is_number(wanted) or wanted <= 0:
@@ -426,6 +436,7 @@ _ASSERTIONS: Final[Mapping[str, _Assertion]] = MappingProxyType(
         "dependentRequired": _dependent,
         "uniqueItems": _unique,
         "pattern": _pattern,
+        "format": _format,
         "multipleOf": _multiple,
         "minimum": _limit(_is_number, lambda value, wanted: value >= wanted, _is_number),
         "maximum": _limit(_is_number, lambda value, wanted: value <= wanted, _is_number),

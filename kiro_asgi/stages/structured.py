@@ -26,12 +26,12 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.stages.json_schema import Mismatch, Open, Undecided, check
 from kiro_asgi.stages.kept import SHOWN, KeptDeltas
-from kiro_asgi.wire.json import JsonError, loads
+from kiro_asgi.wire.json import JsonError, has_lone_surrogates, loads
 
 __all__ = ["NOT_JSON", "SCHEMA_MISMATCH", "UNCHECKED", "UNWRAPPED", "StructuredAnswer", "StructuredCheck", "unwrapped"]
 
 NOT_JSON: Final = "output.not_json"
-"""The answer's text is not one JSON object."""
+"""The answer's text is not one JSON object, or what else the schema wants."""
 
 SCHEMA_MISMATCH: Final = "output.schema_mismatch"
 """It is one, but not as the schema says; the detail is the place."""
@@ -40,7 +40,7 @@ UNCHECKED: Final = "output.unchecked"
 """Whether it is one was not found out; the detail is ``length``, or ``budget`` where that takes too many steps."""
 
 UNWRAPPED: Final = "output.unwrapped"
-"""Text around the object, such as a code fence, was left out."""
+"""Text around the document, such as a code fence, was left out."""
 
 _CODE: Final = "structured_output_failed"
 
@@ -48,7 +48,7 @@ _FENCE: Final = "```"
 
 _COMPLAINTS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        NOT_JSON: "its text is not one JSON object",
+        NOT_JSON: "its text is not one JSON document",
         SCHEMA_MISMATCH: "its JSON does not match the schema at {}",
         UNCHECKED: "it is too long",
     }
@@ -60,12 +60,12 @@ class _Read:
     """What was found of a text."""
 
     text: str
-    """The JSON object's own; the whole where there is none."""
+    """The JSON value's own; the whole where there is none."""
 
     notice: Notice | None
     """What is wrong, or was not found out; ``None`` where it is as the schema says."""
 
-    is_object: bool
+    is_json: bool
 
 
 def unwrapped(text: str) -> Iterator[str]:
@@ -88,19 +88,26 @@ def unwrapped(text: str) -> Iterator[str]:
 def _read(schema: Mapping[str, Any], text: str) -> _Read:
     # Arrays and objects are counted before there are any: the garbage collector makes very many of them dear.
     if len(text) > STRUCTURED_CHARACTERS or text.count("{") + text.count("[") > VALIDATION_STEPS:
-        return _Read(text, Notice(UNCHECKED, "length"), is_object=False)
+        return _Read(text, Notice(UNCHECKED, "length"), is_json=False)
+    wants_object = _wants_object(schema)
     for reading in unwrapped(text):
         try:
             value = loads(reading)
         except JsonError:
             continue
-        if not isinstance(value, dict):
+        if has_lone_surrogates(reading) or (wants_object and not isinstance(value, dict)):
             break
-        return _Read(reading, _judged(schema, value), is_object=True)
-    return _Read(text, Notice(NOT_JSON), is_object=False)
+        return _Read(reading, _judged(schema, value), is_json=True)
+    return _Read(text, Notice(NOT_JSON), is_json=False)
 
 
-def _judged(schema: Mapping[str, Any], value: dict[str, Any]) -> Notice | None:
+def _wants_object(schema: Mapping[str, Any]) -> bool:
+    """Whether an answer has to be an object: always, but where the schema itself names other types only."""
+    types = schema.get("type", "object")
+    return types == "object" or not isinstance(types, str | list) or "object" in types
+
+
+def _judged(schema: Mapping[str, Any], value: Any) -> Notice | None:
     verdict = check(schema, value)
     if isinstance(verdict, Mismatch):
         return Notice(SCHEMA_MISMATCH, verdict.place)
@@ -113,7 +120,7 @@ def _judged(schema: Mapping[str, Any], value: dict[str, Any]) -> Notice | None:
 class StructuredCheck:
     """Pass everything on, and add a `Notice` before a `Stop` if the answer's text is not what was asked for.
 
-    Only an answer that came to its own end is checked.  Text around the object makes it none, as it is sent, too.
+    Only an answer that came to its own end is checked.  Text around the document makes it none, as it is sent, too.
     """
 
     _schema: Mapping[str, Any]
@@ -148,7 +155,7 @@ class StructuredCheck:
             yield Notice(UNCHECKED, "length")
             return
         read = _read(self._schema, text)
-        if read.is_object and read.text != text.strip():
+        if read.is_json and read.text != text.strip():
             yield Notice(NOT_JSON)
         elif read.notice is not None:
             yield read.notice
@@ -156,9 +163,9 @@ class StructuredCheck:
 
 @define
 class StructuredAnswer:
-    """Hold an answer back until it ends, and let it go if its text is one JSON object that the schema takes.
+    """Hold an answer back until it ends, and let it go if its text is one JSON document that the schema takes.
 
-    What stands around the object is left out.  Thinking waits as well, as an answer of which the client has nothing can
+    What stands around it is left out.  Thinking waits as well, as an answer of which the client has nothing can
     be asked for again.  An answer with a tool call, and one that was broken off, go on as they are.
 
     Raises:
@@ -194,10 +201,10 @@ class StructuredAnswer:
         yield from ()
 
     def _checked(self, kept: list[Delta]) -> Iterator[Delta]:
-        """*kept* with nothing but the object for its text."""
+        """*kept* with nothing but the document for its text."""
         text = "".join(item.text for item in kept if type(item) is TextDelta)
         read = _read(self._schema, text)
-        if read.notice is not None and not (read.is_object and read.notice.code == UNCHECKED):
+        if read.notice is not None and not (read.is_json and read.notice.code == UNCHECKED):
             raise _unmet(read.notice)
         if read.notice is not None:
             yield read.notice
@@ -219,5 +226,5 @@ def _unmet(notice: Notice) -> UnmetPromise:
         f"the model's answer is not the JSON that was asked for ({notice.code})",
         code=_CODE,
         complaint=f"[Notice from the gateway] Your answer was withheld, because {why.format(notice.detail)}. "
-        "Answer again, with one JSON object as it was asked for, and nothing around it.",
+        "Answer again, with the JSON as it was asked for, and nothing around it.",
     )

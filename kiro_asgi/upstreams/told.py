@@ -12,6 +12,7 @@ __all__ = ["schema_told"]
 
 def schema_told(schema: Mapping[str, Any]) -> Iterator[str]:
     """The demand for an answer that obeys *schema*, a JSON Schema; an empty one stands for any object."""
-    yield "Answer with one JSON object and nothing else: no explanation around it, no code fence."
+    kind = "object" if schema.get("type", "object") == "object" else "value"
+    yield f"Answer with one JSON {kind} and nothing else: no explanation around it, no code fence."
     if schema:
-        yield f"The object must be valid against this JSON Schema: {dumps(dict(schema)).decode()}"
+        yield f"The {kind} must be valid against this JSON Schema: {dumps(dict(schema)).decode()}"

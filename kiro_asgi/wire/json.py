@@ -19,7 +19,17 @@ from typing import Any, Final
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import JSON_DEPTH, JSON_VALUES
 
-__all__ = ["Extent", "JsonError", "deep_place", "dumps", "extent", "loads", "quote", "quote_bytes"]
+__all__ = [
+    "Extent",
+    "JsonError",
+    "deep_place",
+    "dumps",
+    "extent",
+    "has_lone_surrogates",
+    "loads",
+    "quote",
+    "quote_bytes",
+]
 
 _AROUND: Final = "\ufeff \t\n\r"
 """What may stand around a value: white space (RFC 8259 section 2) and the byte order mark (ignored, section 8.1)."""
@@ -57,7 +67,7 @@ def loads(data: bytes | str, *, max_depth: int = JSON_DEPTH, max_bytes: int | No
         _check_values(text)
     if len(text) > max_depth < text.count("{") + text.count("["):
         _check_depth(text, max_depth)
-    if "\\" in text and ("\\ud" in text or "\\uD" in text):
+    if _may_have_surrogates(text):
         text = _ESCAPE.sub(_replace_lone, text)
     try:
         value, end = _DECODER.raw_decode(text)
@@ -102,6 +112,15 @@ def dumps(value: Any) -> bytes:
         return _encode(_ENCODER.encode(value))
     except RecursionError:
         raise ValueError("a structure that contains itself has no end as JSON") from None
+
+
+def has_lone_surrogates(text: str) -> bool:
+    """Whether *text*, which is JSON, has half a pair among its escapes; `loads` takes it, many parsers do not."""
+    return _may_have_surrogates(text) and any(match[1] for match in _ESCAPE.finditer(text))
+
+
+def _may_have_surrogates(text: str) -> bool:
+    return "\\" in text and ("\\ud" in text or "\\uD" in text)
 
 
 class Extent(Enum):

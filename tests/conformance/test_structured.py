@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import date, datetime
 from typing import Any
+from uuid import UUID
 
 import anthropic
 import openai
 import pytest
+from pydantic import BaseModel
 
 from kiro_asgi.simulator import Script, answer, refusal, text
 from kiro_asgi.simulator.builders import Trailers
@@ -57,37 +60,37 @@ def asked(clients: Clients, scripted: Gateway) -> Iterator[Asked]:
     service = scripted.service
     assert service is not None
 
-    def asking(api: str, stream: bool, operation: str, model: str, *said: str | Script) -> Any:
+    def asking(api: str, stream: bool, operation: str, model: str, *said: str | Script, form: Any = City) -> Any:
         service.forget()
         rest = iter([answer(*text(each[:3], each[3:])) if isinstance(each, str) else each for each in said])
         service.answer_with(lambda request: next(rest, None) if request.operation == operation else None)
-        return _ASK[api](clients, scripted, stream, {"model": model})
+        return _ASK[api](clients, scripted, stream, {"model": model}, form)
 
     yield asking
     service.answer_with(None)
 
 
-def _chat(clients: Clients, gateway: Gateway, stream: bool, params: dict[str, Any]) -> Any:
+def _chat(clients: Clients, gateway: Gateway, stream: bool, params: dict[str, Any], form: Any) -> Any:
     completions = clients.openai(gateway).chat.completions
-    params |= {"messages": user("Oslo"), "response_format": City}
+    params |= {"messages": user("Oslo"), "response_format": form}
     if not stream:
         return completions.parse(**params).choices[0].message.parsed
     with completions.stream(**params) as events:
         return events.get_final_completion().choices[0].message.parsed
 
 
-def _responses(clients: Clients, gateway: Gateway, stream: bool, params: dict[str, Any]) -> Any:
+def _responses(clients: Clients, gateway: Gateway, stream: bool, params: dict[str, Any], form: Any) -> Any:
     responses = clients.openai(gateway).responses
-    params |= {"input": "Oslo", "text_format": City}
+    params |= {"input": "Oslo", "text_format": form}
     if not stream:
         return responses.parse(**params).output_parsed
     with responses.stream(**params) as events:
         return events.get_final_response().output_parsed
 
 
-def _messages(clients: Clients, gateway: Gateway, stream: bool, params: dict[str, Any]) -> Any:
+def _messages(clients: Clients, gateway: Gateway, stream: bool, params: dict[str, Any], form: Any) -> Any:
     messages = clients.anthropic(gateway).messages
-    params |= {"max_tokens": 4096, "messages": user("Oslo"), "output_format": City}
+    params |= {"max_tokens": 4096, "messages": user("Oslo"), "output_format": form}
     if not stream:
         return messages.parse(**params).parsed_output
     with messages.stream(**params) as events:
@@ -141,6 +144,51 @@ def test_then_it_is_an_error(
     assert raised.value.status_code == 502
     assert raised.value.response.headers["x-should-retry"] == "false"
     assert getattr(raised.value, "code", "structured_output_failed") == "structured_output_failed"
+    assert len(bodies(scripted, operation)) == 2
+
+
+class Meeting(BaseModel):
+    """A form with types that clients read out of texts."""
+
+    at: datetime
+    day: date
+    id: UUID
+
+
+@EACH_WAY
+@EACH_API
+@EACH_CHECKED
+@pytest.mark.parametrize("wrong", [{"at": "tomorrow"}, {"day": "2026-13-01"}, {"id": "first"}], ids=str)
+def test_texts_that_clients_read_are_in_their_format(
+    asked: Asked, scripted: Gateway, api: str, stream: bool, operation: str, model: str, wrong: Any
+) -> None:
+    """A text that ``parse`` cannot read as a time or an id is a wrong answer; a time without a zone is none."""
+    good = {"at": "2026-11-22T10:00:00", "day": "2026-11-22", "id": "0e7ab8cd-42a4-4c11-a2e3-5cf9d6a5b1ea"}
+    said = [json.dumps({**good, **wrong}), json.dumps(good)]
+
+    assert asked(api, stream, operation, model, *said, form=Meeting) == Meeting.model_validate(good)
+    assert len(bodies(scripted, operation)) == 2
+
+
+@EACH_WAY
+@EACH_API
+@EACH_CHECKED
+def test_half_a_pair_of_surrogates_is_no_text(
+    asked: Asked, scripted: Gateway, api: str, stream: bool, operation: str, model: str
+) -> None:
+    """Strict parsers, those behind ``parse`` among them, refuse a document with such an escape."""
+    assert asked(api, stream, operation, model, JSON.replace("Oslo", "\\ud83d"), JSON) == OSLO
+    assert len(bodies(scripted, operation)) == 2
+
+
+@EACH_WAY
+@EACH_CHECKED
+@pytest.mark.parametrize("said", [f"[{JSON}]", f"```json\n[{JSON}]\n```"], ids=["bare", "fenced"])
+def test_a_schema_may_want_something_else_than_an_object(
+    asked: Asked, scripted: Gateway, stream: bool, operation: str, model: str, said: str
+) -> None:
+    """The Messages API has no rule that it be one; an object is then as wrong as any other mismatch."""
+    assert asked("messages", stream, operation, model, JSON, said, form=list[City]) == [OSLO]
     assert len(bodies(scripted, operation)) == 2
 
 

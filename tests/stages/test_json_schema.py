@@ -17,6 +17,20 @@ from tests.growth import assert_linear, steps
 ENOUGH = 10**9
 """Steps for whatever is asked here."""
 
+FORMATTED = {
+    "date-time": (
+        "2026-11-22T10:00:00Z",
+        "2026-11-22t10:00:00.123456z",
+        "2026-11-22T10:00:00+01:00",
+        "2026-11-22 10:00",
+    ),
+    "date": ("2026-11-22",),
+    "time": ("10:00:00", "10:00:00.5+01:00"),
+    "uuid": ("0e7ab8cd-42a4-4c11-a2e3-5cf9d6a5b1ea",),
+    "ipv4": ("127.0.0.1",),
+    "ipv6": ("::1", "2001:db8::Ff"),
+}
+
 
 def place(schema: Any, value: Any) -> str | None:
     """Where *value* does not match; ``None`` where it does."""
@@ -57,6 +71,10 @@ def why(schema: Any, value: Any) -> Open:
         ({"oneOf": [{"type": "integer"}, {"minimum": 2}]}, 3, "$"),
         ({"not": {"type": "string"}}, 3, None),
         (False, 3, "$"),
+        *(({"format": name}, text, None) for name, texts in FORMATTED.items() for text in texts),
+        *(({"format": name}, text, "$") for name in FORMATTED for text in ("", "tomorrow", "x" * 99)),
+        ({"format": "date"}, 7, None),
+        ({"format": "email"}, "no", None),
     ],
 )
 def test_the_place_of_a_mismatch_is_told(schema: Any, value: Any, expected: str | None) -> None:

@@ -127,13 +127,13 @@ def test_only_what_is_around_the_object_is_left_out(text, left, data):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("No.", "not one JSON object"),
-        ("", "not one JSON object"),
-        ('[{"a": 1}]', "not one JSON object"),
-        ('See: [{"a": 1}]', "not one JSON object"),
-        ('"{}"', "not one JSON object"),
-        ('{"a": 1} {"a": 2}', "not one JSON object"),
-        ('{"a": 1', "not one JSON object"),
+        ("No.", "not one JSON document"),
+        ("", "not one JSON document"),
+        ('[{"a": 1}]', "not one JSON document"),
+        ('See: [{"a": 1}]', "not one JSON document"),
+        ('"{}"', "not one JSON document"),
+        ('{"a": 1} {"a": 2}', "not one JSON document"),
+        ('{"a": 1', "not one JSON document"),
         ('{"a": "x"}', "at $.a"),
     ],
 )
@@ -143,6 +143,31 @@ def test_anything_else_breaks_the_promise(text, told):
         held([text])
     assert raised.value.code == "structured_output_failed"
     assert told in raised.value.complaint
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "fits"),
+    [
+        ({"type": "array", "items": {"type": "integer"}}, "[1]", True),
+        ({"type": "array", "items": {"type": "integer"}}, "```\n[1]\n```", True),
+        ({"type": "array", "items": {"type": "integer"}}, '["a"]', False),
+        ({"type": "array"}, "{}", False),
+        ({"type": ["string", "null"]}, "null", True),
+        ({"type": ["object", "null"]}, "null", False),
+        ({"enum": [1]}, "1", False),
+        ({}, '"a"', False),
+        ({}, '{"a": "\\ud83d\\ude42"}', True),
+        ({}, '{"a": "\\ud83d"}', False),
+        ({}, '{"a": "\\\\ud83d"}', True),
+    ],
+)
+def test_what_a_document_may_be(schema, text, fits):
+    """An object, unless the schema names other types only; and nothing that strict parsers refuse."""
+    if fits:
+        assert TextDelta(text.strip("`\n")) in held([text], schema=schema)
+    else:
+        with pytest.raises(UnmetPromise):
+            held([text], schema=schema)
 
 
 @pytest.mark.parametrize("reason", [reason for reason in StopReason if reason is not StopReason.END])
