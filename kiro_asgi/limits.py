@@ -20,6 +20,10 @@ __all__ = [
     "EVENT_BYTES",
     "EXCERPT_CHARACTERS",
     "FETCHED_BYTES",
+    "FETCHES",
+    "FETCH_ADDRESS_CHARACTERS",
+    "FETCH_CONNECTIONS",
+    "FETCH_REDIRECTS",
     "FRAME_HEADERS",
     "FRAME_HEADERS_BYTES",
     "HEALED_MODELS",
@@ -63,6 +67,19 @@ PREFLIGHT_BYTES: Final = 4096
 
 PREFLIGHT_NAMES: Final = 64
 """Headers that a page of another origin asks to send; those beyond it are not allowed."""
+
+FETCHES: Final = 20
+"""Images and documents of one request that are fetched by their addresses (`fetch.allow`); with more, 400 with the
+place of the first one that is too much."""
+
+FETCH_ADDRESS_CHARACTERS: Final = 8_192
+"""An address that is fetched; 400 with the place beyond it."""
+
+FETCH_CONNECTIONS: Final = 16
+"""Connections to hosts of `fetch.allow` at once, in each event loop; further ones wait, within ``fetch.timeout``."""
+
+FETCH_REDIRECTS: Final = 3
+"""Redirects, within its host, from one address that is fetched; 400 with the place beyond it."""
 
 # Documents and schemas.
 

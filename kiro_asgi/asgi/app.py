@@ -287,7 +287,7 @@ class App:
     async def _count_tokens(self, call: Call, route: Route) -> None:
         body = await call.body(self._settings.limits)
         prompt = await self._service.offload.run(len(body), partial(self._anthropic.parse_count, body))
-        tokens = await self._service.count(prompt, len(body))
+        tokens = await self._service.count(call, prompt, len(body))
         await call.respond(200, self._anthropic.render_count(tokens), [JSON])
 
     async def _models(self, call: Call, route: Route) -> None:

@@ -141,6 +141,14 @@ class Call:
         most, seconds = limits.body_bytes, limits.body_timeout
         return await read_body(self.scope, self.receive, max_bytes=most, seconds=seconds, hold=self._share.grow)
 
+    def hold(self, size: int) -> None:
+        """Hold *size* more bytes until the answer has ended, as those of the body are held.
+
+        Raises:
+            TooBusy: There is no room for that now.
+        """
+        self._share.grow(size)
+
     async def respond(self, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """Send one whole response.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.models import Route
 from kiro_asgi.asgi.provider import Manner
@@ -12,6 +12,7 @@ from kiro_asgi.asgi.recovery import Recovered
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.dialects.base import Dialect, Glance, Heading, Inquiry, TransparentDialect
 from kiro_asgi.model.notes import Note
+from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Upstream
 
@@ -41,6 +42,7 @@ class Asked:
     passed: Passed | None = None
     """The request as it came, where an upstream may take it like that.  Taken away where it must be translated."""
 
+    _hold: Callable[[int], None]
     _read: Callable[[], Inquiry] = field(repr=False)
     _head: Callable[[Inquiry], Heading]
     _inquiry: Inquiry | None = field(init=False, default=None)
@@ -61,6 +63,19 @@ class Asked:
         if self._inquiry is None:
             self._inquiry = self._read()
         return self._inquiry
+
+    def hold(self, size: int) -> None:
+        """Make room for *size* more bytes until the answer has ended.
+
+        Raises:
+            TooBusy: There is none now.
+        """
+        self._hold(size)
+        self.size += size
+
+    def replace(self, prompt: Prompt) -> None:
+        """Go on with *prompt*, which asks the same and needs less."""
+        self._inquiry = evolve(self.inquiry, prompt=prompt)
 
     def head(self, inquiry: Inquiry) -> Heading:
         """What every part of an answer to *inquiry* repeats, with an id that no other answer has."""

@@ -41,7 +41,7 @@ _log = getLogger("kiro_asgi")
 Answering = Callable[[Call, Dialect, Inquiry, int, Send], Awaitable[None]]
 """Asks the upstream for the answer to a request of so many bytes, and answers by way of the last."""
 
-Counting = Callable[[Prompt, int], Awaitable[int]]
+Counting = Callable[[Call, Prompt, int], Awaitable[int]]
 """How many tokens the prompt of a request of so many bytes has."""
 
 _PAGE: Final = 20
@@ -86,7 +86,7 @@ class ResponsesApi:
     async def count(self, call: Call, route: Route) -> None:
         """Tell how large the input of a request is."""
         _, inquiry, _, size = await self._read(call)
-        tokens = await self._count(inquiry.prompt, size)
+        tokens = await self._count(call, inquiry.prompt, size)
         await call.respond(200, dumps({"object": "response.input_tokens", "input_tokens": tokens}), [JSON])
 
     async def retrieve(self, call: Call, route: Route) -> None:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from attrs import define, evolve, field
 
+from kiro_asgi.asgi.attachments import Attachments
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.conversations import Conversations
 from kiro_asgi.asgi.exchange import Asked, Exchange, Passed
@@ -21,7 +22,7 @@ from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.asgi.secrets import Secrets, secrets_in
 from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.asgi.signatures import Signatures
-from kiro_asgi.asgi.wiring import new_registry, new_store, retry_policy
+from kiro_asgi.asgi.wiring import new_fetcher, new_registry, new_store, retry_policy
 from kiro_asgi.config import Settings, StreamSettings
 from kiro_asgi.dialects.base import Dialect, Inquiry, TransparentDialect
 from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent, UpstreamRequestTooCostly
@@ -53,6 +54,7 @@ class Service:
     _conversations: Conversations
     _recovery: Recovery
     _signatures: Signatures
+    _attachments: Attachments
     _estimator: Estimator
     _calibration: Calibration = field(factory=Calibration)
     _stream: StreamSettings
@@ -85,6 +87,7 @@ class Service:
             conversations=Conversations.by(settings.kiro.conversation_salt),
             recovery=Recovery(store, settings.recovery.ttl, settings.recovery.enabled),
             signatures=Signatures(store, settings.state.ttl),
+            attachments=Attachments(new_fetcher(settings)),
             estimator=estimator,
             stream=settings.stream,
             clocks=clocks,
@@ -116,6 +119,7 @@ class Service:
         return Asked(
             request_id=call.request_id,
             principal=call.principal,
+            hold=call.hold,
             dialect=dialect,
             size=size,
             passed=passed,
@@ -161,6 +165,9 @@ class Service:
         if (request := self._passed(asked, provider, model)) is not None:
             return passed(asked, route, credential, request, self._estimator)
         inquiry = await self.offload.run(asked.size, lambda: asked.inquiry)
+        prompt = await self._attachments.fetched(inquiry.prompt, provider.upstream.fetches, asked.hold)
+        if prompt is not inquiry.prompt:  # another upstream need not fetch it again
+            asked.replace(prompt)
         recovered = await self._recovered(asked, route)
         conversation = self._conversations.name(asked.principal, inquiry.prompt.session)
         upstream = provider.asking(model)
@@ -199,17 +206,18 @@ class Service:
         recovered = await self._recovery.prepare(prompt, asked.principal)
         return evolve(recovered, notes=(*notes, *recovered.notes))
 
-    async def count(self, prompt: Prompt, size: int) -> int:
+    async def count(self, call: Call, prompt: Prompt, size: int) -> int:
         """Tokens of *prompt*, from a request of *size* bytes, as it would be sent.
 
         Raises:
             KiroAsgiError: As for `exchange`.
         """
-        return await self._first(partial(self._counted, prompt, size), await self.models.targets(prompt.model))
+        return await self._first(partial(self._counted, call, prompt, size), await self.models.targets(prompt.model))
 
-    async def _counted(self, prompt: Prompt, size: int, route: Route) -> int:
+    async def _counted(self, call: Call, prompt: Prompt, size: int, route: Route) -> int:
         provider, model = route.provider, route.model
         credential = await provider.credentials.get()
+        prompt = await self._attachments.fetched(prompt, provider.upstream.fetches, call.hold)
 
         def weigh() -> float:
             adapted, _ = provider.adapted(prompt, route.name, model)
@@ -304,6 +312,7 @@ class Service:
             await provider.credentials.aclose()
         for provider in self._providers:
             await provider.transport.aclose()
+        await self._attachments.aclose()
         await self.store.aclose()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from ssl import SSLContext
 from typing import Any
 
 from attrs import Attribute, asdict, fields_dict
@@ -11,7 +12,10 @@ from attrs import Attribute, asdict, fields_dict
 from kiro_asgi._version import __version__
 from kiro_asgi.config import DirectSettings, KiroSettings, Settings
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.limits import FETCH_CONNECTIONS
+from kiro_asgi.net.addresses import is_public
 from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.net.fetching import CheckedBackend, Fetcher, Permits, Resolve, resolve
 from kiro_asgi.net.resting import RestPolicy
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.net.transport import Transport
@@ -29,6 +33,7 @@ from kiro_asgi.upstreams.registry import Registry, read_rows
 __all__ = [
     "kiro_upstream",
     "kiro_vendor",
+    "new_fetcher",
     "new_registry",
     "new_store",
     "new_transport",
@@ -48,6 +53,39 @@ def new_transport(settings: Settings, proxy: str | None = None) -> Transport:
         keep_alive=limits.keep_alive,
         connect_timeout=limits.connect_timeout,
         proxy=settings.kiro.proxy if proxy is None else proxy,
+    )
+
+
+def new_fetcher(
+    settings: Settings,
+    *,
+    resolve: Resolve = resolve,
+    permits: Permits = is_public,
+    tls: SSLContext | None = None,
+) -> Fetcher | None:
+    """What fetches for requests, with connections of its own; ``None`` where no host is allowed.
+
+    Args:
+        settings: Who is allowed, and how much.
+        resolve: How names of hosts are resolved.
+        permits: Which of their addresses may be connected to.
+        tls: Whom to trust; ``None`` for whom the system trusts.
+    """
+    fetch, limits = settings.fetch, settings.limits
+    if not fetch.allow:
+        return None
+    transport = Transport(
+        library=settings.http_library,
+        connections=FETCH_CONNECTIONS,
+        queue=limits.queue,
+        keep_alive=limits.keep_alive,
+        connect_timeout=limits.connect_timeout,
+        tls=tls,
+        network=lambda backend: CheckedBackend(backend, resolve, permits),
+    )
+    agent = f"kiro-asgi/{__version__}"
+    return Fetcher(
+        allow=fetch.allow, max_bytes=fetch.max_bytes, timeout=fetch.timeout, user_agent=agent, transport=transport
     )
 
 

@@ -13,6 +13,7 @@ from kiro_asgi.config.direct import AnthropicSettings, DirectSettings, GeminiSet
 from kiro_asgi.config.gateway import (
     ClientSettings,
     CorsSettings,
+    FetchSettings,
     LimitSettings,
     RecoverySettings,
     RetrySettings,
@@ -31,6 +32,7 @@ __all__ = [
     "ClientSettings",
     "CorsSettings",
     "DirectSettings",
+    "FetchSettings",
     "GeminiSettings",
     "KiroSettings",
     "LimitSettings",

@@ -9,6 +9,7 @@ from kiro_asgi.limits import ANSWER_BYTES, TOOL_INPUT_BYTES
 __all__ = [
     "ClientSettings",
     "CorsSettings",
+    "FetchSettings",
     "LimitSettings",
     "RecoverySettings",
     "RetrySettings",
@@ -139,6 +140,24 @@ class StructuredSettings:
     streaming: str = "checked"
     """How they are streamed: ``checked`` (sent when they are complete and have been checked, unless the service itself
     guarantees their form) or ``unchecked`` (sent as they come; what is wrong with them is in the log)."""
+
+
+@frozen(kw_only=True)
+class FetchSettings:
+    """Images and documents that requests name by their ``https`` addresses, for services that take bytes only.
+
+    A service that fetches addresses itself is told them.
+    """
+
+    allow: tuple[str, ...] = ()
+    """Hosts to fetch from, e.g. ``images.example.com``; ``*.example.com`` are all below that one, ``example.com:8443``
+    is another port than 443.  Empty: nothing is fetched."""
+
+    max_bytes: int = 10 * 1024 * 1024
+    """Largest file, in bytes.  What is fetched counts towards ``limits.body_bytes_in_flight``."""
+
+    timeout: float = 10.0
+    """Seconds for all that one request names."""
 
 
 @frozen(kw_only=True)

@@ -71,6 +71,8 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
         "stream.heartbeat": (0, DAY),
         "stream.early_commit_after": (0, DAY),
         "stream.idle_timeout": (0, DAY),
+        "fetch.max_bytes": (1, 2**40),
+        "fetch.timeout": (MOMENT, DAY),
         "limits.body_bytes": (1, 2**40),
         "limits.body_bytes_in_flight": (2, 2**41),
         "limits.body_timeout": (MOMENT, DAY),

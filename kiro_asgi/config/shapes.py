@@ -36,6 +36,15 @@ def _is_header(text: str) -> bool:
     return bool(_TOKEN.fullmatch(name)) and name.lower() not in _OURS and bool(_LINE.fullmatch(value))
 
 
+def _is_host(text: str) -> bool:
+    name, _, port = text.removeprefix("*.").partition(":")
+    *_, last = name.split(".")
+    numeric = last.isdecimal() or not name.isascii()
+    return bool(_HOST.fullmatch(text)) and not numeric and (not port or 0 < int(port) < 65_536)
+
+
+_HOST: Final = re.compile(r"(?:\*\.)?[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]{1,5})?")
+
 _USER: Final = re.compile(r"[\w.~!$&'()*+,;=:%-]*", re.ASCII)
 """Source: https://www.rfc-editor.org/rfc/rfc3986#section-3.2.1"""
 
@@ -118,6 +127,10 @@ SHAPES: Final[Mapping[str, Shape]] = MappingProxyType(
         "routing.models": _ROUTE,
         "routing.order": UPSTREAM,
         "routing.default": UPSTREAM,
+        "fetch.allow": (
+            _is_host,
+            "names of hosts, such as images.example.com, *.example.com or example.com:8443, and nothing else",
+        ),
         "tools.parameter_names": _PARAMETER,
         "tools.repairs_off": _REPAIR,
         "state.seal_key": _KEY,

@@ -13,6 +13,7 @@ from kiro_asgi.config.direct import AnthropicSettings, GeminiSettings, OpenAISet
 from kiro_asgi.config.gateway import (
     ClientSettings,
     CorsSettings,
+    FetchSettings,
     LimitSettings,
     RecoverySettings,
     RetrySettings,
@@ -56,6 +57,7 @@ class Settings:
     tools: ToolSettings = field(factory=ToolSettings)
     stream: StreamSettings = field(factory=StreamSettings)
     structured: StructuredSettings = field(factory=StructuredSettings)
+    fetch: FetchSettings = field(factory=FetchSettings)
     limits: LimitSettings = field(factory=LimitSettings)
     retry: RetrySettings = field(factory=RetrySettings)
     recovery: RecoverySettings = field(factory=RecoverySettings)

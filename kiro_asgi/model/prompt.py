@@ -9,6 +9,7 @@ from typing import Any
 from attrs import field, frozen
 
 __all__ = [
+    "Attachment",
     "Document",
     "Image",
     "Part",
@@ -76,6 +77,9 @@ class Document:
     title: str = ""
     place: str = field(default="", eq=False)
     """As for `Image`."""
+
+
+Attachment = Image | Document
 
 
 @frozen

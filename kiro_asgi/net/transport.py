@@ -17,7 +17,7 @@ from __future__ import annotations
 import importlib
 import threading
 from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from time import monotonic
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -139,6 +139,8 @@ class Transport:
         keep_alive: Seconds an idle connection is kept.
         connect_timeout: Seconds for connecting, and for each write.
         proxy: URL of a proxy, with user and password where it wants them; empty for none.  The environment is not read.
+        tls: Whom to trust, and how; ``None`` for the library's own.
+        network: Makes the network backend of the library's own; itself where nothing is to be put between.
     """
 
     def __init__(
@@ -150,6 +152,8 @@ class Transport:
         keep_alive: float = 55.0,
         connect_timeout: float = 10.0,
         proxy: str = "",
+        tls: ssl.SSLContext | None = None,
+        network: Callable[[Any], Any] = lambda backend: backend,
     ) -> None:
         self._library: ModuleType = importlib.import_module(library)
         self._connections = connections
@@ -157,8 +161,10 @@ class Transport:
         self._keep_alive = keep_alive
         self._connect_timeout = connect_timeout
         self._proxy = proxy
+        self._network = network
         self._faults = translations(self._library)
-        self._tls: ssl.SSLContext = self._library.default_ssl_context()  # reads files: not while a loop waits
+        # Reads files: not while a loop waits.
+        self._tls: ssl.SSLContext = self._library.default_ssl_context() if tls is None else tls
         self._lanes: RunVar[_Lane] = RunVar(f"kiro_asgi.net.transport.{id(self)}")
         self._open: set[_Lane] = set()
         self._guard = threading.Lock()
@@ -254,7 +260,7 @@ class Transport:
             ssl_context=self._tls,
             proxy=self._way_out(),
             keepalive_expiry=self._keep_alive,
-            network_backend=TurnBackend(library.AnyIOBackend()),
+            network_backend=TurnBackend(self._network(library.AnyIOBackend())),
         )
         return pool
 

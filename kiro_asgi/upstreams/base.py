@@ -12,7 +12,7 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.asks import Ask
 from kiro_asgi.model.events import Delta
 from kiro_asgi.model.notes import Note
-from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.prompt import Attachment, Prompt
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
@@ -276,6 +276,10 @@ class Upstream(Protocol):
         Raises:
             RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place.
         """
+        ...
+
+    def fetches(self, part: Attachment) -> bool:
+        """Whether the service itself fetches *part*, which is known by its address."""
         ...
 
     def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from attrs import evolve
+
 from kiro_asgi.dialects.anthropic.server_tools import parse_result
 from kiro_asgi.dialects.anthropic.shapes import (
     CONVERTER,
@@ -26,6 +28,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
     ToolUseBlock,
     UrlSource,
 )
+from kiro_asgi.dialects.media import read_file, read_image
 from kiro_asgi.dialects.structure import Raw, structure_value
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Document, Image, Part, Text, ThinkingPart, ToolCallPart, ToolResult
@@ -63,9 +66,11 @@ def _text(block: TextBlock, _: str) -> Parts:
 def _image(block: ImageBlock, place: str) -> Parts:
     match block.source:
         case Base64Source(media_type, data):
+            if _is_data_url(data):
+                return (evolve(read_image(data, f"{place}.source.data"), place=place),)
             return (Image(media_type, data, place=place),)
         case UrlSource(url):
-            return (Image(url=url, place=place),)
+            return (evolve(read_image(url, f"{place}.source.url"), place=place),)
     raise _unsupported("image", block.source, place)
 
 
@@ -74,14 +79,21 @@ def _document(block: DocumentBlock, place: str) -> Parts:
     title = block.title or ""
     match block.source:
         case Base64Source(media_type, data):
+            if _is_data_url(data):
+                return *context, evolve(read_file(data, title, f"{place}.source.data"), place=place)
             return *context, Document(media_type, data=data, title=title, place=place)
         case UrlSource(url):
-            return *context, Document("application/pdf", url=url, title=title, place=place)
+            return *context, evolve(read_file(url, title, f"{place}.source.url"), place=place)
         case TextSource(data, media_type):
             return *context, Document(media_type, text=data, title=title, place=place)
         case ContentSource(content):
             return *context, *_document_of_blocks(content, title, place)
     raise _unsupported("document", block.source, place)
+
+
+def _is_data_url(data: str) -> bool:
+    """Whether *data*, which should be base64, is a whole URL: no base64 has a colon."""
+    return data[:5].lower() == "data:"
 
 
 def _document_of_blocks(content: str | tuple[Block, ...], title: str, place: str) -> Parts:

@@ -73,7 +73,7 @@ def _file(part: FilePart, place: str) -> Told:
     if part.file_data is not None:
         return read_file(part.file_data, title, f"{place}.file_data")
     if part.file_url is not None:
-        return Document("application/pdf", url=part.file_url, title=title, place=f"{place}.file_url")
+        return read_file(part.file_url, title, f"{place}.file_url")
     if part.file_id is not None:
         raise unsupported(f"{place}.file_id", "there is no file store here; send file_data, a data: URL")
     raise missing(f"{place}.file_data", "required field missing")

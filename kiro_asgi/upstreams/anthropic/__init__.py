@@ -11,7 +11,7 @@ from typing import Any, Final
 from attrs import Attribute, define, evolve, field, setters
 
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.prompt import Attachment, Prompt
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
@@ -115,6 +115,10 @@ class AnthropicUpstream:
         return Rendered(
             request, body.names.changed(), notes=body.notes.found(), document=body.document, formed=body.formed
         )
+
+    def fetches(self, part: Attachment) -> bool:
+        """Whether the service itself fetches *part*: it does."""
+        return True
 
     def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:
         """Fresh stages, bytes to `Delta`, for an answer of this media type.

@@ -25,7 +25,7 @@ from kiro_asgi.model.prompt import (
     Turn,
 )
 from kiro_asgi.model.signatures import read_mark
-from kiro_asgi.upstreams.attached import IMAGE_BEGINNINGS, is_base64, plain_base64
+from kiro_asgi.upstreams.attached import image_type, is_base64, plain_base64
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.media_types import essence
 from kiro_asgi.upstreams.names import WireNames
@@ -131,7 +131,7 @@ class Blocks:
             return {"type": "url", "url": part.url}
         data = self._base64(part)
         told = {"image/jpg": "image/jpeg"}.get(essence(part.media_type), essence(part.media_type))
-        found = next((f"image/{name}" for beginning, name in IMAGE_BEGINNINGS if data.startswith(beginning)), told)
+        found = image_type(data) or told
         if found not in IMAGE_TYPES:
             known = ", ".join(IMAGE_TYPES)
             raise refusal("images.format", f"image format {part.media_type[:40]!r}; there are {known}", part.place)

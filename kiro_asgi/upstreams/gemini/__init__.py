@@ -13,7 +13,7 @@ from uuid import uuid4
 from attrs import Attribute, define, evolve, field, setters
 
 from kiro_asgi.errors import ConfigError, KiroAsgiError
-from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.prompt import Attachment, Prompt
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
@@ -28,6 +28,7 @@ from kiro_asgi.upstreams.base import (
     UpstreamRequest,
 )
 from kiro_asgi.upstreams.gemini import models
+from kiro_asgi.upstreams.gemini.attachments import is_readable
 from kiro_asgi.upstreams.gemini.contents import MINTED, signable
 from kiro_asgi.upstreams.gemini.events import stages
 from kiro_asgi.upstreams.gemini.faults import fault
@@ -123,6 +124,10 @@ class GeminiUpstream:
             notes=written.notes.found(),
             document=written.body,
         )
+
+    def fetches(self, part: Attachment) -> bool:
+        """Whether the service itself fetches *part*: files that were uploaded to it, and videos."""
+        return is_readable(part.url)
 
     def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:
         """Fresh stages, bytes to `Delta`, for an answer of this media type.

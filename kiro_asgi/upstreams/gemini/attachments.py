@@ -13,11 +13,11 @@ from attrs import frozen
 
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image
-from kiro_asgi.upstreams.attached import IMAGE_BEGINNINGS, document_text, is_base64, plain_base64
+from kiro_asgi.upstreams.attached import document_text, image_type, instead_of_address, is_base64, plain_base64
 from kiro_asgi.upstreams.media_types import essence
 from kiro_asgi.upstreams.refusals import refusal
 
-__all__ = ["Attachments"]
+__all__ = ["Attachments", "is_readable"]
 
 IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 
@@ -32,13 +32,18 @@ _READABLE: Final = re.compile(
 """Addresses that the service reads: files that were uploaded to it, and videos."""
 
 
+def is_readable(url: str) -> bool:
+    """Whether the service reads what is at *url*."""
+    return bool(_READABLE.fullmatch(url))
+
+
 @frozen
 class Attachments:
     """Writes the attachments of one request.
 
     Raises:
-        RequestError: An address that the service cannot read (we never fetch what a client names), no base64, or an
-            unknown format.
+        RequestError: An address that the service cannot read (what `fetch.allow` names is fetched before), no base64,
+            or an unknown format.
     """
 
     _notes: Notes
@@ -48,7 +53,7 @@ class Attachments:
         if part.url:
             return self._by_address("images.address", part)
         kind = essence(part.media_type).replace("image/jpg", "image/jpeg")
-        found = next((f"image/{name}" for beginning, name in IMAGE_BEGINNINGS if part.data.startswith(beginning)), kind)
+        found = image_type(part.data) or kind
         if found not in IMAGES:
             raise refusal("images.format", f"image format {found[:40]!r}; there are {', '.join(IMAGES)}", part.place)
         return self._by_value(found, part)
@@ -83,8 +88,8 @@ class Attachments:
         return {"inlineData": {"mimeType": kind, "data": data}}
 
     def _by_address(self, rule: str, part: Image | Document) -> dict[str, Any]:
-        if not _READABLE.fullmatch(part.url):
-            what = "an address other than of a file that was uploaded to the service; send the bytes as base64"
+        if not is_readable(part.url):
+            what = f"an address other than of a file that was uploaded to the service; {instead_of_address(part.url)}"
             raise refusal(rule, what, part.place)
         kind = essence(part.media_type)
         return {"fileData": {**({"mimeType": kind} if kind else {}), "fileUri": part.url}}

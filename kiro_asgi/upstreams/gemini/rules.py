@@ -61,11 +61,21 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("schema.tuple", "Schemas for each place of an array become alternatives for all.", _CONTENT, "nodes"),
     Rule("schema.one_of", "“One of these” becomes “any of these”.", _FORM, "nodes"),
     Rule("schema.required", "Required names of no property are dropped.", _CONTENT, "nodes"),
-    Rule("images.address", "An image by an address that the service cannot read is refused.", _NONE, "attachments"),
+    Rule(
+        "images.address",
+        "An image by an address that the service cannot read is refused; see `fetch.allow`.",
+        _NONE,
+        "attachments",
+    ),
     Rule("images.format", "An image in a format that the service does not know is refused.", _NONE, "attachments"),
     Rule("documents.inlined", "A plain-text document becomes part of the text.", _FORM, "attachments"),
     Rule("documents.titled", "The title of a document stands before it, as text.", _FORM, "attachments"),
-    Rule("documents.address", "A document by an address that it cannot read is refused.", _NONE, "attachments"),
+    Rule(
+        "documents.address",
+        "A document by an address that it cannot read is refused; see `fetch.allow`.",
+        _NONE,
+        "attachments",
+    ),
     Rule("documents.format", "A document in a format that the service does not know is refused.", _NONE, "attachments"),
     Rule(
         "attachments.base64",

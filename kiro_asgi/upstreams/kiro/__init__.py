@@ -14,7 +14,7 @@ from uuid import uuid4
 from attrs import Attribute, define, evolve, field, setters, validators
 
 from kiro_asgi.errors import ConfigError, KiroAsgiError
-from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.prompt import Attachment, Prompt
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import (
@@ -191,6 +191,10 @@ class KiroUpstream:
             size = sizes.measure(data, written.body)
         sizes.require_payload(size, limit, prompt, written.notes)
         return data
+
+    def fetches(self, part: Attachment) -> bool:
+        """Whether the service itself fetches *part*: it takes bytes only."""
+        return False
 
     def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:
         """Fresh stages, bytes to `Delta`, for an answer of this media type.

@@ -14,7 +14,7 @@ from attrs import define, evolve, field, frozen, setters, validators
 
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.asks import Ask
-from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.prompt import Attachment, Image, Prompt
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
@@ -165,6 +165,10 @@ class OpenAIUpstream:
             document=written.body,
             formed=not custom and guaranteed(written.body),
         )
+
+    def fetches(self, part: Attachment) -> bool:
+        """Whether the service itself fetches *part*: images, but no documents."""
+        return isinstance(part, Image)
 
     def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:
         """Fresh stages, bytes to `Delta`, for an answer of this media type.

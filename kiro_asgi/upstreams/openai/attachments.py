@@ -11,7 +11,7 @@ from attrs import frozen
 
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image
-from kiro_asgi.upstreams.attached import IMAGE_BEGINNINGS, document_text, plain_base64
+from kiro_asgi.upstreams.attached import document_text, image_type, instead_of_address, plain_base64
 from kiro_asgi.upstreams.media_types import essence
 from kiro_asgi.upstreams.refusals import refusal
 
@@ -25,7 +25,7 @@ FORMATS: Final = ("image/png", "image/jpeg", "image/webp", "image/gif")
 def _is_known(part: Image) -> bool:
     """Whether OpenAI can read an image: its bytes count, or what it is said to be."""
     kind = essence(part.media_type or FORMATS[0]).replace("image/jpg", "image/jpeg")
-    return kind in FORMATS or any(part.data.startswith(beginning) for beginning, _ in IMAGE_BEGINNINGS)
+    return kind in FORMATS or bool(image_type(part.data))
 
 
 @frozen
@@ -50,7 +50,7 @@ class Attachments:
         if not (part.url or self.custom or _is_known(part)):
             what = f"image format {part.media_type[:40]!r}; there are {', '.join(FORMATS)}"
             raise refusal("images.format", what, part.place)
-        url = part.url or self._data_url(part.media_type or "image/png", part)
+        url = part.url or self._data_url(image_type(part.data) or part.media_type or FORMATS[0], part)
         return {"type": "image_url", "image_url": {"url": url}}
 
     def document(self, part: Document) -> dict[str, Any]:
@@ -60,7 +60,8 @@ class Attachments:
             RequestError: It is only known by its address, or it is no base64.
         """
         if part.url:
-            raise refusal("documents.address", "a document by address", part.place)
+            what = f"a document by address; {instead_of_address(part.url)}"
+            raise refusal("documents.address", what, part.place)
         if not part.data:
             self.notes.applies("documents.inlined", part.place)
             return {"type": "text", "text": document_text(part)}

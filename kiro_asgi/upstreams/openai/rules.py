@@ -32,7 +32,12 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("schema.items", "An array in a schema has items, which may be anything.", _NONE, "tools"),
     Rule("images.model", "An image for a model that takes none is refused.", _NONE, "attachments"),
     Rule("images.format", "An image in a format that OpenAI does not know is refused.", _NONE, "attachments"),
-    Rule("documents.address", "A document by address is refused: addresses are never fetched.", _NONE, "attachments"),
+    Rule(
+        "documents.address",
+        "A document by address is refused; see `fetch.allow`.",
+        _NONE,
+        "attachments",
+    ),
     Rule("documents.inlined", "A plain-text document becomes part of the text.", _FORM, "attachments"),
     Rule(
         "attachments.base64",

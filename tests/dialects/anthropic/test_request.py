@@ -254,7 +254,11 @@ IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png"
             {"type": "text", "text": "a", "cache_control": {}, "citations": None}, [Text("a")], id="F043-text"
         ),
         pytest.param(IMAGE, [Image("image/png", "AA==")], id="F044-image"),
-        pytest.param({"type": "image", "source": {"type": "url", "url": "u"}}, [Image(url="u")], id="image-url"),
+        pytest.param(
+            {"type": "image", "source": {"type": "url", "url": "https://h/u"}},
+            [Image(url="https://h/u")],
+            id="image-url",
+        ),
         pytest.param(
             {
                 "type": "document",
@@ -272,8 +276,8 @@ IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png"
             id="document-text",
         ),
         pytest.param(
-            {"type": "document", "source": {"type": "url", "url": "u"}},
-            [Document("application/pdf", url="u")],
+            {"type": "document", "source": {"type": "url", "url": "https://h/u"}},
+            [Document("application/pdf", url="https://h/u")],
             id="document-url",
         ),
         pytest.param(

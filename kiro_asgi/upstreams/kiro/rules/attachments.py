@@ -12,7 +12,7 @@ from attrs import define, field
 
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image
-from kiro_asgi.upstreams.attached import IMAGE_BEGINNINGS, is_base64, plain_base64
+from kiro_asgi.upstreams.attached import image_type, instead_of_address, is_base64, plain_base64
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.media_types import essence
 from kiro_asgi.upstreams.refusals import refusal
@@ -61,8 +61,8 @@ class Attachments:
     """Writes the images and documents of one request.
 
     Raises:
-        RequestError: An address instead of bytes (we never fetch what a client names), no base64, an unknown format, or
-            an image that is too large.
+        RequestError: An address instead of bytes (what `fetch.allow` names is fetched before), no base64, an unknown
+            format, or an image that is too large.
     """
 
     _notes: Notes
@@ -71,11 +71,12 @@ class Attachments:
     def image(self, part: Image) -> dict[str, Any]:
         """One entry of ``images``.  The service refuses one whose bytes are not what its format says."""
         if part.url and "images.address" not in self._notes.off:
-            raise refusal("images.address", "images by address are not fetched; send the bytes as base64", part.place)
+            what = f"images by address are not fetched; {instead_of_address(part.url)}"
+            raise refusal("images.address", what, part.place)
         data = self._base64(part, part.data)
         self._require_size(part, data)
         told = IMAGE_FORMATS.get(essence(part.media_type), "")
-        found = next((name for beginning, name in IMAGE_BEGINNINGS if data.startswith(beginning)), told)
+        found = IMAGE_FORMATS.get(image_type(data), told)
         if told and found != told and not self._notes.applies("images.mismatch", part.place):
             found = told
         if not found and "images.format" not in self._notes.off:
@@ -86,7 +87,7 @@ class Attachments:
     def document(self, part: Document) -> dict[str, Any]:
         """One entry of ``documents``."""
         if part.url and "documents.address" not in self._notes.off:
-            what = "documents by address are not fetched; send the bytes as base64"
+            what = f"documents by address are not fetched; {instead_of_address(part.url)}"
             raise refusal("documents.address", what, part.place)
         data = part.data or b64encode(part.text.encode("utf-8", "replace")).decode()
         kind = DOCUMENT_FORMATS.get(essence(part.media_type), "")

@@ -1,0 +1,38 @@
+"""Media types that the first bytes of a file prove.
+
+Only beginnings that no other kind of file has: a text that begins like a document is still a text.
+
+Source: https://mimesniff.spec.whatwg.org/#matching-an-image-type-pattern, https://www.rfc-editor.org/rfc/rfc8118
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["BEGINNING", "media_type_of"]
+
+BEGINNING: Final = 24
+"""Bytes that are looked at; a multiple of three, so that their base64 can be cut off as well."""
+
+_BEGINNINGS: Final = (
+    (b"\x89PNG\r\n\x1a\n", 0, b"", "image/png"),
+    (b"\xff\xd8\xff", 0, b"", "image/jpeg"),
+    (b"GIF87a", 0, b"", "image/gif"),
+    (b"GIF89a", 0, b"", "image/gif"),
+    (b"RIFF", 8, b"WEBP", "image/webp"),
+    (b"%PDF-", 0, b"", "application/pdf"),
+)
+"""What a file begins with, where it must have something else, and that; then its media type."""
+
+
+def media_type_of(content: bytes) -> str:
+    """The media type that the beginning of *content* proves; empty where it proves none."""
+    head = content[:BEGINNING]
+    return next(
+        (
+            kind
+            for beginning, at, further, kind in _BEGINNINGS
+            if head.startswith(beginning) and head.startswith(further, at)
+        ),
+        "",
+    )
