@@ -324,11 +324,14 @@ def _forget_frames(error: BaseException | None) -> None:
     """Let go of the frames in which *error*, and what led to it, was raised.
 
     They hold the error, and with it prompt and answer, in a circle, which only the garbage collector would break.  It
-    comes by when many objects have been made, not when large ones have.
+    comes by when many objects have been made, not when large ones have.  An error with a cause has a context, too, and
+    it need not be the same: anyio raises what broke a connection from where it found nothing to read.
     """
-    while error is not None:
-        error.__traceback__ = None
-        error = error.__cause__ or error.__context__
+    rest = [error]
+    while rest:
+        if (error := rest.pop()) is not None and error.__traceback__ is not None:
+            error.__traceback__ = None
+            rest += (error.__cause__, error.__context__)
 
 
 async def _no_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
