@@ -26,13 +26,13 @@ Rest = tuple[str, KiroAsgiError, float]
 """Name of a credential, what it rests for, and the seconds until somebody may ask with it."""
 
 
-def log_access(call: Call, seconds: float, rests: Iterable[Rest]) -> None:
+def log_access(call: Call, started: float, now: float, rests: Iterable[Rest]) -> None:
     """Write down what was asked, what became of it, what it took, and which credentials rest; never a key, a prompt
-    or an answer."""
+    or an answer.  *started* and *now* are by the clock of `Call.span`."""
     if not _log.isEnabledFor(INFO):
         return
     _log.info(
-        "%s %s %s %s model=%s upstream=%s principal=%s error=%s %s%s %.0f ms %s",
+        "%s %s %s %s model=%s upstream=%s principal=%s error=%s %s%s%s %.0f ms %s",
         _plain(call.scope["method"]),
         _plain(call.scope["path"]),
         call.status or "-",
@@ -42,8 +42,9 @@ def log_access(call: Call, seconds: float, rests: Iterable[Rest]) -> None:
         _plain(call.principal) or "-",
         _error(call),
         _usage(call),
+        _pace(call, started),
         _resting(rests),
-        seconds * 1000,
+        (now - started) * 1000,
         call.request_id,
     )
 
@@ -58,6 +59,16 @@ def _usage(call: Call) -> str:
     """Counts, and where each comes from."""
     usage = call.usage
     return "tokens=-" if usage is None else f"tokens={usage.input_tokens}+{usage.output_tokens} {provenance(usage)}"
+
+
+def _pace(call: Call, started: float) -> str:
+    """Time to the first content, and on average from one token to the next; nothing where there was no content."""
+    if call.span is None:
+        return ""
+    first, last = call.span
+    tokens = call.usage.output_tokens if call.usage is not None else 0
+    between = f" per_token={(last - first) / (tokens - 1) * 1000:.1f}ms" if tokens > 1 and last > first else ""
+    return f" first={(first - started) * 1000:.0f}ms{between}"
 
 
 def _resting(rests: Iterable[Rest]) -> str:

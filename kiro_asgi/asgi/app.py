@@ -174,7 +174,7 @@ class App:
         unexpected = await self._caught(call, self._serve(call))
         if unexpected is not None and not call.status:
             await self._caught(call, self._refuse(call, InternalError(call.request_id)))
-        log_access(call, self._clock() - started, self._service.rests())
+        log_access(call, started, self._clock(), self._service.rests())
         call.tell = None
         _forget_frames(call.failure)
         if unexpected is not None and self._raises(call.scope):
@@ -270,7 +270,7 @@ class App:
         try:
             await relay.run(output)
         finally:
-            call.upstream, call.usage = relay.exchange.upstream.name, relay.usage
+            call.upstream, call.usage, call.span = relay.exchange.upstream.name, relay.usage, relay.span
         call.outcome, call.failure = relay.outcome.value, relay.failure
 
     def _output(self, send: Send, exchange: Exchange, headers: Callable[[], Headers]) -> Output[Any]:

@@ -61,7 +61,10 @@ class Attempt(Reading[Output[Event]]):
         """
         if self.answer is None:
             self._refuse()
+        heard = self.answer.heard
         await self._put(chain(self.answer.feed(self._chunks), self.answer.drain()))
+        if self.answer.heard != heard:
+            self._note_event(content=self.answer.opened)
         await self._run_server_tools(self.answer)
         await self._put(self.answer.flush())
         await self._learn(self.answer)
@@ -88,6 +91,6 @@ class Attempt(Reading[Output[Event]]):
         await self._put(answer.feed(self._taken()))
         await self._output.push()
         if answer.heard != heard:
-            self._last_event = self._clock()
+            self._note_event(content=answer.opened)
         if answer.enough:
             raise Enough

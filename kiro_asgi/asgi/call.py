@@ -61,6 +61,9 @@ class Call:
     usage: Usage | None = None
     """What an answer took."""
 
+    span: tuple[float, float] | None = None
+    """When the first content came from the service, and its last event, by the clock."""
+
     sending_since: float | None = field(init=False, default=None)
     """When the message was handed over that the server has not taken yet."""
 

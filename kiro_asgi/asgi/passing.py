@@ -149,7 +149,10 @@ class Passing(Reading[PassedOutput]):
         """
         if not self._accepted:
             self._refuse()
+        heard = self._passage.heard
         await self._put(self._said())
+        if self._passage.heard != heard:
+            self._note_event(content=True)
         if self._retold is not None:
             await self._put(self._retold.flush())
         if not self._passage.ended:  # what came before a failure is sent first: it must not matter how it was cut
@@ -170,7 +173,7 @@ class Passing(Reading[PassedOutput]):
         await self._put(self._said())
         await self._output.push()
         if self._passage.heard != heard:
-            self._last_event = self._clock()
+            self._note_event(content=True)
 
     def _said(self) -> Iterable[bytes]:
         """What has arrived, as the client is to see it."""

@@ -76,6 +76,7 @@ class Reading(ABC, Generic[Way]):
     """When the request went out."""
 
     _last_event: float = field(init=False)
+    _first_content: float | None = field(init=False, default=None)
     _status: int = field(init=False, default=0)
     _headers: Headers = field(init=False, default=())
     _chunks: list[bytes] = field(init=False, factory=list)
@@ -94,6 +95,11 @@ class Reading(ABC, Generic[Way]):
     @abstractmethod
     def heard(self) -> bool:
         """Whether there has been an event."""
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """When the first content came, and the last event, by the clock; ``None`` without any."""
+        return None if self._first_content is None else (self._first_content, self._last_event)
 
     @property
     @abstractmethod
@@ -181,6 +187,12 @@ class Reading(ABC, Generic[Way]):
                 return
             await self._output.push()
             await checkpoint()
+
+    def _note_event(self, *, content: bool) -> None:
+        """Remember when, and when there was *content* first: one look at the clock for all events of a read."""
+        self._last_event = self._clock()
+        if content and self._first_content is None:
+            self._first_content = self._last_event
 
     def _patience(self) -> float:
         """Seconds until the next event must be here; waiting for the client does not count."""

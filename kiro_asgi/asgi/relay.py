@@ -90,6 +90,11 @@ class Relay:
         return None if self._reading is None else self._reading.end
 
     @property
+    def span(self) -> tuple[float, float] | None:
+        """When the first content of the answer came, and its last event; ``None`` without any."""
+        return None if self._reading is None else self._reading.span
+
+    @property
     def usage(self) -> Usage | None:
         """What the answer took, where that is known."""
         return None if self._reading is None else self._reading.usage

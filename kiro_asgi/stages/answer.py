@@ -182,6 +182,11 @@ class Answer:
         return self._pulse.count
 
     @property
+    def opened(self) -> bool:
+        """Whether there has been any content."""
+        return self._framer.opened
+
+    @property
     def enough(self) -> bool:
         """Whether a limit was met, so that the rest of the answer is not wanted."""
         return self._limits is not None and self._limits.reached

@@ -124,6 +124,11 @@ class BlockFramer:
         )
         yield self.end
 
+    @property
+    def opened(self) -> bool:
+        """Whether a block was opened."""
+        return self._next > 0
+
     def begin(self) -> Iterator[Event]:
         """Start the message now, if it has not been: for a client that cannot wait any longer."""
         if not self.started:

@@ -447,7 +447,10 @@ async def test_the_access_line_tells_what_the_answer_took_and_how_that_is_known(
     await ask("openai", "sim:usage", stream=True).run(gateway())
 
     (line,) = access_lines(logged)
-    assert re.search(r" tokens=\d+\+\d+ input=upstream output=upstream .*credits=0\.\d+ \d+ ms req_", line)
+    assert re.search(
+        r" tokens=\d+\+\d+ input=upstream output=upstream .*credits=0\.\d+ first=\d+ms.* \d+ ms req_",
+        line,
+    )
 
 
 async def test_the_access_line_tells_what_broke_the_answer_off(gateway, sim, logged):
@@ -573,3 +576,26 @@ async def test_tags_are_text_where_thinking_in_tags_is_off(dialect, sim, gateway
     exchange = await ask(dialect, "hi", stream=False, model="claude-haiku-4.5", **asked).run(app)
 
     assert text_of(dialect, exchange) == "<thinking>hm</thinking>yes"
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "collect"])
+async def test_the_access_line_tells_how_fast_the_answer_came(stream, gateway, sim, logged):
+    """F442: the time to the first content, told once, and the time from one token to the next."""
+    sim.enqueue(answer(simulator.Pause(0.05), *text("some"), simulator.Pause(0.1), *text(" more words to be counted")))
+    await ask("openai", "hi", stream=stream).run(gateway())
+
+    (line,) = access_lines(logged)
+    found = re.findall(r" first=(\d+)ms per_token=(\d+\.\d)ms ", line)
+    assert len(found) == 1
+    first, between = map(float, found[0])
+    assert 50 <= first < 5000
+    assert between >= 100 / 20
+
+
+async def test_nothing_is_told_of_the_speed_of_an_answer_that_never_came(gateway, sim, logged):
+    """F442: without content there is no first one."""
+    sim.enqueue(simulator.refusal(400, "No.", error_type="ValidationException"))
+    await ask("openai", "hi", stream=True).run(gateway())
+
+    (line,) = access_lines(logged)
+    assert "first=" not in line and "per_token=" not in line

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
-from kiro_asgi.simulator import Head, Reset, answer, refusal, text
+from kiro_asgi import errors
+from kiro_asgi.asgi.wording import translated
+from kiro_asgi.simulator import CorruptChecksum, ExceptionFrame, Head, Reset, answer, refusal, text
 from tests.asgi.answers import DIALECTS, cut_of, error_of, text_of
 from tests.asgi.driver import Exchange, ask, post
 
@@ -94,3 +97,41 @@ async def test_people_are_told_in_their_language_that_the_network_failed(dialect
     exchange = await ask(dialect, "hi", stream=True).run(gateway(stream={"language": language}))
 
     assert cut_of(dialect, exchange)["message"].startswith(words)
+
+
+FAILURES = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, errors.KiroAsgiError) and kind is not errors.InternalError
+]
+
+
+@pytest.mark.parametrize("kind", FAILURES, ids=lambda kind: kind.__name__)
+def test_every_failure_has_words_in_each_language(kind):
+    """F088: whatever breaks an answer off, people read a sentence in their language; the error stays what it is."""
+    error = kind("own words {}", code="c")
+    chinese = translated(error, "zh")
+
+    assert re.search("[\u4e00-\u9fff]", chinese.message)
+    assert (type(chinese), chinese.code, error.message) == (kind, "c", "own words {}")
+    assert translated(error, "en") is error
+
+
+@EACH_DIALECT
+async def test_what_the_service_says_in_a_stream_is_told_in_the_language_of_its_readers(dialect, gateway, sim):
+    """F088: an exception of the service, not only the network; none of its own words."""
+    sim.enqueue(answer(*text("some"), ExceptionFrame("ThrottlingException", "canary-77")))
+    exchange = await ask(dialect, "hi", stream=True).run(gateway(stream={"language": "zh"}))
+
+    assert cut_of(dialect, exchange)["message"].startswith("请求过于频繁")
+    assert b"canary" not in exchange.body
+
+
+@pytest.mark.parametrize("checksums", ["warn", "off"])
+async def test_each_damage_that_is_tolerated_is_a_notice(checksums, gateway, sim, caplog):
+    """F093: a frame with a wrong checksum is read where that is set; the log counts them, where they are looked for."""
+    sim.enqueue(answer(*map(CorruptChecksum, text("x")), *map(CorruptChecksum, text("x")), *text("xy")))
+    exchange = await ask("openai", "hi", stream=False).run(gateway(kiro={"checksums": checksums}))
+
+    assert text_of("openai", exchange) == "xxxy"
+    assert ("frame.checksum (2)" in caplog.text) is (checksums == "warn")

@@ -8,7 +8,7 @@ refused, rather than searched for text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
@@ -16,8 +16,8 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.errors import NotTheUpstream
-from kiro_asgi.limits import REFUSAL_BYTES
-from kiro_asgi.model.events import Delta
+from kiro_asgi.limits import NOTICES, REFUSAL_BYTES
+from kiro_asgi.model.events import Delta, Notice
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.upstreams.kiro.events import EventDecoder
 from kiro_asgi.upstreams.kiro.faults import fault, is_report
@@ -31,6 +31,32 @@ __all__ = ["RefusalDecoder", "SniffingDecoder", "stages"]
 
 PRELUDE: Final = 12
 """Bytes that tell a frame from anything else."""
+
+
+@define
+class Damage:
+    """A notice for each damage that a stage before has passed over; looks once a read, not at every delta."""
+
+    _code: str
+    _count: Callable[[], int]
+    _told: int = field(init=False, default=0)
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """The same deltas, and the notices behind them."""
+        yield from items
+        yield from self.flush()
+
+    def flush(self) -> Iterator[Delta]:
+        """What is not told yet, within the bound."""
+        before, self._told = self._told, min(self._count(), NOTICES)
+        yield from [Notice(self._code)] * (self._told - before)
+
+
+def _framed(checksums: str) -> tuple[Stage[Any, Any], ...]:
+    frames = FrameDecoder(checksums=checksums)
+    if checksums != "warn":
+        return frames, EventDecoder()
+    return frames, EventDecoder(), Damage("frame.checksum", lambda: frames.mismatches)
 
 
 @define
@@ -63,8 +89,9 @@ class SniffingDecoder:
 
     def _choose(self) -> Stage[bytes, Delta]:
         if _is_text(self._head[:PRELUDE]):
-            return Pipeline(ObjectScanner(prefixes=SCANNED_PREFIXES), ScannedEventDecoder())
-        return Pipeline(FrameDecoder(checksums=self.checksums), EventDecoder())
+            scanner = ObjectScanner(prefixes=SCANNED_PREFIXES)
+            return Pipeline(scanner, ScannedEventDecoder(), Damage("event.undecodable", lambda: scanner.skipped))
+        return Pipeline(*_framed(self.checksums))
 
 
 def _is_text(head: bytearray) -> bool:
@@ -127,7 +154,7 @@ def stages(content_type: str, checksums: str = "strict") -> tuple[Stage[Any, Any
     """
     match KINDS.get(essence(content_type)):
         case "frames":
-            return FrameDecoder(checksums=checksums), EventDecoder()
+            return _framed(checksums)
         case "unknown":
             return (SniffingDecoder(checksums),)
         case "refusal":

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError, UpstreamThrottled
+from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.events import (
     ContextUsage,
     FollowupPrompt,
@@ -99,6 +100,32 @@ def test_embedded_objects_are_read_where_the_type_is_unknown(content_type: str, 
     """What does not begin like a frame is searched for objects, however it is cut."""
     data = 'noise{"content":"grüß"}\n\x00{"contentX":1}{"contextUsagePercentage":2}'.encode()
     assert decode(content_type, cut(data, cuts)) == [TextDelta("grüß"), ContextUsage(2.0)]
+
+
+def test_damaged_objects_are_notices() -> None:
+    """F120: an object that is no JSON is dropped, those behind it are read, and a notice says how many were."""
+    data = b'{"content":"a"}{"content":x}{"content":"b"}{"usage":?}{"stop":true}'
+    damage, known = Notice("event.undecodable"), [TextDelta("a"), TextDelta("b"), ToolCallFragment("", stop=True)]
+
+    for chunks in ([data], byte_by_byte(data)):
+        found = decode("", chunks)
+        assert [it for it in found if it != damage] == known
+        assert found.count(damage) == 2
+
+
+def test_damage_that_never_ends_is_not_told_for_ever() -> None:
+    """F120: notices are bounded, whatever a service sends."""
+    assert decode("", [b'{"content":x}' * 1000]) == [Notice("event.undecodable")] * NOTICES
+
+
+def test_wrong_checksums_are_notices_where_they_are_tolerated() -> None:
+    """F093: one for each frame, whether its media type was declared or recognised; none where nobody looks."""
+    data = bytearray(kiro_text(["a"]))
+    data[-1] ^= 1
+    for content_type in (FRAMES, ""):
+        found = decode(content_type, [bytes(data * 2)], checksums="warn")
+        assert found.count(Notice("frame.checksum")) == 2
+        assert Notice("frame.checksum") not in decode(content_type, [bytes(data * 2)], checksums="off")
 
 
 def test_short_bodies() -> None:
