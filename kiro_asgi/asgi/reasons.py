@@ -93,12 +93,12 @@ REASONS: Final[tuple[Reason, ...]] = (
     Reason(
         "tools.calls",
         "The client has tools: calls of them are repaired, kept whole and remembered where they are cut.",
-        lambda c: c.asks(Ask.TOOLS) and c.stream.relay != "unrepaired" and not c.asks(Ask.CACHE),
+        lambda c: c.asks(Ask.TOOLS) and c.stream.relay != "unrepaired" and not c.asks(Ask.SERVED),
     ),
     Reason(
         "tools.choice",
         "A choice of tools other than ``auto``, or one call at a time: the answer is held to it.",
-        lambda c: c.asks(Ask.CHOICE),
+        lambda c: c.asks(Ask.CHOICE) and not c.asks(Ask.SERVED),
     ),
     Reason(
         "output.checked",
@@ -108,7 +108,7 @@ REASONS: Final[tuple[Reason, ...]] = (
     Reason(
         "thinking.asked",
         "Thinking is asked for: it is put as the model knows it, and found in the answer between tags, too.",
-        lambda c: c.asks(Ask.THINKING) and not c.asks(Ask.CACHE),
+        lambda c: c.asks(Ask.THINKING) and not c.asks(Ask.SERVED),
     ),
     Reason(
         "thinking.handled",

@@ -22,8 +22,8 @@ class Ask(Enum):
     FORM = "form"
     """An answer that is JSON, by a schema or without one."""
 
-    CACHE = "cache"
-    """That the service remember a part of the prompt, in a way that a translation does not carry."""
+    SERVED = "served"
+    """Tools that nobody but the service runs, and of which a translation tells nothing."""
 
     THINKING = "thinking"
     """Thinking, in so many words."""

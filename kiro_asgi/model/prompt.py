@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from attrs import field, frozen
 
 __all__ = [
+    "REMEMBERED",
     "Attachment",
     "Document",
     "Image",
@@ -29,6 +30,10 @@ __all__ = [
 ]
 
 
+REMEMBERED: Final = "ephemeral"
+"""A mark for the service's cache that does not say for how long."""
+
+
 class Role(Enum):
     """Who speaks in a turn."""
 
@@ -41,6 +46,9 @@ class Text:
     """Plain text."""
 
     text: str
+
+    cache: str = field(default="", eq=False)
+    """For how long the service shall remember the prompt up to here: ``5m``, ``1h``, or `REMEMBERED`; empty for not."""
     is_refusal: bool = False
     """Whether an earlier answer declined with it, as far as the client says so."""
 
@@ -58,6 +66,9 @@ class Image:
     url: str = ""
     place: str = field(default="", eq=False)
     """Where in the client's request it stands, e.g. ``messages[3].content[1]``."""
+
+    cache: str = field(default="", eq=False)
+    """As for `Text`."""
 
 
 @frozen
@@ -77,6 +88,9 @@ class Document:
     title: str = ""
     place: str = field(default="", eq=False)
     """As for `Image`."""
+
+    cache: str = field(default="", eq=False)
+    """As for `Text`."""
 
 
 Attachment = Image | Document
@@ -102,6 +116,9 @@ class ToolCallPart:
     name: str
     input: Mapping[str, Any]
 
+    cache: str = field(default="", eq=False)
+    """As for `Text`."""
+
 
 @frozen
 class ToolResult:
@@ -110,6 +127,9 @@ class ToolResult:
     call_id: str
     parts: tuple[Text | Image | Document, ...] = ()
     is_error: bool = False
+
+    cache: str = field(default="", eq=False)
+    """As for `Text`."""
 
 
 Part = Text | Image | Document | ThinkingPart | ToolCallPart | ToolResult
@@ -142,6 +162,9 @@ class Tool:
 
     place: str = field(default="", eq=False)
     """As for `Image`, e.g. ``tools[2]``."""
+
+    cache: str = field(default="", eq=False)
+    """As for `Text`."""
 
 
 class ToolChoiceMode(Enum):
@@ -263,3 +286,9 @@ class Prompt:
 
     schema: Mapping[str, Any] | None = None
     """JSON Schema that the answer text must obey (structured output); an empty mapping means "any JSON object"."""
+
+    cache: str = field(default="", eq=False)
+    """As for `Text`, of the whole prompt."""
+
+    system_marks: Mapping[int, str] = field(factory=dict, eq=False)
+    """The same for system texts, by their index."""

@@ -414,6 +414,14 @@ MARKED = (
 )
 
 
+SERVED: Any = (
+    {"tools": [*TOOLS["tools"], {"type": "code_execution_20250825", "name": "code_execution"}]},
+    {"tools": [*TOOLS["tools"], {"type": "web_fetch_20250910", "name": "web_fetch"}]},
+    {"tools": [*TOOLS["tools"], {"type": "mcp_toolset", "mcp_server_name": "x"}]},
+    {**TOOLS, "mcp_servers": [{"type": "url", "url": "https://mcp.example.org", "name": "x"}]},
+)
+
+
 @pytest.mark.parametrize(
     ("reason", "dialect", "upstream", "facts", "request_"),
     [
@@ -424,9 +432,15 @@ MARKED = (
         ("", "anthropic", MESSAGES, {"toolbox": Toolbox((Search(),), 60.0, {"web_search"})}, SEARCHING),
         ("", "anthropic", MESSAGES, {"stream": StreamSettings(synthetic=True)}, {}),
         ("", "anthropic", MESSAGES, {"stream": StreamSettings(relay="unrepaired")}, TOOLS),
-        ("", "anthropic", MESSAGES, {}, {**TOOLS, "thinking": {"type": "adaptive"}, "cache_control": EPHEMERAL}),
-        *(("", "anthropic", MESSAGES, {}, {**TOOLS, **marked}) for marked in MARKED),
-        ("tools.choice", "anthropic", MESSAGES, {}, {**TOOLS, **MARKED[0], "tool_choice": {"type": "any"}}),
+        ("", "anthropic", MESSAGES, {}, {"cache_control": EPHEMERAL}),
+        *(("", "anthropic", MESSAGES, {}, marked) for marked in MARKED[:2]),
+        ("tools.calls", "anthropic", MESSAGES, {}, {**TOOLS, "cache_control": EPHEMERAL}),
+        ("thinking.asked", "anthropic", MESSAGES, {}, {**MARKED[0], "thinking": {"type": "adaptive"}}),
+        *(("tools.calls", "anthropic", MESSAGES, {}, {**TOOLS, **marked}) for marked in MARKED),
+        *(("", "anthropic", MESSAGES, {}, {"thinking": {"type": "adaptive"}, **served}) for served in SERVED),
+        ("", "anthropic", MESSAGES, {}, {**SERVED[0], "tool_choice": {"type": "tool", "name": "code_execution"}}),
+        ("output.checked", "anthropic", MESSAGES, {}, {**SERVED[0], "output_config": {"format": {"type": "x"}}}),
+        ("tools.choice", "anthropic", MESSAGES, {}, {**SEARCHING, **MARKED[0], "tool_choice": {"type": "any"}}),
         ("", "openai_chat", CHAT, {}, {"max_completion_tokens": 9, "stream_options": {"include_usage": True}}),
         ("", "openai_chat", CHAT, {}, {"stop": ["a", "b", "c", "d"], "response_format": {"type": "text"}}),
         ("", "openai_chat", OLDER, {}, {"max_tokens": 9}),

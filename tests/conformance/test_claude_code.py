@@ -148,12 +148,15 @@ def test_68_search_alone(gateway: Gateway) -> None:
 
 
 def test_68_server_tools_that_we_do_not_have(gateway: Gateway) -> None:
-    """A question that only such a tool could answer is a clean 400."""
+    """They are left out; a call that only such a tool could be is a clean 400."""
     tools = [{"type": "advisor_20260301", "name": "advisor"}]
-    answer = post(gateway, "/v1/messages?beta=true", request(user("Ask."), tools=tools), **HEADERS)
+    chosen = post(gateway, "/v1/messages?beta=true", request(user("Ask."), tools=tools), **HEADERS)
+    demanded = request(user("Ask."), tools=tools, tool_choice={"type": "any"})
+    refused = post(gateway, "/v1/messages?beta=true", demanded, **HEADERS)
 
-    assert answer.status == 400
-    assert "advisor" in json.loads(answer.body)["error"]["message"]
+    assert chosen.status == 200
+    assert refused.status == 400
+    assert "advisor_20260301 (tools[0])" in refused.body.decode()
 
 
 GOOD: list[Event] = [

@@ -60,6 +60,7 @@ SETTLED = re.compile(
     r"|content\[\d+\]\.content\[\d+\]\.type$"  # the same
     r"|json_schema\.strict$"  # an answer is always held to its schema
     r"|\.\$schema$"  # what a schema is written in
+    r"|cache_control\.(?:type|ttl)$"  # only Anthropic has such marks, and elsewhere nothing is lost
     r"|^tools\[\d+\]\.name$"  # a hosted tool has one name only
 )
 """Leaves that say what is so anyway."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
+from kiro_asgi.dialects.anthropic.marks import read_mark
 from kiro_asgi.dialects.anthropic.server_tools import parse_result
 from kiro_asgi.dialects.anthropic.shapes import (
     CONVERTER,
@@ -60,34 +61,35 @@ def parse_content(content: str | tuple[Block, ...], place: str) -> Iterator[Part
 
 
 def _text(block: TextBlock, _: str) -> Parts:
-    return (Text(block.text),)
+    return (Text(block.text, read_mark(block.cache_control)),)
 
 
 def _image(block: ImageBlock, place: str) -> Parts:
+    mark = read_mark(block.cache_control)
     match block.source:
         case Base64Source(media_type, data):
             if _is_data_url(data):
-                return (evolve(read_image(data, f"{place}.source.data"), place=place),)
-            return (Image(media_type, data, place=place),)
+                return (evolve(read_image(data, f"{place}.source.data"), place=place, cache=mark),)
+            return (Image(media_type, data, place=place, cache=mark),)
         case UrlSource(url):
-            return (evolve(read_image(url, f"{place}.source.url"), place=place),)
+            return (evolve(read_image(url, f"{place}.source.url"), place=place, cache=mark),)
     raise _unsupported("image", block.source, place)
 
 
 def _document(block: DocumentBlock, place: str) -> Parts:
     context = (Text(block.context),) if block.context else ()
-    title = block.title or ""
+    title, mark = block.title or "", read_mark(block.cache_control)
     match block.source:
         case Base64Source(media_type, data):
             if _is_data_url(data):
-                return *context, evolve(read_file(data, title, f"{place}.source.data"), place=place)
-            return *context, Document(media_type, data=data, title=title, place=place)
+                return *context, evolve(read_file(data, title, f"{place}.source.data"), place=place, cache=mark)
+            return *context, Document(media_type, data=data, title=title, place=place, cache=mark)
         case UrlSource(url):
-            return *context, evolve(read_file(url, title, f"{place}.source.url"), place=place)
+            return *context, evolve(read_file(url, title, f"{place}.source.url"), place=place, cache=mark)
         case TextSource(data, media_type):
-            return *context, Document(media_type, text=data, title=title, place=place)
+            return *context, Document(media_type, text=data, title=title, place=place, cache=mark)
         case ContentSource(content):
-            return *context, *_document_of_blocks(content, title, place)
+            return *context, *_document_of_blocks(content, title, place, mark)
     raise _unsupported("document", block.source, place)
 
 
@@ -96,11 +98,11 @@ def _is_data_url(data: str) -> bool:
     return data[:5].lower() == "data:"
 
 
-def _document_of_blocks(content: str | tuple[Block, ...], title: str, place: str) -> Parts:
+def _document_of_blocks(content: str | tuple[Block, ...], title: str, place: str, mark: str) -> Parts:
     """Texts become one document; images cannot be in it and follow."""
     parts = tuple(parse_content(content, f"{place}.source.content"))
     text = "\n".join(part.text for part in parts if isinstance(part, Text))
-    return Document("text/plain", text=text, title=title, place=place), *(
+    return Document("text/plain", text=text, title=title, place=place, cache=mark), *(
         part for part in parts if isinstance(part, Image)
     )
 
@@ -113,7 +115,8 @@ def _unsupported(what: str, source: Source, place: str) -> RequestError:
 
 
 def _search_result(block: SearchResultBlock, _: str) -> Parts:
-    return (Text("\n".join((f"{block.title} ({block.source})", *(piece.text for piece in block.content)))),)
+    text = "\n".join((f"{block.title} ({block.source})", *(piece.text for piece in block.content)))
+    return (Text(text, read_mark(block.cache_control)),)
 
 
 def _thinking(block: ThinkingBlock, _: str) -> Parts:
@@ -125,12 +128,12 @@ def _redacted_thinking(block: RedactedThinkingBlock, _: str) -> Parts:
 
 
 def _tool_use(block: ToolUseBlock, _: str) -> Parts:
-    return (ToolCallPart(block.id, block.name, block.input or {}),)
+    return (ToolCallPart(block.id, block.name, block.input or {}, read_mark(block.cache_control)),)
 
 
 def _tool_result(block: ToolResultBlock, place: str) -> Parts:
     parts = tuple(_result_parts(block.content, f"{place}.content"))
-    return (ToolResult(block.tool_use_id, parts, bool(block.is_error)),)
+    return (ToolResult(block.tool_use_id, parts, bool(block.is_error), read_mark(block.cache_control)),)
 
 
 def _server_result(block: ServerResultBlock, _: str) -> Parts:

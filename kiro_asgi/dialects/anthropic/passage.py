@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kiro_asgi.dialects.anthropic.errors import stream_error_body
 from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED
-from kiro_asgi.dialects.anthropic.tools import HOSTED_TOOLS
+from kiro_asgi.dialects.anthropic.tools import CLIENT_TOOLS, HOSTED_TOOLS
 from kiro_asgi.dialects.base import Glance, Heading
 from kiro_asgi.dialects.glance import read_glance
 from kiro_asgi.dialects.passage import Format, Sign
@@ -19,6 +19,7 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.asks import Ask
 from kiro_asgi.model.events import TokenUsage
 from kiro_asgi.model.prompt import Tool
+from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.model.signatures import read_mark
 from kiro_asgi.wire.members import count_of, object_of, objects_of
 from kiro_asgi.wire.sse import encode_sse
@@ -48,18 +49,17 @@ def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
         yield Ask.SAMPLING
     if document.get("temperature") is not None and document.get("top_p") is not None:
         yield Ask.SAMPLED_TWICE
-    if any("cache_control" in part for part in _markable(document)):
-        yield Ask.CACHE
+    if document.get("mcp_servers") or any(map(_is_served, objects_of(document.get("tools")))):
+        yield Ask.SERVED
     yield from _asks_of_history(document)
 
 
-def _markable(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """What the service can be asked to remember a prompt up to, but for what is within blocks."""
-    yield document
-    yield from objects_of(document.get("tools"))
-    yield from objects_of(document.get("system"))
-    for message in objects_of(document.get("messages")):
-        yield from objects_of(message.get("content"))
+def _is_served(tool: Mapping[str, Any]) -> bool:
+    """Whether only the service can run *tool*: the web search is the one tool of its own that is translated."""
+    kind = tool.get("type") or "custom"
+    if kind == "custom" or "input_schema" in tool:
+        return False
+    return not str(kind).startswith((WEB_SEARCH, *(start for start, _ in CLIENT_TOOLS)))
 
 
 def _asks_of_history(document: Mapping[str, Any]) -> Iterator[Ask]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.dialects.anthropic.content import parse_content
+from kiro_asgi.dialects.anthropic.marks import read_mark
 from kiro_asgi.dialects.anthropic.server_tools import answered_in_place
 from kiro_asgi.dialects.anthropic.session import session_of
 from kiro_asgi.dialects.anthropic.shapes import (
@@ -88,10 +89,13 @@ def _prompt(request: CountBody, sampling: Sampling) -> Prompt:
     turns = tuple(_turns(request.messages))
     if not turns:
         raise RequestError("messages: at least one message is required", param="messages")
+    system = tuple(_system(request.system))
     prompt = Prompt(
         request.model,
         turns,
-        system=tuple(_system(request.system)),
+        system=tuple(text for text, _ in system),
+        system_marks={index: mark for index, (_, mark) in enumerate(system) if mark},
+        cache=read_mark(request.cache_control),
         tools=parse_tools(request.tools or (), choice),
         tool_choice=choice,
         thinking=_thinking(request),
@@ -134,12 +138,13 @@ def _insert(asides: list[Part], parts: tuple[Part, ...]) -> tuple[Part, ...]:
     return *parts[:results], *asides, *parts[results:]
 
 
-def _system(system: Any) -> Iterator[str]:
-    """Its texts in order, without the attribution line."""
-    texts = [system] if isinstance(system, str) else [each.text for each in system or () if isinstance(each, TextBlock)]
-    if texts and texts[0].startswith(ATTRIBUTION):
-        texts[0] = texts[0].partition("\n")[2]
-    return (text for text in texts if text)
+def _system(system: Any) -> Iterator[tuple[str, str]]:
+    """Its texts in order, without the attribution line, each with its mark for the cache."""
+    blocks = (TextBlock(system),) if isinstance(system, str) else system or ()
+    texts = [(each.text, read_mark(each.cache_control)) for each in blocks if isinstance(each, TextBlock)]
+    if texts and texts[0][0].startswith(ATTRIBUTION):
+        texts[0] = texts[0][0].partition("\n")[2], texts[0][1]
+    return (each for each in texts if each[0])
 
 
 def _thinking(request: CountBody) -> Thinking:

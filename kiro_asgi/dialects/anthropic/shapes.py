@@ -1,6 +1,6 @@
 """The body of ``POST /v1/messages`` as attrs classes: what is read of it, nothing else.
 
-Fields that are not named here are accepted and ignored: ``cache_control``, ``service_tier``, ``speed``,
+Fields that are not named here are accepted and ignored: ``service_tier``, ``speed``,
 ``inference_geo``, ``container``, ``diagnostics``, ``context_management``, ``fallbacks``, ``thread``, ``safeguards`` and
 whatever comes next.  Blocks of a kind that is not named here are kept as `Raw` and lead to nothing; so are
 messages of a role that is not.  `kiro_asgi.dialects.anthropic.unread` names them to who asks.
@@ -83,6 +83,7 @@ class TextBlock:
     """Text."""
 
     text: str
+    cache_control: Any = None
 
 
 @frozen
@@ -90,6 +91,7 @@ class ImageBlock:
     """An image."""
 
     source: Source
+    cache_control: Any = None
 
 
 @frozen
@@ -106,6 +108,7 @@ class DocumentBlock:
     source: Source
     title: str | None = None
     context: str | None = None
+    cache_control: Any = None
 
 
 @frozen
@@ -115,6 +118,7 @@ class SearchResultBlock:
     source: str
     title: str
     content: tuple[TextBlock, ...]
+    cache_control: Any = None
 
 
 @frozen
@@ -139,6 +143,7 @@ class ToolUseBlock:
     id: str
     name: str
     input: Mapping[str, Any] | None = None
+    cache_control: Any = None
 
 
 @frozen
@@ -156,6 +161,7 @@ class ToolResultBlock:
     tool_use_id: str
     content: Any = None
     is_error: bool | None = None
+    cache_control: Any = None
 
 
 Source = Base64Source | TextSource | UrlSource | ContentSource | Raw
@@ -195,6 +201,7 @@ class ToolBody:
     max_uses: int | None = None
     allowed_domains: tuple[str, ...] | None = None
     blocked_domains: tuple[str, ...] | None = None
+    cache_control: Any = None
 
 
 @frozen
@@ -244,6 +251,7 @@ class CountBody:
     output_config: OutputConfigBody | None = None
     output_format: OutputFormat | None = None
     metadata: Mapping[str, Any] | None = None
+    cache_control: Any = None
 
 
 @frozen

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
+from kiro_asgi.dialects.anthropic.marks import read_mark
 from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED, ToolBody, ToolChoiceBody
 from kiro_asgi.dialects.hosted import SEARCH_TOOL, hosted_tool
 from kiro_asgi.dialects.structure import structure_value
@@ -164,7 +165,9 @@ def _parse_tool(index: int, body: ToolBody) -> Tool | None:
     if kind == "custom" or (body.input_schema is not None and known is None):
         if not body.name:
             raise RequestError(f"{place}.name: {FIELD_REQUIRED}", param=f"{place}.name")
-        return Tool(body.name, body.description or "", body.input_schema or {}, place=place)
+        return Tool(
+            body.name, body.description or "", body.input_schema or {}, place=place, cache=read_mark(body.cache_control)
+        )
     if known is None:
         return None if kind.startswith(_TOOL_SEARCH) else hosted_tool(kind, place, body.name or kind)
     return evolve(
@@ -173,6 +176,7 @@ def _parse_tool(index: int, body: ToolBody) -> Tool | None:
         description=known.description + _screen(body),
         options=_options(body, place) if known.hosted else {},
         place=place,
+        cache=read_mark(body.cache_control),
     )
 
 

@@ -25,6 +25,7 @@ from kiro_asgi.model.prompt import (
     Turn,
 )
 from kiro_asgi.model.signatures import read_mark
+from kiro_asgi.upstreams.anthropic.marks import marked
 from kiro_asgi.upstreams.attached import image_type, is_base64, plain_base64
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.media_types import essence
@@ -59,7 +60,7 @@ def _told(part: Part, place: str, notes: Notes) -> Part:
 
 def _titled(part: Text | Image | Document) -> Text | Image | Document:
     if type(part) is Document and not (part.data or part.url or part.text.strip()):
-        return Text(part.title)
+        return Text(part.title, part.cache)
     return part
 
 
@@ -101,6 +102,10 @@ class Blocks:
 
     def write(self, part: Part, place: str) -> dict[str, Any]:
         """One block; *place* is where the turn stands."""
+        block = self._block(part, place)
+        return block if isinstance(part, ThinkingPart) else marked(block, part.cache)
+
+    def _block(self, part: Part, place: str) -> dict[str, Any]:
         match part:
             case Text(text):
                 return {"type": "text", "text": text}

@@ -17,6 +17,7 @@ from kiro_asgi.model.prompt import Part, Prompt, Role, Text, ThinkingPart, ToolR
 from kiro_asgi.upstreams.anthropic.content import Blocks, sayable
 from kiro_asgi.upstreams.anthropic.families import Family, listed_family
 from kiro_asgi.upstreams.anthropic.form import Form, compiled
+from kiro_asgi.upstreams.anthropic.marks import bounded, marked
 from kiro_asgi.upstreams.anthropic.reasons import FORM, FORM_UNKNOWN
 from kiro_asgi.upstreams.anthropic.sampling import sampling_fields
 from kiro_asgi.upstreams.anthropic.thinking import length_and_thinking, thinks
@@ -101,6 +102,8 @@ def document(prompt: Prompt, model: ModelCard, wording: Wording, user_id: str = 
         fields["output_config"] = {**fields.get("output_config", {}), **asked}
     fields |= {name: value for name, value in optional.items() if value}
     fields["messages"] = [_message(draft, blocks, notes) for draft in drafts]
+    fields = marked(fields, prompt.cache)
+    bounded(fields, notes)
     return Body(fields, names, notes, form is not None and form.exact and not wording.custom)
 
 
@@ -157,7 +160,7 @@ def _ended(drafts: list[Draft], prefilled: bool, notes: Notes) -> list[Draft]:
         return [*drafts, Draft(Role.USER, [Text(GO_ON)], last.place)]
     if said.text != said.text.rstrip():
         notes.applies("turns.trimmed", last.place)
-        last.parts[-1] = Text(said.text.rstrip())
+        last.parts[-1] = Text(said.text.rstrip(), said.cache)
     return drafts
 
 
@@ -185,8 +188,12 @@ def _plain_errors(draft: Draft, notes: Notes) -> Iterator[Part]:
 
 
 def _system(prompt: Prompt, notes: Notes, *, told: bool) -> list[dict[str, Any]]:
-    texts = [text for text in prompt.system if text and not text.isspace()]
+    texts = [
+        marked({"type": "text", "text": text}, prompt.system_marks.get(index, ""))
+        for index, text in enumerate(prompt.system)
+        if text and not text.isspace()
+    ]
     if prompt.schema is not None and told:
         notes.applies("output.schema_told")
-        texts.append("\n\n".join(schema_told(prompt.schema)))
-    return [{"type": "text", "text": text} for text in texts]
+        texts.append({"type": "text", "text": "\n\n".join(schema_told(prompt.schema))})
+    return texts

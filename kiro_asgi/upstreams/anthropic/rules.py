@@ -69,6 +69,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule("thinking.alone_dropped", "Earlier thinking that led to nothing is not handed back.", _CONTENT, "request"),
     Rule("thinking.first", "Earlier thinking moves before what came of it.", _FORM, "request"),
+    Rule("cache.limit", "Of more marks for the prompt cache than four the last four count.", _NONE, "marks"),
     Rule("turns.empty", "A conversation without a word becomes one.", _NONE, "request"),
     Rule("turns.user_first", "Where the assistant has the first word, the user speaks before it.", _NONE, "request"),
     Rule(

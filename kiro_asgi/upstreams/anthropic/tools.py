@@ -15,6 +15,7 @@ from kiro_asgi.errors import RequestError
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Tool, ToolCallPart, ToolChoice, ToolChoiceMode
 from kiro_asgi.model.server_tools import WEB_SEARCH
+from kiro_asgi.upstreams.anthropic.marks import marked
 from kiro_asgi.upstreams.names import WireNames
 from kiro_asgi.upstreams.schema_roots import COMBINATORS, flat, target
 
@@ -77,10 +78,11 @@ def _require_choice(choice: ToolChoice, tools: tuple[Tool, ...]) -> None:
 def specification(tool: Tool, names: WireNames, notes: Notes) -> dict[str, Any]:
     """One entry of ``tools``.  What a client expects to be run for it, and the service does not, is a tool like any."""
     if tool.hosted == WEB_SEARCH:
-        return {**SEARCH, **{name: tool.options[name] for name in SEARCH_OPTIONS if tool.options.get(name)}}
+        options = {name: tool.options[name] for name in SEARCH_OPTIONS if tool.options.get(name)}
+        return marked({**SEARCH, **options}, tool.cache)
     described = {"description": tool.description} if tool.description.strip() else {}
     schema = _schema(tool.schema, tool.place, notes)
-    return {"name": names.wire(tool.name, tool.place), **described, "input_schema": schema}
+    return marked({"name": names.wire(tool.name, tool.place), **described, "input_schema": schema}, tool.cache)
 
 
 def _schema(schema: Mapping[str, Any], place: str, notes: Notes) -> dict[str, Any]:
