@@ -9,7 +9,10 @@ import pytest
 
 from kiro_asgi.simulator import refusal
 from tests.conformance.callers import CALLERS, FAILURES, calls_made
-from tests.conformance.gateways import TRANSIENT_RETRIES, Gateway, watched
+from tests.conformance.gateways import EVERY_SERVICE, TRANSIENT_RETRIES, Gateway, watched
+
+OTHERS = ("openai/gpt-4o", "gemini/gemini-2.5-flash", "anthropic/claude-haiku-4-5")
+"""Models of the other services; to the first and the last, bytes go through from clients of their own API."""
 
 EACH = pytest.mark.parametrize("name", CALLERS)
 ATTEMPTS = 3
@@ -20,7 +23,8 @@ ATTEMPTS = 3
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """All settings as they are by default, but for how long is waited between two tries."""
     waits = {**TRANSIENT_RETRIES, "KIRO_ASGI__RETRY__MAX_WAIT": "0.5"}
-    with watched(tmp_path_factory.mktemp("loop"), **waits) as running:
+    services = {**EVERY_SERVICE, "KIRO_ASGI__STREAM__RELAY": "auto"}
+    with watched(tmp_path_factory.mktemp("loop"), **waits, **services) as running:
         yield running
 
 
@@ -36,6 +40,22 @@ def test_one_call_of_a_client_costs_no_more_than_the_gateways_tries(gateway: Gat
     assert headers["x-should-retry"] == "false"
     assert int(headers["retry-after"]) >= 1
     assert int(headers["retry-after-ms"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "failure"),
+    [
+        *((name, model, failure) for name in CALLERS for model in OTHERS for failure in FAILURES if failure != "429"),
+        *((name, OTHERS[-1], "429") for name in CALLERS),
+        ("openai-chat", OTHERS[0], "429"),  # these two ask for two seconds, which clients wait
+        ("anthropic-messages-streamed", OTHERS[1], "429"),
+    ],
+)
+def test_so_it_is_at_every_service(gateway: Gateway, name: str, model: str, failure: str) -> None:
+    """R41: also where bytes go through."""
+    calls, raised = calls_made(gateway, CALLERS[name], f"sim:{failure} for {name}", model)
+
+    assert (calls, raised is not None) == (ATTEMPTS, True)
 
 
 @EACH
