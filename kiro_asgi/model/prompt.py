@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from attrs import field, frozen
 
@@ -106,6 +106,9 @@ class ThinkingPart:
 
     redacted: str = ""
     """Sealed thinking; then *text* and *signature* are empty."""
+
+    cache: ClassVar[str] = ""
+    """The service takes no mark here."""
 
 
 @frozen

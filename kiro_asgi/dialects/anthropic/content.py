@@ -61,7 +61,7 @@ def parse_content(content: str | tuple[Block, ...], place: str) -> Iterator[Part
 
 
 def _text(block: TextBlock, _: str) -> Parts:
-    return (Text(block.text, read_mark(block.cache_control)),)
+    return (Text(block.text, read_mark(block.cache_control)),) if block.cache_control else (Text(block.text),)
 
 
 def _image(block: ImageBlock, place: str) -> Parts:

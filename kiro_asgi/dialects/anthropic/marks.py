@@ -17,7 +17,7 @@ TIMES: Final = ("5m", "1h")
 
 def read_mark(value: Any) -> str:
     """A ``cache_control`` as `kiro_asgi.model.prompt.Text.cache` has it; what is none marks nothing."""
-    if not isinstance(value, Mapping) or value.get("type") != "ephemeral":
+    if value is None or not isinstance(value, Mapping) or value.get("type") != "ephemeral":
         return ""
     time = value.get("ttl")
     return time if time in TIMES else REMEMBERED

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
@@ -99,11 +99,16 @@ class Blocks:
     """Of tools."""
 
     _model: ModelCard
+    marked: list[dict[str, Any]] = field(init=False, factory=list)
+    """Those that were written with a mark for the cache, in the order in which the service reads them."""
 
     def write(self, part: Part, place: str) -> dict[str, Any]:
         """One block; *place* is where the turn stands."""
         block = self._block(part, place)
-        return block if isinstance(part, ThinkingPart) else marked(block, part.cache)
+        if not part.cache:
+            return block
+        self.marked.append(marked(block, part.cache))
+        return self.marked[-1]
 
     def _block(self, part: Part, place: str) -> dict[str, Any]:
         match part:

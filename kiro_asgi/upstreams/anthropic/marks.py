@@ -5,7 +5,7 @@ Source: https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kiro_asgi.model.notes import Notes
@@ -25,20 +25,16 @@ def marked(block: dict[str, Any], mark: str) -> dict[str, Any]:
     return {**block, MARK: {"type": "ephemeral", **({} if mark == REMEMBERED else {"ttl": mark})}}
 
 
-def bounded(body: Mapping[str, Any], notes: Notes) -> None:
-    """Take the first marks out of *body* where there are too many: a later one stands for more of the prompt."""
-    places = [block for block in _blocks(body) if MARK in block]
-    for block in places[: len(places) + (MARK in body) - MOST] if len(places) + (MARK in body) > MOST else ():
+def bounded(body: Mapping[str, Any], blocks: Iterable[dict[str, Any]], notes: Notes) -> None:
+    """Take the first marks out of *body* where there are too many: a later one stands for more of the prompt.
+
+    Args:
+        body: All but the blocks of messages is searched for marks.
+        blocks: Blocks of messages that have one, in their order.
+        notes: What was left out.
+    """
+    places = [part for part in (*body.get("tools", ()), *body.get("system", ())) if MARK in part]
+    places += blocks
+    for part in places[: max(len(places) + (MARK in body) - MOST, 0)]:
         notes.applies("cache.limit")
-        del block[MARK]
-
-
-def _blocks(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Whatever may have a mark, in the order in which the service reads it."""
-    yield from body.get("tools", ())
-    yield from body.get("system", ())
-    for message in body["messages"]:
-        for block in message["content"]:
-            if block["type"] == "tool_result":
-                yield from block.get("content", ())
-            yield block
+        del part[MARK]

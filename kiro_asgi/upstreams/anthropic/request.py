@@ -103,7 +103,7 @@ def document(prompt: Prompt, model: ModelCard, wording: Wording, user_id: str = 
     fields |= {name: value for name, value in optional.items() if value}
     fields["messages"] = [_message(draft, blocks, notes) for draft in drafts]
     fields = marked(fields, prompt.cache)
-    bounded(fields, notes)
+    bounded(fields, blocks.marked, notes)
     return Body(fields, names, notes, form is not None and form.exact and not wording.custom)
 
 
