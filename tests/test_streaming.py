@@ -181,7 +181,7 @@ def _response(body: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("dialect", STREAMS)
 @pytest.mark.parametrize("answer", ANSWERS)
 async def test_a_stream_says_what_the_whole_says(dialect, answer):
-    """Streamed and collected answers hold the same text, thinking, calls and stop reason (F005, F445 to F448)."""
+    """Streamed and collected answers hold the same text, thinking, calls and stop reason (F005, F437, F445 to F448)."""
     data = b"".join(await taken(STREAMS[dialect](chunked([ANSWERS[answer]]), model=MODEL)))
     body = await COLLECTORS[dialect](chunked([ANSWERS[answer]]), model=MODEL)
 
@@ -321,7 +321,7 @@ async def test_a_broken_answer_is_never_collected(collect, broken):
 
 
 async def test_deltas_and_events():
-    """Upstream bytes become deltas, and server-sent events become events (F449, F450)."""
+    """Upstream bytes become deltas, and server-sent events become events (F147, F449, F450)."""
     deltas = await taken(streaming.parse_kiro_stream(chunked(byte_by_byte(kiro_text(["a", "b"])))))
     events = await taken(streaming.parse_sse_stream(chunked([b"event: x\ndata: 1\n", b"\ndata: 2\n\n"])))
 
@@ -359,5 +359,5 @@ async def test_a_stream_that_is_left_closes_its_source(stream):
 
 
 def test_every_name_is_exported():
-    """What the page promises can be imported (F452 to F456)."""
+    """What the page promises can be imported (F451 to F456)."""
     assert [name for name in streaming.__all__ if not hasattr(streaming, name)] == []

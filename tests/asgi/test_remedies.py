@@ -124,7 +124,19 @@ async def test_what_the_service_says_in_a_stream_is_told_in_the_language_of_its_
     exchange = await ask(dialect, "hi", stream=True).run(gateway(stream={"language": "zh"}))
 
     assert cut_of(dialect, exchange)["message"].startswith("请求过于频繁")
-    assert b"canary" not in exchange.body
+    assert b"canary" not in exchange.content
+
+
+async def test_the_size_of_the_prompt_is_told_at_the_start(gateway, sim):
+    """F415: estimated here, since the service has not said anything yet, and larger for a longer prompt."""
+    told = []
+    for words in (1, 500):
+        sim.enqueue(answer(*text("fine")))
+        exchange = await ask("anthropic", "word " * words, stream=True).run(gateway())
+        start = re.search(rb'"message_start".*?"input_tokens":(\d+)', exchange.content)
+        told.append(int(start[1]))
+
+    assert 0 < told[0] < told[1] - 300
 
 
 @pytest.mark.parametrize("checksums", ["warn", "off"])

@@ -105,7 +105,7 @@ def call(index: int, json: str = "{}") -> list[Event]:
         pytest.param([A, *CALL, A], [*text(0, "a"), *call(1), *text(2, "a")], id="R31-text-call-text"),
         pytest.param([*CALL, *CALL], [*call(0), *call(1)], id="R31-calls-only"),
         pytest.param([T, *CALL], [*thinking(0, "t"), *call(1)], id="R31-thinking-and-call"),
-        pytest.param([TextDelta(""), ThinkingDelta(""), T], thinking(0, "t"), id="empty-opens-nothing"),
+        pytest.param([TextDelta(""), ThinkingDelta(""), T], thinking(0, "t"), id="F273-empty-opens-nothing"),
         pytest.param([A, TextDelta(""), A], text(0, "a", "", "a"), id="empty-inside-changes-nothing"),
         pytest.param(
             [A, ContextUsage(1.0), FollowupPrompt("?"), Notice("n"), A],

@@ -90,7 +90,10 @@ NOTE = Notice(WRITTEN, "mcp__a__b")
     ],
 )
 def test_the_bridge(text, expected, pieces):
-    """Each complete element is a call, at its place in the text, however it is cut; anything else is text (§2.6)."""
+    """Each complete element is a call, at its place in the text, however it is cut; anything else is text (§2.6).
+
+    Nothing of it is text, wherever its marker is split (F227, F228).
+    """
     assert told([text[at : at + pieces] for at in range(0, len(text), pieces)]) == expected
 
 

@@ -64,7 +64,7 @@ def block(kind: BlockKind, *pieces: Event, index: int = 0, **fields: Any) -> lis
 
 
 def test_an_ordinary_answer_byte_for_byte() -> None:
-    """F267, F268, F270, F271, F278, F279: the exact bytes of a short text answer."""
+    """F267, F268, F270, F271, F278, F279, F459: the exact bytes of a short text answer."""
     expected = (
         'event: message_start\ndata: {"type":"message_start","message":{"id":"msg_1","type":"message",'
         '"role":"assistant","model":"m","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":7,'
@@ -115,7 +115,7 @@ def test_an_ordinary_answer_byte_for_byte() -> None:
                 {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}},
                 {"type": "input_json_delta", "partial_json": '{"a":1}'},
             ],
-            id="F205-F206-F207-F208-F210-tool-call",
+            id="F205-F206-F207-F208-F210-F460-tool-call",
         ),
         pytest.param(
             block(BlockKind.TOOL_CALL, call_id="c", name="f"),

@@ -153,7 +153,7 @@ CALL = ToolCallFragment("call_1", "f", '{"a":1}', stop=True)
     ],
 )
 def test_a_part(part: dict[str, Any], expected: list[Any]) -> None:
-    """Parts become deltas by their kind."""
+    """Parts become deltas by their kind, calls of functions among them (F458)."""
     assert shown(part) == expected
 
 

@@ -89,7 +89,7 @@ def test_any_object_is_survived(item: dict[str, Any]) -> None:
 @pytest.mark.parametrize("content_type", [FRAMES, "Application/VND.amazon.eventstream; x=y", *UNKNOWN])
 @pytest.mark.parametrize("split", [lambda data: [data], byte_by_byte], ids=["whole", "bytes"])
 def test_frames_are_read_under_every_media_type(content_type: str, split: Any) -> None:
-    """Frames are recognised whatever the media type says, however they are cut."""
+    """F090: frames are read where the media type names them, and recognised elsewhere, however they are cut."""
     deltas = decode(content_type, split(kiro_text(["grüß ", "dich"])))
     assert deltas[:3] == [TextDelta("grüß "), TextDelta("dich"), Stop(StopReason.END)]
 

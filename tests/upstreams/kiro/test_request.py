@@ -567,7 +567,9 @@ def headers_of(found: Rendered) -> dict[str, str]:
 
 
 def test_rest_request() -> None:
-    """The REST door: a path and plain JSON."""
+    """F433: the REST door, a path and plain JSON, at the region's host or at any other."""
+    elsewhere = rendered(ask(user("x")), endpoint="http://127.0.0.1:9999/")
+    assert elsewhere.request.url == "http://127.0.0.1:9999/generateAssistantResponse"
     found = rendered(ask(user("x")), user_agent="kiro-asgi/1.2")
     assert (found.request.method, found.request.url) == (
         "POST",

@@ -11,10 +11,13 @@ from hypothesis import given
 
 from kiro_asgi.errors import UnknownModel
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Image, Tool, ToolChoice, ToolChoiceMode
+from kiro_asgi.model.prompt import Image, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.streaming import ContractOptions, translate_kiro_request
+from kiro_asgi.upstreams.base import Credential, CredentialKind
+from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.contract.model import ClaudeToolChoice, ManifestEntry, Request
 from kiro_asgi.upstreams.kiro.contract.request import translate
+from kiro_asgi.upstreams.kiro.models import FALLBACK, find
 from tests.upstreams.kiro.contract.prompts import (
     LONG,
     LOOP,
@@ -176,6 +179,29 @@ def test_the_choice_of_tools(choice, noted, sentence):
 
 
 # The conversation.
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"turns": (user("other"),)},
+        {"model": "claude-opus-4.5"},
+        {"tools": (Tool("other"),)},
+        {"system": ("other",)},
+        {"thinking": Thinking(ThinkingMode.ENABLED, 9000)},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+@pytest.mark.parametrize("contract", [None, ContractOptions()], ids=["native", "contract"])
+def test_the_five_inputs_of_a_request(change, contract):
+    """Messages, model, tools, system text and the wish for thinking each show in what the service is asked (F377)."""
+    upstream = KiroUpstream(contract=contract, new_id=lambda: "00000000-0000-4000-8000-000000000000")
+    asked = prompt(user("q"), system=("S",), tools=(Tool("f"),))
+
+    def body(of):
+        return upstream.render(of, find(of.model, FALLBACK), Credential(CredentialKind.API_KEY, "k")).request.body
+
+    assert body(evolve(asked, **change)) != body(asked)
 
 
 def test_system_texts_are_joined_by_a_blank_line():
