@@ -10,6 +10,7 @@ from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
     BlockStart,
+    Citation,
     Event,
     MessageEnd,
     MessageStart,
@@ -58,11 +59,16 @@ def _check_block(stream: list[Event], position: int, number: int, cut: set[str])
     assert start.index == number
     assert bool(start.call_id or start.name) <= (start.kind is BlockKind.TOOL_CALL)
     assert bool(start.data) <= (start.kind is BlockKind.REDACTED_THINKING)
+    before = next((each.kind for each in reversed(stream[:position]) if isinstance(each, BlockStart)), None)
+    assert not start.continues or before is start.kind is BlockKind.TEXT
     assert type(start.value) is VALUES.get(start.kind, type(None))
     position += 1
     pieces = []
     while type(stream[position]) is PIECES.get(start.kind):
         pieces.append(stream[position])
+        position += 1
+    while start.kind is BlockKind.TEXT and isinstance(cited := stream[position], Citation):
+        assert cited.begins >= cited.ends >= 0
         position += 1
     if start.kind is BlockKind.THINKING and type(stream[position]) is SignatureDelta:
         position += 1

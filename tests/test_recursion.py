@@ -25,6 +25,7 @@ BOUNDED = {
     "config.reading": {"_spread": OWN},
     "dialects.anthropic.content": {
         "_document": REQUEST,
+        "_document_of": REQUEST,
         "_document_of_blocks": REQUEST,
         "_result_part": REQUEST,
         "_result_parts": REQUEST,
@@ -37,7 +38,7 @@ BOUNDED = {
     "stages.argument_encoding": {"_decoded": ARGUMENTS},
     "stages.argument_names": {"_with_twins": ARGUMENTS},
     "stages.tool_calls_whole": {"_room": ONCE},
-    "upstreams.anthropic.content": {"Blocks._result": PARTS, "Blocks.write": PARTS},
+    "upstreams.anthropic.content": {"Blocks._block": PARTS, "Blocks._result": PARTS, "Blocks.write": PARTS},
     "upstreams.anthropic.form": {
         "_Writing._alternatives": PROMPT,
         "_Writing._members": PROMPT,

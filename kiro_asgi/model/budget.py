@@ -21,6 +21,7 @@ from kiro_asgi.limits import ANSWER_BYTES
 from kiro_asgi.model.events import (
     BlockEnd,
     BlockStart,
+    Citation,
     MalformedCall,
     Notice,
     RedactedThinking,
@@ -97,6 +98,10 @@ def _of_text(item: TextDelta | RefusalDelta | ThinkingDelta) -> int:
     return getsizeof(item.text) + _PIECE
 
 
+def _of_citation(item: Citation) -> int:
+    return ITEM + sum(map(getsizeof, (item.title, item.url, item.quote))) + size_of_value(item.location)
+
+
 def _of_result(item: ServerResult) -> int:
     texts = (text for hit in item.output.hits for text in (hit.title, hit.url, hit.snippet, hit.published))
     return ITEM * (1 + len(item.output.hits)) + getsizeof(item.output.text) + sum(map(getsizeof, texts))
@@ -116,6 +121,7 @@ _SIZERS: Final[Mapping[type, Callable[[Any], int]]] = MappingProxyType(
         TextDelta: _of_text,
         RefusalDelta: _of_text,
         ThinkingDelta: _of_text,
+        Citation: _of_citation,
         ToolInputDelta: lambda item: getsizeof(item.json) + _PIECE,
         SignatureDelta: lambda item: getsizeof(item.signature) + _OBJECT,
         RedactedThinking: lambda item: getsizeof(item.data) + _OBJECT,

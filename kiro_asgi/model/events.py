@@ -4,13 +4,14 @@ An upstream's decoder yields **deltas**: increments in the order the service sen
 vendor-neutral stage, `kiro_asgi.stages.blocks.BlockFramer`, turns them into **events** that obey a grammar::
 
     stream = MessageStart block* MessageEnd
-    block  = BlockStart (TextDelta | RefusalDelta | ThinkingDelta | SignatureDelta | ToolInputDelta)* BlockEnd
+    block  = BlockStart piece* BlockEnd
+    piece  = TextDelta | Citation | RefusalDelta | ThinkingDelta | SignatureDelta | ToolInputDelta
 
-    a TEXT block holds TextDelta only, a REFUSAL block RefusalDelta only, a THINKING block ThinkingDelta*
+    a TEXT block holds TextDelta* Citation*, a REFUSAL block RefusalDelta only, a THINKING block ThinkingDelta*
     SignatureDelta?, a REDACTED_THINKING block nothing (its data is in BlockStart), a TOOL_CALL block ToolInputDelta*
-    whose texts join to one JSON object,
-    a SERVER_CALL and a SERVER_RESULT block nothing (their value is in BlockStart); a result stands somewhere behind
-    its call, and behind one that the model does not reword stands a TEXT block that says the same
+    whose texts join to one JSON object, a SERVER_CALL and a SERVER_RESULT block nothing (their value is in BlockStart);
+    a TEXT block that continues another stands right behind it; a result stands somewhere behind its call, and behind
+    one that the model does not reword stands a TEXT block that says the same
 
 Blocks never overlap and are numbered 0, 1, 2 … without gaps.  Every dialect's encoder is a table over this grammar, and
 `kiro_asgi.model.message.fold` turns the same events into a whole message.
@@ -18,6 +19,7 @@ Blocks never overlap and are numbered 0, 1, 2 … without gaps.  Every dialect's
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
@@ -30,6 +32,7 @@ __all__ = [
     "BlockEnd",
     "BlockKind",
     "BlockStart",
+    "Citation",
     "CodeReferences",
     "ContextUsage",
     "ConversationId",
@@ -50,6 +53,7 @@ __all__ = [
     "SignatureDelta",
     "Stop",
     "StopReason",
+    "TextBreak",
     "TextDelta",
     "ThinkingDelta",
     "TokenUsage",
@@ -119,6 +123,31 @@ class RefusalDelta:
 
 
 @frozen
+class Citation:
+    """A source of the text before it, as the service names it.
+
+    What it is a source of is counted back from where it stands: whatever becomes of the text before, the characters
+    between are those that the client has.
+    """
+
+    begins: int
+    """Characters from the beginning of the cited text to here."""
+
+    ends: int = 0
+    """Characters from its end to here."""
+
+    title: str = ""
+    url: str = ""
+    """Of a page; empty for a source that has no address."""
+
+    quote: str = ""
+    """What the source says."""
+
+    location: Mapping[str, Any] = field(factory=dict)
+    """The whole in the words of the Messages API; empty where another service names it."""
+
+
+@frozen
 class ThinkingDelta:
     """Some thinking text."""
 
@@ -141,6 +170,11 @@ class ToolInputDelta:
 
 
 # Increments that framing consumes.
+
+
+@frozen
+class TextBreak:
+    """The service begins another block of text: what it cites sources for stands apart."""
 
 
 @frozen
@@ -352,6 +386,8 @@ class Usage:
 
 Delta = (
     TextDelta
+    | TextBreak
+    | Citation
     | RefusalDelta
     | ThinkingDelta
     | SignatureDelta
@@ -411,6 +447,9 @@ class BlockStart:
     value: ServerCall | ServerResult | None = None
     """The whole block, where *kind* is ``SERVER_CALL`` or ``SERVER_RESULT``."""
 
+    continues: bool = False
+    """Whether the text goes on from the text block before, which ended for its citations only."""
+
 
 @frozen
 class BlockEnd:
@@ -443,6 +482,7 @@ Event = (
     MessageStart
     | BlockStart
     | TextDelta
+    | Citation
     | RefusalDelta
     | ThinkingDelta
     | SignatureDelta

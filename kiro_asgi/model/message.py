@@ -17,6 +17,7 @@ from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
     BlockStart,
+    Citation,
     Event,
     MalformedCall,
     MessageEnd,
@@ -53,6 +54,11 @@ class TextBlock:
     """Answer text."""
 
     text: str
+    citations: tuple[Citation, ...] = ()
+    """Sources, counted back from the end of the text."""
+
+    continues: bool = False
+    """As of `BlockStart`."""
 
 
 @frozen
@@ -108,11 +114,11 @@ class Message:
         return "".join(block.text for block in self.blocks if isinstance(block, TextBlock))
 
 
-def _close(start: BlockStart, pieces: list[str], signature: str) -> Block:
+def _close(start: BlockStart, pieces: list[str], signature: str, citations: list[Citation]) -> Block:
     content = "".join(pieces)
     match start.kind:
         case BlockKind.TEXT:
-            return TextBlock(content)
+            return TextBlock(content, tuple(citations), start.continues)
         case BlockKind.REFUSAL:
             return RefusalBlock(content)
         case BlockKind.THINKING:
@@ -129,11 +135,12 @@ def _close(start: BlockStart, pieces: list[str], signature: str) -> Block:
 class MessageBuilder:
     """Collects events, as they come, into one message."""
 
-    __slots__ = ("_blocks", "_pieces", "_signature", "_start", "message")
+    __slots__ = ("_blocks", "_citations", "_pieces", "_signature", "_start", "message")
 
     def __init__(self) -> None:
         self._blocks: list[Block] = []
         self._pieces: list[str] = []
+        self._citations: list[Citation] = []
         self._signature = ""
         self._start: BlockStart | None = None
         self.message: Message | None = None
@@ -151,13 +158,15 @@ class MessageBuilder:
                     self._pieces.append(text)
                 case ToolInputDelta(json):
                     self._pieces.append(json)
+                case Citation():
+                    self._citations.append(event)
                 case SignatureDelta(value):
                     self._signature = value
                 case BlockStart():
-                    self._start, self._pieces, self._signature = event, [], ""
+                    self._start, self._pieces, self._citations, self._signature = event, [], [], ""
                 case BlockEnd():
                     assert self._start is not None, "a block ended that had not begun"
-                    self._blocks.append(_close(self._start, self._pieces, self._signature))
+                    self._blocks.append(_close(self._start, self._pieces, self._signature, self._citations))
                     self._start = None
                 case MessageStart():
                     pass
@@ -199,8 +208,9 @@ _SENTENCE: Final = re.compile(
 
 def _open(index: int, block: Block, cut: Callable[[str], Iterable[str]]) -> Iterable[Event]:
     match block:
-        case TextBlock(text):
-            return chain((BlockStart(index, BlockKind.TEXT),), map(TextDelta, cut(text)))
+        case TextBlock(text, citations, continues):
+            start = BlockStart(index, BlockKind.TEXT, continues=continues)
+            return chain((start,), map(TextDelta, cut(text)), citations)
         case RefusalBlock(text):
             return BlockStart(index, BlockKind.REFUSAL), RefusalDelta(text)
         case ThinkingBlock(text, signature):

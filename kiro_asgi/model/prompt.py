@@ -49,6 +49,7 @@ class Text:
 
     cache: str = field(default="", eq=False)
     """For how long the service shall remember the prompt up to here: ``5m``, ``1h``, or `REMEMBERED`; empty for not."""
+
     is_refusal: bool = False
     """Whether an earlier answer declined with it, as far as the client says so."""
 
@@ -86,6 +87,9 @@ class Document:
 
     url: str = ""
     title: str = ""
+    cited: bool = False
+    """Whether the answer is to say what of it it relies on."""
+
     place: str = field(default="", eq=False)
     """As for `Image`."""
 

@@ -15,6 +15,7 @@ from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
     BlockStart,
+    Citation,
     CodeReferences,
     ConversationId,
     Delta,
@@ -31,6 +32,7 @@ from kiro_asgi.model.events import (
     SignatureDelta,
     Stop,
     StopReason,
+    TextBreak,
     TextDelta,
     ThinkingDelta,
     ToolCallCut,
@@ -55,7 +57,8 @@ class BlockFramer:
     The message starts with the first delta that shows something, so whoever waits for an event waits for the model, not
     for the connection.  Empty text opens nothing; an answer without any block gets one empty text block.  A signature
     is held until its thinking block closes; one that comes outside of thinking gets a thinking block of its own, and so
-    does a marked one (`kiro_asgi.model.signatures`) that comes behind another.
+    does a marked one (`kiro_asgi.model.signatures`) that comes behind another.  Text behind a citation or a `TextBreak`
+    stands in a block of its own that continues the one before; a citation that stands behind no text is dropped.
 
     The framer does not decide: `Stop` and `Usage` come from stages before it, and the last one of each counts.
 
@@ -88,6 +91,9 @@ class BlockFramer:
 
     _open: BlockKind | None = field(init=False, default=None)
     _next: int = field(init=False, default=0)
+    _broken: bool = field(init=False, default=False)
+    """Whether what came last is text that goes on in another block."""
+
     _signature: str = field(init=False, default="")
     _stop: Stop = field(init=False, factory=lambda: Stop(StopReason.END))
     _usage: Usage = field(init=False)
@@ -145,7 +151,9 @@ class BlockFramer:
     ) -> Iterator[Event]:
         yield from self.begin()
         yield from self._close_block()
-        start = BlockStart(self._next, kind, call_id, name, data, value)
+        continues = self._broken and kind is BlockKind.TEXT
+        self._broken = False
+        start = BlockStart(self._next, kind, call_id, name, data, value, continues)
         self._next += 1
         self._open = kind
         self._accepts = _PIECE[kind]
@@ -165,7 +173,18 @@ class BlockFramer:
             yield from self._open_block(_KINDS[type(delta)])
             yield delta
 
+    def _break(self, _: TextBreak) -> Iterator[Event]:
+        if self._open is BlockKind.TEXT:
+            yield from self._close_block()
+            self._broken = True
+
+    def _cite(self, citation: Citation) -> Iterator[Event]:
+        if self._open is BlockKind.TEXT:
+            self._accepts, self._broken = None, True
+            yield citation
+
     def _appendix(self, delta: Appendix) -> Iterator[Event]:
+        self._broken = False
         yield from self._text(TextDelta(delta.text))
         yield from self._close_block()
 
@@ -265,6 +284,8 @@ _PIECE: Final[Mapping[BlockKind, type | None]] = MappingProxyType(
 _TURNS: Final[Mapping[type, Callable[[BlockFramer, Any], Iterator[Event]]]] = MappingProxyType(
     {
         **dict.fromkeys(_KINDS, BlockFramer._text),
+        TextBreak: BlockFramer._break,
+        Citation: BlockFramer._cite,
         Appendix: BlockFramer._appendix,
         SignatureDelta: BlockFramer._seal,
         RedactedThinking: BlockFramer._redacted,

@@ -10,6 +10,7 @@ from attrs import define, field
 from kiro_asgi.model.budget import AnswerBudget, size_of
 from kiro_asgi.model.events import (
     Appendix,
+    Citation,
     Delta,
     Event,
     RedactedThinking,
@@ -17,6 +18,7 @@ from kiro_asgi.model.events import (
     ServerCall,
     ServerResult,
     SignatureDelta,
+    TextBreak,
     TextDelta,
     ThinkingDelta,
 )
@@ -24,7 +26,18 @@ from kiro_asgi.model.events import (
 __all__ = ["SHOWN", "KeptAnswer", "KeptDeltas"]
 
 SHOWN: Final = frozenset(
-    {TextDelta, RefusalDelta, ThinkingDelta, SignatureDelta, RedactedThinking, Appendix, ServerCall, ServerResult}
+    {
+        TextDelta,
+        TextBreak,
+        Citation,
+        RefusalDelta,
+        ThinkingDelta,
+        SignatureDelta,
+        RedactedThinking,
+        Appendix,
+        ServerCall,
+        ServerResult,
+    }
 )
 """Deltas of which the client is sent something, but for those of a call."""
 

@@ -13,6 +13,7 @@ from attrs import define, field
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import STOP_CHARACTERS
 from kiro_asgi.model.events import (
+    Citation,
     Delta,
     FollowupPrompt,
     RedactedThinking,
@@ -20,6 +21,7 @@ from kiro_asgi.model.events import (
     SignatureDelta,
     Stop,
     StopReason,
+    TextBreak,
     TextDelta,
     ThinkingDelta,
     ToolCallCut,
@@ -37,6 +39,8 @@ __all__ = ["Limits", "check_stop"]
 _CONTENT: Final = frozenset(
     {
         TextDelta,
+        TextBreak,
+        Citation,
         RefusalDelta,
         ThinkingDelta,
         SignatureDelta,

@@ -17,10 +17,12 @@ from kiro_asgi.errors import UnmetPromise
 from kiro_asgi.limits import STRUCTURED_CHARACTERS, VALIDATION_STEPS
 from kiro_asgi.model.budget import AnswerBudget
 from kiro_asgi.model.events import (
+    Citation,
     Delta,
     Notice,
     Stop,
     StopReason,
+    TextBreak,
     TextDelta,
     ToolCallStart,
 )
@@ -212,6 +214,8 @@ class StructuredAnswer:
             yield Notice(UNWRAPPED)
         told = False
         for item in kept:
+            if type(item) is TextBreak or type(item) is Citation:
+                continue  # places in the text before it was unwrapped
             if type(item) is not TextDelta:
                 yield item
             elif not told:

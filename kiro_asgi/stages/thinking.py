@@ -8,11 +8,13 @@ from typing import Final
 from attrs import define, field
 
 from kiro_asgi.model.events import (
+    Citation,
     Delta,
     RedactedThinking,
     RefusalDelta,
     SignatureDelta,
     Stop,
+    TextBreak,
     TextDelta,
     ThinkingDelta,
     ToolCallCut,
@@ -48,6 +50,8 @@ __all__ = [
 
 _BARRIERS: Final = frozenset(
     {
+        TextBreak,
+        Citation,
         RefusalDelta,
         SignatureDelta,
         RedactedThinking,

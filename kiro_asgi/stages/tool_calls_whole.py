@@ -10,11 +10,13 @@ from attrs import define, field
 
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of
 from kiro_asgi.model.events import (
+    Citation,
     Delta,
     Notice,
     RedactedThinking,
     RefusalDelta,
     SignatureDelta,
+    TextBreak,
     TextDelta,
     ThinkingDelta,
     ToolCallEnd,
@@ -54,7 +56,9 @@ EQUAL: Final = "tool_call.equal"
 """A call was dropped because an earlier one equals it."""
 
 
-CONTENT: Final = frozenset({TextDelta, RefusalDelta, ThinkingDelta, SignatureDelta, RedactedThinking})
+CONTENT: Final = frozenset(
+    {TextDelta, TextBreak, Citation, RefusalDelta, ThinkingDelta, SignatureDelta, RedactedThinking}
+)
 """What keeps its place among the calls."""
 
 

@@ -15,11 +15,13 @@ from kiro_asgi.errors import UnmetPromise
 from kiro_asgi.model.budget import AnswerBudget
 from kiro_asgi.model.events import (
     Appendix,
+    Citation,
     Delta,
     Notice,
     ServerCall,
     Stop,
     StopReason,
+    TextBreak,
     TextDelta,
     ToolCallCut,
     ToolCallEnd,
@@ -133,7 +135,7 @@ class DemandedCall:
         for item in self._kept.release():
             if isinstance(item, TextDelta | Appendix):
                 withheld = withheld or not item.text.isspace()
-            else:
+            elif not isinstance(item, TextBreak | Citation):
                 yield item
         if withheld:
             yield Notice(TEXT_WITHHELD)

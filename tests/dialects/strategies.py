@@ -13,6 +13,7 @@ from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
     BlockStart,
+    Citation,
     Event,
     MessageEnd,
     MessageStart,
@@ -91,9 +92,25 @@ def _told(result: ServerResult) -> list[Body]:
     ]
 
 
-BLOCKS = (TEXTS | REFUSALS | _thinking() | REDACTED | _tool_calls() | SERVER_CALLS).map(
-    lambda body: [body]
-) | st.builds(ServerResult, CALLS, OUTPUTS).map(_told)
+SOURCES = st.builds(Citation, st.integers(3, 30), st.integers(0, 3), TEXT, st.just("") | TEXT, TEXT)
+
+
+@st.composite
+def _cited(draw: st.DrawFn) -> list[Body]:
+    """Texts with their sources, each the continuation of the one before; a citation follows a word."""
+    bodies: list[Body] = []
+    for number in range(draw(st.integers(1, 3))):
+        pieces: list[Event] = [*map(TextDelta, ["x", *draw(PIECES)])]
+        sources = draw(st.lists(SOURCES, max_size=2))
+        bodies.append((BlockKind.TEXT, {"continues": number > 0}, [*pieces, *sources]))
+    return bodies
+
+
+BLOCKS = (
+    (TEXTS | REFUSALS | _thinking() | REDACTED | _tool_calls() | SERVER_CALLS).map(lambda body: [body])
+    | st.builds(ServerResult, CALLS, OUTPUTS).map(_told)
+    | _cited()
+)
 
 
 @st.composite

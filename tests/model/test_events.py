@@ -15,6 +15,7 @@ from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
     BlockStart,
+    Citation,
     CodeReferences,
     ContextUsage,
     ConversationId,
@@ -33,6 +34,7 @@ from kiro_asgi.model.events import (
     SignatureDelta,
     Stop,
     StopReason,
+    TextBreak,
     TextDelta,
     ThinkingDelta,
     TokenUsage,
@@ -56,6 +58,8 @@ RESULT = ServerResult(CALL, ToolOutput((SearchHit("Fjords", "https://example.org
 SAMPLES = [
     TextDelta("a"),
     RefusalDelta("a"),
+    TextBreak(),
+    Citation(3, 1, "Fjords", "https://example.org/", "deep", {"type": "web_search_result_location"}),
     ThinkingDelta("a"),
     SignatureDelta("s"),
     RedactedThinking("ZGF0YQ=="),
@@ -109,4 +113,4 @@ def test_an_event_cannot_be_changed(event):
     """What one stage passes on no other can alter."""
     assert has(type(event))
     with pytest.raises(FrozenInstanceError):
-        setattr(event, fields(type(event))[0].name, None)
+        setattr(event, next((field.name for field in fields(type(event))), "any"), None)

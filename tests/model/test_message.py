@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
     BlockStart,
+    Citation,
     Event,
     MessageEnd,
     MessageStart,
@@ -56,6 +58,13 @@ def blocks() -> st.SearchStrategy[Block]:
     )
 
 
+def cited() -> st.SearchStrategy[list[Block]]:
+    """Texts of which each continues the one before."""
+    sources = st.lists(st.builds(Citation, st.integers(2, 3), st.integers(0, 2)), max_size=2).map(tuple)
+    texts = st.lists(st.builds(TextBlock, st.text(), sources), min_size=1, max_size=3)
+    return texts.map(lambda each: [each[0], *(evolve(block, continues=True) for block in each[1:])])
+
+
 def served() -> st.SearchStrategy[list[Block]]:
     """What a server tool leaves in an answer."""
     calls = st.builds(ServerCall, st.text(min_size=1, max_size=3), st.just("f"), st.just("web_search"))
@@ -75,7 +84,7 @@ def messages() -> st.SearchStrategy[Message]:
     cuts = st.builds(TruncationInfo, st.just("cut-call"), st.text(max_size=3), st.just("reason"), COUNTS)
     return st.builds(
         Message,
-        st.lists(blocks().map(lambda block: [block]) | served(), min_size=1, max_size=5).map(
+        st.lists(blocks().map(lambda block: [block]) | served() | cited(), min_size=1, max_size=5).map(
             lambda groups: tuple(block for group in groups for block in group)
         ),
         st.sampled_from(StopReason),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from kiro_asgi.model.events import (
+    Citation,
     CodeReferences,
     ContextUsage,
     ConversationId,
@@ -18,6 +19,7 @@ from kiro_asgi.model.events import (
     SignatureDelta,
     Stop,
     StopReason,
+    TextBreak,
     TextDelta,
     ThinkingDelta,
     TokenUsage,
@@ -47,6 +49,8 @@ def content() -> st.SearchStrategy[Delta]:
     return st.one_of(
         st.builds(TextDelta, TEXTS),
         st.builds(RefusalDelta, TEXTS),
+        st.just(TextBreak()),
+        st.just(Citation(1, 0, "t", "https://example.org/")),
         st.builds(ThinkingDelta, TEXTS),
         st.builds(SignatureDelta, st.sampled_from(["", "s1", "s2"])),
         st.just(RedactedThinking("AAAA")),

@@ -35,6 +35,7 @@ from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Document, Image, Part, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.wire.json import dumps
+from kiro_asgi.wire.members import object_of
 
 __all__ = ["RESULT_BLOCKS", "is_result_block", "parse_content"]
 
@@ -77,6 +78,12 @@ def _image(block: ImageBlock, place: str) -> Parts:
 
 
 def _document(block: DocumentBlock, place: str) -> Parts:
+    cited = object_of(block.citations).get("enabled") is True
+    for part in _document_of(block, place):
+        yield evolve(part, cited=True) if cited and isinstance(part, Document) else part
+
+
+def _document_of(block: DocumentBlock, place: str) -> Parts:
     context = (Text(block.context),) if block.context else ()
     title, mark = block.title or "", read_mark(block.cache_control)
     match block.source:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.dialects.anthropic.errors import stream_error_body
-from kiro_asgi.dialects.anthropic.response import render_stop, render_usage
+from kiro_asgi.dialects.anthropic.response import render_citation, render_stop, render_usage
 from kiro_asgi.dialects.anthropic.server_tools import has_shape, render_server_block, tally
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.errors import KiroAsgiError
@@ -22,6 +22,7 @@ from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
     BlockStart,
+    Citation,
     Event,
     MessageEnd,
     MessageStart,
@@ -156,6 +157,9 @@ class AnthropicEncoder:
                     yield self._open(item)
             case RefusalDelta(text):
                 yield self._prefix + quote_bytes(text) + _DELTA_END
+            case Citation():
+                delta = {"type": "citations_delta", "citation": render_citation(item)}
+                yield _event("content_block_delta", index=self._index, delta=delta)
             case SignatureDelta(signature):
                 self._last = _DELTA % (self._index, *_SIGNATURE) + quote_bytes(signature or UNSIGNED) + _DELTA_END
             case BlockEnd():

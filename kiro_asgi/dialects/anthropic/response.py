@@ -11,7 +11,7 @@ from typing import Any, Final
 from kiro_asgi.dialects.anthropic.server_tools import has_shape, render_server_block, tally
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.errors import UpstreamProtocolError
-from kiro_asgi.model.events import StopReason, Usage
+from kiro_asgi.model.events import Citation, StopReason, Usage
 from kiro_asgi.model.message import (
     Block,
     Message,
@@ -25,7 +25,7 @@ from kiro_asgi.model.server_tools import ServerCall, ServerResult
 from kiro_asgi.model.signatures import UNSIGNED
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
-__all__ = ["STOP_REASONS", "render_count", "render_message", "render_stop", "render_usage"]
+__all__ = ["STOP_REASONS", "render_citation", "render_count", "render_message", "render_stop", "render_usage"]
 
 STOP_REASONS: Final = MappingProxyType(
     {
@@ -69,6 +69,8 @@ def render_message(message: Message, heading: Heading, *, may_be_empty: bool = F
 
 def _render_block(block: Block) -> dict[str, Any]:
     match block:
+        case TextBlock(text, citations) if citations:
+            return {"type": "text", "text": text, "citations": [*map(render_citation, citations)]}
         case TextBlock(text) | RefusalBlock(text):
             return {"type": "text", "text": text}
         case ThinkingBlock(text, signature):
@@ -79,6 +81,17 @@ def _render_block(block: Block) -> dict[str, Any]:
             return {"type": "tool_use", "id": call_id, "name": name, "input": _arguments(arguments)}
         case ServerCall() | ServerResult():
             return render_server_block(block)
+
+
+def render_citation(citation: Citation) -> dict[str, Any]:
+    """A source of a block of text: as the service names it, or a page as a web search's."""
+    return dict(citation.location) or {
+        "type": "web_search_result_location",
+        "url": citation.url,
+        "title": citation.title or None,
+        "cited_text": citation.quote,
+        "encrypted_index": "",
+    }
 
 
 def _arguments(text: str) -> dict[str, Any]:

@@ -109,6 +109,7 @@ class DocumentBlock:
     title: str | None = None
     context: str | None = None
     cache_control: Any = None
+    citations: Any = None
 
 
 @frozen

@@ -21,13 +21,14 @@ from typing import Any, Final
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_chat.errors import stream_error_object
 from kiro_asgi.dialects.openai_chat.options import options_of
-from kiro_asgi.dialects.openai_chat.response import GAP, citations, finish_reason, usage_object
+from kiro_asgi.dialects.openai_chat.response import GAP, citation, citations, finish_reason, usage_object
 from kiro_asgi.dialects.openai_chat.signatures import call_signature, extra_content, reasoning_details
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
     BlockStart,
+    Citation,
     Event,
     MessageEnd,
     MessageStart,
@@ -181,6 +182,12 @@ class ChatEncoder:
         self._arguments = self._before + _FUNCTION_ARGUMENTS, _FUNCTION_ARGUMENTS_END + self._after
         return self._before + _FUNCTION % quote_bytes(event.name) + self._after
 
+    def _cite(self, event: Citation) -> bytes:
+        """At the end, all of them: clients cannot join lists whose entries have no index."""
+        if event.url:
+            self._citations.append(citation(event, self._length))
+        return b""
+
     def _refusal(self, event: RefusalDelta) -> bytes:
         return b'%b{"refusal":%b}%b' % (self._before, quote_bytes(event.text), self._after)
 
@@ -233,6 +240,7 @@ _STEPS: Final = MappingProxyType[type[Event], Callable[[ChatEncoder, Any], bytes
     {
         MessageStart: ChatEncoder._nothing,
         BlockStart: ChatEncoder._start_block,
+        Citation: ChatEncoder._cite,
         RefusalDelta: ChatEncoder._refusal,
         ThinkingDelta: ChatEncoder._thinking,
         SignatureDelta: ChatEncoder._sign,

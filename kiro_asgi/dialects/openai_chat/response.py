@@ -12,12 +12,12 @@ from typing import Any, Final
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_chat.options import options_of
 from kiro_asgi.dialects.openai_chat.signatures import call_signature, extra_content, reasoning_details
-from kiro_asgi.model.events import StopReason, Usage
+from kiro_asgi.model.events import Citation, StopReason, Usage
 from kiro_asgi.model.message import Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from kiro_asgi.model.server_tools import ServerResult, ToolOutput
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["GAP", "citations", "finish_reason", "render", "usage_object"]
+__all__ = ["GAP", "citation", "citations", "finish_reason", "render", "usage_object"]
 
 GAP: Final = "\n\n"
 """Stands before what a server tool gave, as this API has no blocks of text."""
@@ -126,6 +126,7 @@ def _content(message: Message) -> tuple[str, list[dict[str, Any]]]:
     for block in message.blocks:
         if isinstance(block, TextBlock):
             text += block.text
+            annotations += [citation(each, len(text)) for each in block.citations if each.url]
         elif isinstance(block, ServerResult):
             text += GAP * bool(text)
             annotations += citations(block.output, len(text))
@@ -134,18 +135,17 @@ def _content(message: Message) -> tuple[str, list[dict[str, Any]]]:
 
 def citations(output: ToolOutput, offset: int) -> list[dict[str, Any]]:
     """Where the content names the pages that a tool found; *offset* is where it begins to."""
-    return [
-        {
-            "type": "url_citation",
-            "url_citation": {
-                "start_index": offset + start,
-                "end_index": offset + end,
-                "url": hit.url,
-                "title": hit.title,
-            },
-        }
-        for start, end, hit in output.spans()
-    ]
+    return [_annotation(offset + start, offset + end, hit.url, hit.title) for start, end, hit in output.spans()]
+
+
+def citation(source: Citation, end: int) -> dict[str, Any]:
+    """Where the content relies on a page; the source stands behind its first *end* characters."""
+    return _annotation(max(end - source.begins, 0), max(end - source.ends, 0), source.url, source.title)
+
+
+def _annotation(start: int, end: int, url: str, title: str) -> dict[str, Any]:
+    places = {"start_index": start, "end_index": end, "url": url, "title": title}
+    return {"type": "url_citation", "url_citation": places}
 
 
 def _function(call: ToolCallBlock) -> dict[str, str]:

@@ -73,6 +73,10 @@ class PartBlock(_Block):
 
     shape: PartShape
     signature: str = field(init=False, default="")
+    annotations: list[dict[str, Any]] = field(init=False, factory=list)
+    """What has been said of its text."""
+    length: int = field(init=False, default=0)
+    """Characters so far."""
 
     @property
     def where(self) -> dict[str, Any]:
@@ -81,6 +85,7 @@ class PartBlock(_Block):
 
     def say(self, text: str) -> bytes:
         """The next piece.  A part begins with its first, and a message with its only part: so none is empty."""
+        self.length += len(text)
         return self._piece(text) if self.pieces else self._begin() + self._piece(text)
 
     def _begin(self) -> bytes:

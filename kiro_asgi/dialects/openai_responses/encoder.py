@@ -37,12 +37,13 @@ from kiro_asgi.dialects.openai_responses.output_items import (
     reasoning,
 )
 from kiro_asgi.dialects.openai_responses.response import INCOMPLETE, Outcome, ResponseObject, usage_object
-from kiro_asgi.dialects.openai_responses.server_tools import PROGRESS, url_citations, web_search_call
+from kiro_asgi.dialects.openai_responses.server_tools import PROGRESS, url_citation, url_citations, web_search_call
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
     BlockStart,
+    Citation,
     Event,
     MessageEnd,
     MessageStart,
@@ -78,7 +79,18 @@ class ResponsesEncoder:
 
     heartbeat = b": ping\n\n"
 
-    __slots__ = ("_block", "_cited", "_ended", "_options", "_output", "_seal", "_searches", "complete", "seals")
+    __slots__ = (
+        "_block",
+        "_cited",
+        "_ended",
+        "_options",
+        "_output",
+        "_seal",
+        "_searches",
+        "_text",
+        "complete",
+        "seals",
+    )
 
     def __init__(self, heading: Heading, seal: Seal | None = None) -> None:
         self._options = options_of(heading)
@@ -87,6 +99,8 @@ class ResponsesEncoder:
         """``encrypted_content`` of reasoning items, by their ids, also where the client is not shown it."""
         self._output = Output(ResponseObject(heading))
         self._block: PartBlock | CallBlock | None = None
+        self._text: PartBlock | None = None
+        """Text whose block has ended, and that another block may continue."""
         self._searches: dict[str, tuple[Place, ServerCall]] = {}
         """Web searches under way, by call id."""
         self._cited: ToolOutput | None = None
@@ -115,7 +129,9 @@ class ResponsesEncoder:
         if self._ended:
             return b""
         self._ended = True
-        told = self._output.release("completed") + self._output.event("error", error_fields(error))
+        told = (
+            self._finish_text() + self._output.release("completed") + self._output.event("error", error_fields(error))
+        )
         return told + self._output.tell("failed", Outcome("failed", error=failure(error)))
 
     def _start(self, _: MessageStart) -> bytes:
@@ -123,7 +139,7 @@ class ResponsesEncoder:
 
     def _end(self, event: MessageEnd) -> bytes:
         self._ended = self.complete = True
-        told = self._give_up_searches()
+        told = self._finish_text() + self._give_up_searches()
         if event.stop_reason is StopReason.CONTENT_FILTER and not self._output.has("message"):
             told += self._speak(REFUSAL, _FILTERED)
         elif not self._output.has():
@@ -137,10 +153,13 @@ class ResponsesEncoder:
     def _speak(self, shape: PartShape, text: str) -> bytes:
         """A message of our own."""
         block = PartBlock(self._output, BlockStart(0, BlockKind.TEXT), shape)
-        return block.say(text) + self._end_text(block)
+        return block.say(text) + self._end_part(block)
 
     def _start_block(self, event: BlockStart) -> bytes:
-        return _STARTS[event.kind](self, event)
+        if event.continues and self._text is not None:
+            self._block, self._text = self._text, None
+            return b""
+        return self._finish_text() + _STARTS[event.kind](self, event)
 
     def _end_block(self, _: BlockEnd) -> bytes:
         block, self._block = self._block, None
@@ -161,18 +180,34 @@ class ResponsesEncoder:
         return b""
 
     def _end_text(self, block: PartBlock) -> bytes:
+        """What follows may continue it."""
+        self._text = block
+        return b""
+
+    def _finish_text(self) -> bytes:
+        block, self._text = self._text, None
+        return b"" if block is None else self._end_part(block)
+
+    def _end_part(self, block: PartBlock) -> bytes:
         """The message is done when something follows it."""
         if not block.pieces:
             return b""
-        annotations = url_citations(self._cited) if self._cited is not None else []
-        self._cited = None
-        part = block.shape.part(block.text, annotations)
+        cited, self._cited = self._cited, None
+        told = b"".join(self._annotate(block, each) for each in (url_citations(cited) if cited is not None else ()))
+        part = block.shape.part(block.text, block.annotations)
         self._output.hold(block.place, message([part], ""))
-        told = b""
-        for index, annotation in enumerate(annotations):
-            fields = {**block.where, "annotation_index": index, "annotation": annotation}
-            told += self._output.event("response.output_text.annotation.added", fields)
         return told + block.end(part)
+
+    def _annotate(self, block: PartBlock, annotation: dict[str, Any]) -> bytes:
+        fields = {**block.where, "annotation_index": len(block.annotations), "annotation": annotation}
+        block.annotations.append(annotation)
+        return self._output.event("response.output_text.annotation.added", fields)
+
+    def _cite(self, event: Citation) -> bytes:
+        """Of a source without an address the API has no annotation."""
+        block = self._block
+        assert isinstance(block, PartBlock), "a citation outside of text"
+        return self._annotate(block, url_citation(event, block.length)) if event.url and block.pieces else b""
 
     def _start_thinking(self, event: BlockStart) -> bytes:
         shape = SUMMARY if self._options.summarises_reasoning else REASONING
@@ -219,7 +254,7 @@ class ResponsesEncoder:
         """A call of another kind; one that was cut is left out, because it might do as it stands what nobody meant."""
         if not _is_object(block.text):
             return b""
-        fields = call_fields(block.start, self._options, block.text, "completed")
+        fields = call_fields(block.start, self._options, block.text or "{}", "completed")
         begun = {**fields, "status": "in_progress"}
         if "input" not in fields:
             place, told = self._output.add(fields["type"], begun)
@@ -273,6 +308,7 @@ _STEPS: Final = MappingProxyType[type[Event], Callable[[ResponsesEncoder, Any], 
         MessageStart: ResponsesEncoder._start,
         BlockStart: ResponsesEncoder._start_block,
         TextDelta: ResponsesEncoder._piece,
+        Citation: ResponsesEncoder._cite,
         RefusalDelta: ResponsesEncoder._piece,
         ThinkingDelta: ResponsesEncoder._piece,
         SignatureDelta: ResponsesEncoder._sign,

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from kiro_asgi.model.events import Citation
 from kiro_asgi.model.server_tools import ServerCall, ToolOutput
 
-__all__ = ["PROGRESS", "url_citations", "web_search_call"]
+__all__ = ["PROGRESS", "url_citation", "url_citations", "web_search_call"]
 
 PROGRESS: Final = (
     "response.web_search_call.in_progress",
@@ -30,16 +31,16 @@ def web_search_call(call: ServerCall, output: ToolOutput | None = None) -> dict[
 
 def url_citations(output: ToolOutput, offset: int = 0) -> list[dict[str, Any]]:
     """Annotations of the text part in which ``output.told`` begins at the character *offset*."""
-    return [
-        {
-            "type": "url_citation",
-            "start_index": offset + start,
-            "end_index": offset + end,
-            "url": hit.url,
-            "title": hit.title,
-        }
-        for start, end, hit in output.spans()
-    ]
+    return [_annotation(offset + start, offset + end, hit.url, hit.title) for start, end, hit in output.spans()]
+
+
+def url_citation(source: Citation, end: int) -> dict[str, Any]:
+    """Annotation of the text part behind whose first *end* characters the *source* stands."""
+    return _annotation(max(end - source.begins, 0), max(end - source.ends, 0), source.url, source.title)
+
+
+def _annotation(start: int, end: int, url: str, title: str) -> dict[str, Any]:
+    return {"type": "url_citation", "start_index": start, "end_index": end, "url": url, "title": title}
 
 
 def _status(output: ToolOutput | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 from attrs import define, field
 
 from kiro_asgi.model.events import (
+    Citation,
     Delta,
     Notice,
     RedactedThinking,
@@ -22,12 +23,9 @@ from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.upstreams.anthropic.searches import Searches
 from kiro_asgi.upstreams.replies import clean
 from kiro_asgi.wire.json import JsonError, dumps, loads
-from kiro_asgi.wire.members import text_of
+from kiro_asgi.wire.members import objects_of, text_of
 
-__all__ = ["CITATION", "OPENERS", "OpenBlock"]
-
-CITATION: Final = "citations_delta"
-"""Type of a delta that no other service has, and that comes by the dozen."""
+__all__ = ["OPENERS", "OpenBlock"]
 
 
 class OpenBlock:
@@ -39,6 +37,8 @@ class OpenBlock:
     gathers: ClassVar[bool] = False
     """Whether it keeps its pieces."""
 
+    is_text: ClassVar[bool] = False
+
     def opening(self) -> Iterable[Delta]:
         """What its start says."""
         return ()
@@ -46,6 +46,13 @@ class OpenBlock:
     def write(self, text: str) -> Iterable[Delta]:
         """What a piece of its arguments says."""
         return ()
+
+    def say(self, text: str) -> Iterable[Delta]:
+        """What a piece of text in it says."""
+        return (TextDelta(text),)
+
+    def cite(self, location: Mapping[str, Any]) -> None:
+        """Remember a source."""
 
     def closing(self) -> Iterable[Delta]:
         """What its end says."""
@@ -61,6 +68,37 @@ class _Said(OpenBlock):
     def opening(self) -> Iterable[Delta]:
         """The deltas that the start amounts to."""
         return self._deltas
+
+
+@define
+class _Text(OpenBlock):
+    """A block of text, which is cited as a whole."""
+
+    is_text: ClassVar[bool] = True
+    _text: str
+    _locations: list[Mapping[str, Any]]
+    _size: int = field(init=False, default=0)
+
+    def opening(self) -> Iterator[Delta]:
+        """The text that its start holds."""
+        if self._text:
+            yield from self.say(self._text)
+
+    def say(self, text: str) -> Iterable[Delta]:
+        """A piece of it."""
+        self._size += len(text)
+        return (TextDelta(text),)
+
+    def cite(self, location: Mapping[str, Any]) -> None:
+        """Told of at the end: a source may come before the text."""
+        self._locations.append(location)
+
+    def closing(self) -> Iterator[Delta]:
+        """The sources."""
+        for location in self._locations:
+            url = text_of(location, "url") or text_of(location, "source")
+            title = text_of(location, "title") or text_of(location, "document_title")
+            yield Citation(self._size, 0, title, url, text_of(location, "cited_text"), location)
 
 
 @define
@@ -130,8 +168,7 @@ class _Result(OpenBlock):
 
 
 def _text(block: Mapping[str, Any], _: set[str], __: Searches) -> OpenBlock:
-    text = text_of(block, "text")
-    return _Said((TextDelta(text),) if text else ())
+    return _Text(text_of(block, "text"), [*objects_of(block.get("citations"))])
 
 
 def _thinking(block: Mapping[str, Any], _: set[str], __: Searches) -> OpenBlock:

@@ -150,8 +150,10 @@ class Blocks:
         return {"type": "base64", "media_type": found, "data": data}
 
     def _document(self, part: Document) -> dict[str, Any]:
-        block = {"type": "document", "source": self._source(part)}
-        return {**block, "title": part.title} if part.title.strip() else block
+        block: dict[str, Any] = {"type": "document", "source": self._source(part)}
+        if part.title.strip():
+            block["title"] = part.title
+        return {**block, "citations": {"enabled": True}} if part.cited else block
 
     def _source(self, part: Document) -> Mapping[str, Any]:
         kind = essence(part.media_type)

@@ -17,9 +17,9 @@ from attrs import define, field
 
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
-from kiro_asgi.model.events import Delta, ModelName, Notice, SignatureDelta, TextDelta, ThinkingDelta
+from kiro_asgi.model.events import Delta, ModelName, Notice, SignatureDelta, TextBreak, ThinkingDelta
 from kiro_asgi.model.signatures import unless_unsigned
-from kiro_asgi.upstreams.anthropic.blocks import CITATION, OPENERS, OpenBlock
+from kiro_asgi.upstreams.anthropic.blocks import OPENERS, OpenBlock
 from kiro_asgi.upstreams.anthropic.ending import Ending
 from kiro_asgi.upstreams.anthropic.faults import event_fault
 from kiro_asgi.upstreams.anthropic.searches import Searches
@@ -48,10 +48,11 @@ class MessageEvents:
     """Ids of all calls so far."""
 
     _searches: Searches = field(init=False, factory=Searches)
+    _behind_text: bool = field(init=False, default=False)
+    """Whether the block before was one of text."""
+
     _budget: AnswerBudget = field(init=False, factory=AnswerBudget)
     """For blocks that are open, and what is known of those before."""
-
-    _cited: bool = field(init=False, default=False)
 
     def feed(self, items: Iterable[JsonEvent | Notice], /) -> Iterator[Delta]:
         """The deltas of *items*; none after the end of the message."""
@@ -99,23 +100,32 @@ class MessageEvents:
             return
         opened = opener(block, self._calls, self._searches)
         self._open[index] = opened, 0 if opened.lasting else size
+        if opened.is_text and self._behind_text:
+            yield TextBreak()
+        self._behind_text = opened.is_text
         yield from opened.opening()
 
     def _delta(self, value: Mapping[str, Any]) -> Iterable[Delta]:
         delta = object_of(value.get("delta"))
         kind = delta.get("type")
         if kind == "text_delta":
-            return (TextDelta(text_of(delta, "text")),)
+            block, _ = self._open.get(_index(value), (_STRAY, 0))
+            return block.say(text_of(delta, "text"))
+        if kind == "citations_delta":
+            return self._cite(value, object_of(delta.get("citation")))
         if kind == "thinking_delta":
             return (ThinkingDelta(text_of(delta, "thinking")),)
         if kind == "signature_delta":
             return (SignatureDelta(unless_unsigned(text_of(delta, "signature"))),)
         if kind == "input_json_delta":
             return self._input(value, text_of(delta, "partial_json"))
-        if kind == CITATION and self._cited:
-            return ()
-        self._cited = self._cited or kind == CITATION
         return (Notice("delta.unknown", clean(str(kind))[:60]),)
+
+    def _cite(self, value: Mapping[str, Any], location: Mapping[str, Any]) -> Iterable[Delta]:
+        block, _ = self._open.get(_index(value), (_STRAY, 0))
+        self._budget.take(ITEM + size_of_value(location))
+        block.cite(location)
+        return ()
 
     def _input(self, value: Mapping[str, Any], text: str) -> Iterable[Delta]:
         block, _ = self._open.get(_index(value), (None, 0))
@@ -143,6 +153,9 @@ class MessageEvents:
 
     def _ping(self, _: Mapping[str, Any]) -> Iterable[Delta]:
         return ()
+
+
+_STRAY: Final = OpenBlock()
 
 
 def _index(value: Mapping[str, Any]) -> int:

@@ -16,14 +16,24 @@ from attrs import define, field
 
 from kiro_asgi.errors import UpstreamError, UpstreamFault, UpstreamOverloaded, UpstreamProtocolError
 from kiro_asgi.limits import NOTICES
-from kiro_asgi.model.events import Delta, ModelName, Notice, RefusalDelta, Stop, StopReason, TextDelta, ThinkingDelta
+from kiro_asgi.model.events import (
+    Citation,
+    Delta,
+    ModelName,
+    Notice,
+    RefusalDelta,
+    Stop,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+)
 from kiro_asgi.upstreams.json_events import JsonEvent
 from kiro_asgi.upstreams.openai.calls import Calls
 from kiro_asgi.upstreams.openai.faults import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails
 from kiro_asgi.upstreams.openai.usage import read_usage
 from kiro_asgi.upstreams.replies import clean
-from kiro_asgi.wire.members import object_of, objects_of, text_of
+from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
 
 __all__ = ["ChunkDecoder"]
 
@@ -79,6 +89,9 @@ class ChunkDecoder:
     _model: str | None = field(init=False, default=None)
     _usage: Object | None = field(init=False, default=None)
     _stop: Stop | None = field(init=False, default=None)
+    _length: int = field(init=False, default=0)
+    """Characters of text so far."""
+
     _refused: bool = field(init=False, default=False)
     _answered: bool = field(init=False, default=False)
     """Whether there was a choice."""
@@ -99,6 +112,7 @@ class ChunkDecoder:
                 self._done = True
             elif text := self._plain(item.value):
                 yield from self._reasoning.release()
+                self._length += len(text)
                 yield TextDelta(text)
             else:
                 yield from self._chunk(item)
@@ -198,9 +212,13 @@ class ChunkDecoder:
             if text and not said:
                 yield ThinkingDelta(text)
 
+    def _say(self, text: str) -> Iterator[Delta]:
+        self._length += len(text)
+        yield TextDelta(text)
+
     def _content(self, value: Any, delta: Object) -> Iterator[Delta]:
         if type(value) is str:
-            yield TextDelta(value)
+            yield from self._say(value)
         elif type(value) is list:
             for part in value:
                 yield from self._part(part)
@@ -211,7 +229,7 @@ class ChunkDecoder:
         """Content as a list of parts, of which thinking may be one."""
         kind = part.get("type") if type(part) is dict else None
         if kind == "text" and type(part.get("text")) is str:
-            yield TextDelta(part["text"])
+            yield from self._say(part["text"])
         elif kind == "thinking" and type(part.get("thinking")) is list:
             texts = [inner.get("text") for inner in part["thinking"] if type(inner) is dict]
             yield ThinkingDelta("".join(text for text in texts if type(text) is str))
@@ -232,8 +250,15 @@ class ChunkDecoder:
         yield from self._once(self._calls.read_function(value))
 
     def _annotations(self, value: Any, delta: Object) -> Iterator[Delta]:
-        """Pages that the text names already."""
-        yield from self._notice(Notice("annotations.passed_over"))
+        """Pages that the text relies on; one without a place is of all of it."""
+        for annotation in objects_of(value):
+            page = object_of(annotation.get("url_citation"))
+            if url := text_of(page, "url"):
+                start, end = count_of(page, "start_index") or 0, count_of(page, "end_index") or self._length
+                begins, ends = max(self._length - start, 0), max(self._length - end, 0)
+                yield Citation(max(begins, ends), ends, text_of(page, "title"), url, text_of(page, "content"))
+            else:
+                yield from self._notice(Notice("annotation.unknown", clean(text_of(annotation, "type"))[:60]))
 
     def _finish(self, reason: Any, choice: Object) -> Iterator[Delta]:
         word = reason.lower() if type(reason) is str else ""

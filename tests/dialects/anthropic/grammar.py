@@ -16,7 +16,7 @@ from collections.abc import Set
 from typing import Any
 
 PIECES = {
-    "text": {"text_delta": "text"},
+    "text": {"text_delta": "text", "citations_delta": "citation"},
     "thinking": {"thinking_delta": "thinking", "signature_delta": "signature"},
     "redacted_thinking": {},
     "tool_use": {"input_json_delta": "partial_json"},
@@ -105,7 +105,14 @@ def _block(block: dict[str, Any], pieces: list[dict[str, Any]], *, whole: bool) 
     if block["type"] == "thinking" and whole:
         assert [piece["type"] for piece in pieces].count("signature_delta") == 1
         assert pieces[-1]["type"] == "signature_delta"
+    if citations := [piece["citation"] for piece in pieces if piece["type"] == "citations_delta"]:
+        block["citations"] = citations
+        assert all(piece["type"] == "citations_delta" for piece in pieces[-len(citations) :]), (
+            "text follows its sources"
+        )
     for kind, name in fields.items():
+        if kind == "citations_delta":
+            continue
         assert block[name] == ""
         block[name] = "".join(piece[name] for piece in pieces if piece["type"] == kind)
     return block

@@ -19,6 +19,7 @@ from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
     BlockStart,
+    Citation,
     Event,
     MessageEnd,
     MessageStart,
@@ -302,6 +303,8 @@ def harmless(event: Event) -> Event:
             return BlockStart(index, kind, "c", "n", "d")
         case TextDelta():
             return TextDelta("x")
+        case Citation():
+            return Citation(1)
         case ThinkingDelta():
             return ThinkingDelta("x")
         case SignatureDelta():

@@ -267,7 +267,7 @@ IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png"
                 "context": "c",
                 "citations": {"enabled": True},
             },
-            [Text("c"), Document("application/pdf", data="AA==", title="t")],
+            [Text("c"), Document("application/pdf", data="AA==", title="t", cited=True)],
             id="document-pdf",
         ),
         pytest.param(

@@ -17,6 +17,7 @@ from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
     BlockStart,
+    Citation,
     Event,
     MessageEnd,
     MessageStart,
@@ -266,6 +267,8 @@ def expected_events(events: list[Event]) -> int:
                 texts += 1
             case SignatureDelta(signature) if signature.startswith("router.details:"):
                 texts += 1
+            case Citation(url=url):
+                cited = cited or bool(url)
             case BlockStart(value=ServerResult(output=output)):
                 texts, cited = texts + (length > 0), cited or bool(output.hits)
             case BlockStart(kind=BlockKind.TOOL_CALL):

@@ -27,17 +27,20 @@ from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
     BlockStart,
+    Citation,
     Delta,
     Event,
     MessageEnd,
     ModelName,
     Notice,
     RedactedThinking,
+    RefusalDelta,
     ServerCall,
     ServerResult,
     SignatureDelta,
     Stop,
     StopReason,
+    TextBreak,
     TextDelta,
     ThinkingDelta,
     TokenUsage,
@@ -139,20 +142,38 @@ def test_an_ordinary_answer() -> None:
 def _neutral(events: list[Event]) -> Iterator[Delta]:
     """The deltas that *events* were made of, without tools that are run on the way."""
     calls = {event.index for event in events if isinstance(event, BlockStart) and event.kind is BlockKind.TOOL_CALL}
+    size = 0
     for event in events:
         match event:
             case BlockStart(kind=BlockKind.REDACTED_THINKING, data=data) if data:
                 yield RedactedThinking(data)
+            case BlockStart(kind=BlockKind.TEXT | BlockKind.REFUSAL):
+                size = 0
+                yield TextBreak()
             case BlockStart(index, BlockKind.TOOL_CALL, name=name):
                 yield ToolCallFragment(f"{index}", name)
             case ToolInputDelta(text):
                 yield ToolCallFragment("", input=text)
             case BlockEnd(index) if index in calls:
                 yield ToolCallFragment(f"{index}", stop=True)
-            case TextDelta() | ThinkingDelta() | SignatureDelta():
-                yield event
-            case MessageEnd(reason, sequence):
-                yield Stop(reason, sequence or None if reason is StopReason.STOP_SEQUENCE else None)
+            case _:
+                size += len(event.text) if isinstance(event, TextDelta | RefusalDelta) else 0
+                yield from _read_again(event, size)
+
+
+def _read_again(event: Event, size: int) -> Iterator[Delta]:
+    """What stands in one event, behind *size* characters of a block, and is not a part of a call."""
+    match event:
+        case TextDelta(text) | RefusalDelta(text):
+            yield TextDelta(text)
+        case Citation(title=title, url=url, quote=quote):
+            location = {"type": "web_search_result_location", "url": url, "title": title or None}
+            yield Citation(size, 0, title, url, quote, {**location, "cited_text": quote, "encrypted_index": ""})
+        case ThinkingDelta() | SignatureDelta():
+            yield event
+        case MessageEnd(reason, sequence):
+            said = StopReason.CONTENT_FILTER if reason is StopReason.REFUSAL else reason
+            yield Stop(said, sequence or None if said is StopReason.STOP_SEQUENCE else None)
 
 
 def _bare(message: Message) -> Message:
@@ -282,6 +303,15 @@ SEARCHED = (
 )
 
 
+LOCATION = {
+    "type": "web_search_result_location",
+    "url": "https://a",
+    "title": "T",
+    "cited_text": "so it is",
+    "encrypted_index": "Eo8",
+}
+
+
 def test_a_search() -> None:
     """F214, F216: the service's own search is a call and a result; the model's words behind them are not doubled."""
     page = {"type": "web_search_result", "title": "T", "url": "https://a", "encrypted_content": "x", "page_age": "May"}
@@ -291,18 +321,22 @@ def test_a_search() -> None:
         start(answered, 1),
         stop(1),
         start({"type": "text", "text": "", "citations": []}, 2),
-        delta("citations_delta", 2, citation={"type": "web_search_result_location"}),
-        delta("citations_delta", 2, citation={"type": "web_search_result_location"}),
+        delta("citations_delta", 2, citation=LOCATION),
         delta("text_delta", 2, text="It is so."),
         stop(2),
+        start({"type": "text", "text": ""}, 3),
+        delta("text_delta", 3, text=" Or not."),
+        stop(3),
         end("end_turn"),
     )
     call = ServerCall("srvtoolu_1", "web_search", "web_search", {"query": "q"})
     result = ServerResult(call, ToolOutput((SearchHit("T", "https://a", published="May"),)))
-    assert found[:3] == [call, result, Notice("delta.unknown", "citations_delta")]
+    source = Citation(9, 0, "T", "https://a", "so it is", LOCATION)
+    assert found[:6] == [call, result, TextDelta("It is so."), source, TextBreak(), TextDelta(" Or not.")]
     events = framed(found)
     assert check_events(events).stop_reason is StopReason.END
-    assert fold(events).blocks == (call, result, TextBlock("It is so."))
+    texts = TextBlock("It is so.", (source,)), TextBlock(" Or not.", continues=True)
+    assert fold(events).blocks == (call, result, *texts)
 
 
 def test_a_search_that_failed() -> None:

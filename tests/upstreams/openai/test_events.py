@@ -258,7 +258,7 @@ def test_what_is_not_read_is_noted_once() -> None:
 
     assert notices(other, other, cited, chunk({"content": 7}), {"choices": 7}, chunk(7), FINISH) == [
         "choice.surplus",
-        "annotations.passed_over",
+        "annotation.unknown",
         "content.unreadable",
         "chunk.unreadable",
     ]

@@ -1,0 +1,172 @@
+"""Sources of an answer through the official clients: what a service cites, each client has at its place in the text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kiro_asgi.simulator import Head, RawBytes
+from tests.conformance.asked import EACH_API, EACH_WAY
+from tests.conformance.asking import user
+from tests.conformance.clients import Clients
+from tests.conformance.gateways import Gateway
+
+FACT, SHORE = "https://example.org/fact", "https://example.org/shore"
+SEARCHED = {
+    "type": "web_search_result_location",
+    "url": FACT,
+    "title": "Fjords",
+    "cited_text": "They are deep.",
+    "encrypted_index": "Eo8BCio",
+}
+FILED = {
+    "type": "char_location",
+    "document_index": 0,
+    "document_title": "notes",
+    "start_char_index": 0,
+    "end_char_index": 4,
+    "cited_text": "deep",
+    "file_id": None,
+}
+TEXT = "Fjords are deep, and cold."
+
+
+def event(kind: str, **fields: Any) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
+
+
+def block(index: int, text: str, *citations: Any) -> bytes:
+    """A block of text, the citations before the text as the service has them."""
+    deltas = [{"type": "citations_delta", "citation": citation} for citation in citations]
+    deltas += [{"type": "text_delta", "text": piece} for piece in (text[:3], text[3:])]
+    return b"".join(
+        (
+            event("content_block_start", index=index, content_block={"type": "text", "text": "", "citations": []}),
+            *(event("content_block_delta", index=index, delta=delta) for delta in deltas),
+            event("content_block_stop", index=index),
+        )
+    )
+
+
+MESSAGE = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-haiku-4-5", "content": []}
+USAGE = {"input_tokens": 9, "output_tokens": 9}
+CLAUDE = b"".join(
+    (
+        event("message_start", message={**MESSAGE, "stop_reason": None, "stop_sequence": None, "usage": USAGE}),
+        block(0, "Fjords are "),
+        block(1, "deep", SEARCHED, FILED),
+        block(2, ", and cold."),
+        event("message_delta", delta={"stop_reason": "end_turn", "stop_sequence": None}, usage=USAGE),
+        event("message_stop"),
+    )
+)
+ANNOTATION = {
+    "type": "url_citation",
+    "url_citation": {"start_index": 11, "end_index": 15, "title": "Fjords", "url": FACT, "content": "They are deep."},
+}
+
+
+def chunk(delta: Any, finish: Any = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return b"data: " + json.dumps({"model": "gpt-4o", "choices": [choice]}).encode() + b"\n\n"
+
+
+SEARCHING = b"".join(
+    (
+        *(chunk({"content": piece}) for piece in ("Fjords are ", "deep, and", " cold.")),
+        chunk({"annotations": [ANNOTATION]}),
+        chunk({}, "stop"),
+        b"data: [DONE]\n\n",
+    )
+)
+SERVICES = [
+    pytest.param("anthropic.chat", "anthropic/claude-haiku-4-5", CLAUDE, id="anthropic"),
+    pytest.param("openai.chat", "gpt-4o", SEARCHING, id="openai"),
+]
+
+
+def cited(clients: Clients, gateway: Gateway, api: str, stream: bool, model: str) -> tuple[str, list[Any]]:
+    """The text, and of each source with an address what of the text it is for, title and address."""
+    if api == "messages":
+        content = _message(clients, gateway, stream, model)
+        pages = [
+            (part.text, each.title, each.url)
+            for part in content
+            for each in part.citations or ()
+            if each.type == "web_search_result_location"
+        ]
+        return "".join(part.text for part in content), pages
+    client = clients.openai(gateway)
+    params: dict[str, Any] = {"model": model}
+    if api == "chat":
+        params |= {"messages": user("fjords")}
+        if stream:
+            with client.chat.completions.stream(**params) as events:
+                message: Any = events.get_final_completion().choices[0].message
+        else:
+            message = client.chat.completions.create(**params).choices[0].message
+        found = [each if isinstance(each, dict) else each.model_dump() for each in message.annotations or ()]
+        return message.content, [_place(message.content, each["url_citation"]) for each in found]
+    params |= {"input": "fjords"}
+    if stream:
+        with client.responses.stream(**params) as events:
+            response: Any = events.get_final_response()
+    else:
+        response = client.responses.create(**params)
+    (item,) = response.output
+    (part,) = item.content
+    return part.text, [_place(part.text, each.model_dump()) for each in part.annotations]
+
+
+def _message(clients: Clients, gateway: Gateway, stream: bool, model: str) -> Any:
+    messages = clients.anthropic(gateway).messages
+    params: dict[str, Any] = {"model": model, "max_tokens": 999, "messages": user("fjords")}
+    if not stream:
+        return messages.create(**params).content
+    with messages.stream(**params) as events:
+        return events.get_final_message().content
+
+
+def _place(text: str, citation: Any) -> tuple[str, str, str]:
+    return text[citation["start_index"] : citation["end_index"]], citation["title"], citation["url"]
+
+
+@EACH_WAY
+@EACH_API
+@pytest.mark.parametrize(("operation", "model", "said"), SERVICES)
+def test_a_source_stands_at_its_place(
+    clients: Clients, scripted: Gateway, api: str, stream: bool, operation: str, model: str, said: bytes
+) -> None:
+    """In Messages a block of text has it: Anthropic's own block, or all of a text that another service cites for."""
+    assert scripted.service is not None
+    scripted.service.enqueue((Head(content_type="text/event-stream"), RawBytes(said)), operation=operation)
+    text, sources = cited(clients, scripted, api, stream, model)
+    whole = api == "messages" and operation == "openai.chat"
+
+    assert text == TEXT
+    assert sources == [(TEXT if whole else "deep", "Fjords", FACT)]
+
+
+@EACH_WAY
+def test_messages_has_them_as_anthropic_says_them(clients: Clients, scripted: Gateway, stream: bool) -> None:
+    """Those of documents, too, and in the same blocks."""
+    assert scripted.service is not None
+    script = Head(content_type="text/event-stream"), RawBytes(CLAUDE)
+    scripted.service.enqueue(script, operation="anthropic.chat")
+    content = _message(clients, scripted, stream, "anthropic/claude-haiku-4-5")
+
+    assert [part.text for part in content] == ["Fjords are ", "deep", ", and cold."]
+    assert [each.model_dump() for each in content[1].citations] == [SEARCHED, FILED]
+    assert not content[0].citations and not content[2].citations
+
+
+def test_a_document_says_that_it_is_to_be_cited(clients: Clients, scripted: Gateway) -> None:
+    """Without that no service would."""
+    source = {"type": "text", "media_type": "text/plain", "data": "Fjords are deep."}
+    document = {"type": "document", "source": source, "title": "notes", "citations": {"enabled": True}}
+    params: Any = {"model": "anthropic/claude-haiku-4-5", "max_tokens": 999}
+    clients.anthropic(scripted).messages.create(**params, messages=user([document, {"type": "text", "text": "Deep?"}]))
+
+    assert document in json.loads(scripted.asked("Deep?")[-1].body)["messages"][0]["content"]
