@@ -135,7 +135,7 @@ class Dialect(Protocol):
     def notes(self, body: bytes, inquiry: Inquiry) -> tuple[Note, ...]:
         """What of a request no service is told, whichever it is; *inquiry* is what `parse` made of *body*.
 
-        The rules are those of `kiro_asgi.dialects.rules`.  Takes as long as reading it.
+        The rules are those of `kiro_asgi.dialects.rules`.  Takes longer than reading it did.
         """
         ...
 

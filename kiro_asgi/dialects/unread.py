@@ -1,7 +1,7 @@
 """What of a request its dialect does not read: members that no class declares, objects of kinds that are not known.
 
 A request is walked beside the classes that read it, so what is added to a class is not reported any more.  That takes
-as long as reading it once more, so it is done only where somebody wants to know.
+longer than reading it did, so it is done only where somebody wants to know.
 """
 
 from __future__ import annotations
