@@ -105,7 +105,7 @@ class App:
         self._service = Service.create(settings, Clocks(clock, wall_clock, draw), token, estimator, server_tools)
         hide_in_logs(self._service.secrets)
         self._anthropic = AnthropicMessages(emit_code_references=settings.emit_code_references)
-        self._openai_chat = OpenAIChat()
+        self._openai_chat = OpenAIChat(usage_in_finish_chunk=settings.stream.usage_chunk == "finish")
         self._openai_responses = OpenAIResponses()
         self._dialects: Mapping[Operation, TransparentDialect] = MappingProxyType(
             {Operation.CHAT: self._openai_chat, Operation.MESSAGES: self._anthropic}

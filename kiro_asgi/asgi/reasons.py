@@ -76,6 +76,11 @@ REASONS: Final[tuple[Reason, ...]] = (
         lambda c: c.stream.synthetic and c.glance.stream,
     ),
     Reason(
+        "stream.usage_chunk",
+        "Token counts are told in another chunk than the service tells them in: ``stream.usage_chunk`` is ``finish``.",
+        lambda c: c.stream.usage_chunk == "finish" and c.glance.stream and c.dialect == "openai_chat",
+    ),
+    Reason(
         "signatures.foreign",
         "The client hands back a signature of another service, which this one would refuse.",
         lambda c: c.asks(Ask.FOREIGN_SIGNATURES),

@@ -127,6 +127,11 @@ class StreamSettings:
     sentences: bool = False
     """Send the text of such a stream sentence by sentence."""
 
+    usage_chunk: str = "own"
+    """Where a stream of Chat Completions tells its token counts: ``own`` (a chunk behind all others, for a client that
+    asks with ``stream_options.include_usage``) or ``finish`` (in the chunk with the ``finish_reason``, for all; some
+    clients look nowhere else)."""
+
     relay: str = "auto"
     """Whether answers of a service that speaks the client's own API go through as they are: ``auto`` (where nothing in
     them is ours to do), ``unrepaired`` (also where the client has tools, so that calls come as the service wrote them)

@@ -49,6 +49,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         **{f"{service}.relay": ("auto", "allow", "never") for service in _OPENAI},
         "stream.relay": ("auto", "unrepaired", "never"),
         "http_library": ("httpcore", "httpcore2"),
+        "stream.usage_chunk": ("own", "finish"),
         "stream.tool_emission": ("complete", "end", "incremental"),
         "structured.streaming": ("checked", "unchecked"),
         "state.engine": ("memory", "sqlite"),

@@ -402,6 +402,7 @@ SILENT = AnthropicUpstream(replay_thinking=False)
 CHAT = OpenAIUpstream()
 CUSTOM = OpenAIUpstream(name="local", endpoint="http://localhost/v1")
 OLDER = OpenAIUpstream(max_tokens_field="max_tokens")
+FINISHING = StreamSettings(usage_chunk="finish")
 COUNTLESS = OpenAIUpstream(include_usage=False)
 REMOVING = Manner(first_event_timeout=1.0, thinking_first_event_timeout=1.0, thinking_handling="remove")
 NO_TEMPERATURE = {"model": "claude-opus-4-7", "temperature": 1}
@@ -448,6 +449,9 @@ SERVED: Any = (
         ("service.other", "openai_chat", MESSAGES, {}, {}),
         ("service.other", "openai_chat", OpenAIUpstream(forwards=False), {}, {}),
         ("stream.synthetic", "anthropic", MESSAGES, {"stream": StreamSettings(synthetic=True)}, {"stream": True}),
+        ("stream.usage_chunk", "openai_chat", CHAT, {"stream": FINISHING}, {"stream": True}),
+        ("", "openai_chat", CHAT, {"stream": FINISHING}, {}),
+        ("", "anthropic", MESSAGES, {"stream": FINISHING}, {"stream": True}),
         ("signatures.foreign", "anthropic", MESSAGES, {}, thought("gemini.thought:c2ln")),
         ("tools.run_here", "anthropic", MESSAGES, {"toolbox": Toolbox((Search(),))}, SEARCHING),
         ("tools.run_here", "anthropic", MESSAGES, {"toolbox": Toolbox((Search("s", ("f",)),))}, TOOLS),

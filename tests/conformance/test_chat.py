@@ -6,6 +6,7 @@ Numbers are those of the project's list of conformance assertions.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import openai
@@ -14,7 +15,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from tests.conformance.asking import MODEL, NATIVE, PNG, SENTENCE, TEXT_ONLY, THOUGHT, City, user
 from tests.conformance.clients import SETTINGS
-from tests.conformance.gateways import KEY, Gateway
+from tests.conformance.gateways import KEY, Gateway, watched
 
 Params = dict[str, Any]
 
@@ -293,3 +294,26 @@ async def test_1_3_asynchronous_client(gateway: Gateway) -> None:
             received = [chunk async for chunk in stream]
 
     assert whole.choices[0].message.content == text(received) == SENTENCE
+
+
+@pytest.fixture(scope="module")
+def finishing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[openai.OpenAI]:
+    """A client of a gateway that tells token counts in the finish chunk."""
+    folder = tmp_path_factory.mktemp("finishing")
+    with (
+        watched(folder, KIRO_ASGI__STREAM__USAGE_CHUNK="finish") as gateway,
+        openai.OpenAI(base_url=gateway.openai_base, api_key=KEY, _strict_response_validation=True) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize("options", [{}, {"stream_options": {"include_usage": True}}])
+def test_264_usage_in_the_finish_chunk(finishing: openai.OpenAI, options: Params) -> None:
+    """F264: the counts stand where the reason does, asked for or not, and never in a chunk of their own as well."""
+    received = chunks(finishing, "sim:text", **options)
+    telling = [chunk for chunk in received if chunk.usage is not None]
+
+    assert all(chunk.choices for chunk in received)
+    assert [chunk.choices[0].finish_reason for chunk in telling] == ["stop"]
+    assert telling[0].usage is not None
+    assert telling[0].usage.completion_tokens > 0
