@@ -14,7 +14,7 @@ from sys import getsizeof
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import astuple, define, field
 
 from kiro_asgi.errors import AnswerTooLarge
 from kiro_asgi.limits import ANSWER_BYTES
@@ -103,7 +103,7 @@ def _of_citation(item: Citation) -> int:
 
 
 def _of_result(item: ServerResult) -> int:
-    texts = (text for hit in item.output.hits for text in (hit.title, hit.url, hit.snippet, hit.published))
+    texts = (text for hit in item.output.hits for text in astuple(hit))
     return ITEM * (1 + len(item.output.hits)) + getsizeof(item.output.text) + sum(map(getsizeof, texts))
 
 

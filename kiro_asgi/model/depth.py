@@ -1,4 +1,4 @@
-"""How deep the values are that stand in a prompt: schemas, and the input of calls.
+"""How deep the values are that stand in a prompt: schemas, the input of calls, and blocks that are handed back.
 
 Whoever writes a prompt in a service's words recurses into them, so what a client sends, or a caller of the library
 makes, is looked at here first; this does not recurse.
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import JSON_DEPTH
-from kiro_asgi.model.prompt import Prompt, ToolCallPart
+from kiro_asgi.model.prompt import Prompt, Text, ToolCallPart, ToolResult
 
 __all__ = ["require_depth", "require_depths"]
 
@@ -25,7 +25,7 @@ _ECHO: Final = 40
 
 
 def require_depths(prompt: Prompt) -> None:
-    """Check every schema and input in *prompt*.
+    """Check every schema, input and block in *prompt*.
 
     Raises:
         RequestError: As from `require_depth`.
@@ -36,6 +36,8 @@ def require_depths(prompt: Prompt) -> None:
         for part in turn.parts:
             if type(part) is ToolCallPart:
                 require_depth(part.input, turn.place or "messages", "input of a tool call")
+            elif type(part) is Text or type(part) is ToolResult:
+                require_depth(part.block, turn.place or "messages", "block")
     require_depth(prompt.schema, "schema", "schema of the answer")
 
 

@@ -53,6 +53,9 @@ class Text:
     is_refusal: bool = False
     """Whether an earlier answer declined with it, as far as the client says so."""
 
+    block: Mapping[str, Any] | None = field(default=None, eq=False)
+    """The block of the Messages API that the text stands for, where that says more; only its services are told it."""
+
 
 @frozen
 class Image:
@@ -137,6 +140,9 @@ class ToolResult:
 
     cache: str = field(default="", eq=False)
     """As for `Text`."""
+
+    block: Mapping[str, Any] | None = field(default=None, eq=False)
+    """As for `Text`, of a search that the service ran itself."""
 
 
 Part = Text | Image | Document | ThinkingPart | ToolCallPart | ToolResult

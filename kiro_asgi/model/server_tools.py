@@ -28,6 +28,9 @@ class SearchHit:
     published: str = ""
     """Date, ``2026-03-14``; empty when not said."""
 
+    encrypted_content: str = ""
+    """What only the service can read, and wants back with the history; empty for none."""
+
     def __str__(self) -> str:
         """Title, address and snippet, a line each."""
         head = f"{self.title} ({self.published})" if self.published else self.title

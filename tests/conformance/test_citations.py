@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi.simulator import Head, RawBytes
+from kiro_asgi.simulator.anthropic.message import sealed
 from tests.conformance.asked import EACH_API, EACH_WAY
 from tests.conformance.asking import user
 from tests.conformance.clients import Clients
@@ -160,6 +161,80 @@ def test_messages_has_them_as_anthropic_says_them(clients: Clients, scripted: Ga
     assert [part.text for part in content] == ["Fjords are ", "deep", ", and cold."]
     assert [each.model_dump() for each in content[1].citations] == [SEARCHED, FILED]
     assert not content[0].citations and not content[2].citations
+
+
+def whole(index: int, content: dict[str, Any]) -> bytes:
+    """A block whose start says all of it."""
+    return event("content_block_start", index=index, content_block=content) + event("content_block_stop", index=index)
+
+
+SEALED = {**SEARCHED, "encrypted_index": sealed(FACT)}
+SEARCH_ID = {"id": "srvtoolu_01Fjord"}
+SEARCHES: list[dict[str, Any]] = [
+    {"type": "text", "text": "I search."},
+    {"type": "server_tool_use", **SEARCH_ID, "name": "web_search", "input": {"query": "fjords"}},
+    {
+        "type": "web_search_tool_result",
+        "tool_use_id": SEARCH_ID["id"],
+        "content": [
+            {
+                "type": "web_search_result",
+                "url": url,
+                "title": "Fjords",
+                "encrypted_content": sealed(url),
+                "page_age": age,
+            }
+            for url, age in ((FACT, "April 30, 2025"), (SHORE, None))
+        ],
+    },
+    {"type": "text", "text": "They are "},
+    {"type": "text", "text": "deep.", "citations": [SEALED]},
+]
+"""An answer of Anthropic's that has searched, as its blocks are in the history."""
+
+HAS_SEARCHED = b"".join(
+    (
+        event("message_start", message={**MESSAGE, "stop_reason": None, "stop_sequence": None, "usage": USAGE}),
+        block(0, "I search."),
+        *(whole(index, SEARCHES[index]) for index in (1, 2)),
+        block(3, "They are "),
+        block(4, "deep.", SEALED),
+        event("message_delta", delta={"stop_reason": "end_turn", "stop_sequence": None}, usage=USAGE),
+        event("message_stop"),
+    )
+)
+
+
+@EACH_WAY
+@pytest.mark.parametrize("offered", [True, False], ids=["with-search", "without"])
+def test_what_anthropic_sealed_goes_back(clients: Clients, scripted: Gateway, stream: bool, offered: bool) -> None:
+    """The second turn has the first as the service said it, in a request that is translated; the service takes it."""
+    assert scripted.service is not None
+    script = Head(content_type="text/event-stream"), RawBytes(HAS_SEARCHED)
+    scripted.service.enqueue(script, operation="anthropic.chat")
+    content = _message(clients, scripted, stream, "anthropic/claude-haiku-4-5")
+    asked = f"Cold? {stream} {offered}"
+    params: dict[str, Any] = {"model": "anthropic/claude-haiku-4-5", "max_tokens": 999}
+    if offered:
+        params["tools"] = [{"type": "web_search_20250305", "name": "web_search"}]
+    history: Any = [*user("fjords"), {"role": "assistant", "content": content}, *user(asked)]
+    clients.anthropic(scripted).messages.create(**params, messages=history)
+    (told,) = (json.loads(request.body) for request in scripted.asked(asked))
+
+    assert told["messages"][1] == {"role": "assistant", "content": SEARCHES}
+    assert [tool["name"] for tool in told.get("tools", ())] == ["web_search"] * offered
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-4.5", "gemini/gemini-2.5-flash", "gpt-4o"])
+def test_other_services_read_what_is_not_sealed(clients: Clients, scripted: Gateway, model: str) -> None:
+    """Titles and addresses; nothing of the seals."""
+    asked = f"Is it cold, {model}?"
+    history: Any = [*user("fjords"), {"role": "assistant", "content": SEARCHES}, *user(asked)]
+    clients.anthropic(scripted).messages.create(model=model, max_tokens=999, messages=history)
+    told = scripted.asked(asked)[-1].body.decode()
+
+    assert FACT in told and "Fjords" in told
+    assert sealed(FACT) not in told and "encrypted" not in told
 
 
 def test_a_document_says_that_it_is_to_be_cited(clients: Clients, scripted: Gateway) -> None:

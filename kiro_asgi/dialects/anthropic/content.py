@@ -35,7 +35,7 @@ from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Document, Image, Part, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.wire.json import dumps
-from kiro_asgi.wire.members import object_of
+from kiro_asgi.wire.members import object_of, objects_of, text_of
 
 __all__ = ["RESULT_BLOCKS", "is_result_block", "parse_content"]
 
@@ -62,7 +62,15 @@ def parse_content(content: str | tuple[Block, ...], place: str) -> Iterator[Part
 
 
 def _text(block: TextBlock, _: str) -> Parts:
-    return (Text(block.text, read_mark(block.cache_control)),) if block.cache_control else (Text(block.text),)
+    if not (block.cache_control or block.citations):
+        return (Text(block.text),)
+    return (Text(block.text, read_mark(block.cache_control), block=_cited(block)),)
+
+
+def _cited(block: TextBlock) -> Mapping[str, Any] | None:
+    """The block with the citations that the service sealed; the places of others may not be those of its prompt."""
+    sealed = [each for each in objects_of(block.citations) if text_of(each, "encrypted_index")]
+    return {"type": "text", "text": block.text, "citations": sealed} if sealed and block.text.strip() else None
 
 
 def _image(block: ImageBlock, place: str) -> Parts:

@@ -21,6 +21,7 @@ from kiro_asgi.model.prompt import Part, Text, ThinkingPart, ToolCallPart, ToolR
 from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, SearchHit, ServerCall, ServerResult, ToolOutput
 from kiro_asgi.model.signatures import CALL, read_mark
 from kiro_asgi.wire.json import dumps
+from kiro_asgi.wire.members import objects_of, text_of
 
 __all__ = ["answered_in_place", "has_shape", "parse_result", "render_server_block", "tally"]
 
@@ -52,7 +53,7 @@ def tally(blocks: Iterable[object]) -> dict[str, Any]:
 
 def _id(call: ServerCall) -> str:
     """The call's id in the form that clients check."""
-    return "srvtoolu_" + re.sub(r"^(?:tooluse|toolu|call)_|[^A-Za-z0-9_]", "", call.call_id)
+    return "srvtoolu_" + re.sub(r"^(?:srvtoolu|tooluse|toolu|call)_|[^A-Za-z0-9_]", "", call.call_id)
 
 
 def _content(result: ServerResult) -> Any:
@@ -70,11 +71,15 @@ def _pages(result: ServerResult) -> list[dict[str, Any]]:
             "type": "web_search_result",
             "title": hit.title,
             "url": hit.url,
-            "encrypted_content": _PLAIN + b64encode(hit.snippet.encode("utf-8", "replace")).decode(),
+            "encrypted_content": hit.encrypted_content or _plain(hit.snippet),
             "page_age": hit.published or None,
         }
         for hit in result.output.hits
     ]
+
+
+def _plain(snippet: str) -> str:
+    return _PLAIN + b64encode(snippet.encode("utf-8", "replace")).decode()
 
 
 def _page(result: ServerResult) -> dict[str, Any]:
@@ -120,9 +125,18 @@ def parse_result(call_id: str, content: Any) -> ToolResult:
     if isinstance(content, list):
         hits = tuple(_hits(content))
         told = ToolOutput(hits).told if len(hits) == len(content) else dumps(content).decode()
-        return ToolResult(call_id, (Text(told),))
+        return ToolResult(call_id, (Text(told),), block=_sealed(call_id, content))
     failed = isinstance(content, Mapping) and str(content.get("type")).endswith("_error")
     return ToolResult(call_id, (Text(dumps(content).decode()),), failed)
+
+
+def _sealed(call_id: str, content: list[Any]) -> Mapping[str, Any] | None:
+    """The block, if all that it holds is sealed by the service that has searched."""
+    pages = [page for page in objects_of(content) if page.get("type") == "web_search_result"]
+    seals = [text_of(page, "encrypted_content") for page in pages]
+    if not content or len(pages) < len(content) or not all(seal and not seal.startswith(_PLAIN) for seal in seals):
+        return None
+    return {"type": "web_search_tool_result", "tool_use_id": call_id, "content": content}
 
 
 def _hits(content: list[Any]) -> Iterator[SearchHit]:

@@ -84,6 +84,7 @@ class TextBlock:
 
     text: str
     cache_control: Any = None
+    citations: Any = None
 
 
 @frozen

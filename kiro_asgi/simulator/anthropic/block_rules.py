@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import binascii
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from kiro_asgi.simulator.anthropic.message import sealed
 from kiro_asgi.simulator.anthropic.places import blocks
 from kiro_asgi.simulator.anthropic.reader import blocks_of
 from kiro_asgi.simulator.conversation import as_list, as_map
@@ -35,6 +37,7 @@ FIELDS: Final[Mapping[str, frozenset[str]]] = {
 
 ASSISTANT_ONLY: Final = frozenset(("thinking", "redacted_thinking", "tool_use", "server_tool_use"))
 USER_ONLY: Final = frozenset(("image", "tool_result"))
+SERVER_ID: Final = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
 IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
@@ -94,4 +97,39 @@ def images_valid(document: Json, _: Question) -> str:
     return ""
 
 
-BLOCKS: Final[tuple[FormatRule, ...]] = (blocks_known, blocks_on_their_side, text_present, images_valid)
+def seals_kept(document: Json, _: Question) -> str:
+    """What was sealed of a page that a search found comes back as it was, in results and in citations."""
+    for place, block in blocks(document):
+        pages = blocks_of(block.get("content")) if block.get("type") == "web_search_tool_result" else []
+        for page in pages:
+            if page.get("encrypted_content") != sealed(str(page.get("url"))):
+                return f"{place}: Invalid `encrypted_content` in `search_result` block"
+        for citation in map(as_map, as_list(block.get("citations"))):
+            cites_search = citation.get("type") == "web_search_result_location"
+            if cites_search and citation.get("encrypted_index") != sealed(str(citation.get("url"))):
+                return f"{place}: Invalid `encrypted_index` in `web_search_result_location` citation"
+    return ""
+
+
+def searches_answered(document: Json, _: Question) -> str:
+    """A search that the service ran has an id of its own kind, and, but for a last one, its result in its message."""
+    messages = [*map(as_map, as_list(document.get("messages")))]
+    for at, message in enumerate(messages):
+        content = blocks_of(message.get("content"))
+        uses = [str(block.get("id")) for block in content if block.get("type") == "server_tool_use"]
+        results = [block.get("tool_use_id") for block in content if block.get("type") == "web_search_tool_result"]
+        if any(not SERVER_ID.fullmatch(use) for use in uses):
+            return f"messages.{at}.server_tool_use.id: String should match pattern '^srvtoolu_[a-zA-Z0-9_]+$'"
+        if uses[: len(results)] != results or (len(uses) > len(results) and at + 1 < len(messages)):
+            return f"messages.{at}: `web_search` tool use without a corresponding `web_search_tool_result` block"
+    return ""
+
+
+BLOCKS: Final[tuple[FormatRule, ...]] = (
+    blocks_known,
+    blocks_on_their_side,
+    text_present,
+    images_valid,
+    seals_kept,
+    searches_answered,
+)

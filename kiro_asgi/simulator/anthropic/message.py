@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, Final
 
 from kiro_asgi.simulator.pieces import CONTEXT_FULL, CallPart, Sealed, Searched, Stop, Thought, Words
 from kiro_asgi.simulator.speech import Block
 
-__all__ = ["STOPS", "block_of", "citations", "ending", "own_id", "search_blocks"]
+__all__ = ["STOPS", "block_of", "citations", "ending", "own_id", "sealed", "search_blocks"]
 
 Json = dict[str, Any]
 
@@ -61,6 +62,11 @@ def _arguments(text: str) -> Any:
         return {}
 
 
+def sealed(url: str) -> str:
+    """What stands for the page at *url*, and has to come back as it is."""
+    return b64encode(f"sealed {url}".encode()).decode()
+
+
 def search_blocks(searched: Searched, call_id: str) -> list[Json]:
     """The call of a search, and its result."""
     results = [
@@ -68,7 +74,7 @@ def search_blocks(searched: Searched, call_id: str) -> list[Json]:
             "type": "web_search_result",
             "url": hit.url,
             "title": hit.title,
-            "encrypted_content": "c2VhbGVk",
+            "encrypted_content": sealed(hit.url),
             "page_age": None,
         }
         for hit in searched.hits
@@ -87,7 +93,7 @@ def citations(searched: Searched) -> list[Json]:
             "type": "web_search_result_location",
             "url": hit.url,
             "title": hit.title,
-            "encrypted_index": "c2VhbGVk",
+            "encrypted_index": sealed(hit.url),
             "cited_text": hit.title,
         }
         for hit in searched.hits

@@ -66,7 +66,7 @@ def _titled(part: Text | Image | Document) -> Text | Image | Document:
 
 def _is_sayable(part: Part, place: str, notes: Notes, replay_thinking: bool = True) -> bool:
     match part:
-        case Text(text):
+        case Text(text, block=None):
             return not _is_blank(text, place, notes)
         case ThinkingPart() if not replay_thinking:
             notes.applies("thinking.dropped", place)
@@ -112,8 +112,8 @@ class Blocks:
 
     def _block(self, part: Part, place: str) -> dict[str, Any]:
         match part:
-            case Text(text):
-                return {"type": "text", "text": text}
+            case Text(text, block=block):
+                return {"type": "text", "text": text} if block is None else dict(block)
             case ToolCallPart(call_id, name, arguments):
                 wire = self._names.wire(name, place)
                 return {"type": "tool_use", "id": call_id, "name": wire, "input": dict(arguments)}

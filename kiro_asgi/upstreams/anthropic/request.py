@@ -20,6 +20,7 @@ from kiro_asgi.upstreams.anthropic.form import Form, compiled
 from kiro_asgi.upstreams.anthropic.marks import bounded, marked
 from kiro_asgi.upstreams.anthropic.reasons import FORM, FORM_UNKNOWN
 from kiro_asgi.upstreams.anthropic.sampling import sampling_fields
+from kiro_asgi.upstreams.anthropic.searches import told_again
 from kiro_asgi.upstreams.anthropic.thinking import length_and_thinking, thinks
 from kiro_asgi.upstreams.anthropic.tools import TOOL_NAME, choice, offered, specification
 from kiro_asgi.upstreams.base import ModelCard
@@ -81,6 +82,7 @@ def document(prompt: Prompt, model: ModelCard, wording: Wording, user_id: str = 
     notes, peculiar = Notes(), listed_family(model)
     for rule in wording.healings:
         notes.applies(rule)
+    prompt = evolve(prompt, turns=tuple(map(told_again, prompt.turns)))
     names = WireNames(TOOL_NAME, 128, "tools.renamed", notes)
     tools = [specification(tool, names, notes) for tool in offered(prompt, notes)]
     drafts = _conversation(prompt, wording, notes)

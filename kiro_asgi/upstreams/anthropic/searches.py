@@ -6,16 +6,20 @@ Source: https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/web-search-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from kiro_asgi.model.events import Delta, Notice, ServerCall, ServerResult
-from kiro_asgi.model.server_tools import UNAVAILABLE, SearchHit, ToolOutput
+from kiro_asgi.model.prompt import Part, Role, Text, ToolCallPart, ToolResult, Turn
+from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, SearchHit, ToolOutput
 from kiro_asgi.upstreams.replies import clean
 from kiro_asgi.wire.members import text_of
 
-__all__ = ["Searches"]
+__all__ = ["Searches", "told_again"]
+
+_PREFIX: Final = "srvtoolu_"
+"""How the service's ids of its own calls begin; it takes no other."""
 
 
 @define
@@ -47,4 +51,28 @@ def _output(content: Any) -> ToolOutput:
 
 
 def _hit(page: Mapping[str, Any]) -> SearchHit:
-    return SearchHit(text_of(page, "title"), text_of(page, "url"), published=text_of(page, "page_age"))
+    title, url, age, sealed = (text_of(page, name) for name in ("title", "url", "page_age", "encrypted_content"))
+    return SearchHit(title, url, published=age, encrypted_content=sealed)
+
+
+# On the way back.
+
+
+def told_again(turn: Turn) -> Turn:
+    """*turn* with what its searches gave as the service sealed it, and their calls as calls of the service."""
+    found = {part.call_id for part in turn.parts if type(part) is ToolResult and part.block}
+    if not found or turn.role is not Role.ASSISTANT:
+        return turn
+    called = {part.call_id for part in turn.parts if type(part) is ToolCallPart}
+    ids = frozenset(each for each in found & called if each.startswith(_PREFIX))
+    return evolve(turn, parts=tuple(_told(part, ids) for part in turn.parts))
+
+
+def _told(part: Part, ids: frozenset[str]) -> Part:
+    """A block as it is, where *part* belongs to a search whose id is in *ids*."""
+    if type(part) is ToolCallPart and part.call_id in ids:
+        call = {"type": "server_tool_use", "id": part.call_id, "name": WEB_SEARCH, "input": dict(part.input)}
+        return Text("", part.cache, block=call)
+    if type(part) is ToolResult and part.block and part.call_id in ids:
+        return Text("", part.cache, block=part.block)
+    return part

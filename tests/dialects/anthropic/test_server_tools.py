@@ -184,3 +184,45 @@ def test_results_of_other_servers(content: Any, text: str, failed: bool) -> None
     assert result.is_error is failed
     (part,) = result.parts
     assert isinstance(part, Text) and text in part.text
+
+
+def page(sealed: str) -> dict[str, Any]:
+    return {"type": "web_search_result", "title": "t", "url": "u", "encrypted_content": sealed}
+
+
+@pytest.mark.parametrize(
+    ("seals", "kept"),
+    [(["Eqgf"], True), (["Eqgf", "Eqgg"], True), (["Eqgf", "plain.YQ=="], False), ([""], False), ([], False)],
+)
+def test_a_sealed_result_keeps_its_block(seals: list[str], kept: bool) -> None:
+    """If every page of it is sealed by the service that found it."""
+    block = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [*map(page, seals)]}
+    _, result = history(use("srvtoolu_1"), block)
+
+    assert isinstance(result, ToolResult)
+    assert result.block == (block if kept else None)
+
+
+@pytest.mark.parametrize(
+    ("citation", "kept"),
+    [
+        ({"type": "web_search_result_location", "encrypted_index": "Eo8B"}, True),
+        ({"type": "web_search_result_location", "encrypted_index": ""}, False),
+        ({"type": "char_location", "document_index": 0}, False),
+        ("char_location", False),
+    ],
+)
+def test_a_sealed_citation_stays_with_its_text(citation: Any, kept: bool) -> None:
+    """Others do not; nor does one of a text without a word."""
+    block = {"type": "text", "text": "Deep.", "citations": [citation]}
+    said, blank = history(block, {**block, "text": " "})
+
+    assert isinstance(said, Text) and said.block == (block if kept else None)
+    assert isinstance(blank, Text) and blank.block is None
+
+
+def test_an_id_of_the_service_stays() -> None:
+    """What it gave its own call is not prefixed again."""
+    call = ServerCall("srvtoolu_01A", "web_search", "web_search", {})
+
+    assert render_server_block(call)["id"] == "srvtoolu_01A"

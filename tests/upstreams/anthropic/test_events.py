@@ -330,7 +330,7 @@ def test_a_search() -> None:
         end("end_turn"),
     )
     call = ServerCall("srvtoolu_1", "web_search", "web_search", {"query": "q"})
-    result = ServerResult(call, ToolOutput((SearchHit("T", "https://a", published="May"),)))
+    result = ServerResult(call, ToolOutput((SearchHit("T", "https://a", published="May", encrypted_content="x"),)))
     source = Citation(9, 0, "T", "https://a", "so it is", LOCATION)
     assert found[:6] == [call, result, TextDelta("It is so."), source, TextBreak(), TextDelta(" Or not.")]
     events = framed(found)
