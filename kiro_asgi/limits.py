@@ -14,6 +14,8 @@ __all__ = [
     "ARGUMENT_DEPTH",
     "ARGUMENT_SCHEMAS",
     "ARGUMENT_STEPS",
+    "BETAS",
+    "BETA_CHARACTERS",
     "BODY_BYTES",
     "CREDENTIALS_BYTES",
     "DESCRIPTION_CHARACTERS",
@@ -61,6 +63,12 @@ __all__ = [
 
 QUERY_FIELDS: Final = 100
 """Parameters in the query of a request; 400 beyond it."""
+
+BETAS: Final = 100
+"""Features that the ``anthropic-beta`` headers of a request name; those beyond it are not asked for."""
+
+BETA_CHARACTERS: Final = 200
+"""The name of such a feature; a longer one is not asked for."""
 
 PREFLIGHT_BYTES: Final = 4096
 """Bytes of the names of headers that a page of another origin asks to send; beyond it none of them is allowed."""

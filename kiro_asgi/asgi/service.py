@@ -26,6 +26,7 @@ from kiro_asgi.asgi.wiring import new_fetcher, new_registry, new_store, retry_po
 from kiro_asgi.config import Settings, StreamSettings
 from kiro_asgi.dialects.base import Dialect, Inquiry, TransparentDialect
 from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent, UpstreamRequestTooCostly
+from kiro_asgi.model.betas import betas_in
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
@@ -100,13 +101,16 @@ class Service:
         Raises:
             RequestError: It is not a legal request.
         """
-        size, parse = len(body), partial(dialect.parse, body)
+        size, headers = len(body), tuple(call.scope.get("headers") or ())
+        parse: Callable[[], Inquiry] = partial(dialect.parse, body)
         if wants_notes(call.scope):
             parse = partial(_with_notes, dialect, body)
+        if dialect.name == "anthropic" and (betas := betas_in(headers)):
+            parse = partial(_with_betas, parse, betas)
         if all(_spoken(provider) != dialect.name for provider in self._providers):
             return self.asked_for(call, dialect, await self.offload.run(size, parse), size)
         glance = await self.offload.run(size, partial(dialect.glance, body))
-        passed = Passed(dialect=dialect, glance=glance, headers=tuple(call.scope.get("headers") or ()))
+        passed = Passed(dialect=dialect, glance=glance, headers=headers)
         return self._asked(call, dialect, parse, size, passed)
 
     def asked_for(self, call: Call, dialect: Dialect, inquiry: Inquiry, size: int) -> Asked:
@@ -332,3 +336,8 @@ def _spoken(provider: Provider) -> str:
 def _with_notes(dialect: Dialect, body: bytes) -> Inquiry:
     inquiry = dialect.parse(body)
     return evolve(inquiry, notes=dialect.notes(body, inquiry))
+
+
+def _with_betas(parse: Callable[[], Inquiry], betas: tuple[str, ...]) -> Inquiry:
+    inquiry = parse()
+    return evolve(inquiry, prompt=evolve(inquiry.prompt, betas=betas))

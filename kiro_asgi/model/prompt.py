@@ -305,3 +305,6 @@ class Prompt:
 
     system_marks: Mapping[int, str] = field(factory=dict, eq=False)
     """The same for system texts, by their index."""
+
+    betas: tuple[str, ...] = field(default=(), eq=False)
+    """Beta features of the Messages API that its client asks for; only services of that API are told."""

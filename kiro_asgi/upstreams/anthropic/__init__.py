@@ -62,7 +62,7 @@ class AnthropicUpstream:
     """Of the API."""
 
     betas: tuple[str, ...] = field(default=(), validator=_check_betas)
-    """Features to ask for in ``anthropic-beta``."""
+    """Features to ask for in ``anthropic-beta``, besides the client's."""
 
     bearer: bool = False
     """Whether API keys go into ``Authorization`` as tokens do, instead of ``x-api-key``."""
@@ -111,7 +111,7 @@ class AnthropicUpstream:
             custom=self._door.is_custom(credential),
         )
         body = document(prompt, model, wording, conversation)
-        request = self._door.ask(credential, dumps(body.document))
+        request = self._door.ask(credential, dumps(body.document), prompt.betas)
         return Rendered(
             request, body.names.changed(), notes=body.notes.found(), document=body.document, formed=body.formed
         )

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from attrs import field, frozen
 
 from kiro_asgi.model.asks import Ask
+from kiro_asgi.model.betas import betas_in
 from kiro_asgi.upstreams.anthropic.families import listed_family
 from kiro_asgi.upstreams.anthropic.sampling import LAST_SAMPLED
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, UpstreamRequest
@@ -26,8 +27,8 @@ _HOST: Final = "anthropic.com"
 
 _JSON: Final = (b"content-type", b"application/json")
 _STREAM: Final = (b"accept", b"text/event-stream")
-_LISTED: Final = re.compile(rb"[\w.:/-]{1,200}", re.ASCII)
-"""What a beta feature, or a version, may be called."""
+_VERSION: Final = re.compile(rb"[\w.:/-]{1,200}", re.ASCII)
+"""What a version may be called."""
 
 
 @frozen(kw_only=True)
@@ -55,9 +56,9 @@ class Door:
         """Address of *path*, which begins with a slash."""
         return (credential.endpoint or self.endpoint or ENDPOINT).rstrip("/") + path
 
-    def ask(self, credential: Credential, body: bytes) -> UpstreamRequest:
-        """An answer as a stream."""
-        headers = self._headers(credential, (_JSON, _STREAM), self.version.encode(), ())
+    def ask(self, credential: Credential, body: bytes, betas: Iterable[str]) -> UpstreamRequest:
+        """An answer as a stream, with the client's *betas*."""
+        headers = self._headers(credential, (_JSON, _STREAM), self.version.encode(), betas)
         return UpstreamRequest("POST", self.url(credential, "/v1/messages"), headers, body)
 
     def look_up(self, credential: Credential, path: str) -> UpstreamRequest:
@@ -67,15 +68,14 @@ class Door:
 
     def pass_on(self, credential: Credential, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> UpstreamRequest:
         """A client's request, with what its headers say about the API."""
-        given = [(name.lower(), value.strip()) for name, value in headers]
-        versions = [value for name, value in given if name == b"anthropic-version" and _LISTED.fullmatch(value)]
-        betas = [each for name, value in given if name == b"anthropic-beta" for each in _listed(value)]
-        version = versions[-1] if versions else self.version.encode()
-        own = self._headers(credential, (_JSON,), version, betas)
+        headers = [*headers]
+        versions = [value.strip() for name, value in headers if name.lower() == b"anthropic-version"]
+        version = next(filter(_VERSION.fullmatch, reversed(versions)), self.version.encode())
+        own = self._headers(credential, (_JSON,), version, betas_in(headers))
         return UpstreamRequest("POST", self.url(credential, "/v1/messages"), own, body)
 
-    def _headers(self, credential: Credential, kinds: Headers, version: bytes, betas: Iterable[bytes]) -> Headers:
-        features = b",".join(dict.fromkeys((*betas, *(beta.encode() for beta in self.betas))))
+    def _headers(self, credential: Credential, kinds: Headers, version: bytes, betas: Iterable[str]) -> Headers:
+        features = ",".join(dict.fromkeys((*betas, *self.betas))).encode()
         own = (
             *kinds,
             (b"anthropic-version", version),
@@ -93,10 +93,6 @@ class Door:
         if self.bearer or credential.kind is not CredentialKind.API_KEY:
             return ((b"authorization", b"Bearer " + secret),)
         return ((b"x-api-key", secret),)
-
-
-def _listed(value: bytes) -> Iterable[bytes]:
-    return filter(_LISTED.fullmatch, map(bytes.strip, value.split(b",")))
 
 
 @frozen

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from kiro_asgi.errors import ConfigError, UpstreamProtocolError, UpstreamRejected
+from kiro_asgi.limits import BETA_CHARACTERS, BETAS
+from kiro_asgi.model.betas import betas_in
 from kiro_asgi.model.prompt import Document, Image, Prompt, Thinking, ThinkingMode, ThinkingPart, Tool
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, TokenEstimator
 from kiro_asgi.upstreams.anthropic import AnthropicUpstream
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, ModelPage, ThinkingForm, Upstream
+from tests.growth import assert_linear
 from tests.upstreams.anthropic.asking import BUDGETED, KEY, rendered
 from tests.upstreams.kiro.prompts import PNG, ask, assistant, call, result, user
 
@@ -114,6 +119,39 @@ def test_a_clients_request_goes_on() -> None:
         b"x-api-key": b"sk-ant-secret",
         b"user-agent": b"kiro-asgi",
     }
+
+
+def test_a_translated_request_asks_for_the_clients_features() -> None:
+    """Beside the operator's, each once."""
+    upstream = AnthropicUpstream(betas=("ours", "both"))
+    prompt = evolve(ask(user("hi")), betas=("theirs", "both"))
+    headers = dict(upstream.render(prompt, BUDGETED, KEY).request.headers)
+
+    assert headers[b"anthropic-beta"] == b"theirs,both,ours"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param(b"a-1, b-2 ,,a-1", ("a-1", "b-2"), id="a-list"),
+        pytest.param(b"a\xff,b c,\x00,\xc3\xa9,d\r\ne,a", ("a",), id="no-names"),
+        pytest.param(b"b" * BETA_CHARACTERS + b"," + b"c" * (BETA_CHARACTERS + 1), ("b" * BETA_CHARACTERS,), id="long"),
+        pytest.param(b",".join(b"%d" % at for at in range(BETAS + 9)), tuple(map(str, range(BETAS))), id="many"),
+    ],
+)
+def test_features_that_a_client_names(value: bytes, expected: Any) -> None:
+    """Names only, of a length and a number that are bounded, whether the request goes on as it is or not."""
+    given = [(b"x-other", b"x"), (b"Anthropic-Beta", value), (b"anthropic-beta", expected[0].encode())]
+    assert betas_in(given) == expected
+    assert ANTHROPIC.forwarding is not None
+    passed = dict(ANTHROPIC.forwarding.request(b"", KEY, given).headers)
+
+    assert passed[b"anthropic-beta"] == ",".join(expected).encode()
+
+
+def test_features_take_linear_work() -> None:
+    """However many a header has."""
+    assert_linear(lambda size: partial(betas_in, [(b"anthropic-beta", b"a, " * size)]), 500)
 
 
 def test_a_client_without_a_version() -> None:
