@@ -124,6 +124,9 @@ class Dialect(Protocol):
     repeats_answers: bool
     """Whether a stream says all of the answer once more at its end, so that its encoder keeps it until then."""
 
+    cites_pages_only: bool
+    """Whether a source without an address has no place in an answer."""
+
     def parse(self, body: bytes) -> Inquiry:
         """Read a request.
 

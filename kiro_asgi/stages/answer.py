@@ -15,6 +15,7 @@ from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.stages.blocks import BlockFramer
 from kiro_asgi.stages.call_signatures import CallSignatures
 from kiro_asgi.stages.citations import Citations, Citing
+from kiro_asgi.stages.cited_pages import CitedPages
 from kiro_asgi.stages.ending import EndOfStream
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 from kiro_asgi.stages.fingerprint import Fingerprint, Fingerprinter
@@ -84,6 +85,9 @@ class Plan:
 
     citing: Citing | None = None
     """How what the model read on the web is told; ``None`` for not at all."""
+
+    cites_pages_only: bool = False
+    """Whether sources without an address are left out."""
 
     keep_call_signatures: bool = False
     """Whether signatures of tool calls may have to be put back, see `kiro_asgi.stages.call_signatures`."""
@@ -257,6 +261,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
             output_factor=plan.output_factor,
         ),
         *_held_back(plan, budget),
+        *([CitedPages()] if plan.cites_pages_only else []),
         *([OmittedThinking()] if plan.thinking_omitted else []),
         framer,
         *([KeptAnswer(budget)] if plan.kept_whole else []),

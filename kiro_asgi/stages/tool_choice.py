@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from kiro_asgi.errors import UnmetPromise
 from kiro_asgi.model.budget import AnswerBudget
@@ -101,6 +101,12 @@ class DemandedCall:
     _broken: bool = field(init=False, default=False)
     """Whether there was a call that could not be read."""
 
+    _withheld: int = field(init=False, default=0)
+    """Characters of text before the call, which the client does not have."""
+
+    _length: int = field(init=False, default=0)
+    """Characters of text behind it."""
+
     def __attrs_post_init__(self) -> None:
         self._kept = KeptDeltas(self.budget)
 
@@ -108,7 +114,7 @@ class DemandedCall:
         """The same deltas, held back to the first call."""
         for item in items:
             if self._open:
-                yield item
+                yield from self._behind(item) if self._withheld else (item,)
             elif self._is_demanded(item):
                 yield from self._without_text()
                 yield item
@@ -134,11 +140,21 @@ class DemandedCall:
         self._open, withheld = True, False
         for item in self._kept.release():
             if isinstance(item, TextDelta | Appendix):
+                self._withheld += len(item.text)
                 withheld = withheld or not item.text.isspace()
             elif not isinstance(item, TextBreak | Citation):
                 yield item
         if withheld:
             yield Notice(TEXT_WITHHELD)
+
+    def _behind(self, item: Delta) -> Iterator[Delta]:
+        """*item*, which comes behind the call; a source only for text that the client has."""
+        if type(item) is TextDelta:
+            self._length += len(item.text)
+        if type(item) is not Citation:
+            yield item
+        elif item.ends < self._length:
+            yield evolve(item, begins=min(item.begins, self._length))
 
     def _judge(self, stop: Stop) -> Iterator[Delta]:
         if stop.reason in _UNFORCED and not self._broken:

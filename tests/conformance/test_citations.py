@@ -53,16 +53,16 @@ def block(index: int, text: str, *citations: Any) -> bytes:
 
 MESSAGE = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-haiku-4-5", "content": []}
 USAGE = {"input_tokens": 9, "output_tokens": 9}
-CLAUDE = b"".join(
-    (
-        event("message_start", message={**MESSAGE, "stop_reason": None, "stop_sequence": None, "usage": USAGE}),
-        block(0, "Fjords are "),
-        block(1, "deep", SEARCHED, FILED),
-        block(2, ", and cold."),
-        event("message_delta", delta={"stop_reason": "end_turn", "stop_sequence": None}, usage=USAGE),
-        event("message_stop"),
-    )
-)
+
+
+def claude(*blocks: bytes) -> bytes:
+    """A stream of Anthropic's with these blocks."""
+    start = event("message_start", message={**MESSAGE, "stop_reason": None, "stop_sequence": None, "usage": USAGE})
+    end = event("message_delta", delta={"stop_reason": "end_turn", "stop_sequence": None}, usage=USAGE)
+    return b"".join((start, *blocks, end, event("message_stop")))
+
+
+CLAUDE = claude(block(0, "Fjords are "), block(1, "deep", SEARCHED, FILED), block(2, ", and cold."))
 ANNOTATION = {
     "type": "url_citation",
     "url_citation": {"start_index": 11, "end_index": 15, "title": "Fjords", "url": FACT, "content": "They are deep."},
@@ -88,10 +88,10 @@ SERVICES = [
 ]
 
 
-def cited(clients: Clients, gateway: Gateway, api: str, stream: bool, model: str) -> tuple[str, list[Any]]:
+def cited(clients: Clients, gateway: Gateway, api: str, stream: bool, model: str, **more: Any) -> tuple[str, list[Any]]:
     """The text, and of each source with an address what of the text it is for, title and address."""
     if api == "messages":
-        content = _message(clients, gateway, stream, model)
+        content = _message(clients, gateway, stream, model, **more)
         pages = [
             (part.text, each.title, each.url)
             for part in content
@@ -100,7 +100,7 @@ def cited(clients: Clients, gateway: Gateway, api: str, stream: bool, model: str
         ]
         return "".join(part.text for part in content), pages
     client = clients.openai(gateway)
-    params: dict[str, Any] = {"model": model}
+    params: dict[str, Any] = {"model": model, **more}
     if api == "chat":
         params |= {"messages": user("fjords")}
         if stream:
@@ -121,9 +121,9 @@ def cited(clients: Clients, gateway: Gateway, api: str, stream: bool, model: str
     return part.text, [_place(part.text, each.model_dump()) for each in part.annotations]
 
 
-def _message(clients: Clients, gateway: Gateway, stream: bool, model: str) -> Any:
+def _message(clients: Clients, gateway: Gateway, stream: bool, model: str, **more: Any) -> Any:
     messages = clients.anthropic(gateway).messages
-    params: dict[str, Any] = {"model": model, "max_tokens": 999, "messages": user("fjords")}
+    params: dict[str, Any] = {"model": model, "max_tokens": 999, "messages": user("fjords"), **more}
     if not stream:
         return messages.create(**params).content
     with messages.stream(**params) as events:
@@ -148,6 +148,92 @@ def test_a_source_stands_at_its_place(
 
     assert text == TEXT
     assert sources == [(TEXT if whole else "deep", "Fjords", FACT)]
+
+
+PLACES = {
+    "page": {
+        "type": "page_location",
+        "document_index": 0,
+        "document_title": "notes",
+        "start_page_number": 2,
+        "end_page_number": 3,
+        "cited_text": "deep",
+        "file_id": None,
+    },
+    "block": {
+        "type": "content_block_location",
+        "document_index": 0,
+        "document_title": "notes",
+        "start_block_index": 0,
+        "end_block_index": 1,
+        "cited_text": "deep",
+        "file_id": None,
+    },
+    "found-page": {
+        "type": "search_result_location",
+        "search_result_index": 0,
+        "source": FACT,
+        "title": "Fjords",
+        "start_block_index": 0,
+        "end_block_index": 1,
+        "cited_text": "deep",
+    },
+    "found-note": {
+        "type": "search_result_location",
+        "search_result_index": 0,
+        "source": "note-7",
+        "title": "Fjords",
+        "start_block_index": 0,
+        "end_block_index": 1,
+        "cited_text": "deep",
+    },
+}
+
+
+@EACH_WAY
+@EACH_API
+@pytest.mark.parametrize("place", PLACES)
+def test_each_kind_of_place(clients: Clients, scripted: Gateway, api: str, stream: bool, place: str) -> None:
+    """Messages has every one as it is; the others those of a page, which is what has an address."""
+    assert scripted.service is not None
+    said = claude(block(0, "Fjords are "), block(1, "deep", PLACES[place]), block(2, ", and cold."))
+    scripted.service.enqueue((Head(content_type="text/event-stream"), RawBytes(said)), operation="anthropic.chat")
+    if api == "messages":
+        content = _message(clients, scripted, stream, "anthropic/claude-haiku-4-5")
+        assert [each.model_dump() for each in content[1].citations] == [PLACES[place]]
+    else:
+        text, sources = cited(clients, scripted, api, stream, "anthropic/claude-haiku-4-5")
+        assert text == TEXT
+        assert sources == [("deep", "Fjords", FACT)] * (place == "found-page")
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"deep": {"type": "boolean"}},
+    "required": ["deep"],
+    "additionalProperties": False,
+}
+FORMATS: dict[str, dict[str, Any]] = {
+    "messages": {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+    "chat": {
+        "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA, "strict": True}}
+    },
+    "responses": {"text": {"format": {"type": "json_schema", "name": "a", "schema": SCHEMA, "strict": True}}},
+}
+
+
+@EACH_WAY
+@EACH_API
+def test_an_answer_that_is_to_be_json_is_told_without(
+    clients: Clients, scripted: Gateway, api: str, stream: bool
+) -> None:
+    """It was held back, and the places are those of another text: here a fence stood around it."""
+    assert scripted.service is not None
+    said = claude(block(0, '```json\n{"deep": '), block(1, "true", SEARCHED, FILED), block(2, "}\n```"))
+    scripted.service.enqueue((Head(content_type="text/event-stream"), RawBytes(said)), operation="anthropic.chat")
+    text, sources = cited(clients, scripted, api, stream, "anthropic/claude-haiku-4-5", **FORMATS[api])
+
+    assert (text, sources) == ('{"deep": true}', [])
 
 
 @EACH_WAY
@@ -192,16 +278,11 @@ SEARCHES: list[dict[str, Any]] = [
 ]
 """An answer of Anthropic's that has searched, as its blocks are in the history."""
 
-HAS_SEARCHED = b"".join(
-    (
-        event("message_start", message={**MESSAGE, "stop_reason": None, "stop_sequence": None, "usage": USAGE}),
-        block(0, "I search."),
-        *(whole(index, SEARCHES[index]) for index in (1, 2)),
-        block(3, "They are "),
-        block(4, "deep.", SEALED),
-        event("message_delta", delta={"stop_reason": "end_turn", "stop_sequence": None}, usage=USAGE),
-        event("message_stop"),
-    )
+HAS_SEARCHED = claude(
+    block(0, "I search."),
+    *(whole(index, SEARCHES[index]) for index in (1, 2)),
+    block(3, "They are "),
+    block(4, "deep.", SEALED),
 )
 
 
@@ -245,3 +326,33 @@ def test_a_document_says_that_it_is_to_be_cited(clients: Clients, scripted: Gate
     clients.anthropic(scripted).messages.create(**params, messages=user([document, {"type": "text", "text": "Deep?"}]))
 
     assert document in json.loads(scripted.asked("Deep?")[-1].body)["messages"][0]["content"]
+
+
+def test_a_search_result_stays_one(clients: Clients, scripted: Gateway) -> None:
+    """In a message and in a tool's result, or no answer could cite it; in a result that is an error it is text."""
+    found = {
+        "type": "search_result",
+        "source": "note-7",
+        "title": "Fjords",
+        "content": [{"type": "text", "text": "They are deep."}],
+        "citations": {"enabled": True},
+    }
+    asked = "How deep are they?"
+    calls = [{"type": "tool_use", "id": f"toolu_{number}", "name": "find", "input": {}} for number in (1, 2)]
+    results: list[dict[str, Any]] = [
+        {"type": "tool_result", "tool_use_id": "toolu_1", "content": [found]},
+        {"type": "tool_result", "tool_use_id": "toolu_2", "content": [found], "is_error": True},
+    ]
+    params: Any = {"model": "anthropic/claude-haiku-4-5", "max_tokens": 999}
+    params["tools"] = [{"name": "find", "description": "d", "input_schema": {"type": "object"}}]
+    history: Any = [
+        *user([found, {"type": "text", "text": "Look."}]),
+        {"role": "assistant", "content": calls},
+        *user([*results, {"type": "text", "text": asked}]),
+    ]
+    clients.anthropic(scripted).messages.create(**params, messages=history)
+    first, _, last = json.loads(scripted.asked(asked)[-1].body)["messages"]
+
+    assert first["content"][0] == found
+    assert last["content"][0]["content"] == [found]
+    assert last["content"][1]["content"] == [{"type": "text", "text": "Fjords (note-7)\nThey are deep."}]

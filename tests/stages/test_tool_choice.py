@@ -14,6 +14,7 @@ from kiro_asgi.model.events import (
     Appendix,
     BlockKind,
     BlockStart,
+    Citation,
     Delta,
     MalformedCall,
     MessageEnd,
@@ -22,6 +23,7 @@ from kiro_asgi.model.events import (
     SignatureDelta,
     Stop,
     StopReason,
+    TextBreak,
     TextDelta,
     ThinkingDelta,
     TokenUsage,
@@ -152,6 +154,21 @@ def test_a_tool_that_runs_on_the_way_is_a_call() -> None:
     assert run(demanded(), [TextDelta("Well."), search, END]) == [Notice(TEXT_WITHHELD), search, END]
     with pytest.raises(UnmetPromise):
         run(demanded(ONLY_F), [search, END])
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "has"),
+    [(4, 0, (4, 0)), (9, 2, (5, 2)), (9, 5, None), (9, 6, None)],
+    ids=["behind", "across", "before", "long-before"],
+)
+def test_a_source_has_a_place_only_in_text_that_is_shown(begins: int, ends: int, has: tuple[int, int] | None) -> None:
+    """Of what it is for, the part behind the call is left."""
+    kept = [Citation(*has)] if has is not None else []
+    said = [TextDelta("Deep."), TextBreak(), Citation(5), *call("f"), TextDelta("Cold."), Citation(begins, ends), END]
+
+    shown = run(demanded(), said)
+
+    assert shown == [Notice(TEXT_WITHHELD), *call("f"), TextDelta("Cold."), *kept, END]
 
 
 def test_what_waits_is_bounded_and_given_back() -> None:

@@ -36,6 +36,7 @@ class AnthropicMessages:
 
     name: str = field(init=False, default="anthropic")
     repeats_answers: bool = field(init=False, default=False)
+    cites_pages_only: bool = field(init=False, default=False)
 
     def parse(self, body: bytes) -> Inquiry:
         """Read the body of ``POST /v1/messages``.

@@ -86,7 +86,7 @@ def _image(block: ImageBlock, place: str) -> Parts:
 
 
 def _document(block: DocumentBlock, place: str) -> Parts:
-    cited = object_of(block.citations).get("enabled") is True
+    cited = _is_cited(block)
     for part in _document_of(block, place):
         yield evolve(part, cited=True) if cited and isinstance(part, Document) else part
 
@@ -131,7 +131,22 @@ def _unsupported(what: str, source: Source, place: str) -> RequestError:
 
 def _search_result(block: SearchResultBlock, _: str) -> Parts:
     text = "\n".join((f"{block.title} ({block.source})", *(piece.text for piece in block.content)))
-    return (Text(text, read_mark(block.cache_control)),)
+    return (Text(text, read_mark(block.cache_control), block=_citable(block)),)
+
+
+def _citable(block: SearchResultBlock) -> Mapping[str, Any] | None:
+    """The block as the service takes it: with a title, a source, and words in each of its texts."""
+    texts = [piece.text for piece in block.content]
+    if not (texts and all(map(str.strip, (block.title, block.source, *texts)))):
+        return None
+    content = [{"type": "text", "text": text} for text in texts]
+    told = {"type": "search_result", "source": block.source, "title": block.title, "content": content}
+    return {**told, "citations": {"enabled": True}} if _is_cited(block) else told
+
+
+def _is_cited(block: DocumentBlock | SearchResultBlock) -> bool:
+    """Whether the answer is to say what of it it relies on."""
+    return object_of(block.citations).get("enabled") is True
 
 
 def _thinking(block: ThinkingBlock, _: str) -> Parts:

@@ -121,6 +121,7 @@ class SearchResultBlock:
     title: str
     content: tuple[TextBlock, ...]
     cache_control: Any = None
+    citations: Any = None
 
 
 @frozen

@@ -33,6 +33,7 @@ class OpenAIChat:
 
     name = "openai_chat"
     repeats_answers = False
+    cites_pages_only = True
 
     def parse(self, body: bytes) -> Inquiry:
         """Read a request."""

@@ -35,6 +35,7 @@ class OpenAIResponses:
 
     name = "openai_responses"
     repeats_answers = True
+    cites_pages_only = True
 
     def parse(self, body: bytes) -> Inquiry:
         """Read a request.

@@ -96,9 +96,14 @@ class _Text(OpenBlock):
     def closing(self) -> Iterator[Delta]:
         """The sources."""
         for location in self._locations:
-            url = text_of(location, "url") or text_of(location, "source")
+            url = text_of(location, "url") or _address(text_of(location, "source"))
             title = text_of(location, "title") or text_of(location, "document_title")
             yield Citation(self._size, 0, title, url, text_of(location, "cited_text"), location)
+
+
+def _address(source: str) -> str:
+    """*source* where it is an address; clients name search results as they like."""
+    return source if source.startswith(("https://", "http://")) else ""
 
 
 @define

@@ -18,6 +18,7 @@ from kiro_asgi.model.prompt import (
     Image,
     Part,
     Prompt,
+    Role,
     Text,
     ThinkingPart,
     ToolCallPart,
@@ -38,6 +39,8 @@ IMAGE_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 PDF: Final = "application/pdf"
 
+_Inner = Text | Image | Document
+
 TEXTS: Final = ("application/json", "application/xml", "application/yaml", "application/x-yaml")
 """Media types of texts that do not begin with ``text/``."""
 
@@ -45,17 +48,26 @@ TEXTS: Final = ("application/json", "application/xml", "application/yaml", "appl
 def sayable(prompt: Prompt, notes: Notes, *, replay_thinking: bool) -> Iterator[Turn]:
     """The turns with those of their parts that the service can be told; a turn may be left empty."""
     for turn in prompt.turns:
-        parts = (_told(part, turn.place, notes) for part in turn.parts)
+        parts = (_told(part, turn, notes) for part in turn.parts)
         kept = (part for part in parts if _is_sayable(part, turn.place, notes, replay_thinking))
         yield evolve(turn, parts=tuple(kept))
 
 
-def _told(part: Part, place: str, notes: Notes) -> Part:
+def _told(part: Part, turn: Turn, notes: Notes) -> Part:
     """*part*, a result without blank texts, and of a document without a word its title."""
     if type(part) is ToolResult:
-        inner = (_titled(each) for each in part.parts)
-        return evolve(part, parts=tuple(each for each in inner if _is_sayable(each, place, notes)))
+        inner = (_worded(_titled(each), part.is_error) for each in part.parts)
+        return evolve(part, parts=tuple(each for each in inner if _is_sayable(each, turn.place, notes)))
+    if type(part) is Text:
+        return _worded(part, turn.role is Role.ASSISTANT)
     return _titled(part) if type(part) is Document else part
+
+
+def _worded(part: _Inner, text_only: bool) -> _Inner:
+    """*part*, of a search result the text where there may be no such block: in an error, and in an answer."""
+    if text_only and type(part) is Text and part.block is not None and part.block["type"] == "search_result":
+        return evolve(part, block=None)
+    return part
 
 
 def _titled(part: Text | Image | Document) -> Text | Image | Document:
