@@ -167,6 +167,10 @@ TOKEN_BYTES: Final = 64 * 1024
 MODEL_PAGES: Final = 20
 """Pages of a service's list of models; further ones are not asked for."""
 
+CONTINUATIONS: Final = 5
+"""Times that a service is asked to go on with one answer in which it paused (``pause_turn``); beyond it the client gets
+what there is: with ``pause_turn`` in Messages, in the other APIs as an answer that is cut."""
+
 # What is kept until it is whole.
 
 ANSWER_BYTES: Final = 32 * 1024 * 1024

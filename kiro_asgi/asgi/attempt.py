@@ -11,9 +11,11 @@ from attrs import define, field
 from kiro_asgi.asgi.output import Output
 from kiro_asgi.asgi.plan import plan_answer
 from kiro_asgi.asgi.reading import Reading
+from kiro_asgi.limits import CONTINUATIONS
 from kiro_asgi.model.events import Event, MessageEnd, MessageStart, Usage
 from kiro_asgi.net.transport import Enough
 from kiro_asgi.stages.answer import Answer, build_pipeline
+from kiro_asgi.upstreams.base import PausingTurn, UpstreamRequest
 
 __all__ = ["Attempt"]
 
@@ -31,10 +33,22 @@ class Attempt(Reading[Output[Event]]):
     answer: Answer | None = field(init=False, default=None)
     """The stages; ``None`` until the upstream says 200."""
 
+    _turn: PausingTurn | None = field(init=False)
+    """Where the service may pause: what reads all parts of the answer."""
+
+    _continuations: int = field(init=False, default=0)
+    _heard_before: int = field(init=False, default=0)
+    """Events of the parts before."""
+
+    @_turn.default
+    def _make_turn(self) -> PausingTurn | None:
+        make = self._exchange.rendered.turn
+        return None if make is None else make()
+
     @property
     def heard(self) -> bool:
-        """Whether there has been an event."""
-        return self.answer is not None and self.answer.heard > 0
+        """Whether there has been an event since the upstream was asked."""
+        return self.answer is not None and self.answer.heard > self._heard_before
 
     @property
     def end(self) -> MessageEnd | None:
@@ -59,19 +73,47 @@ class Attempt(Reading[Output[Event]]):
         Raises:
             KiroAsgiError: What the upstream's refusal means, or what the end of its answer revealed.
         """
-        if self.answer is None:
+        answer = self.answer
+        if answer is None or not self._accepted:
             self._refuse()
-        heard = self.answer.heard
-        await self._put(chain(self.answer.feed(self._chunks), self.answer.drain()))
-        if self.answer.heard != heard:
-            self._note_event(content=self.answer.opened)
-        await self._run_server_tools(self.answer)
-        await self._put(self.answer.flush())
-        await self._learn(self.answer)
+        await self._end(answer, answer.drain())
+        await self._run_server_tools(answer)
+        await self._put(answer.flush())
+        await self._learn(answer)
         await self._output.finish()
 
+    async def next_part(self) -> Callable[[], UpstreamRequest] | None:
+        """Makes the request for the rest, where the service has paused and may be asked to go on.
+
+        Raises:
+            KiroAsgiError: What the end of the part revealed.
+        """
+        turn, answer = self._turn, self.answer
+        if turn is None or answer is None or not self._accepted or self._continuations == CONTINUATIONS:
+            return None
+        if answer.enough:
+            return None
+        await self._end(answer, answer.end_part())
+        if answer.enough or not turn.paused:
+            return None
+        await self._output.push()
+        self._continuations += 1
+        self._accepted, self._heard_before = False, answer.heard
+        return turn.following
+
+    async def _end(self, answer: Answer, rest: Iterable[Event]) -> None:
+        """Bring the last bytes of a call to the client, and the *rest* that they lead to."""
+        heard = answer.heard
+        await self._put(chain(answer.feed(self._taken()), rest))
+        if answer.heard != heard:
+            self._note_event(content=answer.opened)
+
     def _accept(self, content_type: str) -> None:
-        decoder = self._exchange.upstream.decoder(content_type)
+        reader = self._turn or self._exchange.upstream
+        decoder = reader.decoder(content_type)
+        if self.answer is not None:
+            self.answer.resume(decoder)
+            return
         self.answer = build_pipeline(decoder, plan_answer(self._exchange, self._settings))
         if self._opened:
             deque(self.answer.begin(), maxlen=0)

@@ -18,6 +18,7 @@ from kiro_asgi.errors import NotTheUpstream, UpstreamTimeout
 from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.model.events import MessageEnd, Usage
 from kiro_asgi.net.transport import Enough, Headers
+from kiro_asgi.upstreams.base import UpstreamRequest
 
 __all__ = ["Reading"]
 
@@ -94,7 +95,7 @@ class Reading(ABC, Generic[Way]):
     @property
     @abstractmethod
     def heard(self) -> bool:
-        """Whether there has been an event."""
+        """Whether there has been an event since the upstream was asked."""
 
     @property
     def span(self) -> tuple[float, float] | None:
@@ -111,9 +112,22 @@ class Reading(ABC, Generic[Way]):
         """How the answer ended, where it was read to its end."""
         return None
 
+    @property
+    def left(self) -> float:
+        """Seconds that are left for the whole answer."""
+        return max(0.0, self._made + self._settings.limits.request_timeout - self._clock())
+
     @abstractmethod
     def open(self) -> Iterable[Any]:
         """What the output is to show of an answer before there is anything in it."""
+
+    async def next_part(self) -> Callable[[], UpstreamRequest] | None:
+        """Makes the request for the rest, where the service has paused and is to go on; ``None`` where it is not.
+
+        Raises:
+            KiroAsgiError: What the end of the part revealed.
+        """
+        return None
 
     @abstractmethod
     async def finish(self) -> None:

@@ -35,7 +35,7 @@ from kiro_asgi.asgi.tries import Tries
 from kiro_asgi.asgi.wording import translated
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import InternalError, KiroAsgiError
-from kiro_asgi.model.events import MessageEnd, Usage
+from kiro_asgi.model.events import MessageEnd, StopReason, Usage
 from kiro_asgi.stages.tool_spelling import CORRECTED
 
 __all__ = ["Outcome", "Relay"]
@@ -246,6 +246,8 @@ class Relay:
         codes = Counter(notice.code for notice in self.end.notices if notice.code not in _EXPECTED)
         codes.update("call.cut" for _ in self.end.truncations)
         codes.update("call.malformed" for _ in self.end.malformed)
+        if self.end.stop_reason is StopReason.PAUSED:
+            codes["turn.paused"] += 1
         if codes:
             told = ", ".join(f"{code} ({times})" for code, times in codes.items())
             self._warn("answer complete, but: %s", told)
@@ -260,6 +262,9 @@ class Relay:
         with provider.credentials.asking(self.exchange.credential, self.exchange.model.id) as accepted:
             reading.on_accept = accepted
             await provider.transport.fetch(self.exchange.rendered.request, reading, patience=patience)
+            while (following := await reading.next_part()) is not None:
+                request = await self._service.offload.run(self.exchange.asked.size, following)
+                await provider.transport.fetch(request, reading, patience=reading.left)
             await reading.finish()
 
     def _next_reading(self) -> Reading[Any]:

@@ -297,7 +297,8 @@ class Service:
         """Learn from an answer that has been given."""
         assert answer.end is not None, "the answer has not ended"
         exchange.route.provider.learn(exchange.model, exchange.upstream)
-        self._calibration.observe(exchange.model.id, exchange.weight, answer.end.usage)
+        if not answer.resumed:  # where a prompt was read several times, so it was counted
+            self._calibration.observe(exchange.model.id, exchange.weight, answer.end.usage)
         await self._signatures.remember(answer.call_signatures, exchange.asked.principal)
         await self._recovery.remember(exchange.recovered, answer)
 

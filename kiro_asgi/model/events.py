@@ -92,6 +92,9 @@ class StopReason(Enum):
     CONTENT_FILTER = "content_filter"
     """A filter took the answer, or the rest of it."""
 
+    PAUSED = "paused"
+    """The service stopped before the end, and would go on if it were asked to."""
+
     REFUSAL = "refusal"
     """The model declined, in words that are there (`RefusalDelta`), and came to its end."""
 

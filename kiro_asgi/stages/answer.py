@@ -146,10 +146,21 @@ class Answer:
     _fingerprinter: Fingerprinter | None
     _call_signatures: CallSignatures | None
     _drained: bool = field(init=False, default=False)
+    resumed: bool = field(init=False, default=False)
+    """Whether it came in several parts, each of which the upstream was asked for."""
 
     def feed(self, chunks: Iterable[bytes], /) -> Iterator[Event]:
         """The events that some more bytes lead to."""
         return self._back.feed(self._front.feed(self._decoder.feed(chunks)))
+
+    def end_part(self) -> Iterator[Event]:
+        """What the end of the bytes leads to where those of another part may follow."""
+        decoder, self._decoder = self._decoder, Pipeline()
+        yield from self._back.feed(self._front.feed(decoder.flush()))
+
+    def resume(self, decoder: Iterable[Stage[Any, Any]]) -> None:
+        """Take the bytes of another part, after `end_part`."""
+        self._decoder, self.resumed = Pipeline(*decoder), True
 
     def drain(self) -> Iterator[Event]:
         """What the end of the bytes leads to before the message ends.

@@ -73,7 +73,7 @@ _TABLE: Final = (
     _Row(_ANY, frozenset({ToolCallCut}), StopReason.LENGTH),
     _Row(_ANY, frozenset({ToolCallEnd}), StopReason.TOOL_CALL),
     _Row(frozenset({StopReason.TOOL_CALL}), _WHATEVER, StopReason.END),
-    _Row(frozenset({StopReason.END}), _WHATEVER, None),
+    _Row(frozenset({StopReason.END, StopReason.PAUSED}), _WHATEVER, None),
     _Row(_SILENT, frozenset({TextDelta, RefusalDelta, ServerCall, ToolCallMalformed}), StopReason.END),
     _Row(_SILENT, _THINKING, StopReason.LENGTH),
     _Row(_SILENT, _WHATEVER, StopReason.END),
@@ -90,9 +90,10 @@ class EndOfStream:
     =========================================================  ===============================  =======================
     ``LENGTH CONTENT_FILTER STOP_SEQUENCE CONTEXT_FULL``       anything                         as the upstream said
     ``REFUSAL``
-    ``END TOOL_CALL`` or silence                               a tool call that was cut         ``LENGTH``
-    ``END TOOL_CALL`` or silence                               a complete tool call             ``TOOL_CALL``
+    ``END TOOL_CALL PAUSED`` or silence                        a tool call that was cut         ``LENGTH``
+    ``END TOOL_CALL PAUSED`` or silence                        a complete tool call             ``TOOL_CALL``
     ``END TOOL_CALL``                                          no tool call                     ``END``
+    ``PAUSED``                                                 no tool call                     as the upstream said
     silence                                                    text, a refusal, a server        ``END``
                                                                tool's call, or one that is
                                                                malformed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from enum import Enum
 from typing import Any, Protocol
 
@@ -23,6 +23,7 @@ __all__ = [
     "Forwarding",
     "ModelCard",
     "ModelPage",
+    "PausingTurn",
     "Rendered",
     "ThinkingForm",
     "Token",
@@ -121,6 +122,23 @@ class UpstreamRequest:
     body: bytes = field(default=b"", repr=False)
 
 
+class PausingTurn(Protocol):
+    """Reads one answer that may come in parts, each of which has to be asked for."""
+
+    def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:
+        """Stages for the next part, as of `Upstream.decoder`."""
+        ...
+
+    @property
+    def paused(self) -> bool:
+        """Whether there is another part behind the one that was read."""
+        ...
+
+    def following(self) -> UpstreamRequest:
+        """Ask for it."""
+        ...
+
+
 @frozen
 class Rendered:
     """A prompt in the upstream's own words."""
@@ -146,6 +164,9 @@ class Rendered:
 
     formed: bool = False
     """Whether the service guarantees that the answer has the form that was asked for."""
+
+    turn: Callable[[], PausingTurn] | None = field(default=None, eq=False, repr=False)
+    """How the answer is read where the service may stop before its end; ``None`` where it does not."""
 
 
 class ThinkingForm(Enum):

@@ -119,7 +119,7 @@ def test_the_prompt_is_counted_whole() -> None:
         ("max_tokens", "length"),
         ("model_context_window_exceeded", "length"),
         ("refusal", "content_filter"),
-        ("pause_turn", "stop"),
+        ("pause_turn", "length"),
         ("tomorrow", "stop"),
     ],
 )

@@ -19,7 +19,11 @@ from tests.upstreams.openai.chunks import new_ids
 
 HEADING = Heading("chatcmpl-1", "m", 1, ChatOptions(include_usage=True))
 PLAN = Plan(drop_equal_tool_calls=False)
-READ_AS = {StopReason.STOP_SEQUENCE: StopReason.END, StopReason.CONTEXT_FULL: StopReason.LENGTH}
+READ_AS = {
+    StopReason.STOP_SEQUENCE: StopReason.END,
+    StopReason.CONTEXT_FULL: StopReason.LENGTH,
+    StopReason.PAUSED: StopReason.LENGTH,
+}
 """Reasons for which the API has no word of their own."""
 
 

@@ -36,6 +36,7 @@ SHARE, CREDITS, TOKENS = ContextUsage(1.0), Metering(0.1), TokenUsage(1, 2)
 
 END, CALLED = Stop(StopReason.END), Stop(StopReason.TOOL_CALL)
 LENGTH, FULL = Stop(StopReason.LENGTH), Stop(StopReason.CONTEXT_FULL)
+PAUSED = Stop(StopReason.PAUSED)
 FILTERED, WORD = Stop(StopReason.CONTENT_FILTER), Stop(StopReason.STOP_SEQUENCE, "x")
 
 
@@ -53,6 +54,10 @@ FILTERED, WORD = Stop(StopReason.CONTENT_FILTER), Stop(StopReason.STOP_SEQUENCE,
                 ("thinking", [THOUGHT]),
             )
         ),
+        pytest.param([TEXT, PAUSED], PAUSED, id="paused"),
+        pytest.param([CALL, PAUSED], CALLED, id="paused-with-a-call"),
+        pytest.param([CUT, PAUSED], LENGTH, id="paused-with-a-cut-call"),
+        pytest.param([TEXT, PAUSED, TEXT, END], END, id="paused-and-resumed"),
         pytest.param([CUT, END], LENGTH, id="cut-call"),
         pytest.param([CUT, CALLED], LENGTH, id="cut-call-though-called"),
         pytest.param([CALL, CUT, SHARE], LENGTH, id="one-whole-one-cut"),

@@ -36,6 +36,7 @@ STOP_REASONS: Final = MappingProxyType(
         StopReason.STOP_SEQUENCE: "stop_sequence",
         StopReason.CONTENT_FILTER: "refusal",
         StopReason.REFUSAL: "refusal",
+        StopReason.PAUSED: "pause_turn",
     }
 )
 

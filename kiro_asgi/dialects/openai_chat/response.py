@@ -30,6 +30,7 @@ _FINISH: Final = MappingProxyType(
         StopReason.TOOL_CALL: "tool_calls",
         StopReason.LENGTH: "length",
         StopReason.CONTEXT_FULL: "length",
+        StopReason.PAUSED: "length",
         StopReason.CONTENT_FILTER: "content_filter",
     }
 )

@@ -21,6 +21,7 @@ INCOMPLETE: Final = MappingProxyType(
     {
         StopReason.LENGTH: "max_output_tokens",
         StopReason.CONTEXT_FULL: "max_output_tokens",
+        StopReason.PAUSED: "max_output_tokens",
         StopReason.CONTENT_FILTER: "content_filter",
     }
 )

@@ -6,6 +6,7 @@ Source: https://docs.anthropic.com/en/api/messages
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from attrs import Attribute, define, evolve, field, setters
@@ -16,12 +17,14 @@ from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.anthropic import models
-from kiro_asgi.upstreams.anthropic.answer import stages
+from kiro_asgi.upstreams.anthropic.answer import reader
 from kiro_asgi.upstreams.anthropic.door import Door, PassedOn
+from kiro_asgi.upstreams.anthropic.events import MessageEvents
 from kiro_asgi.upstreams.anthropic.families import normalise
 from kiro_asgi.upstreams.anthropic.faults import fault
 from kiro_asgi.upstreams.anthropic.reasons import SIGNATURE
 from kiro_asgi.upstreams.anthropic.request import FORM_RULES, Wording, document
+from kiro_asgi.upstreams.anthropic.turn import Turn, may_pause
 from kiro_asgi.upstreams.anthropic.weight import statistics, weigh
 from kiro_asgi.upstreams.base import Credential, Forwarding, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
 from kiro_asgi.upstreams.headers import Headers, check_header
@@ -113,7 +116,12 @@ class AnthropicUpstream:
         body = document(prompt, model, wording, conversation)
         request = self._door.ask(credential, dumps(body.document), prompt.betas)
         return Rendered(
-            request, body.names.changed(), notes=body.notes.found(), document=body.document, formed=body.formed
+            request,
+            body.names.changed(),
+            notes=body.notes.found(),
+            document=body.document,
+            formed=body.formed,
+            turn=partial(Turn, request, body.document) if may_pause(body.document) else None,
         )
 
     def fetches(self, part: Attachment) -> bool:
@@ -126,7 +134,7 @@ class AnthropicUpstream:
         Raises:
             NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
         """
-        return stages(content_type)
+        return reader(content_type), MessageEvents()
 
     def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
         """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.anthropic.faults`."""

@@ -1,4 +1,4 @@
-"""From the media type of an answer to the stages that read it.
+"""From the media type of an answer to the stage that reads its events.
 
 Some services answer whole although they were asked for a stream; a whole message is read as the events that it stands
 for.
@@ -14,14 +14,13 @@ from attrs import define, field
 from kiro_asgi.errors import AnswerTooLarge, NotTheUpstream
 from kiro_asgi.limits import BODY_BYTES
 from kiro_asgi.stages.base import Stage
-from kiro_asgi.upstreams.anthropic.events import MessageEvents
 from kiro_asgi.upstreams.anthropic.faults import event_fault
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
 from kiro_asgi.upstreams.media_types import EVENT_STREAM, JSON, essence, require_media_type
 from kiro_asgi.upstreams.replies import report_of
 from kiro_asgi.wire.members import text_of
 
-__all__ = ["WholeMessage", "stages"]
+__all__ = ["WholeMessage", "reader"]
 
 
 @define
@@ -54,13 +53,11 @@ class WholeMessage:
         yield JsonEvent("message_stop", {"type": "message_stop"})
 
 
-def stages(content_type: str) -> tuple[Stage[Any, Any], ...]:
-    """Fresh stages, bytes to `Delta`.
+def reader(content_type: str) -> Stage[bytes, Any]:
+    """A fresh stage, bytes to the events of a message.
 
     Raises:
         NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
     """
     require_media_type(content_type, (EVENT_STREAM, JSON))
-    whole = essence(content_type) == JSON
-    reader: Stage[bytes, Any] = WholeMessage() if whole else JsonEvents()
-    return reader, MessageEvents()
+    return WholeMessage() if essence(content_type) == JSON else JsonEvents()

@@ -25,7 +25,7 @@ from kiro_asgi.upstreams.replies import clean
 from kiro_asgi.wire.json import JsonError, dumps, loads
 from kiro_asgi.wire.members import objects_of, text_of
 
-__all__ = ["OPENERS", "OpenBlock"]
+__all__ = ["OPENERS", "OpenBlock", "index_of"]
 
 
 class OpenBlock:
@@ -224,3 +224,9 @@ OPENERS: Final[Mapping[str, Callable[[Mapping[str, Any], set[str], Searches], Op
     }
 )
 """Type of a block to what reads it."""
+
+
+def index_of(value: Mapping[str, Any]) -> int:
+    """The place of the block that an event is about; -1 where it does not say."""
+    index = value.get("index")
+    return index if type(index) is int else -1

@@ -25,9 +25,10 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
         "stop_sequence": StopReason.STOP_SEQUENCE,
         "refusal": StopReason.CONTENT_FILTER,
         "model_context_window_exceeded": StopReason.CONTEXT_FULL,
+        "pause_turn": StopReason.PAUSED,
     }
 )
-"""``stop_reason`` to what it means; any other, ``pause_turn`` among them, is an end that is noted."""
+"""``stop_reason`` to what it means; any other is an end that is noted."""
 
 _COUNTS: Final = (
     ("input_tokens", "input_tokens"),
@@ -72,6 +73,11 @@ class Ending:
         sequence = text_of(delta, "stop_sequence") if reason is StopReason.STOP_SEQUENCE else ""
         self._stop = Stop(reason or StopReason.END, sequence or None)
         return iter(() if reason else (Notice("stop.unknown", clean(said)[:60]),))
+
+    @property
+    def paused(self) -> bool:
+        """Whether the message has ended before the turn did."""
+        return self.complete and self._stop is not None and self._stop.reason is StopReason.PAUSED
 
     def deltas(self) -> Iterator[Delta]:
         """What there is to say at the end; counts that are all 0 come from a service that does not count."""

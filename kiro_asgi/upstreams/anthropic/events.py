@@ -19,7 +19,7 @@ from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import Delta, ModelName, Notice, SignatureDelta, TextBreak, ThinkingDelta
 from kiro_asgi.model.signatures import unless_unsigned
-from kiro_asgi.upstreams.anthropic.blocks import OPENERS, OpenBlock
+from kiro_asgi.upstreams.anthropic.blocks import OPENERS, OpenBlock, index_of
 from kiro_asgi.upstreams.anthropic.ending import Ending
 from kiro_asgi.upstreams.anthropic.faults import event_fault
 from kiro_asgi.upstreams.anthropic.searches import Searches
@@ -51,8 +51,17 @@ class MessageEvents:
     _behind_text: bool = field(init=False, default=False)
     """Whether the block before was one of text."""
 
-    _budget: AnswerBudget = field(init=False, factory=AnswerBudget)
+    _budget: AnswerBudget = field(factory=AnswerBudget)
     """For blocks that are open, and what is known of those before."""
+
+    @property
+    def paused(self) -> bool:
+        """Whether the message has ended before the turn did."""
+        return self._ending.paused
+
+    def resume(self) -> None:
+        """Read another message as what follows the one before: a call there may have its result here."""
+        self._ending = Ending()
 
     def feed(self, items: Iterable[JsonEvent | Notice], /) -> Iterator[Delta]:
         """The deltas of *items*; none after the end of the message."""
@@ -89,7 +98,7 @@ class MessageEvents:
             yield from self._close_block({})
 
     def _open_block(self, value: Mapping[str, Any]) -> Iterator[Delta]:
-        block, index = object_of(value.get("content_block")), _index(value)
+        block, index = object_of(value.get("content_block")), index_of(value)
         yield from self._close_block(value)
         size = ITEM + size_of_value(block)
         self._budget.take(size)
@@ -109,7 +118,7 @@ class MessageEvents:
         delta = object_of(value.get("delta"))
         kind = delta.get("type")
         if kind == "text_delta":
-            block, _ = self._open.get(_index(value), (_STRAY, 0))
+            block, _ = self._open.get(index_of(value), (_STRAY, 0))
             return block.say(text_of(delta, "text"))
         if kind == "citations_delta":
             return self._cite(value, object_of(delta.get("citation")))
@@ -122,13 +131,13 @@ class MessageEvents:
         return (Notice("delta.unknown", clean(str(kind))[:60]),)
 
     def _cite(self, value: Mapping[str, Any], location: Mapping[str, Any]) -> Iterable[Delta]:
-        block, _ = self._open.get(_index(value), (_STRAY, 0))
+        block, _ = self._open.get(index_of(value), (_STRAY, 0))
         self._budget.take(ITEM + size_of_value(location))
         block.cite(location)
         return ()
 
     def _input(self, value: Mapping[str, Any], text: str) -> Iterable[Delta]:
-        block, _ = self._open.get(_index(value), (None, 0))
+        block, _ = self._open.get(index_of(value), (None, 0))
         if block is None:
             return (Notice("delta.stray", "input_json_delta"),)
         if block.gathers:
@@ -136,7 +145,7 @@ class MessageEvents:
         return block.write(text)
 
     def _close_block(self, value: Mapping[str, Any]) -> Iterable[Delta]:
-        block, size = self._open.pop(_index(value), (None, 0))
+        block, size = self._open.pop(index_of(value), (None, 0))
         self._budget.give_back(size)
         return () if block is None else block.closing()
 
@@ -156,11 +165,6 @@ class MessageEvents:
 
 
 _STRAY: Final = OpenBlock()
-
-
-def _index(value: Mapping[str, Any]) -> int:
-    index = value.get("index")
-    return index if type(index) is int else -1
 
 
 _EVENTS: Final[Mapping[str, Callable[[MessageEvents, Mapping[str, Any]], Iterable[Delta]]]] = MappingProxyType(

@@ -380,7 +380,7 @@ def test_what_is_not_known_is_noted(events: list[Any], notice: Notice) -> None:
         ("end_turn", "END", [Stop(StopReason.END)]),
         ("refusal", None, [Stop(StopReason.CONTENT_FILTER)]),
         ("model_context_window_exceeded", None, [Stop(StopReason.CONTEXT_FULL)]),
-        ("pause_turn", None, [Notice("stop.unknown", "pause_turn"), Stop(StopReason.END)]),
+        ("pause_turn", None, [Stop(StopReason.PAUSED)]),
         ("bored", None, [Notice("stop.unknown", "bored"), Stop(StopReason.END)]),
         (None, None, []),
     ],
