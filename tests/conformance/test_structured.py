@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel
 
 from kiro_asgi.simulator import Script, answer, refusal, text
-from kiro_asgi.simulator.builders import Trailers
+from kiro_asgi.simulator.builders import Trailers, json_answer
 from kiro_asgi.simulator.service import CHAT
 from tests.conformance.asked import EACH_API, EACH_WAY
 from tests.conformance.asking import City, user
@@ -237,3 +237,38 @@ def test_an_answer_that_was_cut_says_so(asked: Asked, stream: bool, operation: s
     """It is told as it is, and official helpers have an exception for it."""
     with pytest.raises(openai.LengthFinishReasonError):
         asked("chat", stream, operation, model, answer(*text(JSON[:20]), trailers=Trailers("MAX_TOKENS")))
+
+
+class Node(BaseModel):
+    """A schema that holds itself, which only JSON Schema can say."""
+
+    name: str
+    children: list[Node] = []
+
+
+TREE = Node(name="a", children=[Node(name="b")])
+
+
+@EACH_WAY
+@EACH_API
+def test_gemini_is_sent_the_clients_schema(asked: Asked, scripted: Gateway, api: str, stream: bool) -> None:
+    """With its references, and without the keywords of the service's own schemas."""
+    assert asked(api, stream, "gemini.chat", "gemini-2.5-flash", TREE.model_dump_json(), form=Node) == TREE
+    (body,) = bodies(scripted, "gemini.chat")
+    config = json.loads(body)["generationConfig"]
+
+    assert config["responseMimeType"] == "application/json" and "responseSchema" not in config
+    assert "#/$defs/Node" in json.dumps(config["responseJsonSchema"])
+
+
+@EACH_WAY
+@EACH_API
+def test_gemini_refuses_it(asked: Asked, scripted: Gateway, api: str, stream: bool) -> None:
+    """Then the schema is projected, and the client has its answer."""
+    error = {"code": 400, "status": "INVALID_ARGUMENT", "message": "Request contains an invalid argument."}
+    refused = json_answer(400, {"error": error})
+    assert asked(api, stream, "gemini.chat", "gemini-2.5-pro", refused, JSON) == OSLO
+    first, again = (json.loads(body)["generationConfig"] for body in bodies(scripted, "gemini.chat"))
+
+    assert first.keys() >= {"responseJsonSchema"} and "responseSchema" not in first
+    assert again.keys() >= {"responseSchema"} and "responseJsonSchema" not in again

@@ -24,6 +24,15 @@ DATA: Final = (
 OWNERS: Final = {"properties": "OBJECT", "required": "OBJECT", "items": "ARRAY", "enum": "STRING"}
 """Keyword to the only type that may have it."""
 
+JSON_SCHEMA: Final = frozenset(
+    (
+        *("$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum", "minimum", "maximum"),
+        *("items", "prefixItems", "minItems", "maxItems", "anyOf", "oneOf", "properties", "additionalProperties"),
+        *("required", "propertyOrdering"),
+    )
+)
+"""What a JSON Schema for the answer may say."""
+
 TYPES: Final = frozenset(("STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"))
 
 
@@ -149,6 +158,44 @@ def schemas_valid(document: Json, _: Question) -> str:
     return f"* GenerateContentRequest.{broken}" if broken else ""
 
 
+def json_schema_valid(document: Json, question: Question) -> str:
+    """A JSON Schema for the answer is for newer models, is alone, says that the answer is JSON, and has known keywords;
+    beside a reference there is nothing else."""
+    options = as_map(either(document, "generationConfig"))
+    schema = either(options, "responseJsonSchema")
+    if schema is None:
+        return ""
+    if question.model.startswith(("gemini-1", "gemini-2.0")):
+        return 'Invalid JSON payload received. Unknown name "responseJsonSchema": Cannot find field.'
+    if either(options, "responseSchema") is not None:
+        return "* GenerateContentRequest.generation_config: response_schema and response_json_schema are both set"
+    if either(options, "responseMimeType") != "application/json":
+        return "* GenerateContentRequest.generation_config.response_mime_type: must be application/json"
+    broken = next(_json_faults(schema), "")
+    return f"* GenerateContentRequest.generation_config.response_json_schema: {broken}" if broken else ""
+
+
+def _json_faults(schema: Any) -> Iterator[str]:
+    rest = [schema]
+    while rest:
+        part = rest.pop()
+        if not isinstance(part, Mapping):
+            yield "a schema must be an object"
+            continue
+        unknown = next((name for name in part if name not in JSON_SCHEMA), "")
+        if unknown:
+            yield f"unsupported keyword {unknown}"
+        if "$ref" in part and not all(name.startswith("$") for name in part):
+            yield "a $ref stands alone"
+        if not all(isinstance(value, str | int | float) for value in as_list(part.get("enum"))):
+            yield "an enum has strings and numbers"
+        rest += [value for name in ("$defs", "properties") for value in as_map(part.get(name)).values()]
+        rest += [value for name in ("anyOf", "oneOf", "prefixItems") for value in as_list(part.get(name))]
+        rest += [part["items"]] if "items" in part else []
+        more = part.get("additionalProperties", True)
+        rest += [] if isinstance(more, bool) else [more]
+
+
 def _faults(schema: Any, place: str) -> Iterator[str]:
     rest = [(schema, place)] if schema is not None else []
     while rest:
@@ -203,6 +250,7 @@ RULES: Final[tuple[FormatRule, ...]] = (
     names_valid,
     tools_of_one_kind,
     schemas_valid,
+    json_schema_valid,
     *OPTIONS,
     *SIGNATURES,
 )

@@ -34,7 +34,7 @@ from kiro_asgi.upstreams.gemini.events import stages
 from kiro_asgi.upstreams.gemini.faults import fault
 from kiro_asgi.upstreams.gemini.finish import NOTHING
 from kiro_asgi.upstreams.gemini.generation import MAX_STOPS
-from kiro_asgi.upstreams.gemini.reasons import SIGNATURE
+from kiro_asgi.upstreams.gemini.reasons import SCHEMA, SCHEMA_UNKNOWN, SIGNATURE
 from kiro_asgi.upstreams.gemini.request import document
 from kiro_asgi.upstreams.gemini.weight import statistics, weigh
 from kiro_asgi.upstreams.headers import Headers, check_header, overridden
@@ -43,6 +43,9 @@ from kiro_asgi.wire.json import dumps
 __all__ = ["ENDPOINT", "GeminiUpstream"]
 
 ENDPOINT: Final = "https://generativelanguage.googleapis.com"
+
+SCHEMA_REFUSALS: Final = (SCHEMA_UNKNOWN, SCHEMA, "INVALID_ARGUMENT")
+"""Codes of errors that an answer's JSON Schema may be the reason of; the last is all that the service says of many."""
 
 THRESHOLDS: Final = ("", "OFF", "BLOCK_NONE", "BLOCK_ONLY_HIGH", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_LOW_AND_ABOVE")
 """From which probability of harm the service blocks; empty for its own."""
@@ -88,6 +91,9 @@ class GeminiUpstream:
     healed_signatures: bool = False
     """Whether the service refused a signature, so that none is handed back."""
 
+    refused_schema: str = ""
+    """Code of the error for which the answer's schema is no longer sent as JSON Schema; empty: there was none."""
+
     refused_empty: frozenset[str] = frozenset({"STOP"})
     """Reasons to end that are no good for an answer without a word: Gemini ends some so for no reason, and answers when
     it is asked once more."""
@@ -95,9 +101,15 @@ class GeminiUpstream:
     new_id: Callable[[], str] = _new_id
     """Makes the id of a call that comes without one: letters, digits, at most 50."""
 
-    traits: Traits = field(init=False, default=_TRAITS)
+    traits: Traits = field(init=False)
     builtin: tuple[ModelCard, ...] = field(init=False, default=models.KNOWN)
     forwarding: Forwarding | None = field(init=False, default=None)
+
+    @traits.default
+    def _make_traits(self) -> Traits:
+        """That there is no such field holds for every request to a model; other conversations have other signatures."""
+        lasting = self.refused_schema == SCHEMA_UNKNOWN and not self.healed_signatures and bool(self.refused_empty)
+        return evolve(_TRAITS, learns=lasting)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Put *prompt* into the service's words; it has no word for a *conversation*.
@@ -112,6 +124,7 @@ class GeminiUpstream:
             replay_thinking=self.replay_thinking,
             healed=self.healed_signatures,
             threshold=self.safety_threshold,
+            json_schemas=not self.refused_schema,
         )
         path = f"/v1beta/models/{quote(model.id, safe='', errors='replace')}:streamGenerateContent?alt=sse"
         kinds = (b"accept", b"text/event-stream"), (b"content-type", b"application/json")
@@ -145,8 +158,10 @@ class GeminiUpstream:
         return fault(status, headers, body)
 
     def healed(self, error: KiroAsgiError, rendered: Rendered) -> GeminiUpstream | None:
-        """This upstream without earlier signatures, where *error* blames one, or content with an empty answer, where it
-        got one; ``None`` where that is no remedy, or was tried already."""
+        """This upstream without earlier signatures, where *error* blames one, without JSON Schema, where that may be to
+        blame, or content with an empty answer, where it got one; ``None`` where that is no remedy, or was tried."""
+        if error.code in SCHEMA_REFUSALS and "responseJsonSchema" in rendered.document.get("generationConfig", {}):
+            return evolve(self, refused_schema=error.code)
         if error.code == NOTHING and self.refused_empty:
             return evolve(self, refused_empty=frozenset())
         if self.healed_signatures or error.code != SIGNATURE or not signable(rendered.document["contents"]):

@@ -1,4 +1,4 @@
-"""``generationConfig``: how to draw tokens, how much to think, what form the answer has.
+"""``generationConfig``: how to draw tokens, and how much to think.
 
 The service refuses a number that is out of its bounds, so such a number becomes the nearest that it takes.
 
@@ -15,7 +15,6 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Sampling
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.gemini.models import Family
-from kiro_asgi.upstreams.gemini.schema import answer_schema
 from kiro_asgi.upstreams.gemini.thinking import thinking_config
 
 __all__ = ["MAX_STOPS", "generation_config"]
@@ -40,9 +39,7 @@ PENALTIES: Final[Mapping[str, tuple[str, float, float]]] = MappingProxyType(
 MAX_SEED: Final = 0x7FFF_FFFF
 
 
-def generation_config(
-    prompt: Prompt, model: ModelCard, family: Family, notes: Notes, *, formed: bool
-) -> dict[str, Any]:
+def generation_config(prompt: Prompt, model: ModelCard, family: Family, notes: Notes) -> dict[str, Any]:
     """The fields that say something; empty where the client said nothing.
 
     Args:
@@ -50,7 +47,6 @@ def generation_config(
         model: Of whom.
         family: The model's.
         notes: What was adapted.
-        formed: Whether the service is told which form the answer has, if the client says so.
     """
     sampling = prompt.sampling
     config: dict[str, Any] = _bounded(sampling, BOUNDS, notes)
@@ -70,10 +66,6 @@ def generation_config(
         config["maxOutputTokens"] = _max_tokens(sampling.max_tokens, thinking, model, family, notes)
     if thinking:
         config["thinkingConfig"] = thinking
-    if prompt.schema is not None and formed:
-        config["responseMimeType"] = "application/json"
-        if schema := answer_schema(prompt.schema, notes):
-            config["responseSchema"] = schema
     return config
 
 

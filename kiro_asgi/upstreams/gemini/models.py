@@ -44,6 +44,9 @@ class Family:
     schema_with_tools: bool = False
     """Whether the answer may have a schema while tools are offered."""
 
+    json_schema: bool = False
+    """Whether the answer's schema may be JSON Schema, and not only the service's own part of OpenAPI."""
+
     penalties: bool = False
     """Whether presence and frequency penalties are taken."""
 
@@ -60,19 +63,19 @@ FAMILIES: Final[tuple[tuple[re.Pattern[str], Family], ...]] = (
     (re.compile(r"gemini-2\.5.*-image|.*-tts"), Family()),
     (
         re.compile(r"gemini-3-pro"),
-        Family(levels=TWO_LEVELS, signs_calls=True, schema_with_tools=True),
+        Family(levels=TWO_LEVELS, signs_calls=True, schema_with_tools=True, json_schema=True),
     ),
     (
         re.compile(r"gemini-(?:[3-9]|[1-9][0-9])(?:\.[0-9]+)?-flash"),
-        Family(levels=FOUR_LEVELS, signs_calls=True, schema_with_tools=True),
+        Family(levels=FOUR_LEVELS, signs_calls=True, schema_with_tools=True, json_schema=True),
     ),
     (
         re.compile(r"gemini-(?:[3-9]|[1-9][0-9])"),
-        Family(levels=THREE_LEVELS, signs_calls=True, schema_with_tools=True),
+        Family(levels=THREE_LEVELS, signs_calls=True, schema_with_tools=True, json_schema=True),
     ),
-    (re.compile(r"gemini-2\.5-pro|gemini-pro-latest"), Family(budgets=(128, 32_768), can_rest=False)),
-    (re.compile(r"gemini-(?:2\.5-)?flash-lite"), Family(budgets=(512, 24_576))),
-    (re.compile(r"gemini-2\.5-flash|gemini-flash-latest"), Family(budgets=(1, 24_576))),
+    (re.compile(r"gemini-2\.5-pro|gemini-pro-latest"), Family(budgets=(128, 32_768), can_rest=False, json_schema=True)),
+    (re.compile(r"gemini-(?:2\.5-)?flash-lite"), Family(budgets=(512, 24_576), json_schema=True)),
+    (re.compile(r"gemini-2\.5-flash|gemini-flash-latest"), Family(budgets=(1, 24_576), json_schema=True)),
     (re.compile(r"gemini-2\.0-flash"), Family(penalties=True)),
 )
 """Beginning of a model's id to its family; the first that fits.  The names that end in ``latest`` may mean a model that

@@ -23,11 +23,17 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.upstreams.meanings import Class, Meaning
 
-__all__ = ["PHRASES", "REASONS", "SIGNATURE", "STATUSES", "WORDS"]
+__all__ = ["PHRASES", "REASONS", "SCHEMA", "SCHEMA_UNKNOWN", "SIGNATURE", "STATUSES", "WORDS"]
 
 
 SIGNATURE: Final = "thought_signature"
 """Code of an error that a signature, or a missing one, is to blame for."""
+
+SCHEMA: Final = "response_json_schema"
+"""Code of an error that the JSON Schema for the answer is to blame for."""
+
+SCHEMA_UNKNOWN: Final = "response_json_schema_unknown"
+"""The same where the service has no field for one."""
 
 REASONS: Final[Mapping[str, Class]] = MappingProxyType(
     {
@@ -63,6 +69,8 @@ PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
     (re.compile(r"api key (?:not valid|expired)|reported as leaked", re.I), UpstreamTokenInvalid, "API_KEY_INVALID"),
     (re.compile(r"has been suspended", re.I), UpstreamSuspended, "CONSUMER_SUSPENDED"),
     (re.compile(r"thought[ _]?signature", re.I), UpstreamRejected, SIGNATURE),
+    (re.compile(r"unknown name \W?response_?json_?schema", re.I), UpstreamRejected, SCHEMA_UNKNOWN),
+    (re.compile(r"response_?json_?schema", re.I), UpstreamRejected, SCHEMA),
     (
         re.compile(
             r"token count.{0,40}exceeds|payload size exceeds|exceeds the maximum number of tokens"

@@ -5,6 +5,7 @@ Source: https://ai.google.dev/api/generate-content
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from attrs import frozen
@@ -14,7 +15,9 @@ from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.gemini.contents import Contents, skip_missing_signatures
 from kiro_asgi.upstreams.gemini.generation import generation_config
+from kiro_asgi.upstreams.gemini.json_schema import json_schema
 from kiro_asgi.upstreams.gemini.models import listed_family
+from kiro_asgi.upstreams.gemini.schema import answer_schema
 from kiro_asgi.upstreams.gemini.tools import tool_names, written_tools
 from kiro_asgi.upstreams.names import WireNames
 from kiro_asgi.upstreams.told import schema_told
@@ -34,7 +37,15 @@ class Document:
     notes: Notes
 
 
-def document(prompt: Prompt, model: ModelCard, *, replay_thinking: bool, healed: bool, threshold: str) -> Document:
+def document(
+    prompt: Prompt,
+    model: ModelCard,
+    *,
+    replay_thinking: bool,
+    healed: bool,
+    threshold: str,
+    json_schemas: bool = True,
+) -> Document:
     """The request body for *prompt*.
 
     Args:
@@ -43,6 +54,7 @@ def document(prompt: Prompt, model: ModelCard, *, replay_thinking: bool, healed:
         replay_thinking: Hand signed thinking of earlier answers back.
         healed: Whether the service refused a signature, or the lack of one.
         threshold: From which probability of harm the service blocks; empty for its own.
+        json_schemas: Whether the service takes JSON Schema for the answer, from a model that has it.
 
     Raises:
         RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
@@ -50,6 +62,8 @@ def document(prompt: Prompt, model: ModelCard, *, replay_thinking: bool, healed:
     notes, family = Notes(), listed_family(model)
     if healed:
         notes.applies("healed.signatures")
+    if not json_schemas:
+        notes.applies("healed.json_schema")
     names = tool_names(notes)
     tools = written_tools(prompt, names, notes)
     contents = Contents(notes, names, replay_thinking and not healed).write(prompt)
@@ -63,9 +77,21 @@ def document(prompt: Prompt, model: ModelCard, *, replay_thinking: bool, healed:
         "systemInstruction": {"parts": parts} if (parts := [{"text": text} for text in system if text]) else {},
         "contents": contents,
         **tools,
-        "generationConfig": generation_config(prompt, model, family, notes, formed=not told),
+        "generationConfig": {
+            **generation_config(prompt, model, family, notes),
+            **({} if told else _form(prompt, notes, json_schemas=json_schemas and family.json_schema)),
+        },
         "safetySettings": [
             {"category": f"HARM_CATEGORY_{category}", "threshold": threshold} for category in CATEGORIES if threshold
         ],
     }
     return Document({key: value for key, value in body.items() if value}, names, notes)
+
+
+def _form(prompt: Prompt, notes: Notes, *, json_schemas: bool) -> Mapping[str, Any]:
+    """The fields that say which form the answer has, if the client says so."""
+    if prompt.schema is None:
+        return {}
+    name, write = ("responseJsonSchema", json_schema) if json_schemas else ("responseSchema", answer_schema)
+    schema = write(prompt.schema, notes)
+    return {"responseMimeType": "application/json", **({name: schema} if schema else {})}

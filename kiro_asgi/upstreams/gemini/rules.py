@@ -13,6 +13,12 @@ _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule("healed.signatures", "Signatures are not handed back, as the service refused one.", _CONTENT, "request"),
+    Rule(
+        "healed.json_schema",
+        "The schema of the answer is projected, as the service refused it as JSON Schema.",
+        _FORM,
+        "request",
+    ),
     Rule("tools.duplicate_dropped", "Of tools with the same name the first counts.", _CONTENT, "tools"),
     Rule("tools.choice_unknown", "A choice that names a tool which is not there is refused.", _NONE, "tools"),
     Rule(
@@ -111,6 +117,12 @@ RULES: Final[tuple[Rule, ...]] = (
         "The schema of the answer is told in the system text where the model takes none beside tools.",
         _FORM,
         "request",
+    ),
+    Rule(
+        "output.schema_keywords",
+        "Keywords of the answer's schema that the service does not know are told in the description, and checked here.",
+        _FORM,
+        "json_schema",
     ),
     Rule("sampling.bounds", "A number that the service refuses becomes one that it takes.", _FORM, "generation"),
     Rule(

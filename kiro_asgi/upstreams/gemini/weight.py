@@ -20,8 +20,8 @@ def weigh(body: Body, estimator: Estimator) -> float:
     """Tokens that the model reads: texts, tools and arguments as JSON, images and documents at a fixed price each."""
     texts: list[str] = []
     values: list[Any] = [*body.get("tools", ())]
-    if schema := body.get("generationConfig", {}).get("responseSchema"):
-        values.append(schema)
+    config = body.get("generationConfig", {})
+    values += [config[name] for name in ("responseSchema", "responseJsonSchema") if name in config]
     weight = float(TURN_TOKENS * len(body.get("contents", ())))
     for part in _parts(body):
         if "text" in part:

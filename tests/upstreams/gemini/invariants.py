@@ -12,12 +12,17 @@ NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 BODY = {"systemInstruction", "contents", "tools", "toolConfig", "generationConfig", "safetySettings"}
 CONFIG = {
     *("temperature", "topP", "topK", "maxOutputTokens", "stopSequences", "seed", "presencePenalty"),
-    *("frequencyPenalty", "responseMimeType", "responseSchema", "thinkingConfig"),
+    *("frequencyPenalty", "responseMimeType", "responseSchema", "responseJsonSchema", "thinkingConfig"),
 }
 SCHEMA = {
     *("type", "format", "title", "description", "nullable", "enum", "items", "minItems", "maxItems", "properties"),
     *("required", "minProperties", "maxProperties", "minLength", "maxLength", "pattern", "minimum", "maximum"),
     *("anyOf", "propertyOrdering", "default", "example"),
+}
+JSON_SCHEMA = {
+    *("$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum", "items", "prefixItems"),
+    *("minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties", "additionalProperties"),
+    *("required", "propertyOrdering"),
 }
 SIDES = {"user": {"text", "inlineData", "fileData", "functionResponse"}, "model": {"text", "functionCall"}}
 TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
@@ -120,6 +125,26 @@ def _config(body: dict[str, Any]) -> Iterator[str]:
         yield "too many stop sequences"
     if "responseSchema" in config:
         yield from schema_breaches(config["responseSchema"])
+    if {"responseSchema", "responseJsonSchema"} <= set(config):
+        yield "two schemas"
+    yield from json_schema_breaches(config.get("responseJsonSchema", {}))
+
+
+def json_schema_breaches(schema: Any) -> Iterator[str]:
+    """What the service would refuse in a JSON Schema."""
+    if not isinstance(schema, dict):
+        yield f"no schema: {schema}"
+        return
+    if set(schema) - JSON_SCHEMA:
+        yield f"unknown keyword: {set(schema) - JSON_SCHEMA}"
+    if "$ref" in schema and any(not name.startswith("$") for name in schema):
+        yield f"not alone: {schema}"
+    parts = [part for name in ("$defs", "properties") for part in schema.get(name, {}).values()]
+    parts += [part for name in ("anyOf", "oneOf", "prefixItems") for part in schema.get(name, [])]
+    parts += [schema["items"]] if "items" in schema else []
+    parts += [more] if not isinstance(more := schema.get("additionalProperties", True), bool) else []
+    for part in parts:
+        yield from json_schema_breaches(part)
 
 
 def _type_breaches(schema: dict[str, Any]) -> Iterator[str]:

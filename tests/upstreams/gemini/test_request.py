@@ -490,16 +490,17 @@ def test_thinking_leaves_room_for_the_answer(
 
 
 def test_answers_with_a_schema() -> None:
-    """The schema is sent where the model takes it, and told where it refuses it beside tools."""
+    """The schema is sent where the model takes it, to older ones as their own; it is told where it is refused beside
+    tools."""
     schema = {"type": "object", "properties": {"a": {"const": "x"}}}
-    sent = {
-        "responseMimeType": "application/json",
-        "responseSchema": {"type": "object", "properties": {"a": {"type": "string", "enum": ["x"]}}},
-    }
+    kind = {"responseMimeType": "application/json"}
+    sent = kind | {"responseJsonSchema": {"type": "object", "properties": {"a": {"type": "string", "enum": ["x"]}}}}
+    own = kind | {"responseSchema": {"type": "object", "properties": {"a": {"type": "string", "enum": ["x"]}}}}
     prompt = ask(user("x"), schema=schema)
 
     assert body(prompt)["generationConfig"] == sent
     assert body(evolve(prompt, schema={}))["generationConfig"] == {"responseMimeType": "application/json"}
+    assert body(prompt, ModelCard("gemini-2.0-flash"))["generationConfig"] == own
     with_tools = evolve(prompt, tools=(F,))
     assert body(with_tools, THREE)["generationConfig"] == sent
     assert "generationConfig" not in body(with_tools)
