@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from kiro_asgi.simulator import Head, RawBytes, Stall
+from kiro_asgi.simulator import Head, Pause, RawBytes, Stall
 from kiro_asgi.simulator.scripts import Script
 from tests.asgi.answers import comes_true, partial_text, text_of
 from tests.asgi.driver import Exchange, post
@@ -134,6 +134,16 @@ async def test_time_counts_on(app, sim, slices):
     )
     with anyio.fail_after(5):
         exchange = await ask().run(app(**slices))
+
+    assert exchange.content.rstrip().rpartition(b"event: ")[2].startswith(b"error")
+
+
+async def test_all_calls_share_the_time_of_one_answer(app, sim):
+    """Each call by itself would be in time."""
+    head, rest = Head(content_type="text/event-stream"), RawBytes(streamed(PARTS[2], "end_turn"))
+    first = head, Pause(0.6), RawBytes(streamed(PARTS[0], "pause_turn"))
+    sim.enqueue(first, (head, Pause(0.6), rest), operation="anthropic.chat")
+    exchange = await ask().run(app(limits={"request_timeout": 0.9}))
 
     assert exchange.content.rstrip().rpartition(b"event: ")[2].startswith(b"error")
 
