@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
+from typing import Final
 
 from attrs import define, field, frozen
 
+from kiro_asgi.asgi.rules import UNCITED
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent
 from kiro_asgi.limits import HEALED_MODELS
-from kiro_asgi.model.notes import Note
-from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.notes import Note, Notes
+from kiro_asgi.model.prompt import Document, Part, Prompt, Text, ToolResult
 from kiro_asgi.net.catalogue import Catalogue
 from kiro_asgi.net.credentials import Credentials
 from kiro_asgi.net.transport import Transport
@@ -22,6 +24,8 @@ __all__ = ["Manner", "Provider"]
 
 Adapt = Callable[[Prompt, str, ModelCard], Prompt]
 """A prompt, the name by which the model was asked for, and the model."""
+
+_CITED_BLOCK: Final = {"type": "search_result", "citations": {"enabled": True}}.items()
 
 AskReset = Callable[[Credential], Awaitable[float | None]]
 """When there is a new quota, in seconds since the epoch; ``None`` where nobody says."""
@@ -93,12 +97,13 @@ class Provider:
         return self.upstream.name
 
     def adapted(self, prompt: Prompt, name: str, model: ModelCard) -> tuple[Prompt, tuple[Note, ...]]:
-        """*prompt* with the wishes that the model's name spells out, and without tools that nobody runs; what was done.
+        """*prompt* with the wishes that the model's name spells out, without tools that nobody runs; what is left out.
 
         Raises:
             RequestError: A tool has to be called that nobody runs.
         """
-        return self.toolbox.offered(self._adapt(prompt, self.catalogue.meant(name), model))
+        offered, notes = self.toolbox.offered(self._adapt(prompt, self.catalogue.meant(name), model))
+        return offered, notes if self.upstream.traits.cites else (*notes, *_uncited(offered))
 
     async def with_reset(self, error: UpstreamQuotaSpent, credential: Credential, now: float) -> UpstreamQuotaSpent:
         """*error* with the time of the next quota, if the upstream can be asked for it; *now* is since the epoch."""
@@ -110,3 +115,25 @@ class Provider:
             return error
         moment = datetime.fromtimestamp(reset, UTC).strftime("%Y-%m-%d %H:%M UTC")
         return type(error)(f"{error.message}; resets at {moment}", code=error.code, retry_after=max(reset - now, 0.0))
+
+
+def _uncited(prompt: Prompt) -> tuple[Note, ...]:
+    """What is left out where a service cites nothing."""
+    notes = Notes()
+    for turn in prompt.turns:
+        for part in turn.parts:
+            for place in _citing(part):
+                notes.applies(UNCITED, place or turn.place)
+    return notes.found()
+
+
+def _citing(part: Part) -> Iterator[str]:
+    """Places of what the answer shall cite, as far as each is known."""
+    if type(part) is Document:
+        if part.cited:
+            yield part.place
+    elif type(part) is ToolResult:
+        for each in part.parts:
+            yield from _citing(each)
+    elif type(part) is Text and part.block is not None and part.block.items() >= _CITED_BLOCK:
+        yield ""

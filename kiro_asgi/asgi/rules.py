@@ -6,10 +6,11 @@ from typing import Final
 
 from kiro_asgi.model.notes import Loss, Rule
 
-__all__ = ["CUT_ANSWER", "HOSTED_DROPPED", "RULES"]
+__all__ = ["CUT_ANSWER", "HOSTED_DROPPED", "RULES", "UNCITED"]
 
 HOSTED_DROPPED: Final = "tools.hosted_dropped"
 CUT_ANSWER: Final = "recovery.cut_answer"
+UNCITED: Final = "citations.unavailable"
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule(
@@ -17,6 +18,12 @@ RULES: Final[tuple[Rule, ...]] = (
         "A hosted tool that neither the service nor the gateway has is left out; a demand for a call of it is refused.",
         Loss.CONTENT,
         "kiro_asgi.asgi.server_tools",
+    ),
+    Rule(
+        UNCITED,
+        "That the answer shall cite documents or search results is left out where the service cites none.",
+        Loss.CONTENT,
+        "kiro_asgi.asgi.provider",
     ),
     Rule(
         CUT_ANSWER,

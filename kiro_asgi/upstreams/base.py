@@ -227,6 +227,9 @@ class Traits:
     grounds: bool = False
     """Whether answers may hold `kiro_asgi.model.events.Grounding`."""
 
+    cites: bool = False
+    """Whether answers may say on which places of the request's documents they rest."""
+
     learns: bool = False
     """Whether what `Upstream.healed` found out holds for every request to the same model."""
 

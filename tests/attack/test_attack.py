@@ -26,7 +26,7 @@ def test_cheap_rows_run_and_hold(loop: str, tmp_path: Path, capsys: pytest.Captu
 
     assert [result.complaints for result in runner.results] == [(), ()]
     assert not any(result.stopped for result in runner.results)
-    assert any(result.noticed.streamed for result in runner.results)
+    assert any(result.noticed.streamed or result.noticed.health for result in runner.results)
     assert capsys.readouterr().out.count("\n    ") == 2
 
 

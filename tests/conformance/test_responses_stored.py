@@ -55,7 +55,7 @@ def test_41_unknown_previous_response(chat: openai.OpenAI) -> None:
         pytest.param({"input": [{"type": "item_reference", "id": "msg_unknown"}]}, "input[0]", id="item-reference"),
         pytest.param(
             {"tools": [FILES], "tool_choice": {"type": "file_search"}},
-            "tool_choice",
+            "tools[0]",
             id="43-hosted-tool-that-is-forced",
         ),
     ],

@@ -14,6 +14,7 @@ from attrs import frozen
 from kiro_asgi import App, create_app
 from kiro_asgi.asgi.provider import Manner
 from kiro_asgi.asgi.reasons import Candidate, reason_against
+from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.anthropic import AnthropicMessages
@@ -197,7 +198,7 @@ def check_request(entry: Entry, target: Target, notes: dict[str, int], requests:
     assert target.api not in REFUSALS.get(entry.name, {})
     assert len(requests) <= remedies + 1, target.name
     assert [request.status for request in requests] == [*[400] * (len(requests) - 1), 200], target.name
-    assert notes.keys() <= {rule.name for rule in (*target.rules, *API_RULES)}, target.name
+    assert notes.keys() <= {rule.name for rule in (*target.rules, *API_RULES, *GATEWAY_RULES)}, target.name
     lost = missing(entry, target, requests[-1].json(), notes)
     assert [(piece.kind, piece.path, piece.text[:60]) for piece in lost] == [], (target.name, notes)
 

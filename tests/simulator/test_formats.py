@@ -325,10 +325,11 @@ def test_who_asks_for_thinking_gets_it(simulator, form, stream):
 def test_json_can_be_demanded(simulator, form):
     """An answer fits the schema that the request asks for."""
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    closed = {**schema, "additionalProperties": False}
     upper = {"type": "OBJECT", "properties": {"name": {"type": "STRING"}}, "required": ["name"]}
     asked = {
         "gemini": {"generationConfig": {"responseMimeType": "application/json", "responseSchema": upper}},
-        "anthropic": {"output_config": {"format": {"type": "json_schema", "schema": schema}}},
+        "anthropic": {"output_config": {"format": {"type": "json_schema", "schema": closed}}},
         "openai": {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}},
     }
 

@@ -83,7 +83,7 @@ class AnthropicUpstream:
 
     @traits.default
     def _make_traits(self) -> Traits:
-        return Traits(runs=frozenset({WEB_SEARCH}), learns=self.healings == LASTING)
+        return Traits(runs=frozenset({WEB_SEARCH}), cites=True, learns=self.healings == LASTING)
 
     @_door.default
     def _make_door(self) -> Door:

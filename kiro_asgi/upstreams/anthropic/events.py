@@ -51,6 +51,9 @@ class MessageEvents:
     _behind_text: bool = field(init=False, default=False)
     """Whether the block before was one of text."""
 
+    _behind_cited: bool = field(init=False, default=False)
+    """Whether the block before cites, or said that it may."""
+
     _budget: AnswerBudget = field(factory=AnswerBudget)
     """For blocks that are open, and what is known of those before."""
 
@@ -109,9 +112,10 @@ class MessageEvents:
             return
         opened = opener(block, self._calls, self._searches)
         self._open[index] = opened, 0 if opened.lasting else size
-        if opened.is_text and self._behind_text:
+        cited = type(block.get("citations")) is list
+        if opened.is_text and self._behind_text and (cited or self._behind_cited):
             yield TextBreak()
-        self._behind_text = opened.is_text
+        self._behind_text, self._behind_cited = opened.is_text, cited
         yield from opened.opening()
 
     def _delta(self, value: Mapping[str, Any]) -> Iterable[Delta]:
@@ -133,6 +137,7 @@ class MessageEvents:
     def _cite(self, value: Mapping[str, Any], location: Mapping[str, Any]) -> Iterable[Delta]:
         block, _ = self._open.get(index_of(value), (_STRAY, 0))
         self._budget.take(ITEM + size_of_value(location))
+        self._behind_cited = True
         block.cite(location)
         return ()
 

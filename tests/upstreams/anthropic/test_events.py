@@ -142,14 +142,15 @@ def test_an_ordinary_answer() -> None:
 def _neutral(events: list[Event]) -> Iterator[Delta]:
     """The deltas that *events* were made of, without tools that are run on the way."""
     calls = {event.index for event in events if isinstance(event, BlockStart) and event.kind is BlockKind.TOOL_CALL}
-    size = 0
+    size, cited = 0, False
     for event in events:
         match event:
             case BlockStart(kind=BlockKind.REDACTED_THINKING, data=data) if data:
                 yield RedactedThinking(data)
             case BlockStart(kind=BlockKind.TEXT | BlockKind.REFUSAL):
-                size = 0
-                yield TextBreak()
+                if cited:
+                    yield TextBreak()
+                size, cited = 0, False
             case BlockStart(index, BlockKind.TOOL_CALL, name=name):
                 yield ToolCallFragment(f"{index}", name)
             case ToolInputDelta(text):
@@ -158,6 +159,7 @@ def _neutral(events: list[Event]) -> Iterator[Delta]:
                 yield ToolCallFragment(f"{index}", stop=True)
             case _:
                 size += len(event.text) if isinstance(event, TextDelta | RefusalDelta) else 0
+                cited = cited or isinstance(event, Citation)
                 yield from _read_again(event, size)
 
 
