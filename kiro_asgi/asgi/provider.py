@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -122,18 +122,14 @@ def _uncited(prompt: Prompt) -> tuple[Note, ...]:
     notes = Notes()
     for turn in prompt.turns:
         for part in turn.parts:
-            for place in _citing(part):
-                notes.applies(UNCITED, place or turn.place)
+            for each in part.parts if type(part) is ToolResult else (part,):
+                if _is_to_cite(each):
+                    notes.applies(UNCITED, getattr(each, "place", "") or turn.place)
     return notes.found()
 
 
-def _citing(part: Part) -> Iterator[str]:
-    """Places of what the answer shall cite, as far as each is known."""
-    if type(part) is Document:
-        if part.cited:
-            yield part.place
-    elif type(part) is ToolResult:
-        for each in part.parts:
-            yield from _citing(each)
-    elif type(part) is Text and part.block is not None and part.block.items() >= _CITED_BLOCK:
-        yield ""
+def _is_to_cite(part: Part) -> bool:
+    """Whether the answer shall say on which places of *part* it rests."""
+    if type(part) is Text:
+        return part.block is not None and part.block.items() >= _CITED_BLOCK
+    return type(part) is Document and part.cited
