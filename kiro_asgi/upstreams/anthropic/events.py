@@ -112,10 +112,10 @@ class MessageEvents:
             return
         opened = opener(block, self._calls, self._searches)
         self._open[index] = opened, 0 if opened.lasting else size
-        cited = type(block.get("citations")) is list
-        if opened.is_text and self._behind_text and (cited or self._behind_cited):
+        citations = block.get("citations")
+        if opened.is_text and self._behind_text and (citations == [] or self._behind_cited):
             yield TextBreak()
-        self._behind_text, self._behind_cited = opened.is_text, cited
+        self._behind_text, self._behind_cited = opened.is_text, type(citations) is list
         yield from opened.opening()
 
     def _delta(self, value: Mapping[str, Any]) -> Iterable[Delta]:
