@@ -45,6 +45,7 @@ def test_out_of_descriptors(loop: str, tmp_path: Path) -> None:
             "KIRO_ASGI__CLIENT__API_KEYS": "k",
             "KIRO_ASGI__KIRO__API_KEY": "ksk_x",
             "KIRO_ASGI__KIRO__ENDPOINT": service.url,
+            "KIRO_ASGI__KIRO__MODELS_TTL": "0",  # a list of models would be asked for beside, and say that it cannot
         }
         server = stack.enter_context(serving("--loop", loop, "--access-log", cwd=tmp_path, **environ))
         pid, address = server.process.pid, ("127.0.0.1", int(server.base.rsplit(":", 1)[1]))
