@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import sys
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import AsyncIterator
 from typing import Any
@@ -211,6 +212,8 @@ async def test_their_number_is_limited(app, host):
 
 async def test_what_is_fetched_takes_room_like_a_body(app, host, sim):
     """Where there is none left, the gateway says that it is busy; the room is free again afterwards."""
+    if sys.modules["httpcore"].__name__ == "httpcore2":
+        pytest.skip("httpcore2 leaves a socket to the garbage collector where a TLS handshake is cancelled")
     urls = [host.serve(f"/{number}.png", PNG + bytes(90_000)) for number in range(4)]
     exchange = await ask("openai", *(image_part("openai", url) for url in urls)).run(app)
     assert exchange.status == 503
