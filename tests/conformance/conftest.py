@@ -9,6 +9,7 @@ import anthropic
 import openai
 import pytest
 
+from kiro_asgi.simulator import Simulator
 from tests.conformance.clients import Clients, connected, undisturbed
 from tests.conformance.gateways import EVERY_SERVICE, IMPATIENT, TRANSIENT_RETRIES, Gateway, simulated, watched
 
@@ -58,6 +59,16 @@ def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """A gateway with the settings that everybody has, and a service that says what a test wants it to."""
     with watched(tmp_path_factory.mktemp("scripted"), **TRANSIENT_RETRIES, **EVERY_SERVICE) as running:
         yield running
+
+
+@pytest.fixture
+def service(scripted: Gateway) -> Iterator[Simulator]:
+    """The service behind `scripted`, with nothing asked yet; what a test has it say ends with the test."""
+    service = scripted.service
+    assert service is not None
+    service.forget()
+    yield service
+    service.answer_with(None)
 
 
 @pytest.fixture(scope="session")

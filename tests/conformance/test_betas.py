@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,15 +18,6 @@ LONG = "context-1m-2025-08-07"
 EAGER = "fine-grained-tool-streaming-2025-05-14"
 NEW = "new-2030-01-01"
 SO = answer(*text("So."))
-
-
-@pytest.fixture
-def service(scripted: Gateway) -> Iterator[Simulator]:
-    service = scripted.service
-    assert service is not None
-    service.forget()
-    yield service
-    service.answer_with(None)
 
 
 def asked(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import anthropic
@@ -62,15 +61,6 @@ DEMANDS: dict[str, dict[str, Any]] = {
 EACH_DEMAND = pytest.mark.parametrize("demand", ["named", "any"])
 FOUND = answer(search("fjords", Hit("https://example.org/f", "Fjords")), *text("Norway has many."))
 REFUSED = (anthropic.BadRequestError, openai.BadRequestError)
-
-
-@pytest.fixture
-def service(scripted: Gateway) -> Iterator[Simulator]:
-    service = scripted.service
-    assert service is not None
-    service.forget()
-    yield service
-    service.answer_with(None)
 
 
 def bodies(service: Simulator, operation: str) -> list[bytes]:

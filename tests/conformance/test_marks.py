@@ -24,15 +24,6 @@ IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png"
 PLAIN = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "d"}, "title": "t"}
 
 
-@pytest.fixture
-def service(scripted: Gateway) -> Iterator[Simulator]:
-    service = scripted.service
-    assert service is not None
-    service.forget()
-    yield service
-    service.answer_with(None)
-
-
 def body_of(
     clients: Clients, gateway: Gateway, service: Simulator, asked: tuple[str, str], stream: bool, **more: Any
 ) -> Any:
