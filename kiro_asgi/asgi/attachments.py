@@ -68,10 +68,9 @@ class Attachments:
 
 def _attachments(prompt: Prompt) -> Iterator[Attachment]:
     for turn in prompt.turns:
-        for part in turn.parts:
-            for each in part.parts if isinstance(part, ToolResult) else (part,):
-                if isinstance(each, Image | Document):
-                    yield each
+        for part in turn.content():
+            if isinstance(part, Image | Document):
+                yield part
 
 
 def _replaced(part: Part, whole: Mapping[int, Attachment]) -> Part:

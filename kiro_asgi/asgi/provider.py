@@ -14,7 +14,7 @@ from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent
 from kiro_asgi.limits import HEALED_MODELS
 from kiro_asgi.model.notes import Note, Notes
-from kiro_asgi.model.prompt import Document, Part, Prompt, Text, ToolResult
+from kiro_asgi.model.prompt import Document, Part, Prompt, Text
 from kiro_asgi.net.catalogue import Catalogue
 from kiro_asgi.net.credentials import Credentials
 from kiro_asgi.net.transport import Transport
@@ -121,10 +121,9 @@ def _uncited(prompt: Prompt) -> tuple[Note, ...]:
     """What is left out where a service cites nothing."""
     notes = Notes()
     for turn in prompt.turns:
-        for part in turn.parts:
-            for each in part.parts if type(part) is ToolResult else (part,):
-                if _is_to_cite(each):
-                    notes.applies(UNCITED, getattr(each, "place", "") or turn.place)
+        for part in turn.content():
+            if _is_to_cite(part):
+                notes.applies(UNCITED, getattr(part, "place", "") or turn.place)
     return notes.found()
 
 

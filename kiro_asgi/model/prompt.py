@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, ClassVar, Final
 
@@ -156,6 +156,14 @@ class Turn:
     parts: tuple[Part, ...]
     place: str = field(default="", eq=False)
     """As for `Image`, e.g. ``messages[3]``."""
+
+    def content(self) -> Iterator[Part]:
+        """The parts, and in the place of each tool's result what it holds."""
+        for part in self.parts:
+            if type(part) is ToolResult:
+                yield from part.parts
+            else:
+                yield part
 
 
 @frozen
