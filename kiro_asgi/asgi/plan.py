@@ -55,7 +55,7 @@ def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
         repairs=_repairs(exchange, settings.tools),
         server_tools=exchange.toolbox.kinds(prompt),
         citing=_citing(exchange, settings),
-        cites_pages_only=exchange.asked.dialect.cites_pages_only,
+        cites_pages_only=exchange.upstream.traits.cites and exchange.asked.dialect.cites_pages_only,
         fingerprint=settings.recovery.enabled,
         keep_call_signatures=exchange.upstream.traits.signs_calls,
         other_signatures=prompt.thinking.wanted,

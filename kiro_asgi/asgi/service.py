@@ -208,7 +208,7 @@ class Service:
         if route.provider.upstream.traits.signs_calls:
             prompt = await self._signatures.restored(prompt, asked.principal)
         recovered = await self._recovery.prepare(prompt, asked.principal)
-        return evolve(recovered, notes=(*notes, *recovered.notes))
+        return evolve(recovered, notes=(*notes, *recovered.notes)) if notes else recovered
 
     async def count(self, call: Call, prompt: Prompt, size: int) -> int:
         """Tokens of *prompt*, from a request of *size* bytes, as it would be sent.
