@@ -17,12 +17,12 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, ToolChoice
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
-from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.contract.model import Request, Response
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
 from kiro_asgi.upstreams.kiro.contract.request import translate
 from kiro_asgi.upstreams.kiro.contract.response import as_message, as_response
 from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean, find
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 
 __all__ = ["collect_kiro_response", "execute_kiro", "stream_kiro", "translate_kiro_request", "translate_kiro_response"]
 

@@ -17,7 +17,7 @@ from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.base import Encoder, Heading
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
-from kiro_asgi.upstreams.openai import OpenAIUpstream
+from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from kiro_asgi.wire.json import dumps
 from kiro_asgi.wire.sse import ServerSentEvent, encode_sse
 

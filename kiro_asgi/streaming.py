@@ -37,12 +37,12 @@ from kiro_asgi.stages.cut_answers import CutAnswer, truncation_records
 from kiro_asgi.stages.thinking import ThinkingParser, ThinkingParseResult
 from kiro_asgi.stages.tool_calls import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
 from kiro_asgi.stages.truncation import TruncationDiagnosis, diagnose_json_truncation
-from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.contract.effort import reasoning_effort_from_budget
 from kiro_asgi.upstreams.kiro.contract.json import safe_parse_json
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
 from kiro_asgi.upstreams.kiro.contract.sanitize import sanitize_text
 from kiro_asgi.upstreams.kiro.contract.schema import clean_json_schema_properties
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, decode_buffer, decode_frame, encode_frame
 from kiro_asgi.wire.objects import ObjectScanner
 from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder, encode_sse

@@ -24,11 +24,10 @@ from kiro_asgi.config import (
     read_environment,
 )
 from kiro_asgi.config.leaves import leaves, values_of
-from kiro_asgi.config.rules import BOUNDS, CHOICES, SHAPES
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.setting import Bounds, Choices
 
 LEAVES = leaves(Settings, ["custom.ollama"])
-RULES = {leaf.rule: leaf for leaf in LEAVES.values()}
 
 CUSTOM = Settings(custom={"ollama": OpenAISettings(endpoint="http://127.0.0.1:11434/v1")})
 REQUIRED = {"KIRO_ASGI__CUSTOM__OLLAMA__ENDPOINT": "http://127.0.0.1:11434/v1"}
@@ -322,11 +321,16 @@ def test_settings_built_in_python_obey_the_same_rules() -> None:
     ]
 
 
-def test_rules_only_name_settings_that_exist() -> None:
-    """A rule for a renamed setting would silently stop to count; every number has its bounds."""
-    assert {*CHOICES, *BOUNDS, *SHAPES} <= {*RULES}
-    assert {*BOUNDS} == {path for path, leaf in RULES.items() if leaf.type in (int, float)}
-    assert all(RULES[path].default in choices for path, choices in CHOICES.items())
+def test_rules_fit_what_they_are_declared_for() -> None:
+    """Every number has its bounds, and nothing else has; a default is one of its choices, and within its bounds."""
+    rules = {path: leaf.declared.rule for path, leaf in LEAVES.items()}
+
+    assert {path for path, rule in rules.items() if isinstance(rule, Bounds)} == {
+        path for path, leaf in LEAVES.items() if leaf.type in (int, float)
+    }
+    for path, rule in rules.items():
+        if isinstance(rule, Bounds | Choices):
+            assert rule.complaint(LEAVES[path].default) == ""
 
 
 def test_every_setting_is_described() -> None:

@@ -9,9 +9,9 @@ import pytest
 from kiro_asgi import ConfigError, Settings
 from kiro_asgi.cli.check import examine
 from kiro_asgi.config import read_environment
-from kiro_asgi.config.leaves import leaves, values_of
-from kiro_asgi.config.presets import PRESETS
-from kiro_asgi.config.rules import CHOICES, violations
+from kiro_asgi.config.leaves import leaves, preset_values, values_of
+from kiro_asgi.config.rules import violations
+from kiro_asgi.setting import Choices
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
 from kiro_asgi.upstreams.kiro.contract.response import LEAD_IN
 
@@ -19,13 +19,15 @@ CONTRACT = {"preset": "contract"}
 
 
 def test_presets_are_the_choices_and_hold_legal_values():
-    """Every preset can be chosen, names settings that exist, and changes them."""
-    defaults = values_of(Settings())
+    """Every preset that a setting knows can be chosen, and changes it."""
+    defaults, known = values_of(Settings()), leaves(Settings)
+    rule = known["preset"].declared.rule
 
-    assert tuple(PRESETS) == CHOICES["preset"]
-    for values in PRESETS.values():
+    assert isinstance(rule, Choices)
+    assert {"native"}.union(*(leaf.declared.presets for leaf in known.values())) == {*rule.words}
+    for preset in rule.words:
+        values = preset_values(Settings, preset)
         assert violations(Settings, values) == ()
-        assert values.keys() <= leaves(Settings).keys()
         assert not [path for path, value in values.items() if defaults[path] == value]
 
 

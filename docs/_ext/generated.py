@@ -26,7 +26,7 @@ from kiro_asgi.asgi.reasons import REASONS
 from kiro_asgi.asgi.routing import PATTERNS, ROUTES
 from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
 from kiro_asgi.config import Settings, describe
-from kiro_asgi.config.presets import PRESETS
+from kiro_asgi.config.leaves import leaves
 from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, Encoder
 from kiro_asgi.dialects.openai_chat import OpenAIChat
@@ -96,9 +96,10 @@ def fixed_limits() -> Iterator[Row]:
 
 
 def presets() -> Iterator[Row]:
-    yield "Setting", *(f"``{name}``" for name in PRESETS)
-    columns = [{row.path: row.value for row in describe(Settings.from_mapping({"preset": it}))} for it in PRESETS]
-    for path in dict.fromkeys(path for values in PRESETS.values() for path in values):
+    names = next(row.choices for row in describe() if row.path == "preset")
+    yield "Setting", *(f"``{name}``" for name in names)
+    columns = [{row.path: row.value for row in describe(Settings.from_mapping({"preset": it}))} for it in names]
+    for path in (path for path, leaf in leaves(Settings).items() if leaf.declared.presets):
         yield f"``{path}``", *(f"``{column[path]}``" if column[path] else "–" for column in columns)
 
 

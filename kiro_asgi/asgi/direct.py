@@ -10,10 +10,10 @@ from attrs import field, frozen
 
 from kiro_asgi.asgi.wiring import user_agent
 from kiro_asgi.config import AnthropicSettings, DirectSettings, GeminiSettings, OpenAISettings, Settings
-from kiro_asgi.upstreams.anthropic import AnthropicUpstream
+from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Upstream
-from kiro_asgi.upstreams.gemini import GeminiUpstream
-from kiro_asgi.upstreams.openai import OpenAIUpstream
+from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
+from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 
 __all__ = ["Direct", "direct_services", "set_up"]
 

@@ -27,10 +27,10 @@ from kiro_asgi.net.resting import RestPolicy
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.stages.thinking import TAGS
 from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream
-from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.auth import without_profile
 from kiro_asgi.upstreams.kiro.limits import parse_reset
 from kiro_asgi.upstreams.kiro.spelling import with_wishes
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.model_names import read_aliases, resembling
 
 __all__ = ["new_providers"]

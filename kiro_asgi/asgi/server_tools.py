@@ -22,8 +22,8 @@ from kiro_asgi.model.prompt import Prompt, Tool
 from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, ServerCall, ServerResult, ToolOutput
 from kiro_asgi.net.asking import Asker
 from kiro_asgi.upstreams.base import Credential, UpstreamRequest
-from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.mcp import parse_search
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 
 __all__ = ["KiroWebSearch", "ServerTool", "Toolbox"]
 

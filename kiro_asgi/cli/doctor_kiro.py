@@ -19,9 +19,9 @@ from kiro_asgi.errors import ConfigError, KiroAsgiError, UpstreamRejected
 from kiro_asgi.net.credentials import Credentials
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token
-from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.auth import without_profile
 from kiro_asgi.upstreams.kiro.limits import Limits, parse_limits
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.kiro.vendor import KiroVendor
 from kiro_asgi.upstreams.replies import clean
 

@@ -29,14 +29,14 @@ from kiro_asgi.dialects.rules import RULES as DIALECT_RULES
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.model.notes import Loss, Note, Rule
 from kiro_asgi.model.prompt import Prompt
-from kiro_asgi.upstreams.anthropic import AnthropicUpstream
 from kiro_asgi.upstreams.anthropic.rules import RULES as ANTHROPIC_RULES
-from kiro_asgi.upstreams.gemini import GeminiUpstream
+from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.gemini.rules import RULES as GEMINI_RULES
-from kiro_asgi.upstreams.kiro import KiroUpstream
+from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from kiro_asgi.upstreams.kiro.rules.table import RULES as KIRO_RULES
-from kiro_asgi.upstreams.openai import OpenAIUpstream
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.openai.rules import RULES as OPENAI_RULES
+from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from kiro_asgi.wire.json import loads
 
 __all__ = ["add_arguments", "run"]

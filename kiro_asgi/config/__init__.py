@@ -9,7 +9,6 @@ Times are seconds, sizes bytes.
 from __future__ import annotations
 
 from kiro_asgi.config.describe import SettingRow, describe
-from kiro_asgi.config.direct import AnthropicSettings, DirectSettings, GeminiSettings, OpenAISettings
 from kiro_asgi.config.gateway import (
     ClientSettings,
     CorsSettings,
@@ -23,9 +22,10 @@ from kiro_asgi.config.gateway import (
     StructuredSettings,
     ToolSettings,
 )
-from kiro_asgi.config.kiro import KiroSettings
 from kiro_asgi.config.reading import Reading, read_environment
 from kiro_asgi.config.tree import Settings
+from kiro_asgi.upstreams.builtin import AnthropicSettings, GeminiSettings, KiroSettings, OpenAISettings
+from kiro_asgi.upstreams.settings import DirectSettings
 
 __all__ = [
     "AnthropicSettings",

@@ -13,8 +13,8 @@ import attrs
 from attrs import frozen
 
 from kiro_asgi.config.leaves import Leaf, leaves, members_of, values_of
-from kiro_asgi.config.rules import CHOICES
 from kiro_asgi.config.tree import Settings
+from kiro_asgi.setting import Choices
 
 __all__ = ["SettingRow", "describe", "display"]
 
@@ -49,7 +49,7 @@ def describe(settings: Settings | None = None) -> tuple[SettingRow, ...]:
             _type_name(leaf.type),
             display(leaf, leaf.default),
             display(leaf, values[leaf.path]),
-            tuple(filter(None, CHOICES.get(leaf.rule, ()))),
+            _choices(leaf),
             docs[leaf.owner][leaf.name],
         )
         for leaf in known.values()
@@ -64,6 +64,11 @@ def display(leaf: Leaf, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return ",".join(f"{text:.15g}" if isinstance(text, float) else str(text) for text in texts)
+
+
+def _choices(leaf: Leaf) -> tuple[str, ...]:
+    rule = leaf.declared.rule
+    return tuple(filter(None, rule.words)) if isinstance(rule, Choices) else ()
 
 
 def _type_name(kind: Any) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from attrs import field, frozen
+from attrs import frozen
 
+from kiro_asgi.config.shapes import HOST, PAGE, PARAMETER, REPAIR, ROUTE
 from kiro_asgi.limits import ANSWER_BYTES, TOOL_INPUT_BYTES
+from kiro_asgi.setting import DAY, KEY, MOMENT, UPSTREAM, Bounds, Choices, setting
 
 __all__ = [
     "ClientSettings",
@@ -25,7 +27,7 @@ __all__ = [
 class ClientSettings:
     """Who may use the gateway."""
 
-    api_keys: tuple[str, ...] = field(default=(), repr=False)
+    api_keys: tuple[str, ...] = setting((), KEY, secret=True)
     """Keys that a client may present as ``Authorization: Bearer`` or ``x-api-key``."""
 
     allow_anonymous: bool = False
@@ -40,7 +42,7 @@ class ClientSettings:
 class CorsSettings:
     """Which pages may use the gateway from a browser."""
 
-    origins: tuple[str, ...] = ()
+    origins: tuple[str, ...] = setting((), PAGE)
     """Origins of pages that may, as browsers write them (``https://app.example``, ``app://obsidian.md``, ``null``), or
     ``*`` for all.  Empty: none, and no header of this kind is sent, so a host or proxy in front may send its own."""
 
@@ -53,14 +55,14 @@ class RoutingSettings:
     ``custom``.  A client that asks for ``upstream/model`` names one itself.
     """
 
-    models: tuple[str, ...] = ()
+    models: tuple[str, ...] = setting((), ROUTE)
     """Rows, each as ``pattern=upstream/model``; more targets follow after ``>``, each asked where those before it fail.
     In a pattern, ``*`` stands for any text, and the most particular one counts.  Without ``/model``, the name stays."""
 
-    order: tuple[str, ...] = ()
+    order: tuple[str, ...] = setting((), UPSTREAM)
     """Upstreams in the order in which they are asked for a model that several of them list."""
 
-    default: str = ""
+    default: str = setting("", UPSTREAM)
     """The upstream of models that nobody lists.  Empty: the first."""
 
 
@@ -72,7 +74,7 @@ class ToolSettings:
     """Give an argument the name that the client's schema has for it, where a model used another usual one, or another
     spelling (``filePath`` for ``file_path``)."""
 
-    parameter_names: tuple[str, ...] = ()
+    parameter_names: tuple[str, ...] = setting((), PARAMETER)
     """Names of arguments to put back, each as ``tool.wire=client``: where a model calls that tool with ``wire``, the
     client gets ``client``."""
 
@@ -82,7 +84,7 @@ class ToolSettings:
     repair_encoding: bool = True
     """Read arguments that are JSON within a text as what they stand for, where the client's schema wants no text."""
 
-    repairs_off: tuple[str, ...] = ()
+    repairs_off: tuple[str, ...] = setting((), REPAIR)
     """Repairs of arguments that are no JSON, to be switched off: ``control_characters`` (that stand in a string as they
     are), ``trailing_commas``, ``byte_order_mark``.  What cannot be read then is withheld as malformed."""
 
@@ -100,24 +102,24 @@ class ToolSettings:
 class StreamSettings:
     """How answers are sent to clients."""
 
-    heartbeat: float = 15.0
+    heartbeat: float = setting(15.0, Bounds(0, DAY))
     """Seconds of silence after which the client gets a sign of life; 0 switches it off."""
 
-    early_commit_after: float = 15.0
+    early_commit_after: float = setting(15.0, Bounds(0, DAY))
     """Seconds after which the response head goes out even without an event; a failure that nothing helps after
     that goes in-stream.  0: never.
     A first try that may take no longer than this is waited for."""
 
-    idle_timeout: float = 300.0
+    idle_timeout: float = setting(300.0, Bounds(0, DAY))
     """Seconds without an upstream event, not counting time spent waiting for the client; 0 switches it off."""
 
-    tool_emission: str = "complete"
+    tool_emission: str = setting("complete", Choices(("complete", "end", "incremental")))
     """When a tool call is sent: ``complete`` (its JSON is), ``end`` (after everything else) or ``incremental``."""
 
-    lead_in: str = ""
+    lead_in: str = setting("", presets={"contract": "I will call a tool to help with this:"})
     """Text put before an answer that begins with a tool call; empty for none."""
 
-    language: str = "en"
+    language: str = setting("en", Choices(("en", "zh")))
     """Language in which people are told that the network failed in the middle of an answer, that a tool call could not
     be read, and what pages an answer rests on: ``en`` or ``zh``."""
 
@@ -127,12 +129,12 @@ class StreamSettings:
     sentences: bool = False
     """Send the text of such a stream sentence by sentence."""
 
-    usage_chunk: str = "own"
+    usage_chunk: str = setting("own", Choices(("own", "finish")))
     """Where a stream of Chat Completions tells its token counts: ``own`` (a chunk behind all others, for a client that
     asks with ``stream_options.include_usage``) or ``finish`` (in the chunk with the ``finish_reason``, for all; some
     clients look nowhere else)."""
 
-    relay: str = "auto"
+    relay: str = setting("auto", Choices(("auto", "unrepaired", "never")))
     """Whether answers of a service that speaks the client's own API go through as they are: ``auto`` (where nothing in
     them is ours to do), ``unrepaired`` (also where the client has tools, so that calls come as the service wrote them)
     or ``never`` (they are translated like all others)."""
@@ -142,7 +144,7 @@ class StreamSettings:
 class StructuredSettings:
     """What becomes of answers that are to be JSON (structured output)."""
 
-    streaming: str = "checked"
+    streaming: str = setting("checked", Choices(("checked", "unchecked")))
     """How they are streamed: ``checked`` (sent when they are complete and have been checked, unless the service itself
     guarantees their form) or ``unchecked`` (sent as they come; what is wrong with them is in the log)."""
 
@@ -154,14 +156,14 @@ class FetchSettings:
     A service that fetches addresses itself is told them.
     """
 
-    allow: tuple[str, ...] = ()
+    allow: tuple[str, ...] = setting((), HOST)
     """Hosts to fetch from, e.g. ``images.example.com``; ``*.example.com`` are all below that one, ``example.com:8443``
     is another port than 443.  Empty: nothing is fetched."""
 
-    max_bytes: int = 10 * 1024 * 1024
+    max_bytes: int = setting(10 * 1024 * 1024, Bounds(1, 2**40))
     """Largest file, in bytes.  What is fetched counts towards ``limits.body_bytes_in_flight``."""
 
-    timeout: float = 10.0
+    timeout: float = setting(10.0, Bounds(MOMENT, DAY))
     """Seconds for all that one request names."""
 
 
@@ -169,40 +171,40 @@ class FetchSettings:
 class LimitSettings:
     """What one client may cost."""
 
-    body_bytes: int = 32 * 1024 * 1024
+    body_bytes: int = setting(32 * 1024 * 1024, Bounds(1, 2**40))
     """Largest request body, in bytes."""
 
-    body_bytes_in_flight: int = 128 * 1024 * 1024
+    body_bytes_in_flight: int = setting(128 * 1024 * 1024, Bounds(2, 2**41))
     """Request bodies held at once, in bytes, each from its arrival to the end of its answer; one for which there is no
     room is refused with 503.  Each may be as large as what the others leave free, so at least twice ``body_bytes``.
     The default has room for 500 answers at once to requests of 250 kB."""
 
-    body_timeout: float = 30.0
+    body_timeout: float = setting(30.0, Bounds(MOMENT, DAY))
     """Seconds for the whole request body to arrive."""
 
-    connections: int = 512
+    connections: int = setting(512, Bounds(1, 2**20))
     """Upstream connections at once."""
 
-    queue: int = 1024
+    queue: int = setting(1024, Bounds(0, 2**20))
     """Requests that may wait for a connection; more are refused with 503."""
 
-    keep_alive: float = 55.0
+    keep_alive: float = setting(55.0, Bounds(0, DAY))
     """Seconds an idle upstream connection is kept."""
 
-    connect_timeout: float = 10.0
+    connect_timeout: float = setting(10.0, Bounds(MOMENT, DAY))
     """Seconds for an upstream connection to be made, TLS included."""
 
-    request_timeout: float = 3600.0
+    request_timeout: float = setting(3600.0, Bounds(MOMENT, DAY))
     """Seconds for one whole upstream call, the wait for a connection included."""
 
-    write_timeout: float = 60.0
+    write_timeout: float = setting(60.0, Bounds(MOMENT, DAY))
     """Seconds that a client may take none of what it is sent; then it is dropped, and its upstream call ended.  Where
     other requests wait for a connection: a twelfth of that."""
 
-    tool_input_bytes: int = TOOL_INPUT_BYTES
+    tool_input_bytes: int = setting(TOOL_INPUT_BYTES, Bounds(1, 2**40))
     """Largest arguments of one tool call, in bytes."""
 
-    answer_bytes: int = ANSWER_BYTES
+    answer_bytes: int = setting(ANSWER_BYTES, Bounds(1, 2**40))
     """Room for what has to be kept of one answer, in bytes of memory: all of a collected one, of one of the Responses
     API and of one with ``stream.synthetic``, else calls that have not ended and what waits behind them.  Beyond it the
     answer ends with the error ``answer_too_large``.  A longer one would not fit into the next request anyway."""
@@ -212,42 +214,42 @@ class LimitSettings:
 class RetrySettings:
     """What is tried again before anything was sent, and how long a credential rests that is at fault."""
 
-    attempts: int = 3
+    attempts: int = setting(3, Bounds(1, 100))
     """Tries in all.  With more than one the gateway's clients are told not to try again by themselves."""
 
-    max_wait: float = 20.0
+    max_wait: float = setting(20.0, Bounds(0, DAY))
     """Seconds that one request waits between its tries, all of them together.  Where a service asks for more patience,
     the client is told at once, and when to come back."""
 
-    timeout_attempts: int = 2
+    timeout_attempts: int = setting(2, Bounds(1, 100))
     """Tries in all where the service was merely silent, and no more than ``retry.attempts``."""
 
-    base: float = 1.0
+    base: float = setting(1.0, Bounds(0, DAY))
     """Seconds before the second try."""
 
-    factor: float = 2.0
+    factor: float = setting(2.0, Bounds(1, 100))
     """How much longer each further delay is."""
 
-    jitter: float = 0.1
+    jitter: float = setting(0.1, Bounds(0, 1))
     """Share of a delay that is drawn at random."""
 
-    rate_base: float = 8.0
+    rate_base: float = setting(8.0, Bounds(0, DAY))
     """Seconds before the second try where the account's rate was exceeded: sooner, it only counts as one more."""
 
-    capacity_base: float = 5.0
+    capacity_base: float = setting(5.0, Bounds(0, DAY))
     """Seconds before the second try where the model has no capacity."""
 
-    refused_base: float = 2.0
+    refused_base: float = setting(2.0, Bounds(0, DAY))
     """Seconds that a credential rests which the service refuses (401, 403), doubled by each further refusal."""
 
-    refused_cap: float = 60.0
+    refused_cap: float = setting(60.0, Bounds(0, DAY))
     """Longest such rest, in seconds."""
 
-    quota_probe: float = 300.0
+    quota_probe: float = setting(300.0, Bounds(0, DAY))
     """Seconds between two requests that try a credential whose quota is spent, until it is renewed.  0: it does not
     rest."""
 
-    suspicion: float = 1800.0
+    suspicion: float = setting(1800.0, Bounds(0, 30 * DAY))
     """Seconds that a credential rests, and the service is not asked with it, after the service spoke of suspicious
     activity or a suspension."""
 
@@ -259,7 +261,7 @@ class RecoverySettings:
     enabled: bool = True
     """Remember answers whose tool call was cut, and tell the model on the next request."""
 
-    ttl: float = 3600.0
+    ttl: float = setting(3600.0, Bounds(0, 30 * DAY))
     """Seconds that such an answer is remembered."""
 
 
@@ -268,21 +270,21 @@ class StateSettings:
     """What is kept between requests: responses that clients go back to, answers that were cut, and signatures of tool
     calls."""
 
-    engine: str = "memory"
+    engine: str = setting("memory", Choices(("memory", "sqlite")))
     """Where it is kept: in the ``memory`` of the process, or in a file, ``sqlite``, for all processes of a machine."""
 
     path: str = ""
     """That file."""
 
-    ttl: float = 86_400.0
+    ttl: float = setting(86_400.0, Bounds(0, 30 * DAY))
     """Seconds that a response, or a signature, is kept."""
 
-    entries: int = 10_000
+    entries: int = setting(10_000, Bounds(0, 2**20))
     """Responses, answers that were cut, and signatures, kept at once."""
 
-    bytes: int = 64 * 1024 * 1024
+    bytes: int = setting(64 * 1024 * 1024, Bounds(0, 2**40))
     """Room for all of them; those used longest ago make room for new ones."""
 
-    seal_key: str = field(default="", repr=False)
+    seal_key: str = setting("", KEY, secret=True)
     """Secret by which ``encrypted_content`` of reasoning is known again; the same for all processes.  Empty: a random
     one, for as long as the process lives."""

@@ -14,7 +14,20 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import attrs
 from attrs import frozen
 
-__all__ = ["ENV_PREFIX", "Leaf", "assemble", "families", "leaves", "members_of", "slices", "values_of"]
+from kiro_asgi.setting import Declared
+
+__all__ = [
+    "ENV_PREFIX",
+    "Leaf",
+    "assemble",
+    "families",
+    "leaves",
+    "members_of",
+    "preset_values",
+    "slices",
+    "tables",
+    "values_of",
+]
 
 ENV_PREFIX = "KIRO_ASGI__"
 
@@ -36,6 +49,9 @@ class Leaf:
     owner: type
     """The slice that holds it."""
 
+    declared: Declared
+    """What else was declared of it."""
+
     @property
     def env(self) -> str:
         """Name of its environment variable."""
@@ -45,12 +61,6 @@ class Leaf:
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rpartition(".")[2]
-
-    @property
-    def rule(self) -> str:
-        """The path under which rules know it: all members of a family have one, ``custom.*.endpoint``."""
-        head, _, _ = self.path.partition(".")
-        return f"{head}.*.{self.name}" if self.path.count(".") > 1 else self.path
 
 
 def leaves(root: type, members: Iterable[str] = ()) -> dict[str, Leaf]:
@@ -75,6 +85,17 @@ def members_of(root: type, paths: Iterable[str]) -> tuple[str, ...]:
     """The families' tables that *paths* are in, e.g. ``custom.ollama`` for ``custom.ollama.endpoint``."""
     known = families(root)
     return tuple(dict.fromkeys(path.rpartition(".")[0] for path in paths if path.partition(".")[0] in known))
+
+
+def tables(root: type, members: Iterable[str] = ()) -> dict[str, type]:
+    """Every table of settings and its class: those that are there always, and *members*."""
+    return slices(root) | {path: families(root)[path.partition(".")[0]] for path in members}
+
+
+def preset_values(root: type, preset: str) -> dict[str, Any]:
+    """What *preset* sets, by path."""
+    found = ((leaf.path, leaf.declared.presets) for leaf in leaves(root).values())
+    return {path: presets[preset] for path, presets in found if preset in presets}
 
 
 def values_of(tree: attrs.AttrsInstance) -> dict[str, Any]:
@@ -123,7 +144,7 @@ def _walk(root: type, members: tuple[str, ...], at: str = "") -> Iterator[Leaf]:
             for member in (path for path in members if path.startswith(f"{it.name}.")):
                 yield from _walk(kind, (), f"{member}.")
         else:
-            yield Leaf(at + it.name, hint, it.default, it.repr is False, root)
+            yield Leaf(at + it.name, hint, it.default, it.repr is False, root, Declared.of(it))
 
 
 @cache

@@ -12,16 +12,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from kiro_asgi.config.leaves import ENV_PREFIX, Leaf, families, leaves, members_of, slices
-from kiro_asgi.config.presets import NATIVE, PRESETS
+from kiro_asgi.config.leaves import ENV_PREFIX, Leaf, families, leaves, members_of, preset_values, slices
 from kiro_asgi.config.rules import complaint
 from kiro_asgi.config.wholes import conflicts, misnamed
 
 __all__ = [
     "CONFIG_VARIABLE",
-    "KEY_VARIABLE",
     "Given",
     "Reading",
     "read",
@@ -32,9 +30,6 @@ __all__ = [
 
 CONFIG_VARIABLE: Final = "KIRO_ASGI_CONFIG"
 """Names a TOML file; the environment wins over it."""
-
-KEY_VARIABLE: Final = "KIRO_API_KEY"
-"""The service's own variable for ``kiro.api_key``; the setting's own name wins over it."""
 
 WORDS: Final[Mapping[str, bool]] = MappingProxyType(
     {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -100,11 +95,11 @@ def read(root: type, given: Iterable[Given]) -> Reading:
             values[it.path] = it.value
             sources[it.path] = it.source
     written = {it.path: it.value for it in given}
-    for path, words in conflicts(members, written):
+    for path, words in conflicts(root, members, written):
         problems.append(f"{sources.get(path, path)}: {words}")
         faulty.add(path.rpartition(".")[0])
-    preset = values.get("preset", NATIVE)
-    below = PRESETS[preset]
+    preset = values.get("preset", known["preset"].default)
+    below = preset_values(root, preset)
     usable = {path: value for path, value in {**below, **values}.items() if path.rpartition(".")[0] not in faulty}
     origins = dict.fromkeys(below, f"preset {preset}") | sources
     return Reading(usable, origins, tuple(problems), frozenset(faulty))
@@ -151,8 +146,9 @@ def _variables(root: type, environ: Mapping[str, str]) -> Iterator[Given]:
     tables = (_path(name).rpartition(".")[0] for name in names)
     members = (table for table in tables if _misnamed(root, table) == "")
     known = {leaf.env: leaf for leaf in leaves(root, members).values()}
-    if key := environ.get(KEY_VARIABLE, ""):
-        yield Given(KEY_VARIABLE, key, "kiro.api_key")
+    for leaf in known.values():
+        if (variable := leaf.declared.variable) and (text := environ.get(variable, "")):
+            yield evolve(_from_text(leaf, text), source=variable)
     for name in names:
         if name in known:
             yield _from_text(known[name], environ[name])
@@ -206,7 +202,7 @@ def _named(root: type, mapping: Mapping[str, Any]) -> Iterator[str]:
 def _misnamed(root: type, table: str) -> str | None:
     """What is wrong with the name of a family's table; empty where nothing is, ``None`` where it is in no family."""
     family, dot, name = table.partition(".")
-    return misnamed(name) if dot and family in families(root) else None
+    return misnamed(root, name) if dot and family in families(root) else None
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from attrs import field, frozen
 
-from kiro_asgi.config.direct import AnthropicSettings, GeminiSettings, OpenAISettings
 from kiro_asgi.config.gateway import (
     ClientSettings,
     CorsSettings,
@@ -23,24 +21,19 @@ from kiro_asgi.config.gateway import (
     StructuredSettings,
     ToolSettings,
 )
-from kiro_asgi.config.kiro import KiroSettings
 from kiro_asgi.config.leaves import assemble, values_of
 from kiro_asgi.config.reading import Reading, read, read_environment, read_mapping, read_toml
 from kiro_asgi.config.rules import require, violations
 from kiro_asgi.config.wholes import unnameable
+from kiro_asgi.setting import Choices, setting
+from kiro_asgi.upstreams.builtin import BuiltinSettings
 
 __all__ = ["Settings"]
 
 
-def _read_only(upstreams: Mapping[str, OpenAISettings]) -> Mapping[str, OpenAISettings]:
-    return MappingProxyType(dict(upstreams))
-
-
 @frozen(kw_only=True)
-class Settings:
-    """Everything that can be set.
-
-    *custom* are upstreams of your own that speak Chat Completions, by their names.
+class Settings(BuiltinSettings):
+    """Everything that can be set: of the gateway, and of each upstream below its name.
 
     Raises:
         ConfigError: A value breaks its rule; the message lists every such path.
@@ -48,11 +41,6 @@ class Settings:
 
     client: ClientSettings = field(factory=ClientSettings)
     cors: CorsSettings = field(factory=CorsSettings)
-    kiro: KiroSettings = field(factory=KiroSettings)
-    gemini: GeminiSettings = field(factory=GeminiSettings)
-    anthropic: AnthropicSettings = field(factory=AnthropicSettings)
-    openai: OpenAISettings = field(factory=OpenAISettings)
-    custom: Mapping[str, OpenAISettings] = field(factory=dict, converter=_read_only, hash=False)
     routing: RoutingSettings = field(factory=RoutingSettings)
     tools: ToolSettings = field(factory=ToolSettings)
     stream: StreamSettings = field(factory=StreamSettings)
@@ -63,14 +51,14 @@ class Settings:
     recovery: RecoverySettings = field(factory=RecoverySettings)
     state: StateSettings = field(factory=StateSettings)
 
-    preset: str = "native"
+    preset: str = setting("native", Choices(("native", "contract")))
     """What is set where nothing else is said: ``native``, or ``contract``, which is what the first gateways promised.
     It counts where settings are read, from a mapping, a file or the environment."""
 
-    http_library: str = "httpcore"
+    http_library: str = setting("httpcore", Choices(("httpcore", "httpcore2")))
     """What makes connections to services: ``httpcore``, or ``httpcore2``, its maintained fork."""
 
-    emit_code_references: bool = False
+    emit_code_references: bool = setting(False, presets={"contract": True})
     """Send licensed sources as an Anthropic event of their own; the official SDKs do not know it."""
 
     raise_unexpected: bool = False
@@ -78,7 +66,7 @@ class Settings:
     error tracker or a test client around the application.  Starlette's test client gets them in any case."""
 
     def __attrs_post_init__(self) -> None:
-        require(unnameable(self.custom) or violations(type(self), values_of(self)))
+        require(unnameable(self) or violations(type(self), values_of(self)))
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Settings:

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from kiro_asgi.config.shapes import is_base_url
 from kiro_asgi.errors import NotTheUpstream, UpstreamDenied, UpstreamError, UpstreamFault, UpstreamThrottled
 from kiro_asgi.net.whole import WholeAnswer
+from kiro_asgi.setting import is_base_url
 from kiro_asgi.upstreams.base import Token
 
 __all__ = ["token_of"]

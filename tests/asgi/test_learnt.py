@@ -12,7 +12,7 @@ from kiro_asgi.asgi.provider import Provider
 from kiro_asgi.limits import HEALED_MODELS
 from kiro_asgi.simulator import Head, RawBytes, Step
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.openai import OpenAIUpstream
+from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import post
 

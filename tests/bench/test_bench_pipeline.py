@@ -18,7 +18,7 @@ from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, Heading
 from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
 from kiro_asgi.stages.answer import Plan, build_pipeline
-from kiro_asgi.upstreams.kiro import KiroUpstream
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.helpers import kiro_event
 
 FRAMES = "application/vnd.amazon.eventstream"

@@ -15,8 +15,8 @@ import pytest
 from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
-from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.request import Wording, document
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.bench.test_bench_pipeline import best, show
 
 MODEL = ModelCard("claude-sonnet-4.5", efforts=("low", "high"))

@@ -20,9 +20,9 @@ from kiro_asgi.simulator.record import RecordedRequest
 from kiro_asgi.simulator.rulebook import RULES
 from kiro_asgi.simulator.rules import Asked, check
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Rendered
-from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.models import FALLBACK, find
 from kiro_asgi.upstreams.kiro.rules.table import TABLE
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.asgi.driver import Exchange, post
 from tests.corpus.content import Piece, Told, pieces
 from tests.corpus.entries import CORPUS, HERE, Entry

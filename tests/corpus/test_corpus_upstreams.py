@@ -26,13 +26,13 @@ from kiro_asgi.simulator.control import Simulator
 from kiro_asgi.simulator.openai.reader import read
 from kiro_asgi.simulator.openai.rules import RULES as OPENAI_CHECKS
 from kiro_asgi.simulator.record import RecordedRequest
-from kiro_asgi.upstreams.anthropic import AnthropicUpstream
 from kiro_asgi.upstreams.anthropic.rules import RULES as ANTHROPIC_RULES
+from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered, Upstream
-from kiro_asgi.upstreams.gemini import GeminiUpstream
 from kiro_asgi.upstreams.gemini.rules import RULES as GEMINI_RULES
-from kiro_asgi.upstreams.openai import OpenAIUpstream
+from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from kiro_asgi.upstreams.openai.rules import RULES as OPENAI_RULES
+from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, post
 from tests.corpus.content import Piece, Told, forms, names, options, pieces

@@ -11,7 +11,7 @@ from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
 from kiro_asgi.errors import KiroAsgiError, UpstreamOverloaded, UpstreamProtocolError
 from kiro_asgi.stages.answer import Plan, build_pipeline
-from kiro_asgi.upstreams.anthropic import AnthropicUpstream
+from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from tests.dialects.openai_chat.grammar import check, fold
 
 START = {

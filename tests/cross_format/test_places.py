@@ -11,7 +11,7 @@ from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
 from kiro_asgi.model.message import fold
 from kiro_asgi.stages.answer import Plan, build_pipeline
-from kiro_asgi.upstreams.openai import OpenAIUpstream
+from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from tests.helpers import cut
 from tests.upstreams.openai.chunks import DONE, chunk, new_ids, sse
 

@@ -11,7 +11,7 @@ from kiro_asgi.model.events import Event, StopReason
 from kiro_asgi.model.message import Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock, fold
 from kiro_asgi.model.server_tools import ServerResult
 from kiro_asgi.stages.answer import Plan, build_pipeline
-from kiro_asgi.upstreams.openai import OpenAIUpstream
+from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from kiro_asgi.wire.json import loads
 from tests.dialects.strategies import answers
 from tests.helpers import cut, run

@@ -22,11 +22,11 @@ from kiro_asgi.model.prompt import ToolChoice
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.stages.argument_names import USUAL
 from kiro_asgi.stages.repairs import Repairs
-from kiro_asgi.upstreams.anthropic import AnthropicUpstream
+from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Upstream
-from kiro_asgi.upstreams.gemini import GeminiUpstream
-from kiro_asgi.upstreams.kiro import KiroUpstream
-from kiro_asgi.upstreams.openai import OpenAIUpstream
+from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
+from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from kiro_asgi.wire.eventstream import encode_frame
 from tests.fuzz.seeds import TOOL, Step, answers, steps
 from tests.fuzz.source import REPEATS, Source, dumped

@@ -28,11 +28,11 @@ from kiro_asgi.streaming import (
     sanitize_text,
     translate_kiro_request,
 )
-from kiro_asgi.upstreams.anthropic import AnthropicUpstream
+from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Upstream
-from kiro_asgi.upstreams.gemini import GeminiUpstream
-from kiro_asgi.upstreams.kiro import KiroUpstream
-from kiro_asgi.upstreams.openai import OpenAIUpstream
+from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
+from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from tests.fuzz.answered import DIALECTS, answered, kiro_frames
 from tests.fuzz.schemas import chain, schema
 from tests.fuzz.seeds import Step, requests

@@ -15,9 +15,9 @@ from kiro_asgi.net.flights import Flights
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.net.whole import fetch_whole
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.kiro import KiroUpstream, credential
 from kiro_asgi.upstreams.kiro.models import did_you_mean, parse_models
 from kiro_asgi.upstreams.kiro.spelling import normalise
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream, credential
 
 pytestmark = pytest.mark.anyio
 

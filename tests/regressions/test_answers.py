@@ -15,8 +15,8 @@ from kiro_asgi.stages.citations import Citing
 from kiro_asgi.stages.repairs import Repairs
 from kiro_asgi.streaming import OpenAIToAnthropicState
 from kiro_asgi.upstreams.base import Upstream
-from kiro_asgi.upstreams.gemini import GeminiUpstream
-from kiro_asgi.upstreams.openai import OpenAIUpstream
+from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
+from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from tests.dialects.anthropic import grammar as anthropic_grammar
 from tests.helpers import cut
 from tests.regressions.crossing import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.config.shapes import SHAPES
+from kiro_asgi.config.shapes import REPAIR
 from kiro_asgi.stages.mending import MENDINGS, parse_arguments
 from kiro_asgi.stages.truncation import is_cut
 from kiro_asgi.wire.json import JsonError, loads
@@ -172,8 +172,6 @@ def _judge(text: str) -> bool:
 
 def test_every_repair_can_be_named_in_the_settings():
     """``tools.repairs_off`` knows exactly these."""
-    fits, words = SHAPES["tools.repairs_off"]
-
-    assert all(map(fits, MENDINGS))
-    assert not fits("single_quotes")
-    assert all(name in words for name in MENDINGS)
+    assert all(map(REPAIR.fits, MENDINGS))
+    assert not REPAIR.fits("single_quotes")
+    assert all(name in REPAIR.words for name in MENDINGS)

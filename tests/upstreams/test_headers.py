@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
-from kiro_asgi.upstreams.anthropic import AnthropicUpstream
+from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Upstream
-from kiro_asgi.upstreams.gemini import GeminiUpstream
+from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from kiro_asgi.upstreams.headers import Headers, overridden
-from kiro_asgi.upstreams.openai import OpenAIUpstream
+from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 
 OPERATORS = ((b"User-Agent", b"mine"), (b"X-Api-Key", b"a"), (b"authorization", b"b"), (b"x-goog-api-key", b"c"))
 

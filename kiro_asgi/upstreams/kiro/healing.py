@@ -12,7 +12,7 @@ __all__ = ["Asking", "remedy"]
 
 
 class Asking(Protocol):
-    """How a request was put, as far as a remedy changes it; the fields of `kiro_asgi.upstreams.kiro.KiroUpstream`."""
+    """How a request was put, as far as a remedy changes it: fields of the upstream."""
 
     replay_thinking: bool
     tool_history: str

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from kiro_asgi.model.prompt import Prompt
-from kiro_asgi.upstreams.anthropic import AnthropicUpstream
+from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
 
 KEY = Credential(CredentialKind.API_KEY, "sk-ant-secret")

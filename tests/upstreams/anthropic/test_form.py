@@ -13,9 +13,9 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.simulator.anthropic.form_rules import FORM as RULES
 from kiro_asgi.simulator.anthropic.reader import read
-from kiro_asgi.upstreams.anthropic import AnthropicUpstream
 from kiro_asgi.upstreams.anthropic.form import Form, compiled
 from kiro_asgi.upstreams.anthropic.reasons import FORM, FORM_UNKNOWN
+from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
 from kiro_asgi.wire.json import dumps, loads
 

@@ -14,7 +14,7 @@ from kiro_asgi.limits import BETA_CHARACTERS, BETAS
 from kiro_asgi.model.betas import betas_in
 from kiro_asgi.model.prompt import Document, Image, Prompt, Thinking, ThinkingMode, ThinkingPart, Tool
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, TokenEstimator
-from kiro_asgi.upstreams.anthropic import AnthropicUpstream
+from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, ModelPage, ThinkingForm, Upstream
 from tests.growth import assert_linear
 from tests.upstreams.anthropic.asking import BUDGETED, KEY, rendered

@@ -7,7 +7,7 @@ from typing import Any
 
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
-from kiro_asgi.upstreams.gemini import GeminiUpstream
+from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 
 KEY = Credential(CredentialKind.API_KEY, "secret-key")
 PRO = ModelCard("gemini-2.5-pro", max_output_tokens=65_536)

@@ -12,9 +12,9 @@ from hypothesis import given
 from kiro_asgi.errors import UpstreamRejected
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
-from kiro_asgi.upstreams.gemini import GeminiUpstream
 from kiro_asgi.upstreams.gemini.faults import fault
 from kiro_asgi.upstreams.gemini.json_schema import json_schema
+from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from tests.growth import assert_linear
 from tests.upstreams.gemini.invariants import json_schema_breaches
 from tests.upstreams.gemini.test_schema import SCHEMAS

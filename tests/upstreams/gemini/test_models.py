@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.upstreams.base import ModelPage
-from kiro_asgi.upstreams.gemini import GeminiUpstream
 from kiro_asgi.upstreams.gemini.models import FAMILIES, KNOWN, family_of
+from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from tests.upstreams.gemini.asked import KEY
 
 UPSTREAM = GeminiUpstream()

@@ -10,7 +10,7 @@ import pytest
 from kiro_asgi.model.message import fold
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
-from kiro_asgi.upstreams.gemini import GeminiUpstream
+from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from tests.dialects.echoes import Client, chat, messages, responses
 
 FIRST = {"functionCall": {"id": "x1", "name": "f", "args": {"a": 1}}, "thoughtSignature": "QUJD"}

@@ -16,8 +16,8 @@ from kiro_asgi.errors import (
 from kiro_asgi.model.server_tools import SearchHit
 from kiro_asgi.simulator.auxiliary import mcp
 from kiro_asgi.upstreams.base import Credential, CredentialKind
-from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.mcp import parse_search
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 
 PROFILE = "arn:aws:codewhisperer:eu-central-1:1:profile/p"
 

@@ -9,8 +9,8 @@ import pytest
 
 from kiro_asgi.errors import ConfigError, UpstreamProtocolError
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, ModelPage
-from kiro_asgi.upstreams.kiro import KiroUpstream, credential
 from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean, find, parse_models
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream, credential
 
 
 @pytest.mark.parametrize("card", FALLBACK, ids=lambda card: card.id)

@@ -7,7 +7,7 @@ from typing import Any
 
 from kiro_asgi.model.events import Delta, ModelName, Notice
 from kiro_asgi.stages.base import Pipeline
-from kiro_asgi.upstreams.openai import OpenAIUpstream
+from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from tests.helpers import run
 
 DONE = b"data: [DONE]\n\n"

@@ -15,8 +15,8 @@ from kiro_asgi.model.events import SignatureDelta, TextDelta, ThinkingDelta, Too
 from kiro_asgi.model.prompt import Prompt, Role, Text, ThinkingPart, Turn
 from kiro_asgi.model.signatures import DETAILS, marked
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
-from kiro_asgi.upstreams.openai import OpenAIUpstream
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, read_details
+from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from tests.growth import assert_linear
 from tests.helpers import run
 from tests.upstreams.openai.chunks import DONE, calling, chunk, piece, sse

@@ -29,9 +29,9 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.stages.estimate import TokenEstimator
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
-from kiro_asgi.upstreams.openai import OpenAIUpstream
 from kiro_asgi.upstreams.openai.models import BUILTIN
 from kiro_asgi.upstreams.openai.rules import RULES
+from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from tests.upstreams.kiro.prompts import PNG, PROMPTS, TOOLS, ask, assistant, call, result, user
 from tests.upstreams.openai.invariants import check_body
 

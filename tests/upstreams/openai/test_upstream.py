@@ -24,9 +24,9 @@ from kiro_asgi.model.prompt import (
     Turn,
 )
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, ModelPage, ThinkingForm, Upstream
-from kiro_asgi.upstreams.openai import OpenAIUpstream
 from kiro_asgi.upstreams.openai.models import BUILTIN
 from kiro_asgi.upstreams.openai.rules import RULES
+from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from tests.upstreams.kiro.prompts import ask, assistant, user
 
 KEY = Credential(CredentialKind.API_KEY, "sk-secret")

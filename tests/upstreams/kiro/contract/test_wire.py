@@ -15,9 +15,9 @@ from kiro_asgi.simulator.conversation import Conversation
 from kiro_asgi.simulator.rulebook import RULES
 from kiro_asgi.simulator.rules import Asked, check
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
-from kiro_asgi.upstreams.kiro import KiroUpstream
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
 from kiro_asgi.upstreams.kiro.rules.table import TABLE
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.upstreams.kiro.contract.prompts import (
     LONG,
     LOOP,

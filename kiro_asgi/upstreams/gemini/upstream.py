@@ -1,0 +1,216 @@
+"""Google's Generative Language API (Gemini), with an API key.
+
+Source: https://ai.google.dev/api
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+from uuid import uuid4
+
+from attrs import Attribute, define, evolve, field, setters
+
+from kiro_asgi.errors import ConfigError, KiroAsgiError
+from kiro_asgi.model.prompt import Attachment, Prompt
+from kiro_asgi.model.server_tools import WEB_SEARCH
+from kiro_asgi.stages.base import Stage
+from kiro_asgi.stages.estimate import Estimator
+from kiro_asgi.upstreams.base import (
+    Credential,
+    CredentialKind,
+    Forwarding,
+    ModelCard,
+    ModelPage,
+    Rendered,
+    Traits,
+    UpstreamRequest,
+)
+from kiro_asgi.upstreams.gemini import models
+from kiro_asgi.upstreams.gemini.attachments import is_readable
+from kiro_asgi.upstreams.gemini.contents import MINTED, signable
+from kiro_asgi.upstreams.gemini.events import stages
+from kiro_asgi.upstreams.gemini.faults import fault
+from kiro_asgi.upstreams.gemini.finish import NOTHING
+from kiro_asgi.upstreams.gemini.generation import MAX_STOPS
+from kiro_asgi.upstreams.gemini.reasons import SCHEMA, SCHEMA_UNKNOWN, SIGNATURE
+from kiro_asgi.upstreams.gemini.request import document
+from kiro_asgi.upstreams.gemini.weight import statistics, weigh
+from kiro_asgi.upstreams.headers import Headers, check_header, overridden
+from kiro_asgi.wire.json import dumps
+
+__all__ = ["ENDPOINT", "GeminiUpstream"]
+
+ENDPOINT: Final = "https://generativelanguage.googleapis.com"
+
+SCHEMA_REFUSALS: Final = (SCHEMA_UNKNOWN, SCHEMA, "INVALID_ARGUMENT")
+"""Codes of errors that an answer's JSON Schema may be the reason of; the last is all that the service says of many."""
+
+THRESHOLDS: Final = ("", "OFF", "BLOCK_NONE", "BLOCK_ONLY_HIGH", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_LOW_AND_ABOVE")
+"""From which probability of harm the service blocks; empty for its own."""
+
+
+def _check_threshold(_: Any, __: Attribute[str], value: str) -> None:
+    if value not in THRESHOLDS:
+        known = ", ".join(filter(None, THRESHOLDS))
+        raise ConfigError(f"gemini.safety_threshold is one of {known}, not {value!r}", code="gemini.safety_threshold")
+
+
+def _new_id() -> str:
+    return uuid4().hex
+
+
+_TRAITS: Final = Traits(runs=frozenset({WEB_SEARCH}), grounds=True, signs_calls=True)
+
+
+@define(kw_only=True, on_setattr=setters.frozen)
+class GeminiUpstream:
+    """How the service is talked to; holds no state and no secret.
+
+    Raises:
+        ConfigError: A setting that cannot work.
+    """
+
+    name: str = "gemini"
+    endpoint: str = ""
+    """Base URL; empty for the public one."""
+
+    user_agent: str = field(default="kiro-asgi", validator=check_header)
+    """What we call ourselves."""
+
+    headers: Headers = field(default=(), repr=False)
+    """Added to every request, in place of those of ours that have the same name."""
+
+    safety_threshold: str = field(default="", validator=_check_threshold)
+    """From which probability of harm the service blocks; empty for its own."""
+
+    replay_thinking: bool = True
+    """Hand signed thinking of earlier answers back."""
+
+    healed_signatures: bool = False
+    """Whether the service refused a signature, so that none is handed back."""
+
+    refused_schema: str = ""
+    """Code of the error for which the answer's schema is no longer sent as JSON Schema; empty: there was none."""
+
+    refused_empty: frozenset[str] = frozenset({"STOP"})
+    """Reasons to end that are no good for an answer without a word: Gemini ends some so for no reason, and answers when
+    it is asked once more."""
+
+    new_id: Callable[[], str] = _new_id
+    """Makes the id of a call that comes without one: letters, digits, at most 50."""
+
+    traits: Traits = field(init=False)
+    builtin: tuple[ModelCard, ...] = field(init=False, default=models.KNOWN)
+    forwarding: Forwarding | None = field(init=False, default=None)
+
+    @traits.default
+    def _make_traits(self) -> Traits:
+        """That there is no such field holds for every request to a model; other conversations have other signatures."""
+        lasting = self.refused_schema == SCHEMA_UNKNOWN and not self.healed_signatures and bool(self.refused_empty)
+        return evolve(_TRAITS, learns=lasting)
+
+    def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
+        """Put *prompt* into the service's words; it has no word for a *conversation*.
+
+        Raises:
+            RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place, and
+                the message the rule.
+        """
+        written = document(
+            prompt,
+            model,
+            replay_thinking=self.replay_thinking,
+            healed=self.healed_signatures,
+            threshold=self.safety_threshold,
+            json_schemas=not self.refused_schema,
+        )
+        path = f"/v1beta/models/{quote(model.id, safe='', errors='replace')}:streamGenerateContent?alt=sse"
+        kinds = (b"accept", b"text/event-stream"), (b"content-type", b"application/json")
+        headers = self._headers(credential, kinds)
+        request = UpstreamRequest("POST", self.base_url(credential) + path, headers, dumps(written.body))
+        return Rendered(
+            request,
+            written.names.changed(),
+            stop=tuple(filter(None, prompt.sampling.stop))[MAX_STOPS:],
+            notes=written.notes.found(),
+            document=written.body,
+        )
+
+    def fetches(self, part: Attachment) -> bool:
+        """Whether the service itself fetches *part*: files that were uploaded to it, and videos."""
+        return is_readable(part.url)
+
+    def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:
+        """Fresh stages, bytes to `Delta`, for an answer of this media type.
+
+        Raises:
+            NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
+        """
+        return stages(content_type, self._call_id, self.refused_empty)
+
+    def _call_id(self) -> str:
+        return MINTED + self.new_id()
+
+    def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
+        """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.gemini.faults`."""
+        return fault(status, headers, body)
+
+    def healed(self, error: KiroAsgiError, rendered: Rendered) -> GeminiUpstream | None:
+        """This upstream without earlier signatures, where *error* blames one, without JSON Schema, where that may be to
+        blame, or content with an empty answer, where it got one; ``None`` where that is no remedy, or was tried."""
+        if error.code in SCHEMA_REFUSALS and "responseJsonSchema" in rendered.document.get("generationConfig", {}):
+            return evolve(self, refused_schema=error.code)
+        if error.code == NOTHING and self.refused_empty:
+            return evolve(self, refused_empty=frozenset())
+        if self.healed_signatures or error.code != SIGNATURE or not signable(rendered.document["contents"]):
+            return None
+        return evolve(self, healed_signatures=True)
+
+    def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
+        """Tokens that the model will read; see `kiro_asgi.upstreams.gemini.weight`."""
+        return weigh(rendered.document, estimator)
+
+    def statistics(self, rendered: Rendered) -> Mapping[str, int]:
+        """``bytes``, ``messages``, ``tools``, ``tool_results``, ``images``, and the characters of ``system``."""
+        return statistics(rendered.document, len(rendered.request.body))
+
+    def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
+        """Ask for the list of models; `parse_models` reads the answer."""
+        headers = self._headers(credential, ((b"accept", b"application/json"),))
+        return models.models_request(self.base_url(credential), headers, page)
+
+    def parse_models(self, body: bytes) -> ModelPage:
+        """Read a part of the list of models.
+
+        Raises:
+            UpstreamProtocolError: It is none.
+        """
+        return models.parse_models(body)
+
+    def normalise(self, model: str) -> str:
+        """One spelling for every known way to write a model's name."""
+        return models.normalise(model)
+
+    def base_url(self, credential: Credential) -> str:
+        """Where calls with *credential* go, without a slash at the end."""
+        return (credential.endpoint or self.endpoint or ENDPOINT).rstrip("/")
+
+    def _headers(self, credential: Credential, kinds: Headers) -> Headers:
+        ours = (
+            *kinds,
+            *_authorization(credential),
+            (b"accept-encoding", b"identity"),
+            (b"user-agent", self.user_agent.encode()),
+        )
+        return overridden(ours, self.headers)
+
+
+def _authorization(credential: Credential) -> Headers:
+    """Never in the address: addresses are written into logs."""
+    secret = credential.secret.encode("ascii")
+    if not secret:
+        return ()
+    key = credential.kind is CredentialKind.API_KEY
+    return ((b"x-goog-api-key", secret) if key else (b"authorization", b"Bearer " + secret),)

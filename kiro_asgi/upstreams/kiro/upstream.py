@@ -1,0 +1,279 @@
+"""The Kiro service (formerly Amazon Q Developer, CodeWhisperer): a streaming API of its own behind AWS-style doors.
+
+Source: https://github.com/aws/amazon-q-developer-cli (the open-source client)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final
+from uuid import uuid4
+
+from attrs import Attribute, define, evolve, field, setters, validators
+
+from kiro_asgi.errors import ConfigError, KiroAsgiError
+from kiro_asgi.model.prompt import Attachment, Prompt
+from kiro_asgi.stages.base import Stage
+from kiro_asgi.stages.estimate import Estimator
+from kiro_asgi.upstreams.base import (
+    Credential,
+    CredentialKind,
+    Forwarding,
+    ModelCard,
+    ModelPage,
+    Rendered,
+    Traits,
+    UpstreamRequest,
+)
+from kiro_asgi.upstreams.headers import check_header
+from kiro_asgi.upstreams.kiro import models
+from kiro_asgi.upstreams.kiro.answer import stages
+from kiro_asgi.upstreams.kiro.auth import REGION, authorization, credential, region_of
+from kiro_asgi.upstreams.kiro.contract.answer import contract_stages
+from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
+from kiro_asgi.upstreams.kiro.contract.wire import contract_document
+from kiro_asgi.upstreams.kiro.faults import fault
+from kiro_asgi.upstreams.kiro.healing import remedy
+from kiro_asgi.upstreams.kiro.limits import limits_request
+from kiro_asgi.upstreams.kiro.mcp import search_request
+from kiro_asgi.upstreams.kiro.request import DESCRIPTION_LIMIT, Document, Wording, document
+from kiro_asgi.upstreams.kiro.rules import sizes
+from kiro_asgi.upstreams.kiro.rules.table import switched_off
+from kiro_asgi.upstreams.kiro.spelling import normalise
+from kiro_asgi.upstreams.kiro.weight import statistics, weigh
+from kiro_asgi.wire.json import dumps
+
+__all__ = ["KiroUpstream", "credential"]
+
+TARGET: Final = b"AmazonCodeWhispererStreamingService.GenerateAssistantResponse"
+
+DOORS: Final = MappingProxyType(
+    {
+        "rest": ("/generateAssistantResponse", ((b"content-type", b"application/json"),)),
+        "rpc": ("/", ((b"content-type", b"application/x-amz-json-1.0"), (b"x-amz-target", TARGET))),
+    }
+)
+"""Wire style to the path of the one operation, and the headers that name it.  Same body, same answer."""
+
+
+def _check_region(_: Any, __: Attribute[str], value: str) -> None:
+    if not REGION.fullmatch(value):
+        raise ConfigError(f"{value!r} is not the name of a region", code="kiro.region")
+
+
+def _check_style(_: Any, __: Attribute[str], value: str) -> None:
+    if value not in DOORS:
+        raise ConfigError(f"kiro.wire_style is one of {', '.join(DOORS)}, not {value!r}", code="kiro.wire_style")
+
+
+def _new_id() -> str:
+    return str(uuid4())
+
+
+@define(kw_only=True, on_setattr=setters.frozen)
+class KiroUpstream:
+    """How one Kiro service is talked to; holds no state and no secret.
+
+    Raises:
+        ConfigError: A setting that cannot work.
+    """
+
+    name: str = "kiro"
+    endpoint: str = ""
+    """Base URL.  Empty: the public host of the profile's region, else of *region*."""
+
+    region: str = field(default="us-east-1", validator=_check_region)
+    wire_style: str = field(default="rest", validator=_check_style)
+    """``rest`` (POST /generateAssistantResponse) or ``rpc`` (POST / with X-Amz-Target)."""
+
+    user_agent: str = field(default="kiro-asgi", validator=check_header)
+    """What we call ourselves."""
+
+    origin: str = field(default="AI_EDITOR", validator=check_header)
+    agent_mode: str = field(default="vibe", validator=check_header)
+    checksums: str = field(default="strict", validator=validators.in_(("strict", "warn", "off")))
+    """What a wrong frame checksum means, see `kiro_asgi.wire.eventstream.FrameDecoder`."""
+
+    fake_reasoning: bool = True
+    """Ask for thinking in tags where a model has no native thinking."""
+
+    replay_thinking: bool = True
+    """Hand signed thinking of earlier answers back."""
+
+    description_limit: int = DESCRIPTION_LIMIT
+    """Characters of a tool description; what is beyond moves to the system text."""
+
+    tool_history: str = field(default="auto", validator=validators.in_(("native", "text", "auto")))
+    """How earlier tool calls are told: as structures (``native``), as ``text``, or ``auto``: as structures until the
+    service finds them improperly formed."""
+
+    max_images: int = 20
+    """Images of one request; of more the newest are sent."""
+
+    payload_bytes: int = 600_000
+    """Largest body, images and documents not counted, for a window of 200,000 tokens; 0: no limit."""
+
+    trim_history: bool = False
+    """Leave the oldest exchanges out where the body is larger than that, instead of refusing."""
+
+    sanitize_text: bool = False
+    """Take terminal escape sequences and control characters out of all texts."""
+
+    strip_reminders: bool = False
+    """Take complete ``<system-reminder>`` blocks out of all texts."""
+
+    rules_off: frozenset[str] = field(default=frozenset(), converter=switched_off)
+    """Names of rules not to apply, see `kiro_asgi.upstreams.kiro.rules.table`."""
+
+    contract: ContractOptions | None = None
+    """Put prompts, and read the ends of answers, as the contract has it; ``None``: as the service likes it best."""
+
+    healings: tuple[str, ...] = ()
+    """What `healed` changed, by the names of its rules."""
+
+    new_id: Callable[[], str] = _new_id
+    """Makes the UUID of a conversation, and that of a call."""
+
+    traits: Traits = field(init=False, default=Traits())
+    builtin: tuple[ModelCard, ...] = field(init=False, default=models.FALLBACK)
+    forwarding: Forwarding | None = field(init=False, default=None)
+
+    def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
+        """Put *prompt* into the service's words; *conversation* is a UUID, and empty for a new one.
+
+        Raises:
+            RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place, and
+                the message the rule.
+            ContextTooLong: It holds more than the service reads.
+        """
+        written = self._written(prompt, model, credential, conversation or self.new_id())
+        data = self._fitted(written, prompt, model)
+        path, door = DOORS[self.wire_style]
+        headers = (*door, *self._chat_headers(), *self._headers(credential))
+        request = UpstreamRequest("POST", self.base_url(credential) + path, headers, data)
+        return Rendered(
+            request,
+            written.names.changed(),
+            written.thinking_tags,
+            prompt.sampling.stop,
+            prompt.sampling.max_tokens,
+            written.notes.found(),
+            written.body,
+        )
+
+    def _written(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str) -> Document:
+        wording = Wording(
+            origin=self.origin,
+            agent_mode=self.agent_mode,
+            fake_reasoning=self.fake_reasoning,
+            replay_thinking=self.replay_thinking,
+            description_limit=self.description_limit,
+            as_text=self.tool_history == "text",
+            max_images=self.max_images,
+            sanitize_text=self.sanitize_text,
+            strip_reminders=self.strip_reminders,
+            rules_off=self.rules_off,
+            healings=self.healings,
+        )
+        write = document if self.contract is None else partial(contract_document, options=self.contract)
+        return write(prompt, model, wording, conversation_id=conversation, profile_arn=_profile(credential))
+
+    def _fitted(self, written: Document, prompt: Prompt, model: ModelCard) -> bytes:
+        """The body as bytes, no more than the model's window has room for."""
+        data = dumps(written.body)
+        limit = sizes.payload_limit(self.payload_bytes, model.context_window)
+        if not limit or len(data) <= limit or (size := sizes.measure(data, written.body)) <= limit:
+            return data
+        if self.trim_history and sizes.trim(written.body, size - limit, prompt, written.notes, kept=written.preface):
+            data = dumps(written.body)
+            size = sizes.measure(data, written.body)
+        sizes.require_payload(size, limit, prompt, written.notes)
+        return data
+
+    def fetches(self, part: Attachment) -> bool:
+        """Whether the service itself fetches *part*: it takes bytes only."""
+        return False
+
+    def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:
+        """Fresh stages, bytes to `Delta`, for an answer of this media type.
+
+        Raises:
+            NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
+        """
+        read = stages(content_type, self.checksums)
+        return read if self.contract is None else (*read, *contract_stages(self.contract))
+
+    def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
+        """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.kiro.faults`."""
+        return fault(status, headers, body)
+
+    def healed(self, error: KiroAsgiError, rendered: Rendered) -> KiroUpstream | None:
+        """This upstream as it has to ask again after *error* was the answer to *rendered*; ``None`` where asking
+        differently is no remedy, or was tried already."""
+        rule, changed = remedy(error, self, rendered.document)
+        return evolve(self, healings=(*self.healings, rule), **changed) if changed else None
+
+    def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
+        """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.kiro.weight`."""
+        return weigh(rendered.document, estimator)
+
+    def statistics(self, rendered: Rendered) -> Mapping[str, int]:
+        """``bytes``, ``messages``, ``tools``, ``tool_results``, ``images``, and the characters of ``system``."""
+        return statistics(rendered.document, len(rendered.request.body))
+
+    def parse_models(self, body: bytes) -> ModelPage:
+        """Read a part of the list of models.
+
+        Raises:
+            UpstreamProtocolError: It is none.
+        """
+        return models.parse_models(body)
+
+    def normalise(self, model: str) -> str:
+        """One spelling for every known way to write a model's name."""
+        return normalise(model)
+
+    def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
+        """Ask for the list of models; `parse_models` reads the answer."""
+        headers = ((b"accept", b"application/json"), *self._headers(credential))
+        return models.models_request(
+            self.base_url(credential), _profile(credential), headers, origin=self.origin, page=page
+        )
+
+    def limits_request(self, credential: Credential) -> UpstreamRequest:
+        """Ask for the account's limits; `kiro_asgi.upstreams.kiro.limits.parse_limits` reads the answer."""
+        headers = ((b"accept", b"application/json"), *self._headers(credential))
+        return limits_request(self.base_url(credential), _profile(credential), headers, origin=self.origin)
+
+    def search_request(self, credential: Credential, query: str) -> UpstreamRequest:
+        """Ask for a web search; `kiro_asgi.upstreams.kiro.mcp.parse_search` reads the answer."""
+        headers = ((b"accept", b"application/json"), *self._headers(credential))
+        return search_request(self.base_url(credential), _profile(credential), headers, query, self.new_id())
+
+    def base_url(self, credential: Credential) -> str:
+        """Where calls with *credential* go, without a slash at the end."""
+        told = credential.region if REGION.fullmatch(credential.region) else ""
+        region = region_of(_profile(credential)) or told or self.region
+        return self.endpoint.rstrip("/") or f"https://q.{region}.amazonaws.com"
+
+    def _chat_headers(self) -> tuple[tuple[bytes, bytes], ...]:
+        return (
+            (b"accept", b"application/vnd.amazon.eventstream"),
+            (b"x-amzn-codewhisperer-optout", b"true"),
+            (b"x-amzn-kiro-agent-mode", self.agent_mode.encode()),
+            (b"amz-sdk-invocation-id", self.new_id().encode()),
+        )
+
+    def _headers(self, credential: Credential) -> tuple[tuple[bytes, bytes], ...]:
+        return (
+            *authorization(credential),
+            (b"accept-encoding", b"identity"),
+            (b"user-agent", self.user_agent.encode()),
+        )
+
+
+def _profile(credential: Credential) -> str:
+    """The profile to name: never with an API key, which has none."""
+    return "" if credential.kind is CredentialKind.API_KEY else credential.profile_arn

@@ -1,0 +1,49 @@
+"""Settings of OpenAI, and of everybody who speaks its API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from attrs import frozen
+
+from kiro_asgi.setting import URL, WORD, Choices, setting
+from kiro_asgi.upstreams.settings import DirectSettings
+
+__all__ = ["OpenAISettings"]
+
+
+@frozen(kw_only=True)
+class OpenAISettings(DirectSettings):
+    """The API of OpenAI, or of one of the many who speak Chat Completions."""
+
+    token_url: str = setting("", URL)
+    """Where a key is exchanged for the token that the service wants instead, by GET.  Empty: the key itself is used."""
+
+    token_scheme: str = setting("bearer", Choices(("bearer", "token")))
+    """How the key is presented there: ``bearer`` or ``token``, as in ``Authorization: token …``."""
+
+    thinking_tags: tuple[str, ...] = setting((), WORD)
+    """Names of tags in which models of this service write their thinking, asked for it or not; what stands in them
+    becomes thinking."""
+
+    max_tokens_field: str = setting("max_completion_tokens", Choices(("max_completion_tokens", "max_tokens")))
+    """What the service calls the longest answer: ``max_completion_tokens``, or ``max_tokens`` as older ones do."""
+
+    call_ids: str = setting("auto", Choices(("auto", "any", "nine")))
+    """Which ids of tool calls the service takes: ``any`` that OpenAI takes, ``nine`` letters and digits, or ``auto``:
+    nine where the host or the model is Mistral's.  Others are replaced, by the same ones in every request."""
+
+    relay: str = setting("auto", Choices(("auto", "allow", "never")))
+    """Whether requests of clients of Chat Completions may go to the server as they are, where ``stream.relay`` and the
+    request allow it: ``auto`` (to OpenAI, the slice ``openai``; not to a server in ``custom``), ``allow`` or
+    ``never``."""
+
+    include_usage: bool = True
+    """Ask for the tokens that a stream cost; to be switched off for a service that refuses ``stream_options``."""
+
+    @staticmethod
+    def conflicts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Setting and complaint for values, by name, that are good one by one but not together."""
+        if values.get("token_url") and not values.get("api_key"):
+            yield "token_url", "nothing to exchange there: api_key must be set"

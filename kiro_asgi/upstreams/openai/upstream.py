@@ -1,0 +1,244 @@
+"""Chat Completions, as OpenAI speaks it, and everybody who speaks it after OpenAI.
+
+Source: https://platform.openai.com/docs/api-reference/chat
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from typing import Any, Final
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from attrs import define, evolve, field, frozen, setters, validators
+
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.asks import Ask
+from kiro_asgi.model.prompt import Attachment, Image, Prompt
+from kiro_asgi.stages.base import Stage
+from kiro_asgi.stages.estimate import Estimator
+from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
+from kiro_asgi.upstreams.headers import Headers, overridden
+from kiro_asgi.upstreams.openai import models
+from kiro_asgi.upstreams.openai.answer import stages
+from kiro_asgi.upstreams.openai.faults import fault
+from kiro_asgi.upstreams.openai.healing import ASKS, DETAILED, RENAMED, REPLAYED, refused_field
+from kiro_asgi.upstreams.openai.messages import CALL_IDS, wants_short_ids
+from kiro_asgi.upstreams.openai.options import guaranteed
+from kiro_asgi.upstreams.openai.request import Wording, document
+from kiro_asgi.upstreams.openai.thinking import refuses_sampling
+from kiro_asgi.upstreams.openai.weight import statistics, weigh
+from kiro_asgi.wire.json import dumps
+
+__all__ = ["ENDPOINT", "ChatForwarding", "OpenAIUpstream"]
+
+ENDPOINT: Final = "https://api.openai.com/v1"
+
+_HOST: Final = "api.openai.com"
+"""OpenAI's, and the end of the names of its regional hosts."""
+
+_FORWARDED: Final = frozenset({b"openai-beta"})
+"""Headers of a client that belong to the API.  Those that name an organization or a project are the client's own
+account's, not the one that we ask for; the operator's stand in ``headers``."""
+
+
+def _new_id() -> str:
+    return f"call_{uuid4().hex[:24]}"
+
+
+@frozen
+class ChatForwarding:
+    """Sends a client's own request on; the path and the headers are ours."""
+
+    upstream: OpenAIUpstream
+    dialect = "openai_chat"
+
+    @property
+    def tagged(self) -> bool:
+        """Whether models of the service write their thinking between tags in the text."""
+        return bool(self.upstream.thinking_tags)
+
+    def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
+        """Whether a rule or a setting has something to do for *asks*; see `kiro_asgi.upstreams.openai.rules`."""
+        return any(ask in asks for ask in self.upstream.adapted(model))
+
+    def request(self, body: bytes, credential: Credential, headers: Iterable[tuple[bytes, bytes]]) -> UpstreamRequest:
+        """The same request to the service; of the client's *headers* those go on that belong to the API."""
+        kept = [(name.lower(), value) for name, value in headers if name.lower() in _FORWARDED]
+        return self.upstream.chat_request(body, credential, kept)
+
+
+@define(kw_only=True, on_setattr=setters.frozen)
+class OpenAIUpstream:
+    """How one server that speaks Chat Completions is talked to; holds no state and no secret."""
+
+    name: str = "openai"
+    endpoint: str = ""
+    """Base URL, as client libraries have it; a query at its end goes with every request.  Empty: OpenAI itself."""
+
+    user_agent: str = "kiro-asgi"
+    """What we call ourselves."""
+
+    headers: Headers = field(default=(), repr=False)
+    """Sent with every request; one of ours that has the same name is not."""
+
+    thinking_tags: tuple[str, ...] = ()
+    """Names of the tags between which the server lets models think in the text; empty where it tells thinking apart."""
+
+    max_tokens_field: str = field(default="max_completion_tokens", validator=validators.in_(RENAMED))
+    """What the server calls the answer's greatest length: ``max_completion_tokens``, or ``max_tokens`` as of old."""
+
+    call_ids: str = field(default="auto", validator=validators.in_(CALL_IDS))
+    """Which ids of calls the server takes, see `kiro_asgi.upstreams.openai.messages.CALL_IDS`."""
+
+    include_usage: bool = True
+    """Ask for token counts at the end of the stream."""
+
+    replay_thinking: bool = True
+    """Hand thinking of earlier answers that nobody has sealed back, as ``reasoning_content``, to other servers than
+    OpenAI's, which has no such field."""
+
+    forwards: bool = True
+    """Whether requests of clients that speak the API may go to the server as they are."""
+
+    without: tuple[str, ...] = ()
+    """Fields that the server refused, or missed, in the order in which `healed` found them."""
+
+    new_id: Callable[[], str] = _new_id
+    """Makes the id of a call that came without one."""
+
+    traits: Traits = field(init=False)
+
+    @traits.default
+    def _make_traits(self) -> Traits:
+        return Traits(signs_calls=self._is_custom(self.endpoint), learns=True)
+
+    @property
+    def builtin(self) -> tuple[ModelCard, ...]:
+        """OpenAI's models; of any other server nothing is known before it is asked."""
+        return () if self._is_custom(self.endpoint) else models.BUILTIN
+
+    @property
+    def forwarding(self) -> ChatForwarding | None:
+        """How a client's own bytes go to it; ``None`` where it is not to be sent them."""
+        return ChatForwarding(self) if self.forwards else None
+
+    def adapted(self, model: ModelCard) -> Iterator[Ask]:
+        """What *model* is asked for in another way than a client of the API may ask for it, or not at all."""
+        custom = self._is_custom(self.endpoint)
+        yield Ask.MAX_TOKENS if self.max_tokens_field == "max_completion_tokens" else Ask.MAX_COMPLETION_TOKENS
+        if not (custom and self.replay_thinking):
+            yield Ask.THOUGHTS
+        if not self.include_usage:
+            yield Ask.COUNTS
+        if not custom:
+            yield Ask.MANY_STOPS
+        if refuses_sampling(model.id):
+            yield from (Ask.SAMPLING, Ask.STOP)
+        yield from (ASKS[name] for name in self.without if name in ASKS)
+
+    def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
+        """Put *prompt* into the service's words; *conversation* is not told.
+
+        Raises:
+            RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place, and
+                the message the rule.
+        """
+        custom = self._is_custom(credential.endpoint or self.endpoint)
+        wording = Wording(
+            service=self.name if self.replay_thinking and DETAILED not in self.without else "",
+            custom=custom,
+            max_tokens_field=self.max_tokens_field,
+            include_usage=self.include_usage,
+            short_ids=wants_short_ids(self.call_ids, self._host(credential.endpoint or self.endpoint), model.id),
+            replay_thinking=(custom and self.replay_thinking) is not (REPLAYED in self.without),
+            without=self.without,
+        )
+        written = document(prompt, model, wording)
+        request = self.chat_request(dumps(written.body), credential)
+        return Rendered(
+            request,
+            written.tool_names,
+            bool(self.thinking_tags),
+            prompt.sampling.stop[len(written.body.get("stop", ())) :],
+            notes=written.notes,
+            document=written.body,
+            formed=not custom and guaranteed(written.body),
+        )
+
+    def fetches(self, part: Attachment) -> bool:
+        """Whether the service itself fetches *part*: images, but no documents."""
+        return isinstance(part, Image)
+
+    def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:
+        """Fresh stages, bytes to `Delta`, for an answer of this media type.
+
+        Raises:
+            NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
+        """
+        return stages(content_type, self.new_id, self.name)
+
+    def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
+        """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.openai.faults`."""
+        return fault(status, headers, body)
+
+    def healed(self, error: KiroAsgiError, rendered: Rendered) -> OpenAIUpstream | None:
+        """This upstream as it has to ask again after *error* was the answer to *rendered*; ``None`` where asking
+        differently is no remedy, or was tried already."""
+        name = refused_field(error, rendered.document, self.without)
+        return evolve(self, without=(*self.without, name)) if name else None
+
+    def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
+        """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.openai.weight`."""
+        return weigh(rendered.document, estimator)
+
+    def statistics(self, rendered: Rendered) -> Mapping[str, int]:
+        """``bytes``, ``messages``, ``tools``, ``tool_results``, ``images``, and the characters of ``system``."""
+        return statistics(rendered.document, len(rendered.request.body))
+
+    def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
+        """Ask for the list of models, which is one page; `parse_models` reads the answer."""
+        return UpstreamRequest("GET", self._url(credential, "/models"), self._headers(credential, b"application/json"))
+
+    def parse_models(self, body: bytes) -> ModelPage:
+        """Read the list of models.
+
+        Raises:
+            UpstreamProtocolError: It is none.
+        """
+        return models.parse_models(body, custom=self._is_custom(self.endpoint))
+
+    def normalise(self, model: str) -> str:
+        """One spelling for every known way to write a model's name: lower case."""
+        return model.strip().lower()
+
+    def chat_request(
+        self, body: bytes, credential: Credential, headers: Iterable[tuple[bytes, bytes]] = ()
+    ) -> UpstreamRequest:
+        """A request with this *body*, and these *headers* beside ours."""
+        sent = (
+            (b"content-type", b"application/json"),
+            *headers,
+            *self._headers(credential, b"text/event-stream, application/json"),
+        )
+        return UpstreamRequest("POST", self._url(credential, "/chat/completions"), sent, body)
+
+    def _url(self, credential: Credential, path: str) -> str:
+        base, mark, query = (credential.endpoint or self.endpoint or ENDPOINT).partition("?")
+        return f"{base.rstrip('/')}{path}{mark}{query}"
+
+    def _headers(self, credential: Credential, accept: bytes) -> Headers:
+        ours = [(b"accept", accept), (b"accept-encoding", b"identity"), (b"user-agent", self.user_agent.encode())]
+        if credential.secret:
+            ours.append((b"authorization", b"Bearer " + credential.secret.encode()))
+        return overridden(ours, self.headers)
+
+    @staticmethod
+    def _is_custom(endpoint: str) -> bool:
+        """Whether somebody else than OpenAI answers at *endpoint*."""
+        host = OpenAIUpstream._host(endpoint)
+        return host != _HOST and not host.endswith(f".{_HOST}")
+
+    @staticmethod
+    def _host(endpoint: str) -> str:
+        return urlsplit(endpoint or ENDPOINT).hostname or ""

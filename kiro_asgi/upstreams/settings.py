@@ -1,0 +1,56 @@
+"""Settings of services that are asked with a key."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from kiro_asgi.setting import ALIAS, DAY, HEADER, KEY, LINE, MOMENT, PROXY, URL, Bounds, setting
+
+__all__ = ["DirectSettings"]
+
+
+@frozen(kw_only=True)
+class DirectSettings:
+    """What all of them have."""
+
+    api_key: str = setting("", KEY, secret=True)
+    """Key of the service; no variable but this setting's own is read for it.  Empty for a service that wants none."""
+
+    fallback_api_keys: tuple[str, ...] = setting((), KEY, secret=True)
+    """More keys, tried in this order where the key before them is refused or its quota is spent."""
+
+    endpoint: str = setting("", URL)
+    """Base URL of the service.  Empty: its public one."""
+
+    headers: tuple[str, ...] = setting((), HEADER, secret=True)
+    """Headers that every request gets besides, each as ``name=value``; never shown, since a value may be a secret."""
+
+    user_agent: str = setting("", LINE)
+    """What we call ourselves.  Empty: ``kiro-asgi/<version>``."""
+
+    proxy: str = setting("", PROXY, secret=True)
+    """URL of an HTTP proxy for all connections to the service, as for ``kiro.proxy``.  Empty: none."""
+
+    first_token_timeout: float = setting(60.0, Bounds(MOMENT, DAY))
+    """Seconds from sending the request to the first upstream event, and one more for every 4,000 tokens of the prompt.
+    Models of these services think without being asked, and say nothing meanwhile."""
+
+    thinking_first_token_timeout: float = setting(180.0, Bounds(MOMENT, DAY))
+    """The same at least, where the client asked for thinking."""
+
+    models_ttl: float = setting(3600.0, Bounds(0, 30 * DAY))
+    """Seconds that a fetched model list is believed.  It is asked for in the background while requests go on as the
+    built-in table has it, and corrects that.  0: only who asks for the list, or for a name that is not known, waits for
+    it, each time."""
+
+    model_aliases: tuple[str, ...] = setting((), ALIAS)
+    """Names of your own for models of this service, each as ``name=model``."""
+
+    replay_thinking: bool = True
+    """Hand thinking of earlier answers back: to Gemini and Anthropic what they have signed, to others than OpenAI that
+    speak Chat Completions what nobody has; OpenAI takes none."""
+
+    @property
+    def configured(self) -> bool:
+        """Whether the service is to be asked at all: there is a key, or an address of its own."""
+        return any((self.api_key, self.fallback_api_keys, self.endpoint))
