@@ -180,6 +180,15 @@ def test_the_example_test_passes(tmp_path: Path) -> None:
     assert "1 passed" in done.stdout
 
 
+def test_the_django_project_passes_its_own_tests(tmp_path: Path) -> None:
+    """C03/C06: what the page on Django shows: session, token in the ORM, and `AsyncClient` through the gateway."""
+    project = shutil.copytree(DOCS / "examples" / "django_project", tmp_path / "project")
+    done = run([sys.executable, "-W", "error", "manage.py", "test", "--settings", "mysite.settings"], "", project)
+
+    assert done.returncode == 0, done.stderr
+    assert "Ran 4 tests" in done.stderr
+
+
 def test_two_commands_set_everything_up() -> None:
     """A fresh machine needs one line to see it run, and one to pass the tests; the second is what `.ci/run` does."""
     service, tests = [

@@ -309,6 +309,48 @@ def matrix_losses() -> Iterator[Row]:
         yield str(number), loss["why"], ", ".join(f"``{rule}``" for rule in loss["rules"]) or "–"
 
 
+HOSTS = tomllib.loads((Path(__file__).parent.parent / "reference" / "hosts.toml").read_text("utf-8"))
+
+
+def hosts() -> Iterator[Row]:
+    """Hosts by servers; a number stands for what is wrong."""
+    yield "", *next(iter(HOSTS["cells"].values()))
+    for host, cells in HOSTS["cells"].items():
+        yield host, *map(_tried, cells.values())
+
+
+def _tried(wrong: Mapping[str, str]) -> str:
+    if "impossible" in wrong:
+        return "–"
+    reasons = [*_reasons()]
+    return ", ".join(str(reasons.index(reason) + 1) for reason in wrong.values()) or "yes"
+
+
+def _reasons() -> Iterable[str]:
+    """Everything that is wrong anywhere, once each."""
+    cells = [cell for cells in HOSTS["cells"].values() for cell in cells.values() if "impossible" not in cell]
+    return dict.fromkeys(reason for cell in cells for reason in cell.values())
+
+
+def hosts_troubles() -> Iterator[Row]:
+    yield "", "What is wrong"
+    for number, reason in enumerate(_reasons(), 1):
+        yield str(number), plain(reason)
+
+
+def hosts_checks() -> Iterator[Row]:
+    yield "Check", "Holds that"
+    for name, rule in HOSTS["checks"].items():
+        yield f"``{name}``", plain(rule)
+
+
+def hosts_versions() -> Iterator[Row]:
+    yield "What", "Version"
+    yield "Date of the run", str(HOSTS["date"])
+    yield "Python", HOSTS["python"]
+    yield from HOSTS["versions"].items()
+
+
 TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "settings": (settings, "34 16 14 36"),
     "limit-settings": (limit_settings, "30 14 56"),
@@ -339,6 +381,10 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "matrix-chat": (lambda: matrix("chat"), "44 14 14 14 14"),
     "matrix-responses": (lambda: matrix("responses"), "44 14 14 14 14"),
     "matrix-losses": (matrix_losses, "6 66 28"),
+    "hosts": (hosts, "20 8 8 8 8 8 8 8 8 8 8"),
+    "hosts-troubles": (hosts_troubles, "6 94"),
+    "hosts-checks": (hosts_checks, "16 84"),
+    "hosts-versions": (hosts_versions, "40 60"),
     "responses-tools": (lambda: handled("Kind of tool", fields.TOOL_KINDS), "30 14 56"),
 }
 """Name to rows, the first of them the heading, and the columns' widths."""

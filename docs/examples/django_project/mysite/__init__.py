@@ -1,0 +1,1 @@
+"""A Django project with the gateway below ``/llm``, for its own users."""
