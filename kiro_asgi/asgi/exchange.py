@@ -7,7 +7,6 @@ from collections.abc import Callable
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.models import Route
-from kiro_asgi.asgi.provider import Manner
 from kiro_asgi.asgi.recovery import Recovered
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.dialects.base import Dialect, Glance, Heading, Inquiry, TransparentDialect
@@ -15,6 +14,7 @@ from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Upstream
+from kiro_asgi.upstreams.setup import Manner
 
 __all__ = ["Asked", "Exchange", "Passed"]
 

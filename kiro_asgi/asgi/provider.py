@@ -7,53 +7,26 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Final
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from kiro_asgi.asgi.rules import UNCITED
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent
 from kiro_asgi.limits import HEALED_MODELS
-from kiro_asgi.model.notes import Note, Notes
+from kiro_asgi.model.notes import Note, Notes, Rule
 from kiro_asgi.model.prompt import Document, Part, Prompt, Text
 from kiro_asgi.net.catalogue import Catalogue
 from kiro_asgi.net.credentials import Credentials
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream
+from kiro_asgi.upstreams.setup import Adapt, Manner, unchanged
 
-__all__ = ["Manner", "Provider"]
-
-Adapt = Callable[[Prompt, str, ModelCard], Prompt]
-"""A prompt, the name by which the model was asked for, and the model."""
+__all__ = ["Provider"]
 
 _CITED_BLOCK: Final = {"type": "search_result", "citations": {"enabled": True}}.items()
 
 AskReset = Callable[[Credential], Awaitable[float | None]]
 """When there is a new quota, in seconds since the epoch; ``None`` where nobody says."""
-
-
-@frozen(kw_only=True)
-class Manner:
-    """How an upstream's answers are waited for and read."""
-
-    first_event_timeout: float
-    """Seconds from asking to the first event."""
-
-    thinking_first_event_timeout: float
-    """The same where the client asked for thinking."""
-
-    thinking_tags: tuple[str, ...] = ()
-    """Names of tags that hold thinking, where it was asked for."""
-
-    thinking_scan: str = "start"
-    thinking_handling: str = "as_reasoning_content"
-    """What becomes of thinking, in tags or not."""
-
-    drop_equal_tool_calls: bool = False
-    drop_repeated_text: bool = False
-
-
-def _as_it_is(prompt: Prompt, name: str, model: ModelCard) -> Prompt:
-    return prompt
 
 
 async def _unknown(credential: Credential) -> float | None:
@@ -73,8 +46,11 @@ class Provider:
     catalogue: Catalogue
     toolbox: Toolbox
     manner: Manner
+    rules: tuple[Rule, ...] = ()
+    """What the upstream may do to a prompt."""
+
     _ask_reset: AskReset = _unknown
-    _adapt: Adapt = field(default=_as_it_is)
+    _adapt: Adapt = field(default=unchanged)
 
     _learnt: OrderedDict[str, Upstream] = field(init=False, factory=OrderedDict)
     """Models that have to be asked differently, the one learnt last at the end, and the upstream that does so."""

@@ -5,33 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Final
-from urllib.parse import urlsplit
+from typing import Any, Final
 
-from attrs import define, evolve, field
+from attrs import define, field
 
-from kiro_asgi.asgi.direct import Direct, direct_services, set_up
-from kiro_asgi.asgi.provider import Manner, Provider
-from kiro_asgi.asgi.server_tools import KiroWebSearch, ServerTool, Toolbox
-from kiro_asgi.asgi.wiring import kiro_upstream, kiro_vendor, new_transport, rest_policy
-from kiro_asgi.config import DirectSettings, KiroSettings, OpenAISettings, Settings
+from kiro_asgi.asgi.provider import Provider
+from kiro_asgi.asgi.server_tools import ServerTool, Toolbox, WebSearch
+from kiro_asgi.asgi.wiring import new_transport, rest_policy
+from kiro_asgi.config import Settings
 from kiro_asgi.errors import UpstreamRejected
-from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.net.asking import Asker
 from kiro_asgi.net.catalogue import LIST_TIMEOUT, Catalogue, ModelSource
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials import Credentials
 from kiro_asgi.net.flights import Flights
-from kiro_asgi.net.keys import exchange_in, keys_in
 from kiro_asgi.net.resting import RestPolicy
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.stages.thinking import TAGS
 from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream
-from kiro_asgi.upstreams.kiro.auth import without_profile
-from kiro_asgi.upstreams.kiro.limits import parse_reset
-from kiro_asgi.upstreams.kiro.spelling import with_wishes
-from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
+from kiro_asgi.upstreams.manifest import Configured, set_up
 from kiro_asgi.upstreams.model_names import read_aliases, resembling
+from kiro_asgi.upstreams.setup import Quota, Setup
 
 __all__ = ["new_providers"]
 
@@ -46,8 +39,7 @@ def new_providers(settings: Settings, clocks: Clocks, server_tools: Sequence[Ser
         ConfigError: There is none, or one that cannot be used.
     """
     making = _Making(settings, clocks, tuple(server_tools), rest_policy(settings))
-    kiro = {"kiro": making.kiro()} if "kiro" in set_up(settings) else {}
-    return MappingProxyType(kiro | {each.upstream.name: making.direct(each) for each in direct_services(settings)})
+    return MappingProxyType({each.name: making.provider(each) for each in set_up(settings)})
 
 
 @define
@@ -60,40 +52,23 @@ class _Making:
     _rests: RestPolicy
     _transports: dict[str, Transport] = field(init=False, factory=dict)
 
-    def kiro(self) -> Provider:
-        """The Kiro service."""
-        kiro, upstream = self._settings.kiro, kiro_upstream(self._settings)
-        transport = self._transport(kiro.proxy)
-        credentials = Credentials.create(kiro, kiro_vendor(self._settings), transport, self._clocks, self._rests)
-        asker = Asker(transport, credentials, upstream.fault)
-        search = [KiroWebSearch(asker, upstream, kiro.server_tool_timeout)] if kiro.web_search else []
+    def provider(self, configured: Configured[Any]) -> Provider:
+        """What it takes to ask one upstream."""
+        setup = configured.make()
+        transport = self._transport(configured.settings.proxy)
+        credentials = Credentials.create(setup.access, transport, self._clocks, self._rests)
+        asker = Asker(transport, credentials, setup.upstream.fault)
         return Provider(
-            upstream=upstream,
-            service="kiro",
+            upstream=setup.upstream,
+            service=setup.account,
             transport=transport,
             credentials=credentials,
-            catalogue=_catalogue("kiro", kiro, asker, upstream, transport),
-            toolbox=self._toolbox(upstream, search),
-            manner=_kiro_manner(kiro),
-            ask_reset=partial(_reset, asker, upstream),
-            adapt=_with_wishes,
-        )
-
-    def direct(self, service: Direct) -> Provider:
-        """A service that is asked with a key."""
-        settings, upstream = service.settings, service.upstream
-        transport = self._transport(settings.proxy)
-        keys, exchange = keys_in(service.path, settings), exchange_in(settings, service.headers)
-        credentials = Credentials.of_keys(keys, transport, self._clocks, self._rests, exchange=exchange)
-        asker = Asker(transport, credentials, upstream.fault)
-        return Provider(
-            upstream=upstream,
-            service=urlsplit(settings.endpoint).netloc,
-            transport=transport,
-            credentials=credentials,
-            catalogue=_catalogue(service.path, settings, asker, upstream, transport),
-            toolbox=self._toolbox(upstream),
-            manner=_direct_manner(settings),
+            catalogue=_catalogue(configured, setup.upstream, asker, transport),
+            toolbox=self._toolbox(setup, asker),
+            manner=setup.manner,
+            rules=setup.rules,
+            ask_reset=partial(_reset, asker, setup.quota),
+            adapt=setup.adapt,
         )
 
     def _transport(self, proxy: str) -> Transport:
@@ -101,47 +76,29 @@ class _Making:
             self._transports[proxy] = new_transport(self._settings, proxy)
         return self._transports[proxy]
 
-    def _toolbox(self, upstream: Upstream, own: Iterable[ServerTool] = ()) -> Toolbox:
-        timeout = self._settings.kiro.server_tool_timeout
-        return Toolbox((*self._server_tools, *own), timeout, upstream.traits.runs)
+    def _toolbox(self, setup: Setup, asker: Asker) -> Toolbox:
+        timeout = self._settings.server_tool_timeout
+        own = () if setup.search is None else (WebSearch(asker, setup.search, timeout),)
+        return Toolbox((*self._server_tools, *own), timeout, setup.upstream.traits.runs)
 
 
-def _kiro_manner(kiro: KiroSettings) -> Manner:
-    return Manner(
-        first_event_timeout=kiro.first_token_timeout,
-        thinking_first_event_timeout=kiro.thinking_first_token_timeout,
-        thinking_tags=kiro.thinking_tags if kiro.fake_reasoning_enabled else (),
-        thinking_scan=kiro.thinking_scan,
-        thinking_handling=kiro.fake_reasoning_handling,
-        drop_equal_tool_calls=kiro.drop_equal_tool_calls,
-        drop_repeated_text=kiro.drop_repeated_content,
-    )
+async def _reset(asker: Asker, quota: Quota | None, credential: Credential) -> float | None:
+    if quota is None:
+        return None
+    refusal: UpstreamRejected | None = None
+    for question in quota.questions:
+        try:
+            return quota.reset(await asker.ask(question, patience=_LIMITS_TIMEOUT, credential=credential))
+        except UpstreamRejected as error:
+            refusal = error
+    if refusal is not None:
+        raise refusal
+    return None
 
 
-def _direct_manner(settings: DirectSettings) -> Manner:
-    return Manner(
-        first_event_timeout=settings.first_token_timeout,
-        thinking_first_event_timeout=settings.thinking_first_token_timeout,
-        thinking_tags=(settings.thinking_tags if isinstance(settings, OpenAISettings) else ()) or TAGS,
-    )
+def _catalogue(configured: Configured[Any], upstream: Upstream, asker: Asker, transport: Transport) -> Catalogue:
+    path, settings = configured.path, configured.settings
 
-
-def _with_wishes(prompt: Prompt, name: str, model: ModelCard) -> Prompt:
-    return evolve(prompt, thinking=with_wishes(prompt.thinking, name, model.id))
-
-
-async def _reset(asker: Asker, upstream: KiroUpstream, credential: Credential) -> float | None:
-    ask = partial(asker.ask, upstream.limits_request, patience=_LIMITS_TIMEOUT)
-    try:
-        limits = await ask(credential=credential)
-    except UpstreamRejected:  # some enterprise accounts must not name their profile here
-        limits = await ask(credential=without_profile(credential))
-    return parse_reset(limits)
-
-
-def _catalogue(
-    path: str, settings: KiroSettings | DirectSettings, asker: Asker, upstream: Upstream, transport: Transport
-) -> Catalogue:
     async def ask(page: str) -> bytes:
         return await asker.ask(partial(upstream.models_request, page=page), patience=LIST_TIMEOUT)
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from kiro_asgi.asgi.auth import Authenticator
-from kiro_asgi.asgi.direct import direct_services, set_up
-from kiro_asgi.asgi.wiring import kiro_upstream, kiro_vendor, new_registry, new_store, new_transport
+from kiro_asgi.asgi.wiring import new_registry, new_store, new_transport
 from kiro_asgi.config import Settings, read_environment
 from kiro_asgi.config.reading import Reading
 from kiro_asgi.config.rules import require
@@ -18,6 +18,7 @@ from kiro_asgi.config.tree import assembled
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials import Credentials
+from kiro_asgi.upstreams.manifest import Configured, set_up
 from kiro_asgi.upstreams.model_names import read_aliases
 
 __all__ = ["problems_of", "problems_with", "settings_to_serve"]
@@ -58,20 +59,17 @@ def problems_with(settings: Settings, faulty: Collection[str] = ()) -> tuple[str
 
 
 def _parts(settings: Settings) -> Iterator[Part]:
-    services = tuple(direct_services(settings))
-    tables = ("kiro", *(service.path for service in services))
-    names = set_up(settings)
+    found = set_up(settings)
+    tables = tuple(each.path for each in found)
     yield ("client",), partial(Authenticator, settings.client)
     yield ("state",), partial(new_store, settings, Clocks())
-    if "kiro" in names:
-        yield ("kiro",), partial(kiro_upstream, settings)
-        yield tables, partial(_credentials, settings)
-        yield ("kiro",), partial(read_aliases, settings.kiro.model_aliases, "kiro.model_aliases")
-    for service in services:
-        path = service.path
-        yield (path,), partial(read_aliases, service.settings.model_aliases, f"{path}.model_aliases")
-    yield ("routing", *tables), partial(new_registry, settings, names)
+    for each in found:
+        path = each.path
+        yield (path,), each.make
+        yield tables, partial(_credentials, settings, each)
+        yield (path,), partial(read_aliases, each.settings.model_aliases, f"{path}.model_aliases")
+    yield ("routing", *tables), partial(new_registry, settings, [each.name for each in found])
 
 
-def _credentials(settings: Settings) -> None:
-    Credentials.create(settings.kiro, kiro_vendor(settings), new_transport(settings))
+def _credentials(settings: Settings, configured: Configured[Any]) -> None:
+    Credentials.create(configured.make().access, new_transport(settings, configured.settings.proxy))

@@ -11,7 +11,6 @@ from typing import Final
 
 from attrs import field, frozen
 
-from kiro_asgi.asgi.provider import Manner
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.base import Glance
@@ -19,6 +18,7 @@ from kiro_asgi.model.asks import Ask
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.thinking import KEPT
 from kiro_asgi.upstreams.base import Forwarding, ModelCard
+from kiro_asgi.upstreams.setup import Manner
 
 __all__ = ["REASONS", "Candidate", "Reason", "reason_against"]
 

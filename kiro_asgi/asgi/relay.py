@@ -256,7 +256,7 @@ class Relay:
         self._output.restart()
         self._reading = reading = self._next_reading()
         log_notes(self.exchange.notes, self.exchange.request_id)
-        if self._settings.kiro.log_bodies:
+        if self._settings.log_bodies:
             log_body(self.exchange)
         provider, patience = self.exchange.route.provider, self._settings.limits.request_timeout
         with provider.credentials.asking(self.exchange.credential, self.exchange.model.id) as accepted:

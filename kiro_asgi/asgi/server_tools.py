@@ -22,10 +22,9 @@ from kiro_asgi.model.prompt import Prompt, Tool
 from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, ServerCall, ServerResult, ToolOutput
 from kiro_asgi.net.asking import Asker
 from kiro_asgi.upstreams.base import Credential, UpstreamRequest
-from kiro_asgi.upstreams.kiro.mcp import parse_search
-from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
+from kiro_asgi.upstreams.setup import Search
 
-__all__ = ["KiroWebSearch", "ServerTool", "Toolbox"]
+__all__ = ["ServerTool", "Toolbox", "WebSearch"]
 
 _log = getLogger("kiro_asgi")
 
@@ -66,11 +65,11 @@ class ServerTool(Protocol):
 
 
 @frozen
-class KiroWebSearch:
-    """The web search of the Kiro service."""
+class WebSearch:
+    """The web search of a service that does not run it by itself."""
 
     _asker: Asker
-    _upstream: KiroUpstream
+    _search: Search
     _timeout: float
     kind: str = field(init=False, default=WEB_SEARCH)
     names: Collection[str] = field(init=False, default=())
@@ -87,9 +86,9 @@ class KiroWebSearch:
             raise RequestError("the web search needs a query", code="mcp.query")
 
         def search(credential: Credential) -> UpstreamRequest:
-            return self._upstream.search_request(credential, query)
+            return self._search.request(credential, query)
 
-        return ToolOutput(parse_search(await self._asker.ask(search, patience=self._timeout, limit=SEARCH_BYTES)))
+        return ToolOutput(self._search.parse(await self._asker.ask(search, patience=self._timeout, limit=SEARCH_BYTES)))
 
 
 @frozen

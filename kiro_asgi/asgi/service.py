@@ -85,7 +85,7 @@ class Service:
             offload=Offload(),
             secrets=Secrets(partial(_held, tuple(secrets_in(settings)), tuple(providers.values()))),
             providers=tuple(providers.values()),
-            conversations=Conversations.by(settings.kiro.conversation_salt),
+            conversations=Conversations.by(settings.conversation_salt),
             recovery=Recovery(store, settings.recovery.ttl, settings.recovery.enabled),
             signatures=Signatures(store, settings.state.ttl),
             attachments=Attachments(new_fetcher(settings)),

@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--loop", choices=LOOPS, default="asyncio", help="event loop (default: %(default)s)")
     parser.add_argument("--question", default=QUESTION, help="what to ask; a marker word changes the answer")
-    parser.add_argument("--model", default=MODEL, help="whom; gemini/gemini-2.5-flash is another upstream's")
+    parser.add_argument("--model", default=MODEL, help="whom; UPSTREAM/MODEL names another upstream's")
 
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:

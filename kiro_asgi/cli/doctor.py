@@ -11,32 +11,43 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain
-from typing import Final
+from typing import Any, Final, Protocol
 
 import anyio
 from attrs import evolve
 
 from kiro_asgi._version import __version__
-from kiro_asgi.asgi.direct import direct_services, set_up
 from kiro_asgi.asgi.readiness import problems_of
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
-from kiro_asgi.asgi.wiring import kiro_upstream, kiro_vendor
 from kiro_asgi.cli import doctor_local
 from kiro_asgi.cli.doctor_direct import DirectExamination
 from kiro_asgi.cli.doctor_gateway import resting
-from kiro_asgi.cli.doctor_kiro import KiroExamination
 from kiro_asgi.cli.findings import Finding, Verdict
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.config import Settings, read_environment
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.net.credentials import Credentials
+from kiro_asgi.upstreams.manifest import Configured, set_up
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["Examination", "add_arguments", "run"]
 
 INTERRUPTED: Final = 130
 WIDTH: Final = 18
 """Columns of the longest name of a well-known upstream's finding, and a space."""
+
+
+class Examination(Protocol):
+    """Looks at one upstream for ``kiro-asgi doctor``."""
+
+    async def run(self, *, refresh: bool, ask: bool) -> None:
+        """Go along its chain, and stop where it breaks.
+
+        Args:
+            refresh: Renew a token that is still good.
+            ask: Ask a model for a small answer.
+        """
+        ...
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for programs: one JSON object on standard output")
     parser.add_argument("--no-request", action="store_true", help="ask no model anything")
     parser.add_argument("--gateway", metavar="URL", default="", help="ask a running gateway which credentials rest")
-    parser.add_argument("--refresh", action="store_true", help="renew the token of Kiro even if it is still good")
+    parser.add_argument("--refresh", action="store_true", help="renew tokens even if they are still good")
     add_config(parser)
 
 
@@ -100,28 +111,27 @@ def _examine(
         return
     try:
         settings = Settings.from_env(environ)
-        names = set_up(settings)
-        services = tuple(direct_services(settings))
+        found = set_up(settings)
         held: list[Credentials] = []
         secrets = Secrets(lambda: chain(secrets_in(settings), *(credentials.secrets for credentials in held)))
         put = partial(_put_hidden, secrets, put)
         hide_in_logs(secrets)
-        if "kiro" in names:
-            kiro_upstream(settings)
-            kiro = KiroExamination(settings, kiro_vendor(settings), environ, put, held)
-        else:
-            kiro = None
+        examinations = [_examination(each)(settings, each, environ, put, held) for each in found]
     except ConfigError:
         return  # its reasons are among the findings
 
     async def examine() -> None:
         if gateway:
             put(await resting(gateway, settings))
-        if kiro is not None:
-            await kiro.run(refresh=refresh, ask=ask)
-        else:
+        if all(each.manifest.doctor is None for each in found):
             put(doctor_local.proxies(environ))
-        for service in services:
-            await DirectExamination(settings, service, environ, put, held).run(ask=ask)
+        for examination in examinations:
+            await examination.run(refresh=refresh, ask=ask)
 
     anyio.run(examine)
+
+
+def _examination(configured: Configured[Any]) -> Callable[..., Examination]:
+    """Who examines an upstream: somebody who knows its kind, or else its key."""
+    special = configured.manifest.doctor
+    return DirectExamination if special is None else special()

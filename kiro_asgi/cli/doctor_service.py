@@ -8,7 +8,8 @@ from typing import Any, Final
 from attrs import define, evolve, field
 
 from kiro_asgi.cli import doctor_network
-from kiro_asgi.cli.findings import Finding, Verdict, failed
+from kiro_asgi.cli.findings import Advice, Finding, Verdict, failed
+from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
 from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.model.events import ContextUsage, RefusalDelta, Stop, TextDelta, ThinkingDelta, TokenUsage
@@ -17,22 +18,13 @@ from kiro_asgi.net.transport import Headers, Transport
 from kiro_asgi.net.whole import fetch_whole
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream, UpstreamRequest
+from kiro_asgi.upstreams.manifest import manifests_in
 from kiro_asgi.upstreams.replies import clean
 
 __all__ = ["PATIENCE", "Questions"]
 
 PATIENCE: Final = 15.0
 """Seconds for each small question."""
-
-CHEAP: Final = (
-    "claude-haiku-4.5",
-    "auto",
-    "claude-haiku-4-5",
-    "gemini-2.5-flash-lite",
-    "gemini-2.5-flash",
-    "gpt-4o-mini",
-)
-"""Models to try first, whosever they are; the question is small, so any will do."""
 
 QUESTION: Final = "Say ok."
 
@@ -94,8 +86,11 @@ class _Reader:
 class Questions:
     """Asks one service with one credential."""
 
-    path: str = "kiro"
-    """Where its settings stand."""
+    prefix: str = ""
+    """What stands before the names of findings."""
+
+    advice: Advice
+    """What to do about errors of the service."""
 
     transport: Transport
     upstream: Upstream
@@ -118,10 +113,10 @@ class Questions:
             body = await self.ask(self.upstream.models_request(self.credential))
             page = self.upstream.parse_models(body)
         except UpstreamRejected as error:
-            found = failed(name, error, self.path)
+            found = failed(name, error, self.advice)
             return evolve(found, verdict=Verdict.WARN, advice="none are listed, so every name is passed on as it is")
         except KiroAsgiError as error:
-            return failed(name, error, self.path)
+            return failed(name, error, self.advice)
         self._cards = page.cards
         names = ", ".join(clean(card.id) for card in page.cards[:4]) or "none"
         more = f" and {len(page.cards) - 4} more" if len(page.cards) > 4 else ""
@@ -140,7 +135,7 @@ class Questions:
             await self.transport.fetch(request, reader, patience=self.first_patience)
             reader.finish()
         except KiroAsgiError as error:
-            return failed(name, error, self.path)
+            return failed(name, error, self.advice)
         return _answered(name, card, reader)
 
     async def ask(self, request: UpstreamRequest) -> bytes:
@@ -156,14 +151,16 @@ class Questions:
         return answer.body
 
     def called(self, name: str) -> str:
-        """The name of a finding about this upstream; that of Kiro stands before none."""
-        return name if self.path == "kiro" else f"{self.upstream.name} {name}"
+        """The name of a finding about this upstream."""
+        return f"{self.prefix}{name}"
 
     def _cheapest(self) -> ModelCard | None:
         """A model for a small question: one that is known to cost little, else the first; ``None`` where none is."""
         cards = self._cards or self.upstream.builtin
         by_name = {self.upstream.normalise(card.id): card for card in reversed(cards)}
-        return next((by_name[name] for name in CHEAP if name in by_name), next(iter(cards), None))
+        # of whichever kind: many services have the models of others, too
+        probes = (name for _, manifest in manifests_in(Settings) for name in manifest.probes)
+        return next((by_name[name] for name in probes if name in by_name), next(iter(cards), None))
 
 
 def _answered(name: str, card: ModelCard, reader: _Reader) -> Finding:

@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import evolve
@@ -29,27 +28,9 @@ from kiro_asgi.dialects.rules import RULES as DIALECT_RULES
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.model.notes import Loss, Note, Rule
 from kiro_asgi.model.prompt import Prompt
-from kiro_asgi.upstreams.anthropic.rules import RULES as ANTHROPIC_RULES
-from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
-from kiro_asgi.upstreams.gemini.rules import RULES as GEMINI_RULES
-from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
-from kiro_asgi.upstreams.kiro.rules.table import RULES as KIRO_RULES
-from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
-from kiro_asgi.upstreams.openai.rules import RULES as OPENAI_RULES
-from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from kiro_asgi.wire.json import loads
 
 __all__ = ["add_arguments", "run"]
-
-RULES: Final[Mapping[type, tuple[Rule, ...]]] = MappingProxyType(
-    {
-        KiroUpstream: KIRO_RULES,
-        AnthropicUpstream: ANTHROPIC_RULES,
-        OpenAIUpstream: OPENAI_RULES,
-        GeminiUpstream: GEMINI_RULES,
-    }
-)
-"""Kind of upstream to its rules; two may have the same name and differ in what they do."""
 
 ATTACHED: Final = frozenset(("bytes", "data", "file_data", "url"))
 """Members that hold base64 or a data URL, in the words of one upstream or another."""
@@ -144,7 +125,7 @@ def _adapted(prompt: Prompt, choice: Choice, notes: tuple[Note, ...]) -> dict[st
         "rules": [
             *_rows(notes, DIALECT_RULES),
             *_rows(left_out, GATEWAY_RULES),
-            *_rows(put.notes, RULES[type(upstream)]),
+            *_rows(put.notes, choice.provider.rules),
         ],
         "tool_names": dict(put.tool_names),
         "sizes": dict(upstream.statistics(put)),

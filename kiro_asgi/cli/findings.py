@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import Enum
-from types import MappingProxyType
 from typing import Final
 
 from attrs import frozen
@@ -13,7 +12,7 @@ from attrs import frozen
 from kiro_asgi import errors
 from kiro_asgi.errors import KiroAsgiError
 
-__all__ = ["SIGN_IN", "Finding", "Verdict", "failed", "masked", "span"]
+__all__ = ["GENERAL", "Advice", "Finding", "Verdict", "failed", "masked", "span", "with_key"]
 
 
 class Verdict(Enum):
@@ -39,60 +38,69 @@ class Finding:
     """What to do; empty where there is nothing to do."""
 
 
-SIGN_IN: Final = "sign in again: kiro-asgi login"
+@frozen
+class Advice:
+    """What to do about errors of one upstream."""
 
-BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
+    by_code: Mapping[str, str]
+    """Code of an error to what to do about it; looked up before the class."""
+
+    by_class: Mapping[type[KiroAsgiError], str]
+    """Class of an error to the same; the nearest class counts."""
+
+    def besides(self, by_code: Mapping[str, str], by_class: Mapping[type[KiroAsgiError], str]) -> Advice:
+        """The same with what somebody knows better."""
+        return Advice({**self.by_code, **by_code}, {**self.by_class, **by_class})
+
+    def about(self, error: KiroAsgiError) -> str:
+        """What to do about *error*; empty where nothing is known."""
+        by_class = next((self.by_class[kind] for kind in type(error).__mro__ if kind in self.by_class), "")
+        return self.by_code.get(error.code, by_class)
+
+
+GENERAL: Final = Advice(
     {
         "credentials.login": "",  # the message says so
-        "credentials.unreadable": "name another file, or make a new one: kiro-asgi login",
         "credentials.foreign": "look for a proxy or a captive portal that answers for the sign-in service",
         "credentials.slow": "ask again in a minute; the sign-in service takes its time",
         "credentials.locked": "another process holds the lock; see what it is doing",
-        "sign_in.unreachable": "see the connections above, kiro.proxy and kiro.auth_endpoint",
-        "profile_required": "set kiro.profile_arn; an API key must not be set as kiro.access_token",
-        "improperly_formed": "kiro-asgi explain shows which rules were applied to a request",
-        "INVALID_MODEL_ID": "ask for a model that is listed above; plans and regions differ",
-    }
-)
-"""Code of an error to what to do about it; looked up before the class."""
-
-BY_CLASS: Final[Mapping[type[KiroAsgiError], str]] = MappingProxyType(
+    },
     {
-        errors.UpstreamTokenInvalid: f"see that the key is right; with a token, try --refresh, or {SIGN_IN}",
         errors.UpstreamSuspended: "only the account's owner can change that, with the service's support; do not go on",
         errors.UpstreamSuspicious: "leave the account alone for some hours; to go on asking makes it a suspension",
         errors.UpstreamDenied: "see that the account has this feature, and that the profile is its own",
         errors.UpstreamQuotaSpent: "wait for the reset, or change the plan",
         errors.UpstreamThrottled: "wait a minute or two",
         errors.UpstreamOverloaded: "try later, or another model",
-        errors.NotTheUpstream: "see what kiro.endpoint names; something else answers there",
         errors.UpstreamUnreachable: "see the connections above",
         errors.UpstreamFault: "try later; the fault is the service's",
-        errors.UpstreamRejected: "see kiro.region, kiro.origin and kiro.wire_style; the service finds fault with them",
         errors.ConfigError: "kiro-asgi check shows all settings",
-    }
+    },
 )
-"""Class of an error to what to do about it; the nearest class counts."""
-
-WITH_KEY: Final[Mapping[type[KiroAsgiError], str]] = MappingProxyType(
-    {
-        errors.UpstreamTokenInvalid: "see that {path}.api_key is right, and that it is a key of this service",
-        errors.UpstreamDenied: "see what the key may do, and that the service is to be had where you are",
-        errors.UpstreamQuotaSpent: "see the account's plan and what is left of it, or set {path}.fallback_api_keys",
-        errors.NotTheUpstream: "see what {path}.endpoint names; something else answers there",
-        errors.UpstreamRejected: "see what {path}.endpoint names; the service finds fault with the request",
-    }
-)
-"""The same for an upstream that is asked with a key, whose settings stand at ``{path}``."""
+"""Where nobody knows better."""
 
 
-def failed(name: str, error: KiroAsgiError, path: str = "kiro") -> Finding:
-    """A check that ended in an error: its message, class and code; *path* is where the upstream's settings stand."""
-    table = BY_CLASS if path == "kiro" else {**BY_CLASS, **WITH_KEY}
-    by_class = next((table[kind] for kind in type(error).__mro__ if kind in table), "").format(path=path)
+def with_key(path: str) -> Advice:
+    """For an upstream that is asked with a key, whose settings stand at *path*."""
+    return GENERAL.besides(
+        {},
+        {
+            errors.UpstreamTokenInvalid: f"see that {path}.api_key is right, and that it is a key of this service",
+            errors.UpstreamDenied: "see what the key may do, and that the service is to be had where you are",
+            errors.UpstreamQuotaSpent: (
+                f"see the account's plan and what is left of it, or set {path}.fallback_api_keys"
+            ),
+            errors.NotTheUpstream: f"see what {path}.endpoint names; something else answers there",
+            errors.UpstreamRejected: f"see what {path}.endpoint names; the service finds fault with the request",
+        },
+    )
+
+
+def failed(name: str, error: KiroAsgiError, advice: Advice = GENERAL) -> Finding:
+    """A check that ended in an error: its message, class and code."""
     code = f", {error.code}" if error.code else ""
     detail = f"{_without_ids(error.message)} ({type(error).__name__}{code})"
-    return Finding(name, Verdict.FAIL, detail, BY_CODE.get(error.code, by_class))
+    return Finding(name, Verdict.FAIL, detail, advice.about(error))
 
 
 def masked(arn: str) -> str:

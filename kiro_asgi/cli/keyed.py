@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from attrs import evolve
 
-from kiro_asgi.config import DirectSettings, Settings
+from kiro_asgi.config import Settings
+from kiro_asgi.upstreams.manifest import manifests_in
 
-__all__ = ["keyed"]
-
-_Direct = TypeVar("_Direct", bound=DirectSettings)
+__all__ = ["keyed", "with_each"]
 
 
 def keyed(settings: Settings, key: str) -> Settings:
     """*settings* with *key* as the only credential of every service, so that each well-known one is set up."""
-    kiro = evolve(
-        settings.kiro,
-        api_key=key,
-        access_token="",
-        profile_arn="",
-        credentials_file="",
-        credentials_command="",
-        fallback_credentials_files=(),
-    )
-    return evolve(
-        settings,
-        kiro=kiro,
-        anthropic=_keyed(settings.anthropic, key),
-        gemini=_keyed(settings.gemini, key),
-        openai=_keyed(settings.openai, key),
-        custom={name: _keyed(service, key) for name, service in settings.custom.items()},
-    )
+    return with_each(settings, lambda upstream: upstream.keyed(key))
 
 
-def _keyed(service: _Direct, key: str) -> _Direct:
-    return evolve(service, api_key=key, fallback_api_keys=())
+def with_each(settings: Settings, change: Callable[[Any], Any]) -> Settings:
+    """*settings* with what *change* makes of the settings of each upstream."""
+    changed: dict[str, Any] = {}
+    for name, _ in manifests_in(type(settings)):
+        value = getattr(settings, name)
+        family = isinstance(value, Mapping)
+        changed[name] = {member: change(it) for member, it in value.items()} if family else change(value)
+    return evolve(settings, **changed)

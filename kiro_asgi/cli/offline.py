@@ -8,7 +8,6 @@ from typing import Final
 import anyio
 from attrs import frozen
 
-from kiro_asgi.asgi.direct import set_up
 from kiro_asgi.asgi.models import Models
 from kiro_asgi.asgi.provider import Provider
 from kiro_asgi.asgi.providers import new_providers
@@ -18,6 +17,7 @@ from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
+from kiro_asgi.upstreams.manifest import set_up
 from kiro_asgi.upstreams.registry import Registry, Target
 
 __all__ = ["PLACEHOLDER", "Choice", "Upstreams"]
@@ -55,9 +55,8 @@ class Upstreams:
         Raises:
             ConfigError: One of them cannot be used.
         """
-        return cls(
-            new_registry(settings, set_up(settings)), new_providers(keyed(settings, PLACEHOLDER.secret), Clocks(), ())
-        )
+        registry = new_registry(settings, [each.name for each in set_up(settings)])
+        return cls(registry, new_providers(keyed(settings, PLACEHOLDER.secret), Clocks(), ()))
 
     def hint(self, choice: Choice) -> str:
         """What somebody ought to be told who takes *choice* for what the gateway does; empty where it is."""

@@ -14,22 +14,20 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from ipaddress import ip_address
-from typing import Final, TypeVar
+from typing import Final
 
 import anyio
 from attrs import evolve
 
 from kiro_asgi import create_app, simulator
-from kiro_asgi.asgi.direct import set_up
 from kiro_asgi.asgi.readiness import settings_to_serve
-from kiro_asgi.cli.keyed import keyed
+from kiro_asgi.cli.keyed import keyed, with_each
 from kiro_asgi.cli.standalone import LINGER, LOOPS, MAX_PORT, Server, bind, give_up_after, hold_little, until_signalled
-from kiro_asgi.config import ClientSettings, DirectSettings, OpenAISettings, Settings
+from kiro_asgi.config import ClientSettings, Settings
 from kiro_asgi.config.reading import CONFIG_VARIABLE
+from kiro_asgi.upstreams.manifest import set_up
 
 __all__ = ["add_arguments", "add_config", "give_back_memory", "run", "simulated"]
-
-Direct = TypeVar("Direct", bound=DirectSettings)
 
 SIMULATOR_KEY: Final = "ksk_simulator"
 """Opens nothing but the simulator."""
@@ -128,33 +126,22 @@ def simulated(settings: Settings, url: str, host: str) -> Settings:
     No real credential is sent there, and the made-up one never rests: who asks for a spent quota goes on to try other
     things.  Clients need no key where none is configured and only this machine can connect.
     """
-    made_up = keyed(settings, SIMULATOR_KEY)
     client = settings.client
     if client == ClientSettings() and _is_loopback(host):
         client = ClientSettings(allow_anonymous=True)
     return evolve(
-        made_up,
-        kiro=evolve(made_up.kiro, endpoint=url, auth_endpoint=url),
-        anthropic=_simulated(made_up.anthropic, url),
-        gemini=_simulated(made_up.gemini, url),
-        openai=_simulated(made_up.openai, f"{url}/v1"),
-        custom={name: _simulated(service, f"{url}/v1") for name, service in made_up.custom.items()},
+        with_each(keyed(settings, SIMULATOR_KEY), lambda upstream: upstream.simulated(url)),
         client=client,
         retry=evolve(settings.retry, refused_base=0, quota_probe=0, suspicion=0),
     )
 
 
-def _simulated(service: Direct, url: str) -> Direct:
-    direct = evolve(service, endpoint=url, headers=(), proxy="")
-    return evolve(direct, token_url="") if isinstance(direct, OpenAISettings) else direct
-
-
 async def _serve_simulated(server: Server, settings: Settings, host: str, port: int) -> None:
     async with simulator.serve(port=0) as service:
-        await _serve(server, simulated(settings, service.url, host), host, port)
+        await _serve(server, simulated(settings, service.url, host), host, port, service.url)
 
 
-async def _serve(server: Server, settings: Settings, host: str, port: int) -> None:
+async def _serve(server: Server, settings: Settings, host: str, port: int, simulator_url: str = "") -> None:
     app = create_app(settings)
     gc.collect()
     gc.freeze()  # 70,000 objects stay to the end: to look at them again and again takes 20 to 50 ms each time
@@ -164,22 +151,22 @@ async def _serve(server: Server, settings: Settings, host: str, port: int) -> No
     base = _url(host, listener.getsockname()[1]) + server.root_path
 
     async def announced(stopped: Callable[[], Awaitable[None]]) -> None:
-        for line in _announcement(settings, base):
+        for line in _announcement(settings, base, simulator_url):
             print(line, flush=True)
         await server.serve(app, listener, stopped)
 
     await until_signalled(server.graceful_timeout, announced)
 
 
-def _announcement(settings: Settings, base: str) -> Iterator[str]:
+def _announcement(settings: Settings, base: str, simulator_url: str) -> Iterator[str]:
     yield f"OpenAI base_url:    {base}/v1"
     yield f"Anthropic base_url: {base}"
     yield f"Client keys:        {_key_situation(settings.client)}"
-    if settings.kiro.api_key == SIMULATOR_KEY:
-        yield f"Service:            simulated at {settings.kiro.endpoint}"
+    if simulator_url:
+        yield f"Service:            simulated at {simulator_url}"
         yield "Marker words:       sim:tool, sim:thinking, sim:slow … in a question; see docs/reference/markers.rst"
     else:
-        yield f"Services:           {', '.join(set_up(settings))}"
+        yield f"Services:           {', '.join(each.name for each in set_up(settings))}"
 
 
 def _key_situation(client: ClientSettings) -> str:

@@ -19,8 +19,8 @@ from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.net.credential_sources import Source
 from kiro_asgi.net.sign_in import ask_sign_in
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.net.vendor import Renewer
 from kiro_asgi.redaction import Redactor
+from kiro_asgi.upstreams.access import Renewer
 from kiro_asgi.upstreams.base import Token
 
 __all__ = ["TokenKeeper"]
@@ -133,7 +133,8 @@ class TokenKeeper:
         if self._end is not None and token.refresh_token == self._dead:
             raise self._end
         try:
-            answer = await ask_sign_in(self._transport, renewer.renewal(token), patience=_TIMEOUT)
+            request = renewer.renewal(token)
+            answer = await ask_sign_in(self._transport, request, patience=_TIMEOUT, reached_by=renewer.reached_by)
             body = answer.body
             if answer.status != HTTPStatus.OK:  # which may quote what it refuses
                 body = Redactor.of(token.secrets).hide_in(body[:REFUSAL_BYTES])

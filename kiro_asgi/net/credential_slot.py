@@ -32,8 +32,8 @@ from kiro_asgi.net.flights import Flights
 from kiro_asgi.net.loops import LoopLock
 from kiro_asgi.net.resting import Resting, RestPolicy
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.net.vendor import Presenter
 from kiro_asgi.net.whole import fetch_whole
+from kiro_asgi.upstreams.access import Presenter
 from kiro_asgi.upstreams.base import Credential, Token
 
 __all__ = ["Slot"]

@@ -19,7 +19,7 @@ from attrs import define, field
 from kiro_asgi.errors import KiroAsgiError, UpstreamFault
 from kiro_asgi.net.files import exposed, locked, read_private, write_private
 from kiro_asgi.net.sqlite import change_row, is_store, read_rows
-from kiro_asgi.net.vendor import Vendor
+from kiro_asgi.upstreams.access import Vendor
 from kiro_asgi.upstreams.base import Token
 
 __all__ = ["KeptToken", "Source", "TokenCommand", "Unkept", "open_source"]

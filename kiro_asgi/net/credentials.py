@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from math import inf
 from pathlib import Path
 
 from attrs import define, field
 
-from kiro_asgi.config import KiroSettings
 from kiro_asgi.config.rules import require
 from kiro_asgi.errors import ConfigError, KiroAsgiError, UpstreamDenied
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credential_keeper import TokenKeeper
 from kiro_asgi.net.credential_slot import Slot
 from kiro_asgi.net.credential_sources import Source, TokenCommand, open_source
-from kiro_asgi.net.keys import Exchange, key_slot
+from kiro_asgi.net.keys import key_slot
 from kiro_asgi.net.resting import RestPolicy
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.net.vendor import Renewer, Vendor
+from kiro_asgi.upstreams.access import Keys, Renewer, SignIns, TokenPlaces, Vendor
 from kiro_asgi.upstreams.base import Credential, Token
 
 __all__ = ["Clocks", "Credentials"]
@@ -36,50 +35,33 @@ class Credentials:
     @classmethod
     def create(
         cls,
-        settings: KiroSettings,
-        vendor: Vendor,
+        access: Keys | SignIns,
         transport: Transport,
         clocks: Clocks = Clocks(),  # noqa: B008 - frozen
         rests: RestPolicy = RestPolicy(),  # noqa: B008 - frozen
     ) -> Credentials:
-        """What the settings name: the key or token in them, the file, the program, the further files.
+        """What *access* names: keys, or the key or token in the settings, the file, the program, the further files.
 
-        Files are read now, programs are not run.
+        Files are read now, programs are not run, nothing is asked yet.
+
+        Args:
+            access: What an upstream is asked with.
+            transport: What tokens are renewed with, and keys exchanged.
+            clocks: Time and chance.
+            rests: How long one is left alone that is at fault.
 
         Raises:
             ConfigError: Nothing is named, or something that is named cannot be used; the message lists all of it.
         """
-        making = _Making(settings, vendor, transport, clocks, rests)
+        if isinstance(access, Keys):
+            named, exchange = access.named, access.exchange
+            return cls(tuple(key_slot(name, key, transport, clocks, rests, exchange) for name, key in named))
+        making = _Making(access.places, access.vendor, transport, clocks, rests)
         slots = tuple(making.slots())
         require(making.problems)
         if not slots:
-            raise ConfigError(
-                "no Kiro credential: set KIRO_API_KEY, kiro.credentials_file or kiro.credentials_command",
-                code="kiro.credential",
-            )
+            raise ConfigError(access.vendor.missing, code=f"{access.vendor.table}.credential")
         return cls(slots)
-
-    @classmethod
-    def of_keys(
-        cls,
-        keys: Iterable[tuple[str, str]],
-        transport: Transport,
-        clocks: Clocks = Clocks(),  # noqa: B008 - frozen
-        rests: RestPolicy = RestPolicy(),  # noqa: B008 - frozen
-        *,
-        exchange: Exchange | None = None,
-    ) -> Credentials:
-        """Keys that stand in the settings; nothing is asked yet.
-
-        Args:
-            keys: The name of each, which no other has, and the key, in order of preference.  For a service that wants
-                none, one that is empty.
-            transport: What they are exchanged with.
-            clocks: Time and chance.
-            rests: How long one is left alone that is at fault.
-            exchange: How a key becomes a token, where the service wants that instead.
-        """
-        return cls(tuple(key_slot(name, key, transport, clocks, rests, exchange) for name, key in keys))
 
     async def get(self, model: str = "", *, besides: Collection[Credential] = ()) -> Credential:
         """The first that does not rest and is none of *besides*, renewed if that is due.
@@ -159,7 +141,7 @@ class Credentials:
 class _Making:
     """Makes slots, and notes what is wrong with the settings."""
 
-    _settings: KiroSettings
+    _places: TokenPlaces
     _vendor: Vendor
     _transport: Transport
     _clocks: Clocks
@@ -168,16 +150,16 @@ class _Making:
 
     def slots(self) -> Iterator[Slot]:
         """In order of preference."""
-        settings, given = self._settings, self._vendor.given
+        places, table, given = self._places, self._vendor.table, self._vendor.given
         if given is not None:
             yield self._slot(given.source, credential=given)
         known: set[Path] = set()
-        if settings.credentials_file:
-            yield from self._file("kiro.credentials_file", settings.credentials_file, known)
-        if settings.credentials_command:
-            yield from self._command("kiro.credentials_command", settings.credentials_command)
-        for text in settings.fallback_credentials_files:
-            yield from self._file("kiro.fallback_credentials_files", text, known)
+        if places.credentials_file:
+            yield from self._file(f"{table}.credentials_file", places.credentials_file, known)
+        if places.credentials_command:
+            yield from self._command(f"{table}.credentials_command", places.credentials_command)
+        for text in places.fallback_credentials_files:
+            yield from self._file(f"{table}.fallback_credentials_files", text, known)
 
     def _file(self, setting: str, text: str, known: set[Path]) -> Iterator[Slot]:
         path = Path(text).expanduser()
@@ -185,7 +167,7 @@ class _Making:
             return
         known.add(path)
         try:
-            source = open_source(path, self._vendor, self._settings.write_back, self._clocks.wall)
+            source = open_source(path, self._vendor, self._places.write_back, self._clocks.wall)
             yield self._slot(source.name, keeper=self._keeper(source, source.load(), self._vendor))
         except OSError as error:
             self.problems.append(f"{setting}: {path}: {error.strerror or error}")
@@ -213,7 +195,7 @@ class _Making:
             vendor=self._vendor,
             transport=self._transport,
             clocks=self._clocks,
-            margin=self._settings.refresh_margin,
+            margin=self._places.refresh_margin,
             rests=self._rests,
             keeper=keeper,
             credential=credential,

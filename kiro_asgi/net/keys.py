@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from attrs import define, field, frozen
 
-from kiro_asgi.config import DirectSettings, OpenAISettings
 from kiro_asgi.limits import TOKEN_BYTES
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credential_keeper import TokenKeeper
@@ -16,37 +14,18 @@ from kiro_asgi.net.credential_slot import Slot
 from kiro_asgi.net.credential_sources import Unkept
 from kiro_asgi.net.resting import RestPolicy
 from kiro_asgi.net.token_answers import token_of
-from kiro_asgi.net.transport import Headers, Transport
+from kiro_asgi.net.transport import Transport
 from kiro_asgi.net.whole import fetch_whole
+from kiro_asgi.upstreams.access import KeyExchange
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, UpstreamRequest
 
-__all__ = ["Exchange", "TokenExchange", "exchange_in", "key_slot", "keys_in"]
+__all__ = ["TokenExchange", "key_slot"]
 
 _TIMEOUT: Final = 15.0
 """Seconds for one exchange."""
 
 _MARGIN: Final = 300.0
 """Seconds before its end at which a token is replaced."""
-
-_SCHEMES: Final[Mapping[str, str]] = MappingProxyType({"bearer": "Bearer", "token": "token"})
-"""Setting to what stands before a key."""
-
-
-@frozen
-class Exchange:
-    """Where a key becomes a token."""
-
-    url: str
-    scheme: str = "Bearer"
-    """How the key is presented: ``Bearer`` or ``token``."""
-
-    headers: Headers = field(default=(), repr=False)
-    """What the request says besides."""
-
-    def request(self, key: str) -> UpstreamRequest:
-        """Ask for a token for *key*."""
-        authorization = (b"authorization", f"{self.scheme} {key}".encode("ascii"))
-        return UpstreamRequest("GET", self.url, (authorization, (b"accept", b"application/json"), *self.headers))
 
 
 @define
@@ -55,7 +34,7 @@ class TokenExchange(Unkept):
 
     name: str
     _key: str = field(repr=False)
-    _exchange: Exchange
+    _exchange: KeyExchange
     _transport: Transport
     _now: Callable[[], float]
 
@@ -73,7 +52,7 @@ class TokenExchange(Unkept):
 
 @frozen
 class _Bearers:
-    """Tokens that come without a profile; as `kiro_asgi.net.vendor.Presenter`."""
+    """Tokens that come without a profile; as `kiro_asgi.upstreams.access.Presenter`."""
 
     def credential(self, token: Token, source: str) -> Credential:
         """The token, and where it is to be used."""
@@ -89,7 +68,7 @@ class _Bearers:
 
 
 def key_slot(
-    name: str, key: str, transport: Transport, clocks: Clocks, rests: RestPolicy, exchange: Exchange | None
+    name: str, key: str, transport: Transport, clocks: Clocks, rests: RestPolicy, exchange: KeyExchange | None
 ) -> Slot:
     """The slot of *key*, or, where there is an *exchange*, of the tokens that it gives."""
     credential: Credential | None = None
@@ -109,23 +88,3 @@ def key_slot(
         keeper=keeper,
         credential=credential,
     )
-
-
-def keys_in(table: str, settings: DirectSettings) -> tuple[tuple[str, str], ...]:
-    """Each key of *settings*, the slice that is called *table*, after its name; an empty one where there is none.
-
-    A key that is there twice counts once.
-    """
-    names: dict[str, str] = {}
-    if settings.api_key:
-        names[settings.api_key] = f"{table}.api_key"
-    for at, key in enumerate(settings.fallback_api_keys):
-        names.setdefault(key, f"{table}.fallback_api_keys[{at}]")
-    return tuple((name, key) for key, name in names.items()) or ((f"{table}.api_key", ""),)
-
-
-def exchange_in(settings: DirectSettings, headers: Headers) -> Exchange | None:
-    """How keys become tokens; ``None`` where they are used as they are.  *headers* are those of every request."""
-    if not isinstance(settings, OpenAISettings) or not settings.token_url:
-        return None
-    return Exchange(settings.token_url, _SCHEMES[settings.token_scheme], headers)

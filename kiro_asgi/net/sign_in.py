@@ -12,8 +12,10 @@ from kiro_asgi.upstreams.base import UpstreamRequest
 __all__ = ["ask_sign_in"]
 
 
-async def ask_sign_in(transport: Transport, request: UpstreamRequest, *, patience: float) -> WholeAnswer:
-    """The whole answer; that the service cannot be reached has one wording, whoever asks.
+async def ask_sign_in(
+    transport: Transport, request: UpstreamRequest, *, patience: float, reached_by: str
+) -> WholeAnswer:
+    """The whole answer; that the service cannot be reached has one wording, which names the settings *reached_by*.
 
     Raises:
         UpstreamUnreachable: Code ``sign_in.unreachable``.
@@ -24,7 +26,6 @@ async def ask_sign_in(transport: Transport, request: UpstreamRequest, *, patienc
     except UpstreamUnreachable as error:
         place = urlsplit(request.url).netloc
         raise type(error)(
-            f"the sign-in service at {place} cannot be reached ({error.message}); see the network, kiro.proxy and "
-            "kiro.auth_endpoint",
+            f"the sign-in service at {place} cannot be reached ({error.message}); see the network, {reached_by}",
             code="sign_in.unreachable",
         ) from error

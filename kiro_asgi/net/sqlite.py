@@ -10,7 +10,7 @@ from typing import Final
 
 from kiro_asgi.limits import CREDENTIALS_BYTES
 from kiro_asgi.net.files import open_ordinary
-from kiro_asgi.net.vendor import Row
+from kiro_asgi.upstreams.access import Row
 
 __all__ = ["change_row", "is_store", "read_rows"]
 

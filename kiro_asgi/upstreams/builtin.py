@@ -31,3 +31,21 @@ class BuiltinSettings:
         factory=dict, converter=read_only, hash=False, metadata=declared(OPENAI)
     )
     """Further services that speak Chat Completions, by names of your own."""
+
+    @property
+    def conversation_salt(self) -> str:
+        """A secret from which names of conversations are made, whoever is told them.
+
+        It, and the two below, stand with the upstream that was once the only one.
+        """
+        return self.kiro.conversation_salt
+
+    @property
+    def server_tool_timeout(self) -> float:
+        """Seconds for one call of a tool that the gateway runs, whichever upstream's answer it is for."""
+        return self.kiro.server_tool_timeout
+
+    @property
+    def log_bodies(self) -> bool:
+        """Whether what services are sent is logged."""
+        return self.kiro.log_bodies

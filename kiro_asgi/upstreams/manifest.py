@@ -2,22 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
-from typing import Any, Final, cast
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType, ModuleType
+from typing import Any, Final, Generic, Protocol, Self, TypeVar, cast
 
 import attrs
 from attrs import frozen
 
-__all__ = ["Manifest", "declared", "manifests_in", "read_only"]
+from kiro_asgi.upstreams.setup import Setup
+
+__all__ = [
+    "Configured",
+    "Manifest",
+    "UpstreamSettings",
+    "all_of",
+    "declared",
+    "manifests_in",
+    "read_only",
+    "set_up",
+]
 
 _KEY: Final = "kiro_asgi.manifest"
 """Where a field's metadata hold the manifest of those whose settings it has."""
 
 
+class UpstreamSettings(Protocol):
+    """What everybody needs to know of an upstream's settings, whatever else it has."""
+
+    @property
+    def configured(self) -> bool:
+        """Whether the service is to be asked at all."""
+        ...
+
+    @property
+    def endpoint(self) -> str:
+        """Base URL of the service; empty for its public one."""
+        ...
+
+    @property
+    def proxy(self) -> str:
+        """URL of an HTTP proxy for all connections to it; empty for none."""
+        ...
+
+    @property
+    def models_ttl(self) -> float:
+        """Seconds that a fetched list of models is believed."""
+        ...
+
+    @property
+    def model_aliases(self) -> tuple[str, ...]:
+        """Names for models, each as ``name=model``."""
+        ...
+
+    def keyed(self, key: str) -> Self:
+        """The same with *key* as the only credential."""
+        ...
+
+    def simulated(self, url: str) -> Self:
+        """The same with a simulator at *url* as the service, which is sent no real secret."""
+        ...
+
+
+S = TypeVar("S", bound=UpstreamSettings)
+
+
 @frozen(kw_only=True)
-class Manifest:
-    """One kind of service.  It is read at every start; what asks the service is imported only where it is set up."""
+class Manifest(Generic[S]):
+    """One kind of service.
+
+    It is read at every start.  So what asks the service is imported by `make`, where it is set up.
+    """
 
     name: str
     """Of its table of settings, and what a client may write in front of a model's name."""
@@ -25,11 +79,48 @@ class Manifest:
     title: str
     """What people call it."""
 
-    settings: type
+    settings: type[S]
     """The class of its settings."""
 
+    make: Callable[[Configured[S]], Setup]
+    """Everything that it takes to ask it; opens nothing.  A setting that cannot work is a `ConfigError`."""
 
-def declared(manifest: Manifest) -> Mapping[str, Manifest]:
+    doctor: Callable[[], Callable[..., Any]] | None = None
+    """Import what examines it, a `kiro_asgi.cli.doctor.Examination` made as that of keys is; ``None`` where there are
+    only keys to examine."""
+
+    login: Callable[[], ModuleType] | None = None
+    """Import how a user signs in, a module as the command's own are; ``None`` where nobody does."""
+
+    probes: tuple[str, ...] = ()
+    """Models that cost little, for a small question, best first."""
+
+
+@frozen
+class Configured(Generic[S]):
+    """One upstream as it stands in the settings."""
+
+    path: str
+    """Of its table, e.g. ``gemini`` or ``custom.local``."""
+
+    manifest: Manifest[S]
+    settings: S
+
+    @property
+    def name(self) -> str:
+        """What it is called: the last part of the path."""
+        return self.path.rpartition(".")[2]
+
+    def make(self) -> Setup:
+        """Everything that it takes to ask it.
+
+        Raises:
+            ConfigError: A setting that cannot work.
+        """
+        return self.manifest.make(self)
+
+
+def declared(manifest: Manifest[Any]) -> Mapping[str, Manifest[Any]]:
     """Metadata of a field that holds the settings of *manifest*, or a family: those of several, by their names."""
     return {_KEY: manifest}
 
@@ -39,8 +130,27 @@ def read_only(members: Mapping[str, Any]) -> Mapping[str, Any]:
     return MappingProxyType(dict(members))
 
 
-def manifests_in(tree: type) -> Iterator[tuple[str, Manifest]]:
-    """Field and manifest of every upstream that the class *tree* has settings for, in the order of asking."""
+def manifests_in(tree: type) -> Iterator[tuple[str, Manifest[Any]]]:
+    """Field and manifest of every kind that the class *tree* has settings for, in the order of asking."""
     for it in attrs.fields(tree):
-        if (manifest := cast(Manifest | None, it.metadata.get(_KEY))) is not None:
+        if (manifest := cast(Manifest[Any] | None, it.metadata.get(_KEY))) is not None:
             yield it.name, manifest
+
+
+def all_of(tree: object) -> Iterator[Configured[Any]]:
+    """Every upstream that *tree* has settings for, whether it is set up or not, in the order of asking."""
+    for name, manifest in manifests_in(type(tree)):
+        value = getattr(tree, name)
+        if isinstance(value, Mapping):
+            yield from (Configured(f"{name}.{member}", manifest, settings) for member, settings in value.items())
+        else:
+            yield Configured(name, manifest, value)
+
+
+def set_up(tree: object) -> tuple[Configured[Any], ...]:
+    """The upstreams that are asked, in the order in which that is done where nobody says another.
+
+    The first that there are settings for is one of them where it is configured, and where no other is.
+    """
+    known = tuple(all_of(tree))
+    return tuple(each for each in known if each.settings.configured) or known[:1]

@@ -15,16 +15,12 @@ anything else                 whatever upstream lists it letter by letter, in th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from attrs import frozen
 
 from kiro_asgi.errors import ConfigError
 
-__all__ = ["KINDS", "Registry", "Row", "Target", "read_rows"]
-
-KINDS: Final = ("kiro", "anthropic", "openai", "gemini")
-"""The upstreams that need no name of their own, in the order in which they are asked where nobody says another."""
+__all__ = ["Registry", "Row", "Target", "read_rows"]
 
 
 @frozen
@@ -83,6 +79,9 @@ class Registry:
     default: str = ""
     """The upstream of names that nobody lists; empty for the first of all."""
 
+    known: frozenset[str] = frozenset()
+    """Names of the upstreams that can be set up."""
+
     def __attrs_post_init__(self) -> None:
         named = {upstream for row in self.rows for upstream, _ in row.targets} | {self.last}
         if missing := sorted(named - set(self.upstreams)):
@@ -113,7 +112,7 @@ class Registry:
     def hint(self, name: str) -> str:
         """What somebody ought to be told whose *name* for a model nobody knows; empty where there is nothing."""
         prefix, slash, _ = name.partition("/")
-        absent = slash and prefix in KINDS and prefix not in self.upstreams
+        absent = slash and prefix in self.known and prefix not in self.upstreams
         return f" (the upstream {prefix} is not set up here)" if absent else ""
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from attrs import frozen
+from typing import Self
+from urllib.parse import urlsplit
 
+from attrs import evolve, frozen
+
+from kiro_asgi._version import __version__
 from kiro_asgi.setting import ALIAS, DAY, HEADER, KEY, LINE, MOMENT, PROXY, URL, Bounds, setting
 
-__all__ = ["DirectSettings"]
+__all__ = ["DirectSettings", "user_agent"]
 
 
 @frozen(kw_only=True)
@@ -54,3 +58,39 @@ class DirectSettings:
     def configured(self) -> bool:
         """Whether the service is to be asked at all: there is a key, or an address of its own."""
         return any((self.api_key, self.fallback_api_keys, self.endpoint))
+
+    def keyed(self, key: str) -> Self:
+        """The same with *key* as the only one."""
+        return evolve(self, api_key=key, fallback_api_keys=())
+
+    def simulated(self, url: str) -> Self:
+        """The same with a simulator at *url* as the service."""
+        return evolve(self, endpoint=url, headers=(), proxy="")
+
+    def keys(self, table: str) -> tuple[tuple[str, str], ...]:
+        """Each key after its name, in the slice that is called *table*; an empty one where there is none.
+
+        A key that is there twice counts once.
+        """
+        names: dict[str, str] = {}
+        if self.api_key:
+            names[self.api_key] = f"{table}.api_key"
+        for at, key in enumerate(self.fallback_api_keys):
+            names.setdefault(key, f"{table}.fallback_api_keys[{at}]")
+        return tuple((name, key) for key, name in names.items()) or ((f"{table}.api_key", ""),)
+
+    @property
+    def account(self) -> str:
+        """Whose accounts the keys are: the host of the endpoint."""
+        return urlsplit(self.endpoint).netloc
+
+    @property
+    def sent_headers(self) -> tuple[tuple[bytes, bytes], ...]:
+        """Name and value of the *headers*."""
+        pairs = (pair.partition("=") for pair in self.headers)
+        return tuple((name.encode(), value.encode()) for name, _, value in pairs)
+
+
+def user_agent(said: str) -> str:
+    """What we call ourselves towards a service, whose settings say *said*."""
+    return said or f"kiro-asgi/{__version__}"

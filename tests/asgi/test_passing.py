@@ -12,7 +12,6 @@ from attrs import frozen
 
 from kiro_asgi import App, create_app, simulator
 from kiro_asgi.asgi.passing import inquiry_of
-from kiro_asgi.asgi.provider import Manner
 from kiro_asgi.asgi.reasons import REASONS, Candidate, reason_against
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import StreamSettings
@@ -23,6 +22,7 @@ from kiro_asgi.simulator import CloseEarly, Head, Layout, Pause, RawBytes, Stall
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
+from kiro_asgi.upstreams.setup import Manner
 from kiro_asgi.wire.sse import SseDecoder
 from tests.asgi.answers import comes_true, text_of
 from tests.asgi.conftest import settings_for

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from kiro_asgi import ConfigError
+from kiro_asgi.asgi.providers import new_providers
 from kiro_asgi.cli import explain
-from kiro_asgi.cli.explain import RULES
+from kiro_asgi.cli.keyed import keyed
+from kiro_asgi.config import Settings
+from kiro_asgi.net.clocks import Clocks
 from tests.cli.processes import PREFIX, clean_environment, command
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
@@ -179,7 +182,7 @@ def test_every_api_is_explained_for_every_upstream(relay: str, upstream: str, ap
     output = explained(body, "--json", "--upstream", upstream, "--api", api, KIRO_ASGI__STREAM__RELAY=relay)[1]
     report = json.loads(output)
     spoken = {"anthropic": "anthropic", "openai": "openai_chat"}.get(upstream)
-    known = {rule.name for rule in next(table for kind, table in RULES.items() if upstream in kind.__module__)}
+    known = {rule.name for rule in new_providers(keyed(Settings(), "k"), Clocks(), ())[upstream].rules}
 
     assert (report["ok"], report["upstream"]) == (True, upstream)
     assert report["as_it_is"] == (relay == "auto" and api == spoken)

@@ -21,15 +21,15 @@ import anyio.to_thread
 import pytest
 
 from kiro_asgi import simulator
-from kiro_asgi.cli import login, main
+from kiro_asgi.cli import main
 from kiro_asgi.cli.progress import Progress
-from kiro_asgi.cli.signing_in import SigningIn
 from kiro_asgi.errors import UpstreamDenied
 from kiro_asgi.net.files import locked
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.simulator import PROFILE_ARN, Reset, Simulator, refusal
 from kiro_asgi.upstreams.base import Token, TokenKind
 from kiro_asgi.upstreams.kiro import signin
+from kiro_asgi.upstreams.kiro.cli.signing_in import SigningIn
 from kiro_asgi.upstreams.kiro.tokens import parse_token
 from tests.cli.processes import PREFIX, clean_environment, command
 
@@ -298,7 +298,7 @@ def test_ctrl_c_ends_it_cleanly(service: Simulator, tmp_path: Path) -> None:
     service.accounts.devices.pending = 10_000
     status, seen = on_a_terminal(service, tmp_path, interrupt=True)
 
-    assert status == login.INTERRUPTED == 130
+    assert status == 130
     assert seen.replace("\r\n", "\n").endswith("\r\x1b[Kkiro-asgi: the sign-in was broken off; nothing was written\n")
     assert not (tmp_path / "t.json").exists()
 
@@ -376,7 +376,7 @@ async def test_polls_keep_their_distance(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.anyio
 async def test_a_network_that_breaks_for_a_moment_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A poll that got lost is repeated, as long as the code lasts."""
-    monkeypatch.setattr("kiro_asgi.cli.signing_in.SLOWER", 0.1)
+    monkeypatch.setattr("kiro_asgi.upstreams.kiro.cli.signing_in.SLOWER", 0.1)
     async with simulator.serve() as service:
         devices = service.accounts.devices
         devices.interval, devices.expires_in, devices.pending = 0.02, 0.5, 10_000

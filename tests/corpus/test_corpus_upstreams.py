@@ -12,7 +12,6 @@ import pytest
 from attrs import frozen
 
 from kiro_asgi import App, create_app
-from kiro_asgi.asgi.provider import Manner
 from kiro_asgi.asgi.reasons import Candidate, reason_against
 from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
 from kiro_asgi.asgi.server_tools import Toolbox
@@ -33,6 +32,7 @@ from kiro_asgi.upstreams.gemini.rules import RULES as GEMINI_RULES
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from kiro_asgi.upstreams.openai.rules import RULES as OPENAI_RULES
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
+from kiro_asgi.upstreams.setup import Manner
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, post
 from tests.corpus.content import Piece, Told, forms, names, options, pieces

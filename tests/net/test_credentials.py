@@ -34,6 +34,7 @@ from kiro_asgi.limits import RESTING_MODELS
 from kiro_asgi.net import credential_sources
 from kiro_asgi.net.credentials import Clocks, Credentials
 from kiro_asgi.net.transport import Transport
+from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.base import Credential, CredentialKind
 from kiro_asgi.upstreams.kiro.tokens import rfc3339
 from kiro_asgi.upstreams.kiro.vendor import KiroVendor
@@ -89,7 +90,7 @@ class Bench:
         settings.setdefault("credentials_file", str(self.path))
         url = self.running.url
         vendor = KiroVendor(given=given, auth_endpoint=url, endpoint=url)
-        return Credentials.create(KiroSettings(**settings), vendor, self.transport, self.hands.clocks())
+        return Credentials.create(SignIns(vendor, KiroSettings(**settings)), self.transport, self.hands.clocks())
 
     @property
     def refreshes(self) -> int:
@@ -337,7 +338,7 @@ async def test_an_unreachable_sign_in_service(bench):
     bench.sign_in()
     nowhere = KiroVendor(auth_endpoint="http://127.0.0.1:1")
     credentials = Credentials.create(
-        KiroSettings(credentials_file=str(bench.path)), nowhere, bench.transport, bench.hands.clocks()
+        SignIns(nowhere, KiroSettings(credentials_file=str(bench.path))), bench.transport, bench.hands.clocks()
     )
 
     with pytest.raises(UpstreamUnreachable):
@@ -750,14 +751,14 @@ async def test_what_cannot_be_used_is_said_at_the_start(tmp_path, shared_transpo
     (tmp_path / "empty.json").touch()
     paths = {name: str(tmp_path / value) if name == "credentials_file" else value for name, value in settings.items()}
     with pytest.raises(ConfigError, match=words):
-        Credentials.create(KiroSettings(**paths), KiroVendor(), shared_transport)
+        Credentials.create(SignIns(KiroVendor(), KiroSettings(**paths)), shared_transport)
 
 
 async def test_all_problems_are_told_at_once(shared_transport):
     """Who has to repair two settings need not start twice."""
     settings = KiroSettings(credentials_file="/missing/a", fallback_credentials_files=("/missing/b",))
     with pytest.raises(ConfigError, match="2 settings cannot be used") as caught:
-        Credentials.create(settings, KiroVendor(), shared_transport)
+        Credentials.create(SignIns(KiroVendor(), settings), shared_transport)
 
     assert "/missing/a" in caught.value.message and "/missing/b" in caught.value.message
 

@@ -7,16 +7,19 @@ from typing import Any
 
 import anyio
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 
 from kiro_asgi import simulator
 from kiro_asgi.config import AnthropicSettings, GeminiSettings, OpenAISettings
 from kiro_asgi.errors import KiroAsgiError, UpstreamDenied, UpstreamFault, UpstreamQuotaSpent
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials import Credentials
-from kiro_asgi.net.keys import Exchange, exchange_in, keys_in
 from kiro_asgi.net.transport import Transport
+from kiro_asgi.upstreams.access import KeyExchange, Keys
 from kiro_asgi.upstreams.base import Credential, CredentialKind
+from kiro_asgi.upstreams.gemini import GEMINI
+from kiro_asgi.upstreams.manifest import Configured, Manifest
+from kiro_asgi.upstreams.openai import OPENAI
 
 pytestmark = pytest.mark.anyio
 
@@ -52,8 +55,8 @@ class Bench:
 
     def credentials(self, scheme: str = "token") -> Credentials:
         clocks = Clocks(lambda: self.now, lambda: self.now, lambda: 0.0)
-        exchange = Exchange(f"{self.running.url}/v2/token", scheme, ((b"user-agent", b"kiro-asgi/1"),))
-        return Credentials.of_keys(KEYS, self.transport, clocks, exchange=exchange)
+        exchange = KeyExchange(f"{self.running.url}/v2/token", scheme, ((b"user-agent", b"kiro-asgi/1"),))
+        return Credentials.create(Keys(KEYS, exchange), self.transport, clocks)
 
 
 @pytest.fixture
@@ -71,7 +74,7 @@ async def bench(anyio_backend: str) -> AsyncIterator[Bench]:
 
 async def test_keys_are_used_in_their_order():
     """The first, until it rests; then the next; each names the setting that it stands in."""
-    credentials = Credentials.of_keys(KEYS, Transport())
+    credentials = Credentials.create(Keys(KEYS), Transport())
     first = await credentials.get()
     credentials.cool(first, UpstreamQuotaSpent("spent"))
     second = await credentials.get()
@@ -98,22 +101,25 @@ async def test_keys_are_used_in_their_order():
 )
 async def test_each_key_counts_once_and_none_is_an_empty_one(settings: Any, expected: Any):
     """A local endpoint wants no key; a key that was refused is not tried again under another name."""
-    keys = keys_in("t", settings)
+    keys = settings.keys("t")
 
     assert keys == expected
-    assert (await Credentials.of_keys(keys, Transport()).get()).secret == expected[0][1]
+    assert (await Credentials.create(Keys(keys), Transport()).get()).secret == expected[0][1]
 
 
 async def test_keys_are_exchanged_where_that_is_set():
     """The scheme and the headers of every request are told to the token service too."""
-    headers = ((b"x-a", b"1"),)
-    settings = OpenAISettings(api_key="k", token_url="https://h/token", token_scheme="token")
+    said = OpenAISettings(api_key="k", user_agent="me/1", headers=("x-a=1",))
+    headers = ((b"user-agent", b"me/1"), (b"x-a", b"1"))
 
-    assert (
-        exchange_in(OpenAISettings(api_key="k"), headers) is exchange_in(GeminiSettings(api_key="k"), headers) is None
-    )
-    assert exchange_in(settings, headers) == Exchange("https://h/token", "token", headers)
-    assert exchange_in(OpenAISettings(token_url="https://h/"), ()) == Exchange("https://h/", "Bearer", ())
+    assert _access(OPENAI, said) == _access(GEMINI, GeminiSettings(api_key="k")) == Keys((("t.api_key", "k"),))
+    for given, scheme in (("token", "token"), ("bearer", "Bearer")):
+        access = _access(OPENAI, evolve(said, token_url="https://h/token", token_scheme=given))
+        assert access == Keys((("t.api_key", "k"),), KeyExchange("https://h/token", scheme, headers))
+
+
+def _access(manifest: Manifest[Any], settings: Any) -> Any:
+    return Configured("t", manifest, settings).make().access
 
 
 # Keys that are exchanged.

@@ -19,7 +19,7 @@ ROWS = read_rows(
         "best=gemini/models/x",
     ]
 )
-REGISTRY = Registry(("kiro", "anthropic", "gemini", "local"), ROWS)
+REGISTRY = Registry(("kiro", "anthropic", "gemini", "local"), ROWS, known=frozenset({"kiro", "openai"}))
 
 MEANINGS = [
     ("gemini/gemini-2.5-flash", [Target("gemini", "gemini-2.5-flash")]),

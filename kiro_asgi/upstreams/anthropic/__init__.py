@@ -5,8 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from kiro_asgi.upstreams.anthropic.settings import AnthropicSettings
-from kiro_asgi.upstreams.manifest import Manifest
+from kiro_asgi.upstreams.manifest import Configured, Manifest
+from kiro_asgi.upstreams.setup import Setup
 
 __all__ = ["ANTHROPIC"]
 
-ANTHROPIC: Final = Manifest(name="anthropic", title="Anthropic", settings=AnthropicSettings)
+
+def _make(configured: Configured[AnthropicSettings]) -> Setup:
+    from kiro_asgi.upstreams.anthropic.upstream import set_up
+
+    return set_up(configured)
+
+
+ANTHROPIC: Final = Manifest(
+    name="anthropic", title="Anthropic", settings=AnthropicSettings, make=_make, probes=("claude-haiku-4-5",)
+)

@@ -24,13 +24,18 @@ from kiro_asgi.upstreams.anthropic.families import normalise
 from kiro_asgi.upstreams.anthropic.faults import fault
 from kiro_asgi.upstreams.anthropic.reasons import SIGNATURE
 from kiro_asgi.upstreams.anthropic.request import FORM_RULES, Wording, document
+from kiro_asgi.upstreams.anthropic.rules import RULES
+from kiro_asgi.upstreams.anthropic.settings import AnthropicSettings
 from kiro_asgi.upstreams.anthropic.turn import Turn, may_pause
 from kiro_asgi.upstreams.anthropic.weight import statistics, weigh
 from kiro_asgi.upstreams.base import Credential, Forwarding, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
+from kiro_asgi.upstreams.direct import common, direct_setup
 from kiro_asgi.upstreams.headers import Headers, check_header
+from kiro_asgi.upstreams.manifest import Configured
+from kiro_asgi.upstreams.setup import Setup
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["AnthropicUpstream"]
+__all__ = ["AnthropicUpstream", "set_up"]
 
 HEALED: Final = "healed.signatures"
 
@@ -179,3 +184,16 @@ class AnthropicUpstream:
 def _thought(document: Mapping[str, Any]) -> bool:
     """Whether a body hands thinking back."""
     return any(block["type"].endswith("thinking") for message in document["messages"] for block in message["content"])
+
+
+def set_up(configured: Configured[AnthropicSettings]) -> Setup:
+    """Everything that it takes to ask the service that is configured.
+
+    Raises:
+        ConfigError: A setting that cannot work.
+    """
+    settings = configured.settings
+    upstream = AnthropicUpstream(
+        version=settings.version, betas=settings.betas, bearer=settings.bearer, **common(configured)
+    )
+    return direct_setup(configured, upstream, RULES)

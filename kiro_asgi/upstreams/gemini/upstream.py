@@ -27,6 +27,7 @@ from kiro_asgi.upstreams.base import (
     Traits,
     UpstreamRequest,
 )
+from kiro_asgi.upstreams.direct import common, direct_setup
 from kiro_asgi.upstreams.gemini import models
 from kiro_asgi.upstreams.gemini.attachments import is_readable
 from kiro_asgi.upstreams.gemini.contents import MINTED, signable
@@ -36,11 +37,15 @@ from kiro_asgi.upstreams.gemini.finish import NOTHING
 from kiro_asgi.upstreams.gemini.generation import MAX_STOPS
 from kiro_asgi.upstreams.gemini.reasons import SCHEMA, SCHEMA_UNKNOWN, SIGNATURE
 from kiro_asgi.upstreams.gemini.request import document
+from kiro_asgi.upstreams.gemini.rules import RULES
+from kiro_asgi.upstreams.gemini.settings import GeminiSettings
 from kiro_asgi.upstreams.gemini.weight import statistics, weigh
 from kiro_asgi.upstreams.headers import Headers, check_header, overridden
+from kiro_asgi.upstreams.manifest import Configured
+from kiro_asgi.upstreams.setup import Setup
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["ENDPOINT", "GeminiUpstream"]
+__all__ = ["ENDPOINT", "GeminiUpstream", "set_up"]
 
 ENDPOINT: Final = "https://generativelanguage.googleapis.com"
 
@@ -214,3 +219,13 @@ def _authorization(credential: Credential) -> Headers:
         return ()
     key = credential.kind is CredentialKind.API_KEY
     return ((b"x-goog-api-key", secret) if key else (b"authorization", b"Bearer " + secret),)
+
+
+def set_up(configured: Configured[GeminiSettings]) -> Setup:
+    """Everything that it takes to ask the service that is configured.
+
+    Raises:
+        ConfigError: A setting that cannot work.
+    """
+    upstream = GeminiUpstream(safety_threshold=configured.settings.safety_threshold, **common(configured))
+    return direct_setup(configured, upstream, RULES)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Self
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kiro_asgi.setting import ALIAS, COUNT, DAY, KEY, LINE, MOMENT, PROXY, REGION, URL, WORD, Bounds, Choices, setting
 
@@ -178,3 +178,19 @@ class KiroSettings:
         """Whether anything is named that a credential could come from."""
         files = (self.credentials_file, self.credentials_command, *self.fallback_credentials_files)
         return any((self.api_key, self.access_token, *files))
+
+    def keyed(self, key: str) -> Self:
+        """The same with *key* as the only credential."""
+        return evolve(
+            self,
+            api_key=key,
+            access_token="",
+            profile_arn="",
+            credentials_file="",
+            credentials_command="",
+            fallback_credentials_files=(),
+        )
+
+    def simulated(self, url: str) -> Self:
+        """The same with a simulator at *url* as the service, and as where tokens are renewed."""
+        return evolve(self, endpoint=url, auth_endpoint=url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from attrs import frozen
 
@@ -12,17 +13,23 @@ from kiro_asgi.upstreams.kiro.profiles import parse_profiles, profile_requests
 from kiro_asgi.upstreams.kiro.renewal import renewal_request, renewed
 from kiro_asgi.upstreams.kiro.tokens import ROWS, merge_token, parse_token, parse_token_rows
 
-__all__ = ["KiroVendor"]
+__all__ = ["REACHED_BY", "KiroVendor"]
+
+REACHED_BY: Final = "kiro.proxy and kiro.auth_endpoint"
+"""The settings that say how the sign-in service is reached."""
 
 
 @frozen(kw_only=True)
 class KiroVendor:
-    """The service's tokens, as `kiro_asgi.net.vendor.Vendor`.
+    """The service's tokens, as `kiro_asgi.upstreams.access.Vendor`.
 
     Three regions are kept apart.  Tokens are renewed in the region of the sign-in: `auth_region`, else the token's own.
     Profiles are asked for in the service's regions, `region` first.  Calls then go where the profile is.
     """
 
+    table: str = "kiro"
+    missing: str = "no Kiro credential: set KIRO_API_KEY, kiro.credentials_file or kiro.credentials_command"
+    reached_by: str = REACHED_BY
     given: Credential | None = None
     """A credential that stands in the settings."""
 

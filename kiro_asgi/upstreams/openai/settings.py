@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kiro_asgi.setting import URL, WORD, Choices, setting
 from kiro_asgi.upstreams.settings import DirectSettings
@@ -41,6 +41,10 @@ class OpenAISettings(DirectSettings):
 
     include_usage: bool = True
     """Ask for the tokens that a stream cost; to be switched off for a service that refuses ``stream_options``."""
+
+    def simulated(self, url: str) -> Self:
+        """The same with a simulator at *url* as the service, which is asked with the key itself."""
+        return evolve(super().simulated(f"{url}/v1"), token_url="")
 
     @staticmethod
     def conflicts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ Source: https://platform.openai.com/docs/api-reference/chat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -17,8 +18,11 @@ from kiro_asgi.model.asks import Ask
 from kiro_asgi.model.prompt import Attachment, Image, Prompt
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
+from kiro_asgi.upstreams.access import KeyExchange
 from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
+from kiro_asgi.upstreams.direct import common, direct_setup
 from kiro_asgi.upstreams.headers import Headers, overridden
+from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.openai import models
 from kiro_asgi.upstreams.openai.answer import stages
 from kiro_asgi.upstreams.openai.faults import fault
@@ -26,11 +30,15 @@ from kiro_asgi.upstreams.openai.healing import ASKS, DETAILED, RENAMED, REPLAYED
 from kiro_asgi.upstreams.openai.messages import CALL_IDS, wants_short_ids
 from kiro_asgi.upstreams.openai.options import guaranteed
 from kiro_asgi.upstreams.openai.request import Wording, document
+from kiro_asgi.upstreams.openai.rules import RULES
+from kiro_asgi.upstreams.openai.settings import OpenAISettings
 from kiro_asgi.upstreams.openai.thinking import refuses_sampling
 from kiro_asgi.upstreams.openai.weight import statistics, weigh
+from kiro_asgi.upstreams.settings import user_agent
+from kiro_asgi.upstreams.setup import Setup
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["ENDPOINT", "ChatForwarding", "OpenAIUpstream"]
+__all__ = ["ENDPOINT", "ChatForwarding", "OpenAIUpstream", "set_up"]
 
 ENDPOINT: Final = "https://api.openai.com/v1"
 
@@ -242,3 +250,34 @@ class OpenAIUpstream:
     @staticmethod
     def _host(endpoint: str) -> str:
         return urlsplit(endpoint or ENDPOINT).hostname or ""
+
+
+def set_up(configured: Configured[OpenAISettings]) -> Setup:
+    """Everything that it takes to ask the service that is configured.
+
+    Raises:
+        ConfigError: A setting that cannot work.
+    """
+    settings = configured.settings
+    itself = configured.path == "openai"
+    upstream = OpenAIUpstream(
+        forwards=settings.relay == "allow" or (settings.relay == "auto" and itself),
+        thinking_tags=settings.thinking_tags,
+        max_tokens_field=settings.max_tokens_field,
+        call_ids=settings.call_ids,
+        include_usage=settings.include_usage,
+        **common(configured),
+    )
+    return direct_setup(configured, upstream, RULES, thinking_tags=settings.thinking_tags, exchange=_exchange(settings))
+
+
+def _exchange(settings: OpenAISettings) -> KeyExchange | None:
+    """How keys become tokens; ``None`` where they are used as they are."""
+    if not settings.token_url:
+        return None
+    headers = ((b"user-agent", user_agent(settings.user_agent).encode()), *settings.sent_headers)
+    return KeyExchange(settings.token_url, _SCHEMES[settings.token_scheme], headers)
+
+
+_SCHEMES: Final[Mapping[str, str]] = MappingProxyType({"bearer": "Bearer", "token": "token"})
+"""Setting to what stands before a key."""

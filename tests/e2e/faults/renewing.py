@@ -12,6 +12,7 @@ from kiro_asgi.config import KiroSettings
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.net.credentials import Clocks, Credentials
 from kiro_asgi.net.transport import Transport
+from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.kiro.vendor import KiroVendor
 
 SECONDS = 2.5
@@ -21,7 +22,9 @@ TRANSPORT = Transport()
 
 
 def credentials(path: str, url: str, clocks: Clocks) -> Credentials:
-    return Credentials.create(KiroSettings(credentials_file=path), KiroVendor(auth_endpoint=url), TRANSPORT, clocks)
+    return Credentials.create(
+        SignIns(KiroVendor(auth_endpoint=url), KiroSettings(credentials_file=path)), TRANSPORT, clocks
+    )
 
 
 def renew_for_ever(path: str, url: str) -> None:

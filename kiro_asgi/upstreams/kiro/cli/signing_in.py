@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from http import HTTPStatus
 from time import monotonic
 from typing import Final
@@ -11,7 +12,6 @@ import anyio
 import anyio.to_thread
 from attrs import frozen
 
-from kiro_asgi.cli.sign_in_screen import Screen
 from kiro_asgi.errors import UpstreamDenied, UpstreamUnreachable
 from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.net.sign_in import ask_sign_in
@@ -19,6 +19,7 @@ from kiro_asgi.net.transport import Transport
 from kiro_asgi.net.whole import WholeAnswer
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.upstreams.base import Token
+from kiro_asgi.upstreams.kiro.cli.sign_in_screen import Screen
 from kiro_asgi.upstreams.kiro.renewal import oidc_host, social_host
 from kiro_asgi.upstreams.kiro.signin import (
     SLOWER,
@@ -32,6 +33,7 @@ from kiro_asgi.upstreams.kiro.signin import (
     parse_registration,
     registration_request,
 )
+from kiro_asgi.upstreams.kiro.vendor import REACHED_BY
 
 __all__ = ["SigningIn"]
 
@@ -40,6 +42,8 @@ TICK: Final = 0.1
 
 PATIENCE: Final = 15.0
 """Seconds for each answer of the sign-in service."""
+
+_ask: Final = partial(ask_sign_in, patience=PATIENCE, reached_by=REACHED_BY)
 
 BROWSER_PATIENCE: Final = 5.0
 """Seconds that a browser may take to come up before we go on without it."""
@@ -71,7 +75,7 @@ class SigningIn:
             UpstreamError: It did not come to a token, in one sentence.
         """
         flow = await self._flow(transport)
-        answer = await ask_sign_in(transport, flow.code_request(), patience=PATIENCE)
+        answer = await _ask(transport, flow.code_request())
         code = parse_device_code(answer.status, _told(answer, flow.completed(Token("")).secrets))
         screen.code(code)
         if browser is not None:
@@ -84,7 +88,7 @@ class SigningIn:
         base = self.base or (social_host if self.provider else oidc_host)(self.region)
         if self.provider:
             return SocialFlow(base, self.region, self.provider)
-        answer = await ask_sign_in(transport, registration_request(base, self.start_url), patience=PATIENCE)
+        answer = await _ask(transport, registration_request(base, self.start_url))
         return OidcFlow(base, self.region, self.start_url, parse_registration(answer.status, answer.body))
 
 
@@ -95,7 +99,7 @@ async def _polled(
     while monotonic() + interval < end:
         await _wait(interval, end, screen)
         try:
-            answer = await ask_sign_in(transport, flow.poll_request(code), patience=PATIENCE)
+            answer = await _ask(transport, flow.poll_request(code))
         except UpstreamUnreachable:  # the user is still busy, and networks come back
             interval += SLOWER
             continue

@@ -1,0 +1,186 @@
+"""What an upstream is asked with: keys that stand in its settings, or the tokens of somebody who signed in.
+
+All of it is pure; `kiro_asgi.net.credentials` looks after what is named here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from attrs import field, frozen
+
+from kiro_asgi.upstreams.base import Credential, Token, UpstreamRequest
+
+__all__ = [
+    "Beside",
+    "Headers",
+    "KeyExchange",
+    "Keys",
+    "Presenter",
+    "Renewer",
+    "Row",
+    "SignIns",
+    "TokenPlaces",
+    "Vendor",
+]
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+Row = tuple[str, str]
+"""Table and key in a store."""
+
+Beside = Callable[[str], bytes | None]
+"""The bytes of a file in the same folder; ``None`` where there is none."""
+
+
+class Presenter(Protocol):
+    """How one vendor's tokens are used."""
+
+    def credential(self, token: Token, source: str) -> Credential:
+        """What is presented to the service."""
+        ...
+
+    def profile_requests(self, credential: Credential) -> tuple[UpstreamRequest, ...]:
+        """Ask which profile belongs to *credential*, best place first; nothing where that is known or not wanted."""
+        ...
+
+    def profile(self, bodies: Iterable[bytes]) -> str:
+        """The profile to use of those that the answers list; empty where they list none."""
+        ...
+
+
+class Renewer(Protocol):
+    """How a sign-in service is asked for new tokens."""
+
+    @property
+    def reached_by(self) -> str:
+        """The settings that say how it is reached, for who cannot reach it."""
+        ...
+
+    def renewal(self, token: Token) -> UpstreamRequest:
+        """Ask for a new token.
+
+        Raises:
+            UpstreamDenied: Nobody can be asked; signing in again helps.
+        """
+        ...
+
+    def renewed(self, token: Token, status: int, headers: Headers, body: bytes, now: float) -> Token:
+        """The new token that an answer holds.
+
+        Raises:
+            UpstreamDenied: Only signing in again helps.
+            UpstreamError: There is none now.
+        """
+        ...
+
+
+class Vendor(Presenter, Renewer, Protocol):
+    """One vendor's tokens."""
+
+    @property
+    def table(self) -> str:
+        """What the upstream's table of settings is called."""
+        ...
+
+    @property
+    def missing(self) -> str:
+        """What to set where no credential is named."""
+        ...
+
+    @property
+    def given(self) -> Credential | None:
+        """A credential that stands in the settings."""
+        ...
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """What `parse_rows` wants to see of a store."""
+        ...
+
+    def parse(self, document: bytes, beside: Beside, now: float) -> Token:
+        """The token of a document.
+
+        Raises:
+            KiroAsgiError: There is none in it.
+        """
+        ...
+
+    def parse_rows(self, rows: Mapping[Row, bytes], now: float) -> Token:
+        """The token of a store.
+
+        Raises:
+            KiroAsgiError: There is none in it.
+        """
+        ...
+
+    def merge(self, document: bytes, token: Token) -> bytes:
+        """*document* with *token* in it; what else is in it stays."""
+        ...
+
+
+class TokenPlaces(Protocol):
+    """The settings that say where tokens are."""
+
+    @property
+    def credentials_file(self) -> str:
+        """A token file or a store; empty for none."""
+        ...
+
+    @property
+    def credentials_command(self) -> str:
+        """A program, with its arguments, that prints a token; empty for none."""
+        ...
+
+    @property
+    def fallback_credentials_files(self) -> tuple[str, ...]:
+        """More files or stores, tried in this order."""
+        ...
+
+    @property
+    def write_back(self) -> str:
+        """Where renewed tokens are kept: ``files``, ``stores`` (as well) or ``nowhere``."""
+        ...
+
+    @property
+    def refresh_margin(self) -> float:
+        """Seconds before its end at which a token is renewed."""
+        ...
+
+
+@frozen
+class SignIns:
+    """Tokens that are found in files, stores and programs, and renewed."""
+
+    vendor: Vendor
+    places: TokenPlaces
+
+
+@frozen
+class KeyExchange:
+    """Where a key becomes a token."""
+
+    url: str
+    scheme: str = "Bearer"
+    """How the key is presented: ``Bearer`` or ``token``."""
+
+    headers: Headers = field(default=(), repr=False)
+    """What the request says besides."""
+
+    def request(self, key: str) -> UpstreamRequest:
+        """Ask for a token for *key*."""
+        authorization = (b"authorization", f"{self.scheme} {key}".encode("ascii"))
+        return UpstreamRequest("GET", self.url, (authorization, (b"accept", b"application/json"), *self.headers))
+
+
+@frozen
+class Keys:
+    """Keys that stand in the settings."""
+
+    named: tuple[tuple[str, str], ...] = field(repr=False)
+    """The name of each, which no other has, and the key, in order of preference.  Where there is none, one that is
+    empty: the service is asked without."""
+
+    exchange: KeyExchange | None = None
+    """How a key becomes a token, where the service wants that instead."""

@@ -1,0 +1,299 @@
+"""Checks of Kiro: its credential, its regions and connections, the token's renewal, what the service says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from math import inf
+from pathlib import Path
+from time import time
+from typing import Final
+
+from attrs import define, evolve, field, frozen
+
+from kiro_asgi.asgi.wiring import new_transport
+from kiro_asgi.cli import doctor_local, doctor_network
+from kiro_asgi.cli.doctor_service import PATIENCE, Questions
+from kiro_asgi.cli.findings import GENERAL, Finding, Verdict, failed, masked, span
+from kiro_asgi.config import Settings
+from kiro_asgi.errors import ConfigError, KiroAsgiError, NotTheUpstream, UpstreamRejected, UpstreamTokenInvalid
+from kiro_asgi.net.credential_sources import open_source
+from kiro_asgi.net.credentials import Credentials
+from kiro_asgi.net.files import exposed
+from kiro_asgi.net.transport import Transport
+from kiro_asgi.upstreams.access import SignIns
+from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, TokenKind
+from kiro_asgi.upstreams.kiro.auth import region_of, without_profile
+from kiro_asgi.upstreams.kiro.limits import Limits, parse_limits
+from kiro_asgi.upstreams.kiro.profiles import REGIONS
+from kiro_asgi.upstreams.kiro.renewal import DEFAULT_REGION
+from kiro_asgi.upstreams.kiro.service import kiro_upstream, kiro_vendor
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
+from kiro_asgi.upstreams.kiro.vendor import KiroVendor
+from kiro_asgi.upstreams.manifest import Configured
+from kiro_asgi.upstreams.replies import clean
+
+__all__ = ["KiroExamination"]
+
+
+SIGN_IN: Final = "sign in again: kiro-asgi login"
+
+ADVICE: Final = GENERAL.besides(
+    {
+        "credentials.unreadable": "name another file, or make a new one: kiro-asgi login",
+        "sign_in.unreachable": "see the connections above, kiro.proxy and kiro.auth_endpoint",
+        "profile_required": "set kiro.profile_arn; an API key must not be set as kiro.access_token",
+        "improperly_formed": "kiro-asgi explain shows which rules were applied to a request",
+        "INVALID_MODEL_ID": "ask for a model that is listed above; plans and regions differ",
+    },
+    {
+        UpstreamTokenInvalid: f"see that the key is right; with a token, try --refresh, or {SIGN_IN}",
+        NotTheUpstream: "see what kiro.endpoint names; something else answers there",
+        UpstreamRejected: "see kiro.region, kiro.origin and kiro.wire_style; the service finds fault with them",
+    },
+)
+
+KINDS: Final[Mapping[TokenKind | CredentialKind, str]] = {
+    TokenKind.SOCIAL: "Google or GitHub sign-in",
+    TokenKind.OIDC: "Builder ID or IAM Identity Center sign-in",
+    TokenKind.EXTERNAL_IDP: "sign-in with a company's own identity provider",
+    CredentialKind.API_KEY: "API key",
+    CredentialKind.ACCESS_TOKEN: "access token, which nobody renews",
+    CredentialKind.EXTERNAL_IDP: "access token of a company's own identity provider, which nobody renews",
+}
+
+
+@define
+class KiroExamination:
+    """Goes along the chain, and stops where it breaks."""
+
+    _settings: Settings
+    _configured: Configured[KiroSettings]
+    _environ: Mapping[str, str]
+    _put: Callable[[Finding], None]
+    _held: list[Credentials]
+    """Gets the credentials that are used, whose tokens must not be told."""
+
+    _upstream: KiroUpstream = field(init=False)
+    _vendor: KiroVendor = field(init=False)
+    _sign_in: SignIn | None = field(init=False, default=None)
+    """The token file that comes first, where no other credential comes before it."""
+
+    def __attrs_post_init__(self) -> None:
+        self._upstream = kiro_upstream(self._configured.settings)
+        self._vendor = kiro_vendor(self._configured.settings)
+
+    async def run(self, *, refresh: bool, ask: bool) -> None:
+        """Put a finding for each link; renew a token that is still good if *refresh*, ask a model if *ask*."""
+        findings, sign_ins = credentials(self._settings.kiro, self._vendor, time)
+        self._sign_in = next(iter(sign_ins), None) if self._vendor.given is None else None
+        for finding in findings:
+            self._put(finding)
+        self._put(regions(self._settings.kiro, self._token, self._arn))
+        if self._token is not None:
+            self._put(expiry(self._token, time()))
+        if self._settings.kiro.proxy:
+            self._put(doctor_local.proxied("proxy", "kiro.proxy", self._settings.kiro.proxy))
+        else:
+            self._put(doctor_local.proxies(self._environ))
+            await self._connections()
+        if all(finding.verdict is not Verdict.FAIL for finding in findings):
+            transport = new_transport(self._settings, self._settings.kiro.proxy)
+            credential = await self._credential(transport, refresh)
+            if credential is not None:
+                await self._service(transport, credential, ask)
+            await transport.aclose()
+
+    @property
+    def _token(self) -> Token | None:
+        return self._sign_in.token if self._sign_in is not None else None
+
+    @property
+    def _arn(self) -> str:
+        return self._settings.kiro.profile_arn or (self._token.profile_arn if self._token is not None else "")
+
+    async def _connections(self) -> None:
+        trusted = doctor_network.trusted(self._settings)
+        unsigned = Credential(CredentialKind.ACCESS_TOKEN, "", self._arn)
+        places = {"service": self._upstream.base_url(unsigned)}
+        if self._token is not None and self._token.refresh_token:
+            try:
+                places["sign-in"] = self._vendor.renewal(self._token).url
+            except KiroAsgiError as error:
+                self._put(evolve(failed("sign-in", error, ADVICE), verdict=Verdict.WARN))
+        for name, url in places.items():
+            way = await doctor_network.walk(url, trusted, self._settings.limits.connect_timeout)
+            self._put(doctor_network.connection(name, way, self._environ, time()))
+
+    async def _credential(self, transport: Transport, refresh: bool) -> Credential | None:
+        """The credential that the gateway would use, renewed where that is due or wished for."""
+        sign_in = self._sign_in
+        due = sign_in is not None and (sign_in.token.expires_at or inf) <= time()
+        if sign_in is not None and (due or refresh) and not sign_in.keeps:
+            self._put(not_kept(sign_in.path, due))
+            if due:
+                return None
+            refresh = False
+        kiro = evolve(self._settings.kiro, refresh_margin=0.0, fallback_credentials_files=())
+        try:
+            held = Credentials.create(SignIns(self._vendor, kiro), transport)
+            self._held.append(held)
+            credential = await held.get()
+            newer = await held.renew(credential) if refresh and not due else credential
+        except KiroAsgiError as error:
+            self._put(failed("credential" if isinstance(error, ConfigError) else "refresh", error, ADVICE))
+            return None
+        if self._vendor.given is None:
+            self._put(refreshed(due or refresh, newer is not None))
+        return newer or credential
+
+    async def _service(self, transport: Transport, credential: Credential, ask: bool) -> None:
+        self._put(profile(credential, self._settings.kiro, self._token))
+        questions = Questions(
+            advice=ADVICE,
+            transport=transport,
+            upstream=self._upstream,
+            credential=credential,
+            first_patience=self._settings.kiro.first_token_timeout,
+            patience=self._settings.stream.idle_timeout or PATIENCE,
+        )
+        models = await questions.models()
+        for finding in (questions.date, models, await _limits(questions, self._upstream)):
+            if finding is not None:
+                self._put(finding)
+        if ask:
+            self._put(await questions.answer())
+
+
+async def _limits(questions: Questions, upstream: KiroUpstream) -> Finding:
+    """What is left of the quota."""
+    try:
+        try:
+            body = await questions.ask(upstream.limits_request(questions.credential))
+        except UpstreamRejected:  # some enterprise accounts must not name their profile here
+            body = await questions.ask(upstream.limits_request(without_profile(questions.credential)))
+        return _left(parse_limits(body))
+    except KiroAsgiError as error:
+        found = failed("usage limits", error, ADVICE)
+        return evolve(found, verdict=Verdict.WARN, advice="chats may work all the same")
+
+
+def _left(limits: Limits) -> Finding:
+    reset = f", reset on {datetime.fromtimestamp(limits.resets_at, UTC):%Y-%m-%d %H:%M} UTC" if limits.resets_at else ""
+    plan, unit = clean(limits.plan) or "unnamed plan", clean(limits.unit).lower() or "units"
+    detail = f"{plan}: {limits.remaining:g} of {limits.limit:g} {unit} left{reset}"
+    if limits.limit and not limits.remaining:
+        return Finding("usage limits", Verdict.WARN, detail, "wait for the reset, or change the plan")
+    return Finding("usage limits", Verdict.OK, detail)
+
+
+@frozen
+class SignIn:
+    """One token file."""
+
+    path: Path
+    token: Token
+    keeps: bool
+    """Whether a renewed token would be written back to it."""
+
+
+def credentials(kiro: KiroSettings, vendor: KiroVendor, now: Callable[[], float]) -> tuple[list[Finding], list[SignIn]]:
+    """What is said of every credential that is named, in order of preference, and the token files that can be read."""
+    findings, sign_ins = [], []
+    if vendor.given is not None:
+        words = f"{vendor.given.source}: {KINDS[vendor.given.kind]}"
+        findings.append(Finding("credential", Verdict.OK, words))
+    for setting, path in _files(kiro):
+        try:
+            source = open_source(path, vendor, kiro.write_back, now)
+            sign_ins.append(SignIn(path, source.load(), source.keeps))
+        except OSError as error:
+            words = f"{setting}: {path}: {error.strerror or error}"
+            findings.append(failed("credential", ConfigError(words, code="credentials.unreadable"), ADVICE))
+        except KiroAsgiError as error:
+            findings.append(failed("credential", error, ADVICE))
+        else:
+            words = f"{setting}: {path}, {KINDS[sign_ins[-1].token.kind]}"
+            findings += [Finding("credential", Verdict.OK, words), _file_mode(path)]
+    if kiro.credentials_command:
+        findings.append(Finding("credential", Verdict.OK, "kiro.credentials_command: a program that prints a token"))
+    if not findings:
+        advice = "set KIRO_API_KEY, or sign in: kiro-asgi login"
+        findings.append(Finding("credential", Verdict.FAIL, "none is set", advice))
+    return findings, sign_ins
+
+
+def _files(kiro: KiroSettings) -> Iterator[tuple[str, Path]]:
+    if kiro.credentials_file:
+        yield "kiro.credentials_file", Path(kiro.credentials_file).expanduser()
+    for name in kiro.fallback_credentials_files:
+        yield "kiro.fallback_credentials_files", Path(name).expanduser()
+
+
+def _file_mode(path: Path) -> Finding:
+    if exposed(path):
+        return Finding("file mode", Verdict.WARN, f"others than you may read {path}", f"chmod 600 {path}")
+    return Finding("file mode", Verdict.OK, f"only you may read {path}")
+
+
+def regions(kiro: KiroSettings, token: Token | None, arn: str) -> Finding:
+    """The three regions, which are easily taken for one another."""
+    service = region_of(arn) or kiro.region
+    words = [f"service {kiro.endpoint or service}"]
+    if region_of(arn):
+        words.append(f"profile {region_of(arn)}")
+    if token is not None:
+        words.insert(0, f"sign-in {kiro.auth_endpoint or kiro.auth_region or token.region or DEFAULT_REGION}")
+    detail = ", ".join(words)
+    if kiro.endpoint or service in REGIONS:
+        return Finding("regions", Verdict.OK, detail)
+    return Finding(
+        "regions", Verdict.WARN, detail, f"the service is known in {' and '.join(REGIONS)} only: kiro.region"
+    )
+
+
+def expiry(token: Token, now: float) -> Finding:
+    """How long the access token lasts."""
+    left = None if token.expires_at is None else token.expires_at - now
+    words = (
+        "the token does not say how long it lasts"
+        if left is None
+        else f"in {span(left)}"
+        if left > 0
+        else f"{span(left)} ago"
+    )
+    if token.refresh_token:
+        return Finding("expiry", Verdict.OK, words)
+    verdict = Verdict.FAIL if left is not None and left <= 0 else Verdict.WARN
+    return Finding("expiry", verdict, f"{words}; there is no refresh token", SIGN_IN)
+
+
+def not_kept(path: Path, due: bool) -> Finding:
+    """A token that is not renewed here, because nobody would keep the new one."""
+    detail = f"not tried: kiro.write_back keeps renewed tokens out of {path}, and the old one would be lost"
+    advice = "use the program that the file belongs to; it renews the token"
+    return Finding("refresh", Verdict.FAIL if due else Verdict.WARN, detail, advice if due else "")
+
+
+def refreshed(tried: bool, newer: bool) -> Finding:
+    """Whether the token could be renewed."""
+    if not tried:
+        return Finding("refresh", Verdict.OK, "not needed now; --refresh tries it")
+    if newer:
+        return Finding("refresh", Verdict.OK, "works; there is a new token")
+    return Finding("refresh", Verdict.WARN, "there is no newer token", SIGN_IN)
+
+
+def profile(credential: Credential, kiro: KiroSettings, token: Token | None) -> Finding:
+    """Which profile calls name."""
+    if credential.kind is CredentialKind.API_KEY:
+        return Finding("profile", Verdict.OK, "none; an API key has none")
+    if not credential.profile_arn:
+        advice = "set kiro.profile_arn if the service asks for one"
+        return Finding("profile", Verdict.WARN, "none; the service lists none for this account", advice)
+    told = token.profile_arn if token is not None else ""
+    where = {kiro.profile_arn: "from kiro.profile_arn", told: "from the token"}
+    return Finding(
+        "profile", Verdict.OK, f"{masked(credential.profile_arn)}, {where.get(credential.profile_arn, 'as listed')}"
+    )

@@ -1,0 +1,142 @@
+"""The Kiro service as it is set up: the upstream, its tokens, and what it can be asked besides answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import evolve, frozen
+
+from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.server_tools import SearchHit
+from kiro_asgi.upstreams.access import SignIns
+from kiro_asgi.upstreams.base import Credential, ModelCard, UpstreamRequest
+from kiro_asgi.upstreams.kiro.auth import credential, without_profile
+from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
+from kiro_asgi.upstreams.kiro.limits import parse_reset
+from kiro_asgi.upstreams.kiro.mcp import parse_search
+from kiro_asgi.upstreams.kiro.rules.table import RULES
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
+from kiro_asgi.upstreams.kiro.spelling import with_wishes
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
+from kiro_asgi.upstreams.kiro.vendor import KiroVendor
+from kiro_asgi.upstreams.manifest import Configured
+from kiro_asgi.upstreams.settings import user_agent
+from kiro_asgi.upstreams.setup import Manner, Setup
+
+__all__ = ["kiro_upstream", "kiro_vendor", "set_up"]
+
+
+def set_up(configured: Configured[KiroSettings]) -> Setup:
+    """Everything that it takes to ask the service.
+
+    Raises:
+        ConfigError: A setting that cannot work.
+    """
+    settings = configured.settings
+    upstream = kiro_upstream(settings)
+    return Setup(
+        upstream=upstream,
+        access=SignIns(kiro_vendor(settings), settings),
+        manner=Manner(
+            first_event_timeout=settings.first_token_timeout,
+            thinking_first_event_timeout=settings.thinking_first_token_timeout,
+            thinking_tags=settings.thinking_tags if settings.fake_reasoning_enabled else (),
+            thinking_scan=settings.thinking_scan,
+            thinking_handling=settings.fake_reasoning_handling,
+            drop_equal_tool_calls=settings.drop_equal_tool_calls,
+            drop_repeated_text=settings.drop_repeated_content,
+        ),
+        account=configured.path,
+        rules=RULES,
+        adapt=_with_wishes,
+        search=_Search(upstream) if settings.web_search else None,
+        quota=_Quota(upstream),
+    )
+
+
+def _with_wishes(prompt: Prompt, name: str, model: ModelCard) -> Prompt:
+    return evolve(prompt, thinking=with_wishes(prompt.thinking, name, model.id))
+
+
+@frozen
+class _Search:
+    """The service's web search, as `kiro_asgi.upstreams.setup.Search`."""
+
+    _upstream: KiroUpstream
+
+    def request(self, credential: Credential, query: str) -> UpstreamRequest:
+        return self._upstream.search_request(credential, query)
+
+    def parse(self, body: bytes) -> tuple[SearchHit, ...]:
+        return parse_search(body)
+
+
+@frozen
+class _Quota:
+    """The account's limits, as `kiro_asgi.upstreams.setup.Quota`."""
+
+    _upstream: KiroUpstream
+
+    @property
+    def questions(self) -> tuple[Callable[[Credential], UpstreamRequest], ...]:
+        # some enterprise accounts must not name their profile here
+        return self._upstream.limits_request, lambda it: self._upstream.limits_request(without_profile(it))
+
+    def reset(self, body: bytes) -> float | None:
+        return parse_reset(body)
+
+
+def kiro_upstream(kiro: KiroSettings) -> KiroUpstream:
+    """The upstream that the settings describe."""
+    return KiroUpstream(
+        endpoint=kiro.endpoint,
+        region=kiro.region,
+        wire_style=kiro.wire_style,
+        origin=kiro.origin,
+        agent_mode=kiro.agent_mode,
+        user_agent=user_agent(kiro.user_agent),
+        checksums=kiro.checksums,
+        fake_reasoning=kiro.fake_reasoning_enabled,
+        replay_thinking=kiro.replay_thinking,
+        description_limit=kiro.description_limit,
+        tool_history=kiro.tool_history,
+        max_images=kiro.max_images,
+        payload_bytes=kiro.payload_bytes,
+        trim_history=kiro.trim_history,
+        sanitize_text=kiro.sanitize_text,
+        strip_reminders=kiro.strip_system_reminders,
+        rules_off=kiro.rules_off,
+        contract=_contract(kiro) if kiro.translation == "contract" else None,
+    )
+
+
+def _contract(kiro: KiroSettings) -> ContractOptions:
+    return ContractOptions(
+        inline_tool_context=kiro.inline_tool_context,
+        send_sidecar_fields=kiro.send_sidecar_fields,
+        strip_system_reminders=kiro.strip_system_reminders,
+        legacy_stop_map=kiro.legacy_stop_map,
+        plan_mode_key=kiro.plan_mode_key,
+        effort_budgets=tuple(map(int, kiro.effort_budgets)),
+    )
+
+
+def kiro_vendor(kiro: KiroSettings) -> KiroVendor:
+    """What the settings say about the tokens of the service."""
+    return KiroVendor(
+        given=_given(kiro),
+        auth_endpoint=kiro.auth_endpoint,
+        auth_region=kiro.auth_region,
+        endpoint=kiro.endpoint,
+        region=kiro.region,
+        profile_arn=kiro.profile_arn,
+        discover_profile=kiro.discover_profile,
+        user_agent=user_agent(kiro.user_agent),
+    )
+
+
+def _given(kiro: KiroSettings) -> Credential | None:
+    """The credential that stands in the settings themselves."""
+    if not (kiro.api_key or kiro.access_token):
+        return None
+    return credential(kiro.api_key, kiro.access_token, kiro.profile_arn, external_idp=kiro.external_idp)
