@@ -17,7 +17,6 @@ import pytest
 from kiro_asgi import Settings
 from kiro_asgi.asgi.provider import Provider
 from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
-from kiro_asgi.cli.explain import RULES as SERVICE_RULES
 from kiro_asgi.cli.offline import PLACEHOLDER, Choice, Upstreams
 from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect
@@ -26,6 +25,7 @@ from kiro_asgi.dialects.openai_responses import OpenAIResponses
 from kiro_asgi.dialects.rules import RULES as API_RULES
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.notes import Loss, Notes
+from kiro_asgi.upstreams.manifest import all_of
 from tests.corpus.entries import CORPUS, HERE, Entry
 
 DIALECTS: dict[str, Dialect] = {
@@ -50,7 +50,7 @@ SETTINGS = {
 }
 LOSSY = {
     rule.name
-    for rules in (API_RULES, GATEWAY_RULES, *SERVICE_RULES.values())
+    for rules in (API_RULES, GATEWAY_RULES, *(each.make().rules for each in all_of(Settings())))
     for rule in rules
     if rule.loss is not Loss.NONE
 }

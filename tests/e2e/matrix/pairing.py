@@ -10,10 +10,11 @@ from typing import Any, Final
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi import simulator
-from kiro_asgi.cli.explain import RULES
+from kiro_asgi.config import Settings
 from kiro_asgi.model.notes import Loss
 from kiro_asgi.simulator import Head, RecordedRequest, Simulator
 from kiro_asgi.simulator.service import Service
+from kiro_asgi.upstreams.manifest import all_of
 from tests.cli.processes import serving
 from tests.conformance.clients import connected, undisturbed
 from tests.conformance.gateways import KEY, Gateway
@@ -30,8 +31,7 @@ MODELS: Final = {
 """Upstream to a model that thinks, and, where there are signatures, insists on them."""
 
 LOSING: Final = {
-    kind.__name__.removesuffix("Upstream").lower(): {rule.name for rule in table if rule.loss is Loss.CONTENT}
-    for kind, table in RULES.items()
+    each.name: {rule.name for rule in each.make().rules if rule.loss is Loss.CONTENT} for each in all_of(Settings())
 }
 """Upstream to its rules after which something is not said any more."""
 
