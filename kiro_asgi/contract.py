@@ -186,5 +186,5 @@ def _heading(model: str) -> Heading:
 
 
 def _rendered(message: Message, model: str) -> dict[str, Any]:
-    body: dict[str, Any] = json.loads(AnthropicMessages().render(message, _heading(model)))
+    body: dict[str, Any] = json.loads(b"".join(AnthropicMessages().render(message, _heading(model))))
     return body

@@ -93,7 +93,7 @@ class OpenAIToAnthropicState:
         if self._ended:
             return b""
         self._ended, self.failure = True, error
-        return self._encoder.error(error)
+        return b"".join(self._encoder.error(error))
 
     def _encoded(self, pieces: Iterable[bytes]) -> bytes:
         if self._ended:

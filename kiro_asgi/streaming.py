@@ -299,17 +299,19 @@ async def _encoded(chunks: AsyncIterable[bytes], answer: Answer, encoder: Encode
     try:
         async with closing(chunks) as source:
             async for chunk in source:
-                for data in encoder.feed(answer.feed([chunk])):
-                    begun = True
-                    yield data
-        for data in encoder.feed(answer.flush()):
-            begun = True
-            yield data
+                for event in answer.feed([chunk]):
+                    if data := b"".join(encoder.feed((event,))):
+                        begun = True
+                        yield data
+        for event in answer.flush():
+            if data := b"".join(encoder.feed((event,))):
+                begun = True
+                yield data
         for data in encoder.flush():
             yield data
     except KiroAsgiError as error:
         if begun:
-            yield encoder.error(error)
+            yield b"".join(encoder.error(error))
         raise
 
 
@@ -322,5 +324,5 @@ async def _collected(
             builder.feed(answer.feed([chunk]))
     builder.feed(answer.flush())
     assert builder.message is not None, "the stages ended without a MessageEnd"
-    collected: dict[str, Any] = json.loads(dialect.render(builder.message, heading))
+    collected: dict[str, Any] = json.loads(b"".join(dialect.render(builder.message, heading)))
     return collected

@@ -282,7 +282,7 @@ class App:
             return Synthetic(send, headers, self._clock, partial(dialect.encoder, heading), cut)
         if exchange.inquiry.stream:
             return Streamed(send, headers, self._clock, partial(dialect.encoder, heading))
-        return Collected(send, headers, lambda message: dialect.render(message, heading))
+        return Collected(send, headers, self._clock, lambda message: dialect.render(message, heading))
 
     async def _count_tokens(self, call: Call, route: Route) -> None:
         body = await call.body(self._settings.limits)

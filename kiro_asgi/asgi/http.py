@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BytesIO
 from typing import Final, cast
 
 import anyio
+from anyio.lowlevel import checkpoint
 from asgiref.typing import HTTPResponseBodyEvent, HTTPResponseStartEvent
 
 from kiro_asgi.asgi.typing import Message, Receive, Scope, Send
@@ -14,7 +15,6 @@ from kiro_asgi.errors import BodyTimeout, BodyTooLarge, RequestError, Unsupporte
 
 __all__ = [
     "JSON",
-    "PIECE",
     "Disconnected",
     "Headers",
     "Stalled",
@@ -22,6 +22,7 @@ __all__ = [
     "identity_headers",
     "read_body",
     "respond",
+    "respond_in_pieces",
     "response_body",
     "response_start",
     "send_most",
@@ -29,7 +30,7 @@ __all__ = [
 
 Headers = Iterable[tuple[bytes, bytes]]
 
-PIECE: Final = 256 * 1024
+_PIECE: Final = 256 * 1024
 """Most bytes in one message to the server."""
 
 JSON = (b"content-type", b"application/json")
@@ -114,19 +115,47 @@ def _too_large(max_bytes: int) -> BodyTooLarge:
 
 async def respond(send: Send, status: int, body: bytes, headers: Headers) -> None:
     """Send one whole response."""
-    await send(response_start(status, [*headers, (b"content-length", b"%d" % len(body))]))
-    await send(response_body(await send_most(send, body)))
+    await respond_in_pieces(send, status, [body], headers)
 
 
-async def send_most(send: Send, data: bytes) -> bytes:
-    """Send *data* piece by piece but for the last one, which is returned.
+async def respond_in_pieces(send: Send, status: int, pieces: Sequence[bytes], headers: Headers) -> None:
+    """Send one whole response, whose body is *pieces* joined."""
+    size = sum(map(len, pieces))
+    await send(response_start(status, [*headers, (b"content-length", b"%d" % size)]))
+    await send(response_body(await send_most(send, pieces)))
 
-    A client that is merely slow takes a piece in time.
+
+async def send_most(send: Send, pieces: Sequence[bytes]) -> bytes:
+    """Send *pieces*, joined, but for the last message, whose body is returned.
+
+    A client that is merely slow takes a message in time, and others have a turn after each: a server whose client is
+    fast does not wait for anything.
     """
-    end = max(len(data) - 1, 0) // PIECE * PIECE
-    for at in range(0, end, PIECE):
-        await send(response_body(data[at : at + PIECE], more=True))
-    return data[end:]
+    if sum(map(len, pieces)) <= _PIECE:
+        return b"".join(pieces)
+    last = b""
+    for data in _bodies(pieces):
+        if last:
+            await send(response_body(last, more=True))
+            await checkpoint()
+        last = data
+    return last
+
+
+def _bodies(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """*pieces* in as many bytes as go into one message."""
+    joined: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        if size + len(piece) > _PIECE:
+            yield b"".join(joined)
+            joined, size = [], 0
+            end = max(len(piece) - 1, 0) // _PIECE * _PIECE
+            yield from (piece[at : at + _PIECE] for at in range(0, end, _PIECE))
+            piece = piece[end:]
+        joined.append(piece)
+        size += len(piece)
+    yield b"".join(joined)
 
 
 def response_start(status: int, headers: Headers) -> Message:

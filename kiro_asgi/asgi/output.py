@@ -8,13 +8,14 @@ of an answer has, because that decides whether it may still be tried again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import anyio
+from anyio.lowlevel import checkpoint
 from attrs import define, field
 
-from kiro_asgi.asgi.http import JSON, PIECE, Headers, respond, response_body, response_start, send_most
+from kiro_asgi.asgi.http import JSON, Headers, respond_in_pieces, response_body, response_start, send_most
 from kiro_asgi.asgi.typing import Send
 from kiro_asgi.dialects.base import Writer
 from kiro_asgi.errors import KiroAsgiError
@@ -29,8 +30,8 @@ _STREAM_HEADERS = (
     (b"x-accel-buffering", b"no"),
 )
 
-_SLICE = 256 * 1024
-"""Bytes of a stream that are made at once where all of it is known."""
+_SLICE: Final = 0.003
+"""Seconds of work, where all of an answer is known, after which others have a turn."""
 
 Item = TypeVar("Item")
 In = TypeVar("In", contravariant=True)
@@ -82,7 +83,7 @@ class Output(Protocol[In]):
 
 @define
 class Sending(Generic[Item]):
-    """Sends every item as it comes: what one `push` finds goes out in one body message."""
+    """Sends every item as it comes: what one `push` finds goes out in one body message, unless it is long."""
 
     _send: Send
     _headers: Callable[[], Headers]
@@ -126,13 +127,13 @@ class Sending(Generic[Item]):
     async def open(self, items: Iterable[Item], /) -> None:
         """Send the head, what the start of the message gives, and a heartbeat."""
         self.put(items)
-        await self._write(self._take() + self._encoder.heartbeat, more=True)
+        await self._write([*self._take(), self._encoder.heartbeat], more=True)
 
     async def beat(self) -> None:
         """Send a heartbeat, unless a send is under way: then the client is slow, not the upstream."""
         self.last_sent = self._clock()
         if self.committed and not self._lock.locked():
-            await self._write(self._encoder.heartbeat, more=True)
+            await self._write([self._encoder.heartbeat], more=True)
 
     async def finish(self) -> None:
         """Send the rest and close the body."""
@@ -142,14 +143,14 @@ class Sending(Generic[Item]):
 
     async def fail(self, error: KiroAsgiError) -> None:
         """Send the in-band error and close the body."""
-        await self._write(self._take() + self._encoder.error(error), more=False)
+        await self._write([*self._take(), *self._encoder.error(error)], more=False)
 
-    def _take(self) -> bytes:
-        data = b"".join(self._pending)
-        self._pending.clear()
-        return data
+    def _take(self) -> list[bytes]:
+        pieces, self._pending = self._pending, []
+        return pieces
 
-    async def _write(self, data: bytes, *, more: bool) -> None:
+    async def _write(self, pieces: list[bytes], *, more: bool) -> None:
+        """Send whole events, in however many pieces they are: nothing else is sent before the last one."""
         try:
             self._lock.acquire_nowait()  # as a rule nobody else sends, and this is done for every event
         except anyio.WouldBlock:
@@ -158,8 +159,7 @@ class Sending(Generic[Item]):
             if not self.committed:
                 self.committed = True
                 await self._send(response_start(200, [*_STREAM_HEADERS, *self._headers()]))
-            if len(data) > PIECE:
-                data = await send_most(self._send, data)
+            data = await send_most(self._send, pieces)
             self.closing = not more
             await self._send(response_body(data, more=more))
             self.last_sent = self._clock()
@@ -209,9 +209,23 @@ class _Gathering:
         return None
 
     def _message(self) -> Message:
+        """The message, of which nothing is kept here any more."""
         message = self._builder.message
         assert message is not None, "the stages ended without a MessageEnd"
+        self._builder = MessageBuilder()
         return message
+
+
+def _slices(parts: Iterable[Iterable[bytes]], clock: Callable[[], float]) -> Iterator[list[bytes]]:
+    """The pieces of *parts*, whole parts at a time: as many as are to be made at once."""
+    pieces: list[bytes] = []
+    due = clock() + _SLICE
+    for part in parts:
+        pieces += part
+        if clock() >= due:
+            yield pieces
+            pieces, due = [], clock() + _SLICE
+    yield pieces
 
 
 @define
@@ -228,13 +242,12 @@ class Synthetic(_Gathering, Streamed):
 
     async def finish(self) -> None:
         """Send the message, a slice at a time: cut into sentences it takes many times its own size."""
-        size = 0
-        for data in self._encoder.feed(unfold(self._message(), self._cut)):
-            self._pending.append(data)
-            size += len(data)
-            if size > _SLICE:
-                size = 0
+        parts = (self._encoder.feed((event,)) for event in unfold(self._message(), self._cut))
+        for pieces in _slices(parts, self._clock):
+            if self._pending:
                 await self.push()
+                await checkpoint()
+            self._pending += pieces
         await super().finish()
 
 
@@ -262,18 +275,24 @@ class Whole(Generic[Item]):
         """Never called: a collected answer is committed only when it is complete."""
         raise AssertionError("a collected answer failed after it was sent")
 
-    async def _respond(self, body: bytes) -> None:
+    async def _respond(self, *pieces: bytes) -> None:
         self.committed = self.begun = self.closing = True
-        await respond(self._send, 200, body, [JSON, *self._headers()])
+        await respond_in_pieces(self._send, 200, pieces, [JSON, *self._headers()])
 
 
 @define
 class Collected(_Gathering, Whole[Event]):
     """Builds one message and sends it whole."""
 
-    _render: Callable[[Message], bytes]
+    _clock: Callable[[], float]
+    _render: Callable[[Message], Iterable[bytes]]
     _builder: MessageBuilder = field(init=False, factory=MessageBuilder)
 
     async def finish(self) -> None:
-        """Send the message."""
-        await self._respond(self._render(self._message()))
+        """Send the message, a slice of which is made at a time."""
+        body: list[bytes] = []
+        for pieces in _slices(zip(self._render(self._message()), strict=True), self._clock):
+            if body:
+                await checkpoint()
+            body += pieces
+        await self._respond(*body)

@@ -100,14 +100,14 @@ class Writer(Protocol[Item]):
     """What keeps the client patient; legal anywhere after the first event, until the end."""
 
     def feed(self, items: Iterable[Item], /) -> Iterator[bytes]:
-        """Server-sent events; every item is whole, so a stream may be joined at will."""
+        """Server-sent events; a long one comes in several pieces."""
         ...
 
     def flush(self) -> Iterator[bytes]:
         """What follows the last event."""
         ...
 
-    def error(self, error: KiroAsgiError) -> bytes:
+    def error(self, error: KiroAsgiError) -> list[bytes]:
         """The in-band ending of a stream that has begun and cannot go on; nothing may follow it."""
         ...
 
@@ -150,8 +150,8 @@ class Dialect(Protocol):
         """A fresh encoder for one streamed answer."""
         ...
 
-    def render(self, message: Message, heading: Heading) -> bytes:
-        """The JSON body of a collected answer."""
+    def render(self, message: Message, heading: Heading) -> Iterator[bytes]:
+        """The JSON body of a collected answer, in pieces none of which takes long; some may be empty."""
         ...
 
     def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:

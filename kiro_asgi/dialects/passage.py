@@ -76,7 +76,7 @@ class Format:
     heading: Callable[[Mapping[str, Any], Heading], Heading] = field(default=lambda _, heading: heading)
     """From the first event, and what is believed without it, to what an error repeats."""
 
-    error: Callable[[KiroAsgiError, Heading], bytes]
+    error: Callable[[KiroAsgiError, Heading], list[bytes]]
     """The in-band ending of an answer that cannot go on."""
 
 
@@ -196,10 +196,10 @@ class Passage:
         named = self._literal and type(document.get("model")) is str
         return renamed(body, self._literal, ("model",)) if named else body
 
-    def error(self, error: KiroAsgiError) -> bytes:
+    def error(self, error: KiroAsgiError) -> list[bytes]:
         """The in-band ending of an answer that has begun and cannot go on; no error where all of it has come."""
         if self._closed or (self.ended and self.failure is None):
-            return b"" if self._closed else self._sentinel()
+            return [] if self._closed else [self._sentinel()]
         self._closed = True
         return self._format.error(error, self._heading)
 

@@ -7,7 +7,7 @@ same events, so the two modes cannot drift.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.server_tools import ServerCall, ServerResult
 
 __all__ = [
+    "LONG",
     "Block",
     "Message",
     "MessageBuilder",
@@ -47,6 +48,9 @@ __all__ = [
     "unfold",
     "whole",
 ]
+
+LONG: Final = 32 * 1024
+"""Characters of a text on which work is done at once: more of it would keep others waiting."""
 
 
 @frozen
@@ -167,7 +171,7 @@ class MessageBuilder:
                 case BlockEnd():
                     assert self._start is not None, "a block ended that had not begun"
                     self._blocks.append(_close(self._start, self._pieces, self._signature, self._citations))
-                    self._start = None
+                    self._start, self._pieces = None, []
                 case MessageStart():
                     pass
                 case MessageEnd():
@@ -189,15 +193,24 @@ def fold(events: Iterable[Event]) -> Message:
 
 
 def whole(text: str) -> Iterable[str]:
-    """*text* in one piece."""
-    return (text,)
+    """*text* in one piece, or in pieces of `LONG` characters where it is longer."""
+    return (text,) if len(text) <= LONG else _pieces(text)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    start = 0
+    while start < len(text):
+        end = start + LONG
+        end -= "\ud800" <= text[end - 1 : end] <= "\udbff"  # a pair of surrogates is one character
+        yield text[start:end]
+        start = end
 
 
 def sentences(text: str) -> Iterable[str]:
     """*text* cut behind the white space that follows a full stop, a question mark or an exclamation mark."""
     if not text:
         return (text,)
-    return (sentence[0] for sentence in _SENTENCE.finditer(text))
+    return (piece for sentence in _SENTENCE.finditer(text) for piece in whole(sentence[0]))
 
 
 _SENTENCE: Final = re.compile(
@@ -212,15 +225,16 @@ def _open(index: int, block: Block, cut: Callable[[str], Iterable[str]]) -> Iter
             start = BlockStart(index, BlockKind.TEXT, continues=continues)
             return chain((start,), map(TextDelta, cut(text)), citations)
         case RefusalBlock(text):
-            return BlockStart(index, BlockKind.REFUSAL), RefusalDelta(text)
+            return chain((BlockStart(index, BlockKind.REFUSAL),), map(RefusalDelta, whole(text)))
         case ThinkingBlock(text, signature):
-            thinking = (ThinkingDelta(text),) if text else ()
+            thinking = map(ThinkingDelta, whole(text)) if text else ()
             seal = (SignatureDelta(signature),) if signature else ()
-            return BlockStart(index, BlockKind.THINKING), *thinking, *seal
+            return chain((BlockStart(index, BlockKind.THINKING),), thinking, seal)
         case RedactedThinkingBlock(data):
             return (BlockStart(index, BlockKind.REDACTED_THINKING, data=data),)
         case ToolCallBlock(call_id, name, json):
-            return BlockStart(index, BlockKind.TOOL_CALL, call_id, name), ToolInputDelta(json)
+            start = BlockStart(index, BlockKind.TOOL_CALL, call_id, name)
+            return chain((start,), map(ToolInputDelta, whole(json)))
         case ServerCall():
             return (BlockStart(index, BlockKind.SERVER_CALL, value=block),)
         case ServerResult():
@@ -228,8 +242,8 @@ def _open(index: int, block: Block, cut: Callable[[str], Iterable[str]]) -> Iter
 
 
 def unfold(message: Message, cut: Callable[[str], Iterable[str]] = whole) -> Iterable[Event]:
-    """A stream of events that folds to *message*: one delta a block, but for text that *cut* makes several of, and
-    for thinking that is only a signature."""
+    """A stream of events that folds to *message*: one delta a block, but for text that *cut* makes several of, for what
+    is long, and for thinking that is only a signature."""
     yield MessageStart(Usage(input_tokens=message.usage.input_tokens))
     for index, block in enumerate(message.blocks):
         yield from _open(index, block, cut)

@@ -495,7 +495,7 @@ def kept(number: int = 1, previous: str | None = None) -> bytes:
     """A response as the store holds it."""
     output = [{"type": "message", "id": f"msg_{number}_0"}]
     told = {"id": f"resp_{number}", "previous_response_id": previous, "output": output}
-    return encode(told["id"], json.dumps(told).encode(), [{"role": "user", "content": "One."}], {})
+    return encode(told["id"], [json.dumps(told).encode()], [{"role": "user", "content": "One."}], {})
 
 
 KEPT = kept()

@@ -440,6 +440,23 @@ async def a_million_calls(attack: Attack) -> None:
         await _bounded(attack, api, "attack:calls=1000000", stream=True, tools=tools)
 
 
+@row(
+    "as much text, and as many calls, as one answer may have, in each API; collected it is there as text and as JSON",
+    "an answer",
+    gateway="large",
+    seconds=60,
+    growth=3 * 32 * MIB,
+)
+async def largest_answers(attack: Attack) -> None:
+    for api in PATHS:
+        tools = _tool(api, {"type": "object", "properties": {"city": {"type": "string"}}})
+        more = {"store": False} if api == "responses" else {"max_tokens": 10**9}  # else it is what `state.bytes` is for
+        for stream in (False, True):
+            calls = 40_000 if stream and api != "responses" else 20_000  # a stream that repeats nothing keeps less
+            for prompt in ("attack:text=30", f"attack:calls={calls}"):
+                await attack.ask(api, prompt, 200, tools=tools, stream=stream, **more)
+
+
 @row("300 MB of redacted thinking behind an open call", "a proper end; bounded memory", gateway="large", seconds=20)
 async def redacted_thinking(attack: Attack) -> None:
     tools = _tool("messages", {"type": "object", "properties": {"city": {"type": "string"}}})

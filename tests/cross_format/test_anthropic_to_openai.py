@@ -71,7 +71,7 @@ def converted(*events: dict[str, Any]) -> bytes:
         for each in (*encoder.feed(answer.flush()), *encoder.flush()):
             sent += each
     except KiroAsgiError as error:
-        return bytes(sent + encoder.error(error))
+        return bytes(sent + b"".join(encoder.error(error)))
     return bytes(sent)
 
 

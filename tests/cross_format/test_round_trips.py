@@ -71,7 +71,7 @@ def test_our_own_documents_are_read_as_they_were_meant(events: list[Event]) -> N
     """The same for an answer in one piece."""
     meant = fold(events)
     answer = build_pipeline(OpenAIUpstream(new_id=new_ids()).decoder("application/json"), PLAN)
-    body = OpenAIChat().render(meant, HEADING)
+    body = b"".join(OpenAIChat().render(meant, HEADING))
     found = fold([*answer.feed([body]), *answer.flush()])
 
     if not any(isinstance(block, ServerResult) for block in meant.blocks):

@@ -32,7 +32,7 @@ def given_answer(dialect: Dialect, request: Any, message: Message, streamed: boo
     heading = dialect.heading(inquiry, lambda: "x" * 24, 12)
     if streamed:
         return b"".join(run(dialect.encoder(heading), unfold(message)))
-    return dialect.render(message, heading)
+    return b"".join(dialect.render(message, heading))
 
 
 def handed_back(dialect: Dialect, request: Any) -> Prompt:

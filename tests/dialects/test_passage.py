@@ -165,7 +165,7 @@ def test_a_cut_answer_is_no_whole_one(dialect: TransparentDialect) -> None:
         assert caught.value.code == "stream.cut"
         assert out == b"" or out.endswith(b"\n\n")
         assert stream.startswith(out)
-        assert passage.error(caught.value)
+        assert b"".join(passage.error(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_an_error_later_ends_the_answer(dialect: TransparentDialect, pieces: int
                 out += piece
 
     assert out == begun
-    assert passage.error(UpstreamFault("ours"))
+    assert b"".join(passage.error(UpstreamFault("ours")))
 
 
 @pytest.mark.parametrize("name", ["", "mine"])
@@ -233,20 +233,20 @@ def test_an_error_of_ours_belongs_to_the_stream(name: str) -> None:
     chunk = event({**CHUNK, "created": 5, "choices": [{"index": 0, "delta": {"content": "x"}}]})
     passage = CHAT.passage(fault, HEADING, name)
     list(passage.feed([chunk]))
-    told, done = SseDecoder().feed([passage.error(UpstreamFault("no"))])
+    told, done = SseDecoder().feed([b"".join(passage.error(UpstreamFault("no")))])
     said = json.loads(told.data)
 
     assert done.data == "[DONE]"
     assert (said["id"], said["created"], said["model"]) == ("chatcmpl-1", 5, name or "theirs")
     assert (said["choices"], said["error"]["code"]) == ([], "stream_error")
-    assert passage.error(UpstreamFault("again")) == b""
+    assert b"".join(passage.error(UpstreamFault("again"))) == b""
 
 
 def test_a_failure_behind_the_end_is_none() -> None:
     """F014: where the answer is complete, and only the sentinel is missing, the client gets that, and no error."""
     passage = CHAT.passage(fault, HEADING)
     list(passage.feed([PIECE + FINISH]))
-    assert passage.error(UpstreamFault("reset")) == DONE
+    assert b"".join(passage.error(UpstreamFault("reset"))) == DONE
 
 
 @BOTH
@@ -280,7 +280,7 @@ def test_an_error_of_ours(dialect: TransparentDialect, told: bytes) -> None:
     """An answer that cannot go on ends in the words of its API."""
     passage = dialect.passage(fault, HEADING)
     list(passage.feed([WHOLE[dialect.name][:30]]))
-    assert passage.error(UpstreamFault("no")) == told
+    assert b"".join(passage.error(UpstreamFault("no"))) == told
 
 
 def test_an_event_that_never_ends() -> None:

@@ -161,7 +161,7 @@ def _encode(events: list[Event], failed: str, apis: Iterable[Api]) -> None:
             continue
         if failed:
             if stream:
-                stream += encoder.error(UpstreamProtocolError("broken", code=failed))
+                stream += b"".join(encoder.error(UpstreamProtocolError("broken", code=failed)))
                 if dialect.name == "anthropic":
                     anthropic_grammar.check_cut(stream)
                 else:
@@ -171,7 +171,7 @@ def _encode(events: list[Event], failed: str, apis: Iterable[Api]) -> None:
         cut = {info.call_id for end in ends for info in (*end.truncations, *end.malformed)}
         check(stream, cut)
         if not cut:  # a call that is sent in pieces belongs to a stream
-            json.loads(dialect.render(fold(events), heading), parse_constant=refuse)
+            json.loads(b"".join(dialect.render(fold(events), heading)), parse_constant=refuse)
 
 
 def answers_of(service: str) -> Callable[[bytes], int]:

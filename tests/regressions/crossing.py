@@ -225,7 +225,7 @@ def told(client: Client, upstream: str, chunks: Iterable[bytes], plan: Plan = PL
             sent += encoder.feed([event])
         sent += encoder.flush()
     except KiroAsgiError as error:
-        sent += [encoder.error(error)] if sent else []
+        sent += [b"".join(encoder.error(error))] if sent else []
     return b"".join(sent)
 
 
@@ -245,4 +245,4 @@ def heard(
         message = fold(events(upstream, chunks, plan, content_type))
     except KiroAsgiError:
         return Heard(end="error")
-    return client.of_body(json.loads(client.dialect.render(message, client.heading)))
+    return client.of_body(json.loads(b"".join(client.dialect.render(message, client.heading))))

@@ -5,7 +5,7 @@ Source: https://docs.anthropic.com/en/api/messages
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from attrs import define, field
 
@@ -80,8 +80,8 @@ class AnthropicMessages:
             heading, emit_code_references=self.emit_code_references, may_be_empty=_is_warm_up(heading)
         )
 
-    def render(self, message: Message, heading: Heading) -> bytes:
-        """The JSON body of a collected answer.
+    def render(self, message: Message, heading: Heading) -> Iterator[bytes]:
+        """The JSON body of a collected answer, in pieces.
 
         Raises:
             UpstreamProtocolError: The arguments of a tool call are not a JSON object.

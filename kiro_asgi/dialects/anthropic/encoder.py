@@ -142,11 +142,11 @@ class AnthropicEncoder:
         """Nothing: the end is an event."""
         yield from ()
 
-    def error(self, error: KiroAsgiError) -> bytes:
+    def error(self, error: KiroAsgiError) -> list[bytes]:
         """Close the open block and report the error; no ``message_stop`` may follow."""
         stop = b"" if self._kind is None else _STOP % self._index
         self._kind, self._ended = None, True
-        return stop + b"event: error\ndata: " + stream_error_body(error) + b"\n\n"
+        return [stop + b"event: error\ndata: " + stream_error_body(error) + b"\n\n"]
 
     def _structure(self, item: Event) -> Iterator[bytes]:
         match item:

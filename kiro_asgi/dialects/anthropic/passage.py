@@ -100,8 +100,8 @@ def _usage(usage: Mapping[str, Any]) -> TokenUsage:
     )
 
 
-def _error(error: KiroAsgiError, _: Heading) -> bytes:
-    return encode_sse("error", stream_error_body(error))
+def _error(error: KiroAsgiError, _: Heading) -> list[bytes]:
+    return [encode_sse("error", stream_error_body(error))]
 
 
 MESSAGES: Final = Format(

@@ -5,11 +5,14 @@ Source: https://docs.anthropic.com/en/api/messages
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.dialects.anthropic.server_tools import has_shape, render_server_block, tally
 from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.pieces import dump_array, dump_text
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.model.events import Citation, StopReason, Usage
 from kiro_asgi.model.message import (
@@ -23,9 +26,14 @@ from kiro_asgi.model.message import (
 )
 from kiro_asgi.model.server_tools import ServerCall, ServerResult
 from kiro_asgi.model.signatures import UNSIGNED
-from kiro_asgi.wire.json import JsonError, dumps, loads
+from kiro_asgi.wire.json import JsonError, dumps, loads, quote_bytes
 
 __all__ = ["STOP_REASONS", "render_citation", "render_count", "render_message", "render_stop", "render_usage"]
+
+_BEFORE: Final = b'{"id":%b,"type":"message","role":"assistant","model":%b,"content":'
+_TEXT: Final = b'{"type":"text","text":'
+_THINKING: Final = b'{"type":"thinking","thinking":'
+_REDACTED: Final = b'{"type":"redacted_thinking","data":'
 
 STOP_REASONS: Final = MappingProxyType(
     {
@@ -41,8 +49,8 @@ STOP_REASONS: Final = MappingProxyType(
 )
 
 
-def render_message(message: Message, heading: Heading, *, may_be_empty: bool = False) -> bytes:
-    """The JSON body of a collected answer.
+def render_message(message: Message, heading: Heading, *, may_be_empty: bool = False) -> Iterator[bytes]:
+    """The JSON body of a collected answer, in pieces.
 
     Args:
         message: The answer.
@@ -52,36 +60,31 @@ def render_message(message: Message, heading: Heading, *, may_be_empty: bool = F
     Raises:
         UpstreamProtocolError: The arguments of a tool call are not a JSON object.
     """
-    content = [_render_block(block) for block in message.blocks if has_shape(block)]
-    if not content and not may_be_empty:
-        content.append({"type": "text", "text": ""})
-    return dumps(
-        {
-            "id": heading.id,
-            "type": "message",
-            "role": "assistant",
-            "model": heading.model,
-            "content": content,
-            **render_stop(message.stop_reason, message.stop_sequence),
-            "usage": {**render_usage(message.usage), **tally(message.blocks)},
-        }
-    )
+    blocks: Sequence[Block] = [block for block in message.blocks if has_shape(block)]
+    if not blocks and not may_be_empty:
+        blocks = (TextBlock(""),)
+    yield _BEFORE % (quote_bytes(heading.id), quote_bytes(heading.model))
+    yield from dump_array(map(_render_block, blocks))
+    stop = render_stop(message.stop_reason, message.stop_sequence)
+    yield b"," + dumps({**stop, "usage": {**render_usage(message.usage), **tally(message.blocks)}})[1:]
 
 
-def _render_block(block: Block) -> dict[str, Any]:
+def _render_block(block: Block) -> Iterable[bytes]:
     match block:
         case TextBlock(text, citations) if citations:
-            return {"type": "text", "text": text, "citations": [*map(render_citation, citations)]}
+            cited = b',"citations":%b}' % dumps([*map(render_citation, citations)])
+            return chain((_TEXT,), dump_text(text), (cited,))
         case TextBlock(text) | RefusalBlock(text):
-            return {"type": "text", "text": text}
+            return chain((_TEXT,), dump_text(text), (b"}",))
         case ThinkingBlock(text, signature):
-            return {"type": "thinking", "thinking": text, "signature": signature or UNSIGNED}
+            signed = b',"signature":%b}' % quote_bytes(signature or UNSIGNED)
+            return chain((_THINKING,), dump_text(text), (signed,))
         case RedactedThinkingBlock(data):
-            return {"type": "redacted_thinking", "data": data}
+            return chain((_REDACTED,), dump_text(data), (b"}",))
         case ToolCallBlock(call_id, name, arguments):
-            return {"type": "tool_use", "id": call_id, "name": name, "input": _arguments(arguments)}
+            return (dumps({"type": "tool_use", "id": call_id, "name": name, "input": _arguments(arguments)}),)
         case ServerCall() | ServerResult():
-            return render_server_block(block)
+            return (dumps(render_server_block(block)),)
 
 
 def render_citation(citation: Citation) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from attrs import frozen
 
@@ -59,7 +59,7 @@ class OpenAIChat:
         """A fresh encoder for one streamed answer."""
         return ChatEncoder(heading, usage_in_finish_chunk=self.usage_in_finish_chunk)
 
-    def render(self, message: Message, heading: Heading) -> bytes:
+    def render(self, message: Message, heading: Heading) -> Iterator[bytes]:
         """The JSON body of a collected answer."""
         return render(message, heading)
 

@@ -129,12 +129,12 @@ class ChatEncoder:
             self._closed = True
             yield _DONE
 
-    def error(self, error: KiroAsgiError) -> bytes:
+    def error(self, error: KiroAsgiError) -> list[bytes]:
         """A chunk without choices that holds the error, and the sentinel; nothing when the stream has ended."""
         if self._closed:
-            return b""
+            return []
         self._closed = True
-        return b'%b[],"error":%b}\n\n%b' % (self._common, dumps(stream_error_object(error)), _DONE)
+        return [b'%b[],"error":%b}\n\n%b' % (self._common, dumps(stream_error_object(error)), _DONE)]
 
     def _begin(self, kind: BlockKind) -> bytes:
         """The role chunk, once.

@@ -134,7 +134,7 @@ def _heading(document: Mapping[str, Any], heading: Heading) -> Heading:
     )
 
 
-def _error(error: KiroAsgiError, heading: Heading) -> bytes:
+def _error(error: KiroAsgiError, heading: Heading) -> list[bytes]:
     return ChatEncoder(heading).error(error)
 
 

@@ -5,22 +5,29 @@ Source: https://platform.openai.com/docs/api-reference/chat/object
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_chat.options import options_of
 from kiro_asgi.dialects.openai_chat.signatures import call_signature, extra_content, reasoning_details
+from kiro_asgi.dialects.pieces import dump_array, dump_text
 from kiro_asgi.model.events import Citation, StopReason, Usage
 from kiro_asgi.model.message import Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from kiro_asgi.model.server_tools import ServerResult, ToolOutput
-from kiro_asgi.wire.json import dumps
+from kiro_asgi.wire.json import dumps, quote_bytes
 
 __all__ = ["GAP", "citation", "citations", "finish_reason", "render", "usage_object"]
 
 GAP: Final = "\n\n"
 """Stands before what a server tool gave, as this API has no blocks of text."""
+
+_BEFORE: Final = b'{"id":%b,"object":"chat.completion","created":%d,"model":%b,"choices":[{"index":0,"message":'
+_AFTER: Final = b',"finish_reason":%b,"logprobs":null}],"usage":%b,"service_tier":"default","system_fingerprint":null}'
+"""What stands around the assistant's turn."""
+
+_CALL: Final = b'{"id":%b,"type":"function","function":'
 
 _FINISH: Final = MappingProxyType(
     {
@@ -63,30 +70,15 @@ def usage_object(usage: Usage) -> dict[str, Any]:
     }
 
 
-def render(message: Message, heading: Heading) -> bytes:
-    """The JSON body."""
+def render(message: Message, heading: Heading) -> Iterator[bytes]:
+    """The JSON body, in pieces."""
     legacy = options_of(heading).legacy_functions
-    choice = {
-        "index": 0,
-        "message": _message(message, legacy),
-        "finish_reason": finish_reason(message.stop_reason, legacy),
-        "logprobs": None,
-    }
-    return dumps(
-        {
-            "id": heading.id,
-            "object": "chat.completion",
-            "created": heading.created,
-            "model": heading.model,
-            "choices": [choice],
-            "usage": usage_object(message.usage),
-            "service_tier": "default",
-            "system_fingerprint": None,
-        }
-    )
+    yield _BEFORE % (quote_bytes(heading.id), heading.created, quote_bytes(heading.model))
+    yield from _turn(message, legacy)
+    yield _AFTER % (quote_bytes(finish_reason(message.stop_reason, legacy)), dumps(usage_object(message.usage)))
 
 
-def _message(message: Message, legacy: bool) -> dict[str, Any]:
+def _turn(message: Message, legacy: bool) -> Iterator[bytes]:
     """The assistant's turn; absent, not empty, is what clients expect of ``tool_calls``."""
     calls = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
     thoughts = [block for block in message.blocks if isinstance(block, ThinkingBlock)]
@@ -94,30 +86,39 @@ def _message(message: Message, legacy: bool) -> dict[str, Any]:
     details = reasoning_details(block.signature for block in thoughts)
     text, annotations = _content(message)
     refusal = "".join(block.text for block in message.blocks if isinstance(block, RefusalBlock)) or None
-    content = text or (None if calls or refusal else "")
-    turn: dict[str, Any] = {"role": "assistant", "content": content, "refusal": refusal}
+    yield b'{"role":"assistant","content":'
+    yield from _text_or_null(text or (None if calls or refusal else ""))
+    yield b',"refusal":'
+    yield from _text_or_null(refusal)
     if annotations:
-        turn["annotations"] = annotations
+        yield b',"annotations":' + dumps(annotations)
     if thinking:
-        turn["reasoning_content"] = thinking
+        yield b',"reasoning_content":'
+        yield from dump_text(thinking)
     if details:
-        turn["reasoning_details"] = details
+        yield b',"reasoning_details":' + dumps(details)
     if calls and legacy:
-        turn["function_call"] = _function(calls[0])
+        yield b',"function_call":'
+        yield from _function(calls[0])
     elif calls:
-        turn["tool_calls"] = list(_tool_calls(message))
-    return turn
+        yield b',"tool_calls":'
+        yield from dump_array(_tool_calls(message))
+    yield b"}"
 
 
-def _tool_calls(message: Message) -> Iterator[dict[str, Any]]:
+def _text_or_null(text: str | None) -> Iterator[bytes]:
+    return iter((b"null",)) if text is None else dump_text(text)
+
+
+def _tool_calls(message: Message) -> Iterator[Iterable[bytes]]:
     """The calls, each with the signature that stands before it."""
     signature = ""
     for block in message.blocks:
         if isinstance(block, ThinkingBlock):
             signature = call_signature(block.signature) or signature
         elif isinstance(block, ToolCallBlock):
-            call = {"id": block.call_id, "type": "function", "function": _function(block)}
-            yield {**call, "extra_content": extra_content(signature)} if signature else call
+            extra = b',"extra_content":' + dumps(extra_content(signature)) if signature else b""
+            yield (_CALL % quote_bytes(block.call_id), *_function(block), extra + b"}")
             signature = ""
 
 
@@ -149,5 +150,5 @@ def _annotation(start: int, end: int, url: str, title: str) -> dict[str, Any]:
     return {"type": "url_citation", "url_citation": places}
 
 
-def _function(call: ToolCallBlock) -> dict[str, str]:
-    return {"name": call.name, "arguments": call.input}
+def _function(call: ToolCallBlock) -> Iterable[bytes]:
+    return (b'{"name":%b,"arguments":' % quote_bytes(call.name), *dump_text(call.input), b"}")

@@ -5,8 +5,7 @@ Source: https://platform.openai.com/docs/api-reference/responses
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from attrs import frozen
 
@@ -57,11 +56,15 @@ class OpenAIResponses:
         """A fresh encoder for one streamed answer."""
         return ResponsesEncoder(heading, self.sealer.seal if self.sealer is not None else None)
 
-    def render(self, message: Message, heading: Heading) -> bytes:
-        """The JSON body of a collected answer: what the last event of the stream would hold."""
+    def render(self, message: Message, heading: Heading) -> Iterator[bytes]:
+        """The JSON body of a collected answer: what the last event of the stream would hold.
+
+        None of it is known before that event, and what comes before are empty pieces.
+        """
         encoder = self.encoder(heading)
-        deque(encoder.feed(unfold(message)), maxlen=0)
-        return encoder.response
+        for _ in encoder.feed(unfold(message)):
+            yield b""
+        yield from encoder.response
 
     def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
         """The HTTP answer to an error before the first byte; this API tells the request id in a header only."""

@@ -11,10 +11,12 @@ from attrs import define, field
 
 from kiro_asgi.dialects.openai_responses.output import Output, Place
 from kiro_asgi.dialects.openai_responses.output_items import PartShape, message
+from kiro_asgi.dialects.pieces import Literal, Pieces
 from kiro_asgi.model.events import BlockStart
+from kiro_asgi.model.prompt import ThinkingPart
 from kiro_asgi.wire.json import dumps, quote_bytes
 
-__all__ = ["CallBlock", "PartBlock"]
+__all__ = ["CallBlock", "PartBlock", "ThinkingBlock"]
 
 _NOWHERE: Final = Place(-1, "")
 
@@ -26,7 +28,12 @@ class _Block:
     place: Place = field(init=False, default=_NOWHERE)
     """Of its item, once that has begun."""
 
-    pieces: list[str] = field(init=False, factory=list)
+    json: Literal = field(init=False, factory=Literal)
+    """Of all pieces that were events."""
+
+    length: int = field(init=False, default=0)
+    """Characters of them."""
+
     _before: bytes = field(init=False, default=b"")
     """What stands before the number of an event with a piece."""
 
@@ -34,37 +41,45 @@ class _Block:
     """What stands between the number and the piece."""
 
     @property
-    def text(self) -> str:
-        """All pieces."""
-        return "".join(self.pieces)
+    def begun(self) -> bool:
+        """Whether pieces are events; those of a part are from its first one on."""
+        return bool(self._before)
 
-    def _stream(self, name: str, fields: dict[str, Any]) -> None:
-        """What surrounds the pieces of events *name*, made once."""
+    def _stream(self, name: str, where: bytes) -> None:
+        """Make, once, what surrounds the pieces of events *name*; *where* is JSON of what they all say."""
         word = name.encode()
         self._before = b'event: %b\ndata: {"type":"%b","sequence_number":' % (word, word)
-        self._after = b"," + dumps(fields)[1:-1] + b',"delta":'
+        self._after = b',%b,"delta":' % where
 
-    def _piece(self, text: str) -> bytes:
-        self.pieces.append(text)
-        return b"%b%d%b%b}\n\n" % (self._before, self._output.next_number(), self._after, quote_bytes(text))
+    def piece(self, text: str) -> bytes:
+        """The event of the next piece, where there was one already."""
+        piece = quote_bytes(text)
+        self.length += len(text)
+        self.json.add(piece)
+        return b"%b%d%b%b}\n\n" % (self._before, self._output.next_number(), self._after, piece)
 
 
 @define
 class CallBlock(_Block):
     """A call; its pieces are events if it is a function's, and only collected if not."""
 
-    def begin(self, fields: dict[str, Any]) -> bytes:
+    pieces: list[str] = field(init=False, factory=list)
+
+    @property
+    def text(self) -> str:
+        """All pieces."""
+        return "".join(self.pieces)
+
+    def begin(self, fields: dict[str, Any]) -> list[bytes]:
         """Begin the item of a function's call."""
         self.place, added = self._output.add("function_call", fields)
-        self._stream("response.function_call_arguments.delta", self.place.fields)
+        self._stream("response.function_call_arguments.delta", dumps(self.place.fields)[1:-1])
         return added
 
-    def say(self, text: str) -> bytes:
+    def say(self, text: str) -> list[bytes]:
         """The next piece."""
-        if self._before:
-            return self._piece(text)
         self.pieces.append(text)
-        return b""
+        return [self.piece(text)] if self.begun else []
 
 
 @define
@@ -72,32 +87,55 @@ class PartBlock(_Block):
     """Text or thinking."""
 
     shape: PartShape
-    signature: str = field(init=False, default="")
     annotations: list[dict[str, Any]] = field(init=False, factory=list)
     """What has been said of its text."""
-    length: int = field(init=False, default=0)
-    """Characters so far."""
+
+    _where: bytes = field(init=False, default=b"")
+    """JSON of `where`, without braces."""
 
     @property
     def where(self) -> dict[str, Any]:
         """What every event about the part says."""
         return {**self.place.fields, **self.shape.place}
 
-    def say(self, text: str) -> bytes:
+    def say(self, text: str) -> list[bytes]:
         """The next piece.  A part begins with its first, and a message with its only part: so none is empty."""
-        self.length += len(text)
-        return self._piece(text) if self.pieces else self._begin() + self._piece(text)
+        return [self.piece(text)] if self.begun else [*self._begin(), self.piece(text)]
 
-    def _begin(self) -> bytes:
-        added = b""
+    def _begin(self) -> list[bytes]:
+        added: list[bytes] = []
         if self.place is _NOWHERE:
             self.place, added = self._output.add("message", message([], "in_progress"))
-        self._stream(f"response.{self.shape.events}.delta", {**self.where, **self.shape.also})
-        fields = {**self.where, "part": self.shape.part("")}
-        return added + self._output.event(f"response.{self.shape.added}.added", fields)
+        self._where = dumps(self.where)[1:-1]
+        self._stream(f"response.{self.shape.events}.delta", self._where + self.shape.also)
+        return added + self._tell("added", self.shape.part(self.json.pieces()))
 
-    def end(self, part: dict[str, Any]) -> bytes:
-        """End the part, which became *part*."""
-        text = {self.shape.member: part[self.shape.member], **self.shape.also}
-        done = self._output.event(f"response.{self.shape.events}.done", {**self.where, **text})
-        return done + self._output.event(f"response.{self.shape.added}.done", {**self.where, "part": part})
+    def end(self) -> tuple[Pieces, list[bytes]]:
+        """End the part; what it became, and the events that tell of it."""
+        text, member = self.json.pieces(), b',"%b":' % self.shape.member.encode()
+        done = self._output.frame(
+            f"response.{self.shape.events}.done", self._where, member, *text, self.shape.also + b"}"
+        )
+        part = self.shape.part(text, self.annotations)
+        return part, done + self._tell("done", part)
+
+    def _tell(self, what: str, part: Pieces) -> list[bytes]:
+        return self._output.frame(f"response.{self.shape.added}.{what}", self._where, b',"part":', *part, b"}")
+
+
+@define
+class ThinkingBlock(PartBlock):
+    """Thinking, of which the text is sealed at its end."""
+
+    signature: str = field(init=False, default="")
+    pieces: list[str] = field(init=False, factory=list)
+
+    def say(self, text: str) -> list[bytes]:
+        """The next piece."""
+        self.pieces.append(text)
+        return super().say(text)
+
+    @property
+    def thinking(self) -> ThinkingPart:
+        """What is sealed."""
+        return ThinkingPart("".join(self.pieces), self.signature, self.start.data)

@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.dialects.base import Heading
-from kiro_asgi.dialects.openai_responses.blocks import CallBlock, PartBlock
+from kiro_asgi.dialects.openai_responses.blocks import CallBlock, PartBlock, ThinkingBlock
 from kiro_asgi.dialects.openai_responses.errors import error_fields, failure
 from kiro_asgi.dialects.openai_responses.options import options_of
 from kiro_asgi.dialects.openai_responses.output import Output, Place
@@ -33,11 +33,13 @@ from kiro_asgi.dialects.openai_responses.output_items import (
     TEXT,
     PartShape,
     call_fields,
+    function_fields,
     message,
     reasoning,
 )
 from kiro_asgi.dialects.openai_responses.response import INCOMPLETE, Outcome, ResponseObject, usage_object
 from kiro_asgi.dialects.openai_responses.server_tools import PROGRESS, url_citation, url_citations, web_search_call
+from kiro_asgi.dialects.pieces import Pieces
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import (
     BlockEnd,
@@ -110,34 +112,36 @@ class ResponsesEncoder:
         """Whether the answer has come to its end, with nothing going wrong."""
 
     @property
-    def response(self) -> bytes:
-        """The response object as the client was told it last: JSON."""
+    def response(self) -> Pieces:
+        """The response object as the client was told it last."""
         return self._output.response
 
     def feed(self, items: Iterable[Event], /) -> Iterator[bytes]:
-        """Server-sent events for *items*, one or more at a time; none for what this API cannot express."""
+        """Server-sent events for *items*; none for what this API cannot express."""
         for item in items:
-            if data := _STEPS[type(item)](self, item):
-                yield data
+            if type(item) is TextDelta and (block := self._block) is not None and block.length and item.text:
+                yield block.piece(item.text)  # nearly all of an answer
+            else:
+                yield from _STEPS[type(item)](self, item)
 
     def flush(self) -> Iterator[bytes]:
         """Nothing: the end is an event."""
         yield from ()
 
-    def error(self, error: KiroAsgiError) -> bytes:
+    def error(self, error: KiroAsgiError) -> list[bytes]:
         """The error, and the response that has failed of it; nothing when the stream has ended."""
         if self._ended:
-            return b""
+            return []
         self._ended = True
         told = (
             self._finish_text() + self._output.release("completed") + self._output.event("error", error_fields(error))
         )
-        return told + self._output.tell("failed", Outcome("failed", error=failure(error)))
+        return told + self._output.tell(Outcome("failed", error=failure(error)), "failed")
 
-    def _start(self, _: MessageStart) -> bytes:
-        return self._output.tell("created", Outcome()) + self._output.tell("in_progress", Outcome())
+    def _start(self, _: MessageStart) -> list[bytes]:
+        return self._output.tell(Outcome(), "created", "in_progress")
 
-    def _end(self, event: MessageEnd) -> bytes:
+    def _end(self, event: MessageEnd) -> list[bytes]:
         self._ended = self.complete = True
         told = self._finish_text() + self._give_up_searches()
         if event.stop_reason is StopReason.CONTENT_FILTER and not self._output.has("message"):
@@ -148,113 +152,118 @@ class ResponsesEncoder:
         status = "incomplete" if reason else "completed"
         details = {"reason": reason} if reason else None
         told += self._output.release(status)
-        return told + self._output.tell(status, Outcome(status, None, details, usage_object(event.usage)))
+        return told + self._output.tell(Outcome(status, None, details, usage_object(event.usage)), status)
 
-    def _speak(self, shape: PartShape, text: str) -> bytes:
+    def _speak(self, shape: PartShape, text: str) -> list[bytes]:
         """A message of our own."""
         block = PartBlock(self._output, BlockStart(0, BlockKind.TEXT), shape)
         return block.say(text) + self._end_part(block)
 
-    def _start_block(self, event: BlockStart) -> bytes:
+    def _start_block(self, event: BlockStart) -> list[bytes]:
         if event.continues and self._text is not None:
             self._block, self._text = self._text, None
-            return b""
+            return []
         return self._finish_text() + _STARTS[event.kind](self, event)
 
-    def _end_block(self, _: BlockEnd) -> bytes:
+    def _end_block(self, _: BlockEnd) -> list[bytes]:
         block, self._block = self._block, None
-        return _ENDS[block.start.kind](self, block) if block is not None else b""
+        return _ENDS[block.start.kind](self, block) if block is not None else []
 
-    def _piece(self, event: TextDelta | RefusalDelta | ThinkingDelta) -> bytes:
+    def _piece(self, event: TextDelta | RefusalDelta | ThinkingDelta) -> list[bytes]:
         assert self._block is not None, "a piece outside of a block"
-        return self._block.say(event.text) if event.text else b""
+        return self._block.say(event.text) if event.text else []
 
-    def _input(self, event: ToolInputDelta) -> bytes:
+    def _input(self, event: ToolInputDelta) -> list[bytes]:
         assert self._block is not None, "a piece outside of a block"
-        return self._block.say(event.json) if event.json else b""
+        return self._block.say(event.json) if event.json else []
 
     # Text and thinking.
 
-    def _start_text(self, event: BlockStart) -> bytes:
+    def _start_text(self, event: BlockStart) -> list[bytes]:
         self._block = PartBlock(self._output, event, REFUSAL if event.kind is BlockKind.REFUSAL else TEXT)
-        return b""
+        return []
 
-    def _end_text(self, block: PartBlock) -> bytes:
+    def _end_text(self, block: PartBlock) -> list[bytes]:
         """What follows may continue it."""
         self._text = block
-        return b""
+        return []
 
-    def _finish_text(self) -> bytes:
+    def _finish_text(self) -> list[bytes]:
         block, self._text = self._text, None
-        return b"" if block is None else self._end_part(block)
+        return [] if block is None else self._end_part(block)
 
-    def _end_part(self, block: PartBlock) -> bytes:
+    def _end_part(self, block: PartBlock) -> list[bytes]:
         """The message is done when something follows it."""
-        if not block.pieces:
-            return b""
+        if not block.begun:
+            return []
+        told: list[bytes] = []
         cited, self._cited = self._cited, None
-        told = b"".join(self._annotate(block, each) for each in (url_citations(cited) if cited is not None else ()))
-        part = block.shape.part(block.text, block.annotations)
+        for each in url_citations(cited) if cited is not None else ():
+            told += self._annotate(block, each)
+        part, ended = block.end()
         self._output.hold(block.place, message([part], ""))
-        return told + block.end(part)
+        return told + ended
 
-    def _annotate(self, block: PartBlock, annotation: dict[str, Any]) -> bytes:
+    def _annotate(self, block: PartBlock, annotation: dict[str, Any]) -> list[bytes]:
         fields = {**block.where, "annotation_index": len(block.annotations), "annotation": annotation}
         block.annotations.append(annotation)
         return self._output.event("response.output_text.annotation.added", fields)
 
-    def _cite(self, event: Citation) -> bytes:
+    def _cite(self, event: Citation) -> list[bytes]:
         """Of a source without an address the API has no annotation."""
         block = self._block
         assert isinstance(block, PartBlock), "a citation outside of text"
-        return self._annotate(block, url_citation(event, block.length)) if event.url and block.pieces else b""
+        return self._annotate(block, url_citation(event, block.length)) if event.url and block.begun else []
 
-    def _start_thinking(self, event: BlockStart) -> bytes:
+    def _start_thinking(self, event: BlockStart) -> list[bytes]:
         shape = SUMMARY if self._options.summarises_reasoning else REASONING
-        self._block = PartBlock(self._output, event, shape)
+        self._block = ThinkingBlock(self._output, event, shape)
         self._block.place, added = self._output.add("reasoning", reasoning(shape, []))
         return added
 
-    def _sign(self, event: SignatureDelta) -> bytes:
-        assert isinstance(self._block, PartBlock), "a signature outside of thinking"
+    def _sign(self, event: SignatureDelta) -> list[bytes]:
+        assert isinstance(self._block, ThinkingBlock), "a signature outside of thinking"
         self._block.signature = event.signature
-        return b""
+        return []
 
-    def _end_thinking(self, block: PartBlock) -> bytes:
-        parts = [block.shape.part(block.text)] if block.pieces else []
-        ended = block.end(parts[0]) if parts else b""
+    def _end_thinking(self, block: ThinkingBlock) -> list[bytes]:
+        parts, ended = [], list[bytes]()
+        if block.begun:
+            part, ended = block.end()
+            parts.append(part)
         if self._seal is not None:
-            thinking = ThinkingPart(block.text, block.signature, block.start.data)
-            self.seals[block.place.id] = self._seal(thinking)
+            self.seals[block.place.id] = self._seal(block.thinking)
         sealed = self.seals.get(block.place.id, "") if self._options.seals_reasoning else ""
         return ended + self._output.done(block.place, reasoning(block.shape, parts, sealed))
 
     # Calls that the client runs.
 
-    def _start_call(self, event: BlockStart) -> bytes:
+    def _start_call(self, event: BlockStart) -> list[bytes]:
         """Only a function's arguments are told as they come: all other input has another form than the model's."""
         self._block = CallBlock(self._output, event)
-        return self._block.begin(call_fields(event, self._options, "")) if self._is_function(event.name) else b""
+        if not self._is_function(event.name):
+            return []
+        return self._block.begin(function_fields(event, self._options, self._block.json.pieces()))
 
     def _is_function(self, name: str) -> bool:
         return name not in self._options.client_tools and name not in self._options.custom_tools
 
-    def _end_call(self, block: CallBlock) -> bytes:
+    def _end_call(self, block: CallBlock) -> list[bytes]:
         if not self._is_function(block.start.name):
             return self._whole_call(block)
-        owed = b"" if block.pieces else block.say("{}")
-        arguments = block.text
-        status = "completed" if _is_object(arguments) else "incomplete"
-        fields = call_fields(block.start, self._options, arguments, status)
+        owed = [] if block.pieces else block.say("{}")
+        arguments = block.json.pieces()
+        status = "completed" if _is_object(block.text) else "incomplete"
+        fields = function_fields(block.start, self._options, arguments, status)
         told = {**block.place.fields, "name": fields["name"], "arguments": arguments}
         done = self._output.event("response.function_call_arguments.done", told)
         return owed + done + self._output.done(block.place, fields)
 
-    def _whole_call(self, block: CallBlock) -> bytes:
+    def _whole_call(self, block: CallBlock) -> list[bytes]:
         """A call of another kind; one that was cut is left out, because it might do as it stands what nobody meant."""
         if not _is_object(block.text):
-            return b""
-        fields = call_fields(block.start, self._options, block.text or "{}", "completed")
+            return []
+        fields = call_fields(block.start, self._options, block.text or "{}")
         begun = {**fields, "status": "in_progress"}
         if "input" not in fields:
             place, told = self._output.add(fields["type"], begun)
@@ -267,33 +276,35 @@ class ResponsesEncoder:
 
     # Calls that are run on the way.
 
-    def _start_search(self, event: BlockStart) -> bytes:
+    def _start_search(self, event: BlockStart) -> list[bytes]:
         """A web search; other tools have no items, and what they gave is told as text alone."""
         call = event.value
         assert isinstance(call, ServerCall), "a call without its value"
         if call.kind != WEB_SEARCH:
-            return b""
+            return []
         place, told = self._output.add("web_search_call", web_search_call(call))
         self._searches[call.call_id] = place, call
         for name in PROGRESS[:2]:
             told += self._output.event(name, place.fields)
         return told
 
-    def _end_search(self, event: BlockStart) -> bytes:
+    def _end_search(self, event: BlockStart) -> list[bytes]:
         result = event.value
         assert isinstance(result, ServerResult), "a result without its value"
         if result.call.call_id not in self._searches:
-            return b""
+            return []
         place, call = self._searches.pop(result.call.call_id)
         self._cited = result.output
         done = self._output.event(PROGRESS[2], place.fields)
         return done + self._output.done(place, web_search_call(call, result.output))
 
-    def _give_up_searches(self) -> bytes:
+    def _give_up_searches(self) -> list[bytes]:
         """End those that nothing came of."""
         failed = ToolOutput(error_code=UNAVAILABLE)
-        told = [self._output.done(place, web_search_call(call, failed)) for place, call in self._searches.values()]
-        return b"".join(told)
+        told: list[bytes] = []
+        for place, call in self._searches.values():
+            told += self._output.done(place, web_search_call(call, failed))
+        return told
 
 
 def _is_object(arguments: str) -> bool:
@@ -303,7 +314,7 @@ def _is_object(arguments: str) -> bool:
         return False
 
 
-_STEPS: Final = MappingProxyType[type[Event], Callable[[ResponsesEncoder, Any], bytes]](
+_STEPS: Final = MappingProxyType[type[Event], Callable[[ResponsesEncoder, Any], list[bytes]]](
     {
         MessageStart: ResponsesEncoder._start,
         BlockStart: ResponsesEncoder._start_block,
@@ -318,7 +329,7 @@ _STEPS: Final = MappingProxyType[type[Event], Callable[[ResponsesEncoder, Any], 
     }
 )
 
-_STARTS: Final = MappingProxyType[BlockKind, Callable[[ResponsesEncoder, BlockStart], bytes]](
+_STARTS: Final = MappingProxyType[BlockKind, Callable[[ResponsesEncoder, BlockStart], list[bytes]]](
     {
         BlockKind.TEXT: ResponsesEncoder._start_text,
         BlockKind.REFUSAL: ResponsesEncoder._start_text,
@@ -330,7 +341,7 @@ _STARTS: Final = MappingProxyType[BlockKind, Callable[[ResponsesEncoder, BlockSt
     }
 )
 
-_ENDS: Final = MappingProxyType[BlockKind, Callable[[ResponsesEncoder, Any], bytes]](
+_ENDS: Final = MappingProxyType[BlockKind, Callable[[ResponsesEncoder, Any], list[bytes]]](
     {
         BlockKind.TEXT: ResponsesEncoder._end_text,
         BlockKind.REFUSAL: ResponsesEncoder._end_text,

@@ -71,18 +71,18 @@ class Kept:
         return item if seal is None else {**item, "encrypted_content": seal}
 
 
-def encode(response_id: str, response: bytes, items: Iterable[Item], seals: Mapping[str, str]) -> bytes:
+def encode(response_id: str, response: Iterable[bytes], items: Iterable[Item], seals: Mapping[str, str]) -> bytes:
     """A response that has just been given, as bytes for a store.
 
     Args:
         response_id: Its id.
-        response: The response object, JSON.
+        response: The response object, JSON in pieces.
         items: Its own input, as it was sent.
         seals: As in `Kept`.
     """
     token = response_id.removeprefix("resp_")
     own = list(identified(items, f"{token}_i"))
-    return b'{"response":%b,"input":%b,"seals":%b}' % (response, dumps(own), dumps(seals))
+    return b"".join((b'{"response":', *response, b',"input":%b,"seals":%b}' % (dumps(own), dumps(seals))))
 
 
 def references(items: Iterable[Any]) -> Iterator[tuple[int, str]]:

@@ -16,9 +16,22 @@ from attrs import frozen
 
 from kiro_asgi.dialects.openai_responses.calls import custom_input, item_fields
 from kiro_asgi.dialects.openai_responses.options import ResponsesOptions
+from kiro_asgi.dialects.pieces import Pieces, dump_array, dump_text
 from kiro_asgi.model.events import BlockStart
+from kiro_asgi.wire.json import dumps
 
-__all__ = ["REASONING", "REFUSAL", "SUMMARY", "TEXT", "PartShape", "call_fields", "item_id", "message", "reasoning"]
+__all__ = [
+    "REASONING",
+    "REFUSAL",
+    "SUMMARY",
+    "TEXT",
+    "PartShape",
+    "call_fields",
+    "function_fields",
+    "item_id",
+    "message",
+    "reasoning",
+]
 
 _PREFIXES: Final = MappingProxyType(
     {
@@ -64,16 +77,16 @@ class PartShape:
     place: Mapping[str, Any] = MappingProxyType({"content_index": 0})
     """Which part of the item an event is about."""
 
-    also: Mapping[str, Any] = MappingProxyType({})
-    """What events with text must have beside it."""
+    also: bytes = b""
+    """What events with text must have beside it: JSON of members, from the comma on."""
 
-    def part(self, text: str, annotations: Sequence[Any] = ()) -> dict[str, Any]:
+    def part(self, text: Pieces, annotations: Sequence[Any] = ()) -> Pieces:
         """The part."""
-        marks = {"annotations": list(annotations), **self.also} if self.also else {}
-        return {"type": self.kind, self.member: text, **marks}
+        marks = b',"annotations":%b%b' % (dumps(annotations), self.also) if self.also else b""
+        return Pieces((b'{"type":"%b","%b":' % (self.kind.encode(), self.member.encode()), *text, marks + b"}"))
 
 
-TEXT: Final = PartShape("output_text", "text", "output_text", also=MappingProxyType({"logprobs": ()}))
+TEXT: Final = PartShape("output_text", "text", "output_text", also=b',"logprobs":[]')
 
 REFUSAL: Final = PartShape("refusal", "refusal", "refusal")
 
@@ -88,12 +101,12 @@ SUMMARY: Final = PartShape(
 )
 
 
-def message(parts: list[Any], status: str) -> dict[str, Any]:
-    """Fields of what the model said."""
-    return {"type": "message", "status": status, "role": "assistant", "content": parts}
+def message(parts: Sequence[Pieces], status: str) -> dict[str, Any]:
+    """Fields of what the model said; of *parts* there is at most one."""
+    return {"type": "message", "status": status, "role": "assistant", "content": _listed(parts)}
 
 
-def reasoning(shape: PartShape, parts: list[Any], sealed: str = "") -> dict[str, Any]:
+def reasoning(shape: PartShape, parts: Sequence[Pieces], sealed: str = "") -> dict[str, Any]:
     """Fields of what the model thought.
 
     Args:
@@ -101,32 +114,44 @@ def reasoning(shape: PartShape, parts: list[Any], sealed: str = "") -> dict[str,
         parts: At most one.
         sealed: What proves it; empty where there is none, or nobody asked.
     """
-    fields: dict[str, Any] = {"type": "reasoning", "summary": parts if shape is SUMMARY else []}
+    shown = _listed(parts)
+    fields: dict[str, Any] = {"type": "reasoning", "summary": shown if shape is SUMMARY else []}
     if shape is REASONING and parts:
-        fields["content"] = parts
+        fields["content"] = shown
     if sealed:
         fields["encrypted_content"] = sealed
     return fields
 
 
+def _listed(parts: Sequence[Pieces]) -> Pieces | list[Any]:
+    return Pieces(dump_array(parts)) if parts else []
+
+
 # Calls.
 
 
-def call_fields(
-    start: BlockStart, options: ResponsesOptions, arguments: str, status: str = "in_progress"
+def function_fields(
+    start: BlockStart, options: ResponsesOptions, arguments: Pieces, status: str = "in_progress"
 ) -> dict[str, Any]:
-    """Fields of a call.
+    """Fields of a call of a function.
 
     Args:
-        start: Names the tool.
-        options: Say which tools have items of another kind, and another name, than functions.
-        arguments: What there is of them, of a function; of other kinds all of them.
+        start: Names it.
+        options: Say which tools have another name for the client.
+        arguments: What there is of them, as JSON of their text.
         status: Of the call, not of its result.
     """
+    return {"type": "function_call", "status": status, **_named(start, options), "arguments": arguments}
+
+
+def call_fields(start: BlockStart, options: ResponsesOptions, arguments: str) -> dict[str, Any]:
+    """Fields of a complete call of a tool that is no function; *options* say what its items are."""
     if kind := options.client_tools.get(start.name):
-        return {"type": kind, "status": status, "call_id": start.call_id, **item_fields(kind, arguments)}
+        return {"type": kind, "status": "completed", "call_id": start.call_id, **item_fields(kind, arguments)}
+    text = Pieces(dump_text(custom_input(arguments)))
+    return {"type": "custom_tool_call", "status": "completed", **_named(start, options), "input": text}
+
+
+def _named(start: BlockStart, options: ResponsesOptions) -> dict[str, Any]:
     namespace, name = options.namespaces.get(start.name, ("", start.name))
-    fields = {"status": status, "call_id": start.call_id, **({"namespace": namespace} if namespace else {})}
-    if start.name in options.custom_tools:
-        return {"type": "custom_tool_call", **fields, "name": name, "input": custom_input(arguments)}
-    return {"type": "function_call", **fields, "name": name, "arguments": arguments}
+    return {"call_id": start.call_id, **({"namespace": namespace} if namespace else {}), "name": name}

@@ -5,6 +5,7 @@ Source: https://platform.openai.com/docs/api-reference/responses/object
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -12,8 +13,9 @@ from attrs import frozen
 
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_responses.options import ResponsesOptions, options_of
+from kiro_asgi.dialects.pieces import Pieces, dump_array
 from kiro_asgi.model.events import StopReason, Usage
-from kiro_asgi.wire.json import dumps, quote_bytes
+from kiro_asgi.wire.json import dumps
 
 __all__ = ["INCOMPLETE", "Outcome", "ResponseObject", "usage_object"]
 
@@ -59,16 +61,11 @@ class ResponseObject:
         }
         self._static = dumps(facts)[:-1]
 
-    def render(self, outcome: Outcome, items: list[bytes]) -> bytes:
-        """The object as JSON; *items* are JSON already."""
-        return b'%b,"status":%b,"error":%b,"incomplete_details":%b,"output":[%b],"usage":%b}' % (
-            self._static,
-            quote_bytes(outcome.status),
-            dumps(outcome.error),
-            dumps(outcome.incomplete_details),
-            b",".join(items),
-            dumps(outcome.usage),
-        )
+    def render(self, outcome: Outcome, items: Iterable[Pieces]) -> Pieces:
+        """The object with *items* for its output."""
+        state = {"status": outcome.status, "error": outcome.error, "incomplete_details": outcome.incomplete_details}
+        before = b'%b,%b,"output":' % (self._static, dumps(state)[1:-1])
+        return Pieces((before, *dump_array(items), b',"usage":%b}' % dumps(outcome.usage)))
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:

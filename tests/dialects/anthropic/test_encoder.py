@@ -194,7 +194,7 @@ def test_blocks(events: list[Event], expected: list[dict[str, Any]]) -> None:
 )
 def test_stop_reasons(end: MessageEnd, delta: dict[str, Any]) -> None:
     """Every reason has its word, the same in a stream and in a body."""
-    body = json.loads(DIALECT.render(fold([START, end]), HEADING))
+    body = json.loads(b"".join(DIALECT.render(fold([START, end]), HEADING)))
 
     assert parse_sse(stream(START, end))[-2]["delta"] == delta
     assert {key: body[key] for key in delta} == delta
@@ -221,8 +221,10 @@ def test_an_answer_without_blocks_has_an_empty_one() -> None:
 
     assert check(stream(START, END))["content"] == [{"type": "text", "text": ""}]
     assert check(stream(START, END, heading=warm_up), min_blocks=0)["content"] == []
-    assert json.loads(DIALECT.render(fold([START, END]), HEADING))["content"] == [{"type": "text", "text": ""}]
-    assert json.loads(DIALECT.render(fold([START, END]), warm_up))["content"] == []
+    assert json.loads(b"".join(DIALECT.render(fold([START, END]), HEADING)))["content"] == [
+        {"type": "text", "text": ""}
+    ]
+    assert json.loads(b"".join(DIALECT.render(fold([START, END]), warm_up)))["content"] == []
 
 
 def test_code_references_are_an_event_of_their_own_if_asked_for() -> None:
@@ -258,7 +260,7 @@ def test_every_stream_obeys_the_grammar(events: list[Event]) -> None:
 @given(answers())
 def test_a_stream_adds_up_to_the_body(events: list[Event]) -> None:
     """F005, F436, F438: a folded stream and a collected answer are the same message."""
-    assert check(stream(*events)) == json.loads(DIALECT.render(fold(events), HEADING))
+    assert check(stream(*events)) == json.loads(b"".join(DIALECT.render(fold(events), HEADING)))
 
 
 @given(answers())
@@ -269,7 +271,7 @@ def test_the_official_sdk_accepts_every_event(events: list[Event]) -> None:
     for data in parse_sse(stream(*events)):
         event: Any = validate_type(type_=RawMessageStreamEvent, value=data)  # type: ignore[arg-type]
         snapshot = accumulate_event(event=event, current_snapshot=snapshot, json_bufs=buffers)
-    body = json.loads(DIALECT.render(fold(events), HEADING))
+    body = json.loads(b"".join(DIALECT.render(fold(events), HEADING)))
     expected = validate_type(type_=SdkMessage, value=body)
 
     assert [each.to_dict() for each in snapshot.content] == [each.to_dict() for each in expected.content]
@@ -320,7 +322,7 @@ def test_an_error_ends_the_stream_legally(events: list[Event], data: st.DataObje
     stop = data.draw(st.integers(0, len(events) - 1))
     encoder = DIALECT.encoder(HEADING)
     head = b"".join(encoder.feed(events[:stop]))
-    tail = encoder.error(UpstreamFault("gone\r\n\r\nevent: x", code="c"))
+    tail = b"".join(encoder.error(UpstreamFault("gone\r\n\r\nevent: x", code="c")))
 
     assert check_cut(head + tail) == {"type": "api_error", "message": "gone\r\n\r\nevent: x"}
     assert [*encoder.feed(events[stop:]), *encoder.flush()] == []

@@ -29,7 +29,7 @@ def test_a_body_has_every_field() -> None:
         StopReason.TOOL_CALL,
         usage=Usage(1, 2, 3, 4, 1),
     )
-    body = DIALECT.render(message, HEADING)
+    body = b"".join(DIALECT.render(message, HEADING))
 
     assert json.loads(body) == {
         "id": "msg_1",
@@ -59,7 +59,7 @@ def test_a_body_has_every_field() -> None:
 def test_broken_arguments_are_no_answer(arguments: str) -> None:
     """F441: a call that cannot be written as an object is an error, not a partial body."""
     with pytest.raises(UpstreamProtocolError, match="arguments"):
-        DIALECT.render(Message((ToolCallBlock("c", "f", arguments),)), HEADING)
+        b"".join(DIALECT.render(Message((ToolCallBlock("c", "f", arguments),)), HEADING))
 
 
 def test_a_count_is_an_object() -> None:

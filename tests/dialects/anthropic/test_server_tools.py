@@ -33,7 +33,7 @@ ONE_LINE = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 def rendered(*blocks: Any) -> dict[str, Any]:
     """A collected answer, which its stream adds up to."""
     message = Message(blocks, StopReason.END)
-    body: dict[str, Any] = json.loads(DIALECT.render(message, HEADING))
+    body: dict[str, Any] = json.loads(b"".join(DIALECT.render(message, HEADING)))
     assert check(b"".join(run(DIALECT.encoder(HEADING), unfold(message)))) == body
     return body
 

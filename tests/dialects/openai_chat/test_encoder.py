@@ -215,7 +215,7 @@ def test_every_answer_is_a_legal_stream(events: list[Event], usage: bool, legacy
     dialect = OpenAIChat(usage_in_finish_chunk=in_finish)
     head = heading(include_usage=usage, legacy_functions=legacy)
     streamed = grammar.fold(chunks(dialect.encoder(head), events))
-    whole = json.loads(dialect.render(fold_events(events), head))
+    whole = json.loads(b"".join(dialect.render(fold_events(events), head)))
     choice = whole["choices"][0]
     message = {key: value for key, value in choice["message"].items() if value or key != "refusal"}
     streamed["message"].setdefault("content", None)
@@ -234,8 +234,8 @@ def test_a_broken_stream_is_legal_too(events: list[Event], data: st.DataObject) 
     """F014, F083-F085, R31: after any event the error ends the stream, once, and nothing can follow."""
     encoder = ChatEncoder(heading(include_usage=data.draw(st.booleans())))
     told = b"".join(encoder.feed(events[: data.draw(st.integers(0, len(events)))]))
-    told += encoder.error(UpstreamTimeout(data.draw(HOSTILE)))
-    told += encoder.error(UpstreamTimeout("again")) + b"".join(encoder.flush())
+    told += b"".join(encoder.error(UpstreamTimeout(data.draw(HOSTILE))))
+    told += b"".join(encoder.error(UpstreamTimeout("again"))) + b"".join(encoder.flush())
     assert grammar.check(told)[-1]["error"]["type"] == "timeout_error"
 
 
@@ -243,7 +243,7 @@ def test_nothing_follows_the_end() -> None:
     """R31: neither a second flush nor a late error adds to a finished stream."""
     encoder = ChatEncoder(heading())
     run(encoder, answer(*TEXT))
-    assert encoder.error(UpstreamUnreachable("late")) == b""
+    assert b"".join(encoder.error(UpstreamUnreachable("late"))) == b""
     assert list(encoder.flush()) == []
 
 
@@ -301,7 +301,7 @@ def test_the_output_is_always_utf8(text: str) -> None:
 def test_the_error_chunk(error: KiroAsgiError) -> None:
     """F085, F256, F014: no choices, a top-level error, id, model and time of the stream; then the sentinel."""
     encoder = ChatEncoder(heading())
-    told = grammar.check(b"".join(encoder.feed([MessageStart(), *TEXT])) + encoder.error(error))
+    told = grammar.check(b"".join(encoder.feed([MessageStart(), *TEXT])) + b"".join(encoder.error(error)))
     assert told[-1] == {
         "id": "chatcmpl-1",
         "object": "chat.completion.chunk",
@@ -334,7 +334,7 @@ def test_the_official_helper_folds_it(events: list[Event]) -> None:
     for payload in grammar.payloads(stream)[:-1]:
         list(state.handle_chunk(grammar.CHUNK.validate_json(payload)))
     snapshot = state.current_completion_snapshot
-    whole = json.loads(OpenAIChat().render(fold_events(events), head))["choices"][0]["message"]
+    whole = json.loads(b"".join(OpenAIChat().render(fold_events(events), head)))["choices"][0]["message"]
     message = snapshot.choices[0].message
     assert message.role == "assistant"
     assert (message.content or "") == (whole["content"] or "")

@@ -29,7 +29,7 @@ FUNCTION = {"name": "f", "arguments": '{"x":1}'}
 
 
 def render(message: Message, *, legacy: bool = False) -> dict[str, Any]:
-    body = OpenAIChat().render(message, Heading("chatcmpl-1", "m", 12, ChatOptions(legacy_functions=legacy)))
+    body = b"".join(OpenAIChat().render(message, Heading("chatcmpl-1", "m", 12, ChatOptions(legacy_functions=legacy))))
     grammar.COMPLETION.validate_json(body, strict=True)
     return json.loads(body)
 

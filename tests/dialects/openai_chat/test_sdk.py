@@ -32,11 +32,11 @@ def client(broken: KiroAsgiError | None = None) -> openai.OpenAI:
         inquiry = dialect.parse(request.read())
         heading = dialect.heading(inquiry, lambda: "x" * 24, 12)
         if not inquiry.stream:
-            return httpx2.Response(200, content=dialect.render(MESSAGE, heading), headers=JSON)
+            return httpx2.Response(200, content=b"".join(dialect.render(MESSAGE, heading)), headers=JSON)
         encoder = dialect.encoder(heading)
         events: list[Event] = list(unfold(MESSAGE))
         if broken is not None:
-            body = b"".join(encoder.feed(events[:7])) + encoder.error(broken)
+            body = b"".join(encoder.feed(events[:7])) + b"".join(encoder.error(broken))
         else:
             body = b"".join([*encoder.feed(events), *encoder.flush()])
         return httpx2.Response(200, content=body, headers={"content-type": "text/event-stream"})

@@ -406,7 +406,7 @@ def test_a_stream_that_breaks(sent: int) -> None:
     """F304-F307: wherever that is, an error and the failed response follow, and then nothing."""
     encoder = ResponsesEncoder(heading())
     begun = b"".join(encoder.feed(answer(*THINKING, *TEXT, *CALL)[:sent]))
-    events = grammar.check(begun + encoder.error(UpstreamTimeout("Too slow.")))
+    events = grammar.check(begun + b"".join(encoder.error(UpstreamTimeout("Too slow."))))
 
     assert events[-2]["error"] == {
         "message": "Too slow.",
@@ -416,7 +416,7 @@ def test_a_stream_that_breaks(sent: int) -> None:
     }
     assert (events[-2]["message"], events[-2]["code"], events[-2]["param"]) == ("Too slow.", "server_error", None)
     assert events[-1]["response"]["error"] == {"code": "server_error", "message": "Too slow."}
-    assert encoder.error(UpstreamTimeout("Again.")) == b""
+    assert b"".join(encoder.error(UpstreamTimeout("Again."))) == b""
 
 
 def test_what_is_known_of_the_answer_afterwards() -> None:
@@ -424,16 +424,16 @@ def test_what_is_known_of_the_answer_afterwards() -> None:
     encoder = OpenAIResponses(SEALER).encoder(heading())
     begun, rest = answer(*THINKING, *TEXT)[:3], answer(*THINKING, *TEXT)[3:]
     list(encoder.feed(begun))
-    assert (json.loads(encoder.response)["status"], encoder.complete) == ("in_progress", False)
+    assert (json.loads(b"".join(encoder.response))["status"], encoder.complete) == ("in_progress", False)
 
     list(encoder.feed(rest))
-    assert (json.loads(encoder.response)["status"], encoder.complete) == ("completed", True)
+    assert (json.loads(b"".join(encoder.response))["status"], encoder.complete) == ("completed", True)
     assert encoder.seals == {"rs_1_0": SEALER.seal(ThinkingPart("hm", "s"))}
 
     broken = OpenAIResponses(SEALER).encoder(heading())
     list(broken.feed(begun))
     broken.error(UpstreamTimeout("Too slow."))
-    assert (json.loads(broken.response)["status"], broken.complete) == ("failed", False)
+    assert (json.loads(b"".join(broken.response))["status"], broken.complete) == ("failed", False)
 
 
 def test_nothing_follows_the_end() -> None:
@@ -441,7 +441,7 @@ def test_nothing_follows_the_end() -> None:
     encoder = ResponsesEncoder(heading())
     list(run(encoder, answer(*TEXT)))
 
-    assert encoder.error(UpstreamTimeout("Too late.")) == b""
+    assert b"".join(encoder.error(UpstreamTimeout("Too late."))) == b""
 
 
 def test_the_heartbeat_is_a_comment() -> None:
@@ -458,7 +458,7 @@ def test_any_answer(data: st.DataObject) -> None:
     stream = b"".join(run(dialect.encoder(heading(options)), events))
     response = grammar.check(stream)[-1]["response"]
 
-    assert json.loads(dialect.render(fold_events(events), heading(options))) == response
+    assert json.loads(b"".join(dialect.render(fold_events(events), heading(options)))) == response
     assert _text(response) == fold_events(events).text
     assert stream == b"".join(run_apart(dialect.encoder(heading(options)), events))
 

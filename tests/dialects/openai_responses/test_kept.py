@@ -18,7 +18,7 @@ MESSAGE = {"id": "msg_0123_1", "type": "message", "role": "assistant", "status":
 
 def stored(items=(), seals=None, **more) -> bytes:
     told = {"id": "resp_0123", "previous_response_id": None, "output": [REASONING, MESSAGE], **more}
-    return encode(told["id"], json.dumps(told).encode(), items, seals or {})
+    return encode(told["id"], [json.dumps(told).encode()], items, seals or {})
 
 
 @given(items=ITEMS, seal=TEXT, previous=st.none() | TEXT)

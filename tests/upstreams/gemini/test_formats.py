@@ -54,7 +54,7 @@ def told(dialect: Dialect, options: Any, *events: Any) -> bytes:
             take(answer.feed([chunk]))
         take(answer.flush())
     except KiroAsgiError as error:
-        return b"".join([*sent, encoder.error(error)])
+        return b"".join([*sent, b"".join(encoder.error(error))])
     return b"".join([*sent, *encoder.flush()])
 
 
