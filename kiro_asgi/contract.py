@@ -22,6 +22,7 @@ from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
 from kiro_asgi.upstreams.kiro.contract.request import translate
 from kiro_asgi.upstreams.kiro.contract.response import as_message, as_response
 from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean, find
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 
 __all__ = ["collect_kiro_response", "execute_kiro", "stream_kiro", "translate_kiro_request", "translate_kiro_response"]
@@ -136,10 +137,12 @@ async def _executed(
 def _upstream(options: ContractOptions) -> KiroUpstream:
     return KiroUpstream(
         contract=options,
-        tool_history="text" if options.drop_tool_events else "auto",
-        description_limit=options.description_limit,
-        strip_reminders=options.strip_system_reminders,
-        origin=options.origin,
+        settings=KiroSettings(
+            tool_history="text" if options.drop_tool_events else "auto",
+            description_limit=options.description_limit,
+            strip_system_reminders=options.strip_system_reminders,
+            origin=options.origin,
+        ),
     )
 
 

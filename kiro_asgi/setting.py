@@ -7,12 +7,12 @@ The slices of the gateway stand in `kiro_asgi.config`, that of an upstream in th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
-from attrs import Attribute, field, frozen
+from attrs import Attribute, AttrsInstance, field, fields, frozen
 
 __all__ = [
     "ALIAS",
@@ -33,6 +33,7 @@ __all__ = [
     "Declared",
     "Rule",
     "Shape",
+    "broken",
     "is_base_url",
     "setting",
 ]
@@ -93,7 +94,7 @@ class Declared:
     """What a setting is besides its type and its default."""
 
     rule: Rule | None = None
-    """What the value must be beyond its type.  A `Shape` is not asked of the default."""
+    """What the value must be beyond its type, where it is not the default."""
 
     presets: Mapping[str, Any] = field(factory=dict)
     """Preset to the value that it gives; without one, the default."""
@@ -129,6 +130,14 @@ def setting(
     """
     declared = Declared(rule, MappingProxyType(dict(presets)), variable)
     return field(default=default, repr=not secret, metadata={_KEY: declared})
+
+
+def broken(settings: AttrsInstance) -> Iterator[tuple[str, str]]:
+    """Name and complaint for each value of a slice that breaks its rule; its type is not looked at."""
+    for it in fields(type(settings)):
+        rule, value = Declared.of(it).rule, getattr(settings, it.name)
+        if rule is not None and value != it.default and (words := rule.complaint(value)):
+            yield it.name, words
 
 
 def is_base_url(text: str) -> bool:

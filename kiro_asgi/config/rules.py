@@ -31,14 +31,10 @@ def complaint(leaf: Leaf, value: Any) -> str:
     """
     if not has_type(leaf.type, value):
         return f"must be {TYPES[leaf.type]}{_shown(leaf, value)}"
-    match leaf.declared.rule:
-        case None:
-            return ""
-        case Shape() as shape:
-            return "" if value == leaf.default else shape.complaint(value)
-        case rule:
-            words = rule.complaint(value)
-            return words and words + _shown(leaf, value)
+    rule = leaf.declared.rule
+    if rule is None or value == leaf.default or not (words := rule.complaint(value)):
+        return ""
+    return words if isinstance(rule, Shape) else words + _shown(leaf, value)
 
 
 def violations(root: type, values: Mapping[str, Any]) -> tuple[str, ...]:

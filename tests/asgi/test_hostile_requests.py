@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi import Settings
 from kiro_asgi.asgi.auth import Authenticator
 from kiro_asgi.asgi.routing import find_route
 from kiro_asgi.config import ClientSettings
@@ -19,13 +18,13 @@ from kiro_asgi.dialects.openai_responses import OpenAIResponses
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.upstreams.kiro.auth import credential
 from kiro_asgi.upstreams.kiro.models import FALLBACK
-from kiro_asgi.upstreams.kiro.service import kiro_upstream
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.asgi.driver import Exchange, get, http_scope, post
 from tests.growth import assert_linear
 
 HEAD = {"model": "claude-sonnet-4.5", "max_tokens": 10}
 CREDENTIAL = credential("ksk_x", "", "", external_idp=False)
-UPSTREAM = kiro_upstream(Settings.from_mapping({"client": {"api_keys": ["k"]}, "kiro": {"api_key": "ksk_x"}}).kiro)
+UPSTREAM = KiroUpstream()
 DIALECTS = {"anthropic": AnthropicMessages(), "openai": OpenAIChat(), "responses": OpenAIResponses()}
 
 Shape = Callable[[int], Any]

@@ -15,7 +15,8 @@ import pytest
 from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
-from kiro_asgi.upstreams.kiro.request import Wording, document
+from kiro_asgi.upstreams.kiro.request import document
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.bench.test_bench_pipeline import best, show
 
@@ -86,7 +87,7 @@ def through_json() -> int:
 
 
 def written() -> int:
-    return len(document(PROMPT, MODEL, Wording(), conversation_id="c", profile_arn="").body)
+    return len(document(PROMPT, MODEL, KiroSettings(), conversation_id="c", profile_arn="").body)
 
 
 def rendered() -> int:

@@ -22,6 +22,7 @@ from kiro_asgi.simulator.rules import Asked, check
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Rendered
 from kiro_asgi.upstreams.kiro.models import FALLBACK, find
 from kiro_asgi.upstreams.kiro.rules.table import TABLE
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.asgi.driver import Exchange, post
 from tests.corpus.content import Piece, Told, pieces
@@ -171,7 +172,7 @@ def test_noted(entry: Entry) -> None:
 def test_every_repair_is_needed(rule: str, name: str, answer: str) -> None:
     """Without the rule the service refuses the very request that it is for: so neither side checks in vain."""
     entry = next(entry for entry in CORPUS if entry.name == name)
-    rendered = render(entry, KiroUpstream(rules_off=frozenset((rule,))))
+    rendered = render(entry, KiroUpstream(settings=KiroSettings(rules_off=(rule,))))
 
     body = rendered.request.body
     refused = check(Asked(HEADERS, Conversation(json.loads(body)), MODELS, len(body)), RULES)

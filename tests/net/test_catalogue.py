@@ -16,6 +16,7 @@ from kiro_asgi.net.transport import Transport
 from kiro_asgi.net.whole import fetch_whole
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro.models import did_you_mean, parse_models
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.spelling import normalise
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream, credential
 
@@ -33,7 +34,7 @@ class Clock:
 
 
 def new_catalogue(url: str, clock: Clock, transport: Transport, aliases: Mapping[str, str] | None = None) -> Catalogue:
-    upstream, secret = KiroUpstream(endpoint=url), credential("ksk_x")
+    upstream, secret = KiroUpstream(settings=KiroSettings(endpoint=url)), credential("ksk_x")
 
     async def ask(page: str) -> bytes:
         answer = await fetch_whole(transport, upstream.models_request(secret, page=page), patience=5.0)

@@ -11,7 +11,7 @@ too.  Tools stand with the current message only, and no cache point is ever sent
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -26,12 +26,10 @@ from kiro_asgi.upstreams.kiro.rules.drafts import Draft, Drafting
 from kiro_asgi.upstreams.kiro.rules.names import tool_names
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, paragraphs
 from kiro_asgi.upstreams.kiro.rules.tools import Specifications, directives, offered
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.names import WireNames
 
-__all__ = ["CONSENT", "DESCRIPTION_LIMIT", "Document", "Wording", "document"]
-
-DESCRIPTION_LIMIT: Final = 10_000
-"""Characters of a tool description; the service's own limit is slightly above."""
+__all__ = ["CONSENT", "Document", "document"]
 
 CONSENT: Final = "I will follow these instructions."
 """What the assistant says to the system text."""
@@ -41,32 +39,6 @@ TASK_TYPES: Final = ("vibe", "spectask")
 SIDES: Final[Mapping[Role, str]] = MappingProxyType(
     {Role.USER: "userInputMessage", Role.ASSISTANT: "assistantResponseMessage"}
 )
-
-
-@frozen(kw_only=True)
-class Wording:
-    """How prompts are put, the same for all of them."""
-
-    origin: str = "AI_EDITOR"
-    agent_mode: str = "vibe"
-    fake_reasoning: bool = True
-    """Ask for thinking in tags where a model has no native thinking."""
-
-    replay_thinking: bool = True
-    """Hand signed thinking of earlier answers back.  The service refuses a signature that another account received."""
-
-    description_limit: int = DESCRIPTION_LIMIT
-    """Characters of a tool description; what is beyond moves to the system text."""
-
-    as_text: bool = False
-    """Tell earlier tool calls and results as text."""
-
-    max_images: int = 20
-    sanitize_text: bool = False
-    strip_reminders: bool = False
-    rules_off: frozenset[str] = frozenset()
-    healings: tuple[str, ...] = ()
-    """Rules that earlier refusals put in force."""
 
 
 @frozen
@@ -81,32 +53,41 @@ class Document:
     """Messages at the beginning of the history that are the system text."""
 
 
-def document(prompt: Prompt, model: ModelCard, wording: Wording, *, conversation_id: str, profile_arn: str) -> Document:
-    """The request body for *prompt*.
+def document(
+    prompt: Prompt,
+    model: ModelCard,
+    settings: KiroSettings,
+    *,
+    healings: Iterable[str] = (),
+    conversation_id: str,
+    profile_arn: str,
+) -> Document:
+    """The request body for *prompt*; *healings* are rules that earlier refusals put in force.
 
     Raises:
         RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
     """
-    notes = Notes(wording.rules_off)
-    for rule in wording.healings:
+    notes = Notes(frozenset(settings.rules_off))
+    for rule in healings:
         notes.applies(rule)
-    names, texts = tool_names(notes), Texts(notes, wording.sanitize_text, wording.strip_reminders)
+    names, texts = tool_names(notes), Texts(notes, settings.sanitize_text, settings.strip_system_reminders)
     images, used = _survey(prompt)
+    as_text = settings.tool_history == "text"
     require_images(model, images, notes)
-    tools = offered(prompt, {} if wording.as_text else used, notes)
-    specifications = Specifications(notes, names, texts, wording.description_limit)
+    tools = offered(prompt, {} if as_text else used, notes)
+    specifications = Specifications(notes, names, texts, settings.description_limit)
     written = [specifications.write(tool) for tool in tools]
-    surplus = len(images) - wording.max_images
-    drafting = Drafting(notes, names, texts, Attachments(notes), surplus, wording.replay_thinking)
-    drafts = turns.arrange(drafting.write(prompt), notes, turns.TEXT if wording.as_text else turns.NATIVE)
-    tagged = thinking.wants_tags(prompt, model, notes, allowed=wording.fake_reasoning)
+    surplus = len(images) - settings.max_images
+    drafting = Drafting(notes, names, texts, Attachments(notes), surplus, settings.replay_thinking)
+    drafts = turns.arrange(drafting.write(prompt), notes, turns.TEXT if as_text else turns.NATIVE)
+    tagged = thinking.wants_tags(prompt, model, notes, allowed=settings.fake_reasoning_enabled)
     if tagged:
         drafts[-1].text = paragraphs(thinking.instruction(prompt.thinking), drafts[-1].text)
     options = thinking.options(prompt, model, notes)
     preface = [*_preface(prompt, specifications.manifest(), names, texts, notes)]
     sizes.require_messages([*preface, *drafts], prompt, notes)
     _note_ignored(prompt, notes)
-    state = _state([*preface, *drafts], model, wording, written, conversation_id)
+    state = _state([*preface, *drafts], model, settings, written, conversation_id)
     body = {"conversationState": state, "profileArn": profile_arn, "additionalModelRequestFields": options}
     return Document(_present(body), names, tagged, notes, len(preface))
 
@@ -146,16 +127,20 @@ def _note_ignored(prompt: Prompt, notes: Notes) -> None:
 
 
 def _state(
-    drafts: list[Draft], model: ModelCard, wording: Wording, specifications: list[dict[str, Any]], conversation_id: str
+    drafts: list[Draft],
+    model: ModelCard,
+    settings: KiroSettings,
+    specifications: list[dict[str, Any]],
+    conversation_id: str,
 ) -> dict[str, Any]:
-    *history, current = [_message(each, model.id, wording.origin) for each in drafts]
+    *history, current = [_message(each, model.id, settings.origin) for each in drafts]
     if specifications:
         user = next(iter(current.values()))
         user.setdefault("userInputMessageContext", {})["tools"] = specifications
     return _present(
         {
             "chatTriggerType": "MANUAL",
-            "agentTaskType": wording.agent_mode if wording.agent_mode in TASK_TYPES else "",
+            "agentTaskType": settings.agent_mode if settings.agent_mode in TASK_TYPES else "",
             "conversationId": conversation_id,
             "history": history,
             "currentMessage": current,

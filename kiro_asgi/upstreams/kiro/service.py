@@ -11,7 +11,6 @@ from kiro_asgi.model.server_tools import SearchHit
 from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.base import Credential, ModelCard, UpstreamRequest
 from kiro_asgi.upstreams.kiro.auth import credential, without_profile
-from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
 from kiro_asgi.upstreams.kiro.limits import parse_reset
 from kiro_asgi.upstreams.kiro.mcp import parse_search
 from kiro_asgi.upstreams.kiro.rules.table import RULES
@@ -23,7 +22,7 @@ from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.settings import user_agent
 from kiro_asgi.upstreams.setup import Manner, Setup
 
-__all__ = ["kiro_upstream", "kiro_vendor", "set_up"]
+__all__ = ["kiro_vendor", "set_up"]
 
 
 def set_up(configured: Configured[KiroSettings]) -> Setup:
@@ -33,7 +32,7 @@ def set_up(configured: Configured[KiroSettings]) -> Setup:
         ConfigError: A setting that cannot work.
     """
     settings = configured.settings
-    upstream = kiro_upstream(settings)
+    upstream = KiroUpstream(settings=settings, name=configured.name)
     return Setup(
         upstream=upstream,
         access=SignIns(kiro_vendor(settings), settings),
@@ -84,41 +83,6 @@ class _Quota:
 
     def reset(self, body: bytes) -> float | None:
         return parse_reset(body)
-
-
-def kiro_upstream(kiro: KiroSettings) -> KiroUpstream:
-    """The upstream that the settings describe."""
-    return KiroUpstream(
-        endpoint=kiro.endpoint,
-        region=kiro.region,
-        wire_style=kiro.wire_style,
-        origin=kiro.origin,
-        agent_mode=kiro.agent_mode,
-        user_agent=user_agent(kiro.user_agent),
-        checksums=kiro.checksums,
-        fake_reasoning=kiro.fake_reasoning_enabled,
-        replay_thinking=kiro.replay_thinking,
-        description_limit=kiro.description_limit,
-        tool_history=kiro.tool_history,
-        max_images=kiro.max_images,
-        payload_bytes=kiro.payload_bytes,
-        trim_history=kiro.trim_history,
-        sanitize_text=kiro.sanitize_text,
-        strip_reminders=kiro.strip_system_reminders,
-        rules_off=kiro.rules_off,
-        contract=_contract(kiro) if kiro.translation == "contract" else None,
-    )
-
-
-def _contract(kiro: KiroSettings) -> ContractOptions:
-    return ContractOptions(
-        inline_tool_context=kiro.inline_tool_context,
-        send_sidecar_fields=kiro.send_sidecar_fields,
-        strip_system_reminders=kiro.strip_system_reminders,
-        legacy_stop_map=kiro.legacy_stop_map,
-        plan_mode_key=kiro.plan_mode_key,
-        effort_budgets=tuple(map(int, kiro.effort_budgets)),
-    )
 
 
 def kiro_vendor(kiro: KiroSettings) -> KiroVendor:

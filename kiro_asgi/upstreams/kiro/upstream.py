@@ -11,10 +11,11 @@ from types import MappingProxyType
 from typing import Any, Final
 from uuid import uuid4
 
-from attrs import Attribute, define, evolve, field, setters, validators
+from attrs import define, evolve, field, setters
 
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.model.prompt import Attachment, Prompt
+from kiro_asgi.setting import broken
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import (
@@ -27,22 +28,23 @@ from kiro_asgi.upstreams.base import (
     Traits,
     UpstreamRequest,
 )
-from kiro_asgi.upstreams.headers import check_header
 from kiro_asgi.upstreams.kiro import models
 from kiro_asgi.upstreams.kiro.answer import stages
 from kiro_asgi.upstreams.kiro.auth import REGION, authorization, credential, region_of
 from kiro_asgi.upstreams.kiro.contract.answer import contract_stages
-from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
+from kiro_asgi.upstreams.kiro.contract.options import ContractOptions, contract_options
 from kiro_asgi.upstreams.kiro.contract.wire import contract_document
 from kiro_asgi.upstreams.kiro.faults import fault
 from kiro_asgi.upstreams.kiro.healing import remedy
 from kiro_asgi.upstreams.kiro.limits import limits_request
 from kiro_asgi.upstreams.kiro.mcp import search_request
-from kiro_asgi.upstreams.kiro.request import DESCRIPTION_LIMIT, Document, Wording, document
+from kiro_asgi.upstreams.kiro.request import Document, document
 from kiro_asgi.upstreams.kiro.rules import sizes
 from kiro_asgi.upstreams.kiro.rules.table import switched_off
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.spelling import normalise
 from kiro_asgi.upstreams.kiro.weight import statistics, weigh
+from kiro_asgi.upstreams.settings import user_agent
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["KiroUpstream", "credential"]
@@ -58,16 +60,6 @@ DOORS: Final = MappingProxyType(
 """Wire style to the path of the one operation, and the headers that name it.  Same body, same answer."""
 
 
-def _check_region(_: Any, __: Attribute[str], value: str) -> None:
-    if not REGION.fullmatch(value):
-        raise ConfigError(f"{value!r} is not the name of a region", code="kiro.region")
-
-
-def _check_style(_: Any, __: Attribute[str], value: str) -> None:
-    if value not in DOORS:
-        raise ConfigError(f"kiro.wire_style is one of {', '.join(DOORS)}, not {value!r}", code="kiro.wire_style")
-
-
 def _new_id() -> str:
     return str(uuid4())
 
@@ -80,54 +72,9 @@ class KiroUpstream:
         ConfigError: A setting that cannot work.
     """
 
+    settings: KiroSettings = field(factory=KiroSettings)
     name: str = "kiro"
-    endpoint: str = ""
-    """Base URL.  Empty: the public host of the profile's region, else of *region*."""
-
-    region: str = field(default="us-east-1", validator=_check_region)
-    wire_style: str = field(default="rest", validator=_check_style)
-    """``rest`` (POST /generateAssistantResponse) or ``rpc`` (POST / with X-Amz-Target)."""
-
-    user_agent: str = field(default="kiro-asgi", validator=check_header)
-    """What we call ourselves."""
-
-    origin: str = field(default="AI_EDITOR", validator=check_header)
-    agent_mode: str = field(default="vibe", validator=check_header)
-    checksums: str = field(default="strict", validator=validators.in_(("strict", "warn", "off")))
-    """What a wrong frame checksum means, see `kiro_asgi.wire.eventstream.FrameDecoder`."""
-
-    fake_reasoning: bool = True
-    """Ask for thinking in tags where a model has no native thinking."""
-
-    replay_thinking: bool = True
-    """Hand signed thinking of earlier answers back."""
-
-    description_limit: int = DESCRIPTION_LIMIT
-    """Characters of a tool description; what is beyond moves to the system text."""
-
-    tool_history: str = field(default="auto", validator=validators.in_(("native", "text", "auto")))
-    """How earlier tool calls are told: as structures (``native``), as ``text``, or ``auto``: as structures until the
-    service finds them improperly formed."""
-
-    max_images: int = 20
-    """Images of one request; of more the newest are sent."""
-
-    payload_bytes: int = 600_000
-    """Largest body, images and documents not counted, for a window of 200,000 tokens; 0: no limit."""
-
-    trim_history: bool = False
-    """Leave the oldest exchanges out where the body is larger than that, instead of refusing."""
-
-    sanitize_text: bool = False
-    """Take terminal escape sequences and control characters out of all texts."""
-
-    strip_reminders: bool = False
-    """Take complete ``<system-reminder>`` blocks out of all texts."""
-
-    rules_off: frozenset[str] = field(default=frozenset(), converter=switched_off)
-    """Names of rules not to apply, see `kiro_asgi.upstreams.kiro.rules.table`."""
-
-    contract: ContractOptions | None = None
+    contract: ContractOptions | None = field()
     """Put prompts, and read the ends of answers, as the contract has it; ``None``: as the service likes it best."""
 
     healings: tuple[str, ...] = ()
@@ -140,6 +87,17 @@ class KiroUpstream:
     builtin: tuple[ModelCard, ...] = field(init=False, default=models.FALLBACK)
     forwarding: Forwarding | None = field(init=False, default=None)
 
+    @contract.default
+    def _contract_of_settings(self) -> ContractOptions | None:
+        return contract_options(self.settings) if self.settings.translation == "contract" else None
+
+    def __attrs_post_init__(self) -> None:
+        if not REGION.fullmatch(self.settings.region):
+            raise ConfigError(f"{self.settings.region!r} is not the name of a region", code="kiro.region")
+        for name, words in broken(self.settings):
+            raise ConfigError(f"kiro.{name}: {words}", code=f"kiro.{name}")
+        switched_off(self.settings.rules_off)
+
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Put *prompt* into the service's words; *conversation* is a UUID, and empty for a new one.
 
@@ -150,7 +108,7 @@ class KiroUpstream:
         """
         written = self._written(prompt, model, credential, conversation or self.new_id())
         data = self._fitted(written, prompt, model)
-        path, door = DOORS[self.wire_style]
+        path, door = DOORS[self.settings.wire_style]
         headers = (*door, *self._chat_headers(), *self._headers(credential))
         request = UpstreamRequest("POST", self.base_url(credential) + path, headers, data)
         return Rendered(
@@ -164,29 +122,24 @@ class KiroUpstream:
         )
 
     def _written(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str) -> Document:
-        wording = Wording(
-            origin=self.origin,
-            agent_mode=self.agent_mode,
-            fake_reasoning=self.fake_reasoning,
-            replay_thinking=self.replay_thinking,
-            description_limit=self.description_limit,
-            as_text=self.tool_history == "text",
-            max_images=self.max_images,
-            sanitize_text=self.sanitize_text,
-            strip_reminders=self.strip_reminders,
-            rules_off=self.rules_off,
-            healings=self.healings,
-        )
         write = document if self.contract is None else partial(contract_document, options=self.contract)
-        return write(prompt, model, wording, conversation_id=conversation, profile_arn=_profile(credential))
+        return write(
+            prompt,
+            model,
+            self.settings,
+            healings=self.healings,
+            conversation_id=conversation,
+            profile_arn=_profile(credential),
+        )
 
     def _fitted(self, written: Document, prompt: Prompt, model: ModelCard) -> bytes:
         """The body as bytes, no more than the model's window has room for."""
         data = dumps(written.body)
-        limit = sizes.payload_limit(self.payload_bytes, model.context_window)
+        limit = sizes.payload_limit(self.settings.payload_bytes, model.context_window)
         if not limit or len(data) <= limit or (size := sizes.measure(data, written.body)) <= limit:
             return data
-        if self.trim_history and sizes.trim(written.body, size - limit, prompt, written.notes, kept=written.preface):
+        excess, trims = size - limit, self.settings.trim_history
+        if trims and sizes.trim(written.body, excess, prompt, written.notes, kept=written.preface):
             data = dumps(written.body)
             size = sizes.measure(data, written.body)
         sizes.require_payload(size, limit, prompt, written.notes)
@@ -202,7 +155,7 @@ class KiroUpstream:
         Raises:
             NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
         """
-        read = stages(content_type, self.checksums)
+        read = stages(content_type, self.settings.checksums)
         return read if self.contract is None else (*read, *contract_stages(self.contract))
 
     def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
@@ -212,8 +165,10 @@ class KiroUpstream:
     def healed(self, error: KiroAsgiError, rendered: Rendered) -> KiroUpstream | None:
         """This upstream as it has to ask again after *error* was the answer to *rendered*; ``None`` where asking
         differently is no remedy, or was tried already."""
-        rule, changed = remedy(error, self, rendered.document)
-        return evolve(self, healings=(*self.healings, rule), **changed) if changed else None
+        rule, changed = remedy(error, self.settings, rendered.document)
+        if not changed:
+            return None
+        return evolve(self, settings=evolve(self.settings, **changed), healings=(*self.healings, rule))
 
     def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
         """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.kiro.weight`."""
@@ -239,13 +194,13 @@ class KiroUpstream:
         """Ask for the list of models; `parse_models` reads the answer."""
         headers = ((b"accept", b"application/json"), *self._headers(credential))
         return models.models_request(
-            self.base_url(credential), _profile(credential), headers, origin=self.origin, page=page
+            self.base_url(credential), _profile(credential), headers, origin=self.settings.origin, page=page
         )
 
     def limits_request(self, credential: Credential) -> UpstreamRequest:
         """Ask for the account's limits; `kiro_asgi.upstreams.kiro.limits.parse_limits` reads the answer."""
         headers = ((b"accept", b"application/json"), *self._headers(credential))
-        return limits_request(self.base_url(credential), _profile(credential), headers, origin=self.origin)
+        return limits_request(self.base_url(credential), _profile(credential), headers, origin=self.settings.origin)
 
     def search_request(self, credential: Credential, query: str) -> UpstreamRequest:
         """Ask for a web search; `kiro_asgi.upstreams.kiro.mcp.parse_search` reads the answer."""
@@ -255,14 +210,14 @@ class KiroUpstream:
     def base_url(self, credential: Credential) -> str:
         """Where calls with *credential* go, without a slash at the end."""
         told = credential.region if REGION.fullmatch(credential.region) else ""
-        region = region_of(_profile(credential)) or told or self.region
-        return self.endpoint.rstrip("/") or f"https://q.{region}.amazonaws.com"
+        region = region_of(_profile(credential)) or told or self.settings.region
+        return self.settings.endpoint.rstrip("/") or f"https://q.{region}.amazonaws.com"
 
     def _chat_headers(self) -> tuple[tuple[bytes, bytes], ...]:
         return (
             (b"accept", b"application/vnd.amazon.eventstream"),
             (b"x-amzn-codewhisperer-optout", b"true"),
-            (b"x-amzn-kiro-agent-mode", self.agent_mode.encode()),
+            (b"x-amzn-kiro-agent-mode", self.settings.agent_mode.encode()),
             (b"amz-sdk-invocation-id", self.new_id().encode()),
         )
 
@@ -270,7 +225,7 @@ class KiroUpstream:
         return (
             *authorization(credential),
             (b"accept-encoding", b"identity"),
-            (b"user-agent", self.user_agent.encode()),
+            (b"user-agent", user_agent(self.settings.user_agent).encode()),
         )
 
 

@@ -29,6 +29,7 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
 from kiro_asgi.upstreams.kiro.models import FALLBACK, find
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 
 ARN = "arn:aws:codewhisperer:us-east-1:123456789012:profile/EXAMPLE"
@@ -63,9 +64,8 @@ def result(call_id: str = "c1", *parts: Any, is_error: bool = False) -> ToolResu
 
 def rendered(prompt: Prompt, model: ModelCard = PLAIN, credential: Credential = TOKEN, **settings: Any) -> Rendered:
     numbers = count()
-    return KiroUpstream(**{"new_id": lambda: f"00000000-0000-0000-0000-{next(numbers):012}", **settings}).render(
-        prompt, model, credential
-    )
+    new_id = settings.pop("new_id", lambda: f"00000000-0000-0000-0000-{next(numbers):012}")
+    return KiroUpstream(settings=KiroSettings(**settings), new_id=new_id).render(prompt, model, credential)
 
 
 def rules(*args: Any, **kwargs: Any) -> list[str]:

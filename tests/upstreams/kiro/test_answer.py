@@ -24,6 +24,7 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.upstreams.kiro.scan import ScannedEventDecoder
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.helpers import byte_by_byte, cut, kiro_stream, kiro_text, run, run_apart
 
@@ -32,7 +33,7 @@ UNKNOWN = ["", "application/octet-stream", "text/plain; charset=utf-8", "applica
 
 
 def decode(content_type: str, chunks: list[bytes], **settings: Any) -> list[Any]:
-    return run_apart(Pipeline(*KiroUpstream(**settings).decoder(content_type)), chunks)
+    return run_apart(Pipeline(*KiroUpstream(settings=KiroSettings(**settings)).decoder(content_type)), chunks)
 
 
 @pytest.mark.parametrize(

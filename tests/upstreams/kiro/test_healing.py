@@ -14,6 +14,7 @@ from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Document, Image, Prompt, ThinkingPart, Tool, Turn
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, TokenEstimator
 from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.upstreams.kiro.invariants import breaches, items
 from tests.upstreams.kiro.prompts import (
@@ -54,7 +55,7 @@ def heal(upstream: KiroUpstream, code: str, *turns: Turn) -> KiroUpstream | None
 )
 def test_each_refusal_is_healed_once(code: str, settings: dict[str, Any], rule: str, gone: str, there: str) -> None:
     """F073, F074: the next try differs in what was refused and says so; after a second refusal there is none."""
-    upstream = KiroUpstream(**settings)
+    upstream = KiroUpstream(settings=KiroSettings(**settings))
     healed = heal(upstream, code)
     assert healed is not None
     body = healed.render(ask(*ROUND), PLAIN, TOKEN).request.body.decode()
@@ -79,7 +80,7 @@ def test_each_refusal_is_healed_once(code: str, settings: dict[str, Any], rule: 
 )
 def test_what_asking_differently_cannot_help(code: str, settings: dict[str, Any]) -> None:
     """There is no second try where it would be the same as the first."""
-    assert heal(KiroUpstream(**settings), code) is None
+    assert heal(KiroUpstream(settings=KiroSettings(**settings)), code) is None
 
 
 @pytest.mark.parametrize("code", ["THINKING_SIGNATURE_INVALID", "improperly_formed"])
@@ -94,7 +95,7 @@ def test_the_words_count_beside_any_reason() -> None:
     upstream = KiroUpstream()
     healed = upstream.healed(error, upstream.render(ask(*ROUND), PLAIN, TOKEN))
 
-    assert healed is not None and healed.tool_history == "text"
+    assert healed is not None and healed.settings.tool_history == "text"
 
 
 def test_healings_add_up() -> None:
@@ -220,4 +221,6 @@ def test_a_credential_may_name_its_region(region: str, host: str) -> None:
     """R40: where the profile names none the credential's region counts, if it is one."""
     credential = evolve(TOKEN, profile_arn="", region=region)
 
-    assert KiroUpstream(region="us-west-2").base_url(credential) == f"https://{host}.amazonaws.com"
+    assert (
+        KiroUpstream(settings=KiroSettings(region="us-west-2")).base_url(credential) == f"https://{host}.amazonaws.com"
+    )

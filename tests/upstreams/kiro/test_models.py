@@ -10,6 +10,7 @@ import pytest
 from kiro_asgi.errors import ConfigError, UpstreamProtocolError
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, ModelPage
 from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean, find, parse_models
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream, credential
 
 
@@ -99,7 +100,9 @@ def test_models_request() -> None:
         "https://q.eu-central-1.amazonaws.com/ListAvailableModels?origin=AI_EDITOR&maxResults=50"
         "&profileArn=arn%3Aaws%3Acodewhisperer%3Aeu-central-1%3A123456789012%3Aprofile%2FA%2BB&nextToken=p%2F2",
     )
-    keyed = KiroUpstream(endpoint="http://127.0.0.1:9/").models_request(Credential(CredentialKind.API_KEY, "k", ARN))
+    keyed = KiroUpstream(settings=KiroSettings(endpoint="http://127.0.0.1:9/")).models_request(
+        Credential(CredentialKind.API_KEY, "k", ARN)
+    )
     assert keyed.url == "http://127.0.0.1:9/ListAvailableModels?origin=AI_EDITOR&maxResults=50"
     assert (b"tokentype", b"API_KEY") in keyed.headers
 

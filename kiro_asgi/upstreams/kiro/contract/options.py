@@ -8,8 +8,9 @@ from attrs import Attribute, field, frozen
 
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.upstreams.kiro.contract.effort import BUDGETS
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 
-__all__ = ["ContractOptions"]
+__all__ = ["ContractOptions", "contract_options"]
 
 
 def _check_budgets(_: Any, __: Attribute[tuple[int, ...]], value: tuple[int, ...]) -> None:
@@ -53,3 +54,19 @@ class ContractOptions:
     """What the user says where the assistant had the last word."""
 
     origin: str = "AI_EDITOR"
+
+
+def contract_options(settings: KiroSettings) -> ContractOptions:
+    """The choices that *settings* make.
+
+    Raises:
+        ConfigError: As for the class.
+    """
+    return ContractOptions(
+        inline_tool_context=settings.inline_tool_context,
+        send_sidecar_fields=settings.send_sidecar_fields,
+        strip_system_reminders=settings.strip_system_reminders,
+        legacy_stop_map=settings.legacy_stop_map,
+        plan_mode_key=settings.plan_mode_key,
+        effort_budgets=tuple(map(int, settings.effort_budgets)),
+    )

@@ -5,7 +5,7 @@ So whatever the service insists on, the order of roles, the alphabet of names, s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -30,6 +30,7 @@ from kiro_asgi.upstreams.kiro.contract.effort import effort_of
 from kiro_asgi.upstreams.kiro.contract.model import HistoryMessage, Request, ToolSpec, UserInputMessage
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
 from kiro_asgi.upstreams.kiro.contract.request import translate
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 
 __all__ = ["contract_document", "reworded"]
 
@@ -40,32 +41,34 @@ HEARD: Final = "OK."
 def contract_document(
     prompt: Prompt,
     model: ModelCard,
-    wording: native.Wording,
+    settings: KiroSettings,
     *,
     options: ContractOptions,
+    healings: Iterable[str] = (),
     conversation_id: str,
     profile_arn: str,
 ) -> native.Document:
     """The request body for *prompt*, as `kiro_asgi.upstreams.kiro.request.document` writes it.
 
-    Where *wording* and *options* speak of the same thing, *wording* counts.
+    Where *settings* and *options* speak of the same thing, *settings* counts.
 
     Raises:
         RequestError: As for the native writer.
     """
     options = evolve(
         options,
-        description_limit=wording.description_limit,
-        drop_tool_events=wording.as_text,
-        strip_system_reminders=wording.strip_reminders,
-        origin=wording.origin,
+        description_limit=settings.description_limit,
+        drop_tool_events=settings.tool_history == "text",
+        strip_system_reminders=settings.strip_system_reminders,
+        origin=settings.origin,
     )
     notes = Notes()
     request = translate(prompt, model.id, options, notes)
     written = native.document(
         reworded(prompt, request, options),
         model,
-        evolve(wording, sanitize_text=False, strip_reminders=False),
+        evolve(settings, sanitize_text=False, strip_system_reminders=False),
+        healings=healings,
         conversation_id=conversation_id,
         profile_arn=profile_arn,
     )

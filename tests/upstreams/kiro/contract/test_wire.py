@@ -17,6 +17,7 @@ from kiro_asgi.simulator.rules import Asked, check
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
 from kiro_asgi.upstreams.kiro.rules.table import TABLE
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.upstreams.kiro.contract.prompts import (
     LONG,
@@ -40,9 +41,7 @@ def upstream(tool_history: str = "text", **options: Any) -> KiroUpstream:
     """As the preset sets it."""
     return KiroUpstream(
         contract=ContractOptions(**options),
-        tool_history=tool_history,
-        description_limit=256,
-        strip_reminders=True,
+        settings=KiroSettings(tool_history=tool_history, description_limit=256, strip_system_reminders=True),
         new_id=lambda: "4f1c2a7e-0000-4000-8000-000000000000",
     )
 

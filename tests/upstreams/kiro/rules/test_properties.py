@@ -45,7 +45,7 @@ def assert_well_formed(prompt: Prompt, model: ModelCard, **settings: Any) -> Non
 @given(PROMPTS, MODEL_CARDS, MODES, st.booleans())
 def test_any_conversation_is_well_formed(prompt: Prompt, model: ModelCard, mode: str, careful: bool) -> None:
     """However turns, parts, ids, names and tools are mixed, none of the service's rules is broken."""
-    settings = {"sanitize_text": careful, "strip_reminders": careful, "max_images": 1, "description_limit": 10}
+    settings = {"sanitize_text": careful, "strip_system_reminders": careful, "max_images": 1, "description_limit": 10}
 
     assert_well_formed(prompt, model, tool_history=mode, **settings)
 

@@ -29,6 +29,7 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro.rules.table import RULES, TABLE
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.upstreams.kiro.prompts import GPT, NATIVE, PLAIN, PNG, ask, assistant, call, current, rendered, result, user
 
@@ -98,7 +99,7 @@ NOTED = {
     "text.unencodable": Case(ask(user("a\ud800b", "\udfff")), "messages[0]", times=2),
     "text.sanitized": Case(ask(user("a\x1b[1mb")), "messages[0]", settings={"sanitize_text": True}),
     "text.reminders_stripped": Case(
-        ask(user("a<system-reminder>b</system-reminder>")), "messages[0]", settings={"strip_reminders": True}
+        ask(user("a<system-reminder>b</system-reminder>")), "messages[0]", settings={"strip_system_reminders": True}
     ),
     "images.limit": Case(ask(user("x", IMAGE, IMAGE, IMAGE)), IMAGE.place, settings={"max_images": 1}, times=2),
     "images.placed": Case(ask(user("x", IMAGE, "y", IMAGE)), IMAGE.place, times=2),
@@ -207,7 +208,7 @@ def test_a_refusal_names_rule_and_place(name: str) -> None:
     assert f"(rule {name})" in caught.value.message
     assert isinstance(caught.value, ContextTooLong) == name.startswith("size.")
     others = {"images.format", "images.size", "documents.format", "size.payload"} - {name}
-    assert rendered(case.prompt, case.model, **case.settings, rules_off={name, *others}).request.body
+    assert rendered(case.prompt, case.model, **case.settings, rules_off=(name, *others)).request.body
 
 
 @pytest.mark.parametrize("data", ["", "no base64!", "QQ==QQ==", "Q", "ü"])
@@ -229,7 +230,7 @@ def test_base64_is_written_plainly(data: str) -> None:
 def test_unknown_names_are_refused_with_near_ones() -> None:
     """R27: a misspelt name is a mistake of the settings, not a rule that silently stays on."""
     with pytest.raises(ConfigError, match=r"'turns.merge'.*did you mean turns.merged"):
-        KiroUpstream(rules_off=("turns.merge", "calls.unanswered"))
+        KiroUpstream(settings=KiroSettings(rules_off=("turns.merge", "calls.unanswered")))
 
 
 def test_the_table_is_the_code() -> None:
