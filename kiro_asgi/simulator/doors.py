@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from time import time
 from types import MappingProxyType
@@ -15,7 +14,7 @@ from kiro_asgi.simulator.accounts import Accounts
 from kiro_asgi.simulator.anthropic import ANTHROPIC
 from kiro_asgi.simulator.builders import json_answer
 from kiro_asgi.simulator.conversation import Conversation
-from kiro_asgi.simulator.format import Format, Json
+from kiro_asgi.simulator.format import Endpoint, Format, Json
 from kiro_asgi.simulator.gemini import GEMINI
 from kiro_asgi.simulator.openai import OPENAI
 from kiro_asgi.simulator.record import RecordedRequest
@@ -25,6 +24,7 @@ from kiro_asgi.simulator.scripts import Script
 __all__ = ["DOORS", "FORMATS", "FORMAT_MARKERS", "Door", "door_of"]
 
 FORMATS: Final = (GEMINI, ANTHROPIC, OPENAI)
+"""The formats that there are beside Kiro's.  No other module outside their folders names one."""
 
 FORMAT_MARKERS: Final[Mapping[str, Mapping[str, MarkerEntry]]] = MappingProxyType(
     {form.name: form.repertoire.entries_beside(REPERTOIRE) for form in FORMATS}
@@ -34,21 +34,15 @@ FORMAT_MARKERS: Final[Mapping[str, Mapping[str, MarkerEntry]]] = MappingProxyTyp
 
 @frozen
 class Door:
-    """Where an operation is asked for."""
+    """One endpoint of one format."""
 
-    path: re.Pattern[str]
-    method: str
+    endpoint: Endpoint
     format: Format
-    does: str
-    """``chat``, ``models``, ``count`` or ``token``."""
-
-    header: str = ""
-    """A header that has to be there, or else the path is another door's."""
 
     @property
     def operation(self) -> str:
         """What it is called in ``RecordedRequest.operation``, e.g. ``gemini.chat``."""
-        return f"{self.format.name}.{self.does}"
+        return f"{self.format.name}.{self.endpoint.does}"
 
     def answer(
         self,
@@ -69,14 +63,14 @@ class Door:
             first_time: Whether a once-only marker strikes for a conversation.
         """
         form = self.format
-        if request.method != self.method:
+        if request.method != self.endpoint.method:
             return form.refusal("404")
         key = form.key(request)
         if key in accounts.revoked:
             return form.refusal("token-invalid")
         if not key and form.keyless is not None:
             return form.keyless
-        match self.does:
+        match self.endpoint.does:
             case "chat":
                 return form.answer(request, document, strict=strict, first_time=first_time)
             case "models":
@@ -88,7 +82,7 @@ class Door:
 
     def spoken(self, request: RecordedRequest, document: Json | None, script: Script) -> Script:
         """*script* in this door's format, if it is a chat's."""
-        return self.format.speak(request, document, script) if self.does == "chat" else script
+        return self.format.speak(request, document, script) if self.endpoint.does == "chat" else script
 
 
 def _token(request: RecordedRequest, key: str, expires_in: int) -> Script:
@@ -103,25 +97,11 @@ def _token(request: RecordedRequest, key: str, expires_in: int) -> Script:
     )
 
 
-def _door(path: str, method: str, form: Format, does: str, header: str = "") -> Door:
-    return Door(re.compile(path), method, form, does, header)
-
-
-DOORS: Final = (
-    _door(r"/v1(?:beta|alpha)?/models/[^/:]+:(?:streamG|g)enerateContent", "POST", GEMINI, "chat"),
-    _door(r"/v1(?:beta|alpha)?/models/[^/:]+:countTokens", "POST", GEMINI, "count"),
-    _door(r"/v1(?:beta|alpha)/models", "GET", GEMINI, "models"),
-    _door(r"/v1/messages", "POST", ANTHROPIC, "chat"),
-    _door(r"/v1/messages/count_tokens", "POST", ANTHROPIC, "count"),
-    _door(r"/v1/models", "GET", ANTHROPIC, "models", "anthropic-version"),
-    _door(r"(?:/v1)?/chat/completions", "POST", OPENAI, "chat"),
-    _door(r"(?:/v1)?/models", "GET", OPENAI, "models"),
-    _door(r"/copilot_internal/v2/token", "GET", OPENAI, "token"),
-)
+DOORS: Final = tuple(Door(endpoint, form) for form in FORMATS for endpoint in form.endpoints)
 """Tried in order."""
 
 
 def door_of(request: RecordedRequest) -> Door | None:
     """The door that *request* knocks at; ``None``: one of Kiro's, or none at all."""
-    known = (door for door in DOORS if door.path.fullmatch(request.path))
-    return next((door for door in known if not door.header or door.header in request.headers), None)
+    known = (door for door in DOORS if door.endpoint.path.fullmatch(request.path))
+    return next((door for door in known if not door.endpoint.header or door.endpoint.header in request.headers), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -21,7 +22,7 @@ from kiro_asgi.simulator.scenarios import Repertoire, play
 from kiro_asgi.simulator.scripts import Script
 from kiro_asgi.simulator.speech import Speaker, spoken, used_by
 
-__all__ = ["Format", "FormatRule", "Json", "bearer"]
+__all__ = ["Endpoint", "Format", "FormatRule", "Json", "bearer"]
 
 Json = Mapping[str, Any]
 
@@ -35,6 +36,24 @@ def bearer(request: RecordedRequest, *schemes: str) -> str:
     """The token of the ``authorization`` header, of one of *schemes* (in lower case); empty if there is none."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() in (schemes or ("bearer",)) else ""
+
+
+@frozen
+class Endpoint:
+    """Where an operation is asked for."""
+
+    path: re.Pattern[str]
+    method: str
+    does: str
+    """``chat``, ``models``, ``count`` or ``token``."""
+
+    header: str = ""
+    """A header that has to be there, or else the path is another format's."""
+
+    @classmethod
+    def at(cls, path: str, method: str, does: str, header: str = "") -> Endpoint:
+        """One whose path is like the regular expression *path*."""
+        return cls(re.compile(path), method, does, header)
 
 
 @frozen
@@ -70,6 +89,9 @@ class Format:
 
     header: str = ""
     """A header that has to be there."""
+
+    endpoints: tuple[Endpoint, ...] = ()
+    """Tried in order."""
 
     def refusal(self, name: str) -> Script:
         """The refusal *name*, a fault of the repertoire."""

@@ -12,7 +12,7 @@ from kiro_asgi.simulator.anthropic.rules import RULES
 from kiro_asgi.simulator.anthropic.speaker import AnthropicSpeaker
 from kiro_asgi.simulator.catalogue import Model
 from kiro_asgi.simulator.extras import repertoire
-from kiro_asgi.simulator.format import Format, bearer
+from kiro_asgi.simulator.format import Endpoint, Format, bearer
 from kiro_asgi.simulator.record import RecordedRequest
 
 __all__ = ["ANTHROPIC"]
@@ -65,5 +65,10 @@ ANTHROPIC: Final = Format(
     lambda message: refusal(400, "invalid_request_error", message),
     lambda model: refusal(404, "not_found_error", f"model: {model}"),
     "anthropic-version",
+    endpoints=(
+        Endpoint.at(r"/v1/messages", "POST", "chat"),
+        Endpoint.at(r"/v1/messages/count_tokens", "POST", "count"),
+        Endpoint.at(r"/v1/models", "GET", "models", "anthropic-version"),
+    ),
 )
 """Everything about the format."""

@@ -10,7 +10,7 @@ from kiro_asgi.simulator.builders import text, words
 from kiro_asgi.simulator.catalogue import Model
 from kiro_asgi.simulator.conversation import Conversation
 from kiro_asgi.simulator.extras import habit, repertoire
-from kiro_asgi.simulator.format import Format, bearer
+from kiro_asgi.simulator.format import Endpoint, Format, bearer
 from kiro_asgi.simulator.gemini.faults import REFUSALS, bad_request, envelope, refusal
 from kiro_asgi.simulator.gemini.reader import read
 from kiro_asgi.simulator.gemini.rules import RULES
@@ -117,5 +117,10 @@ GEMINI: Final = Format(
     lambda size: {"totalTokens": size},
     lambda message: refusal(*bad_request(message)),
     _no_model,
+    endpoints=(
+        Endpoint.at(r"/v1(?:beta|alpha)?/models/[^/:]+:(?:streamG|g)enerateContent", "POST", "chat"),
+        Endpoint.at(r"/v1(?:beta|alpha)?/models/[^/:]+:countTokens", "POST", "count"),
+        Endpoint.at(r"/v1(?:beta|alpha)/models", "GET", "models"),
+    ),
 )
 """Everything about the format."""

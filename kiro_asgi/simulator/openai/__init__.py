@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kiro_asgi.simulator.catalogue import Model
 from kiro_asgi.simulator.extras import habit, repertoire
-from kiro_asgi.simulator.format import Format, bearer
+from kiro_asgi.simulator.format import Endpoint, Format, bearer
 from kiro_asgi.simulator.openai.faults import INVALID, REFUSALS, envelope, refusal
 from kiro_asgi.simulator.openai.reader import read
 from kiro_asgi.simulator.openai.rules import OUTPUT, RULES
@@ -58,5 +58,10 @@ OPENAI: Final = Format(
     lambda size: {"input_tokens": size},
     lambda message: refusal(400, INVALID, None, message),
     _no_model,
+    endpoints=(
+        Endpoint.at(r"(?:/v1)?/chat/completions", "POST", "chat"),
+        Endpoint.at(r"(?:/v1)?/models", "GET", "models"),
+        Endpoint.at(r"/copilot_internal/v2/token", "GET", "token"),
+    ),
 )
 """Everything about the format."""
