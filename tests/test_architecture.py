@@ -49,13 +49,15 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
         ("errors", "limits", "setting", "upstreams.builtin", "upstreams.manifest", "upstreams.settings"),
         {"attrs"},
     ),
+    "loops": ((), {"anyio", "attrs"}),
     "private": ((), set()),
     "redaction": ((), {"attrs"}),
-    "state": (("errors", "limits", "private"), {"anyio", "attrs"}),
+    "state": (("errors", "limits", "loops", "private"), {"anyio", "attrs"}),
     "net": (
         (
             "errors",
             "limits",
+            "loops",
             "setting",
             "private",
             "redaction",
@@ -71,6 +73,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
         (
             "errors",
             "limits",
+            "loops",
             "private",
             "redaction",
             "model",

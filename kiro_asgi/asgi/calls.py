@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from anyio.lowlevel import RunVar
 from attrs import define, field
 
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.errors import TooBusy
+from kiro_asgi.loops import PerLoop
 
 __all__ = ["Calls"]
 
@@ -21,11 +21,7 @@ _RETRY_AFTER: Final = 1.0
 class Calls:
     """What one application is doing now."""
 
-    _here: RunVar[set[Call]] = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        # Older anyio finds a variable by its name.
-        self._here = RunVar(f"kiro_asgi.asgi.calls.{id(self)}")
+    _under_way: PerLoop[set[Call]] = field(init=False, factory=lambda: PerLoop(set))
 
     async def run(self, call: Call, work: Callable[[], Awaitable[None]]) -> None:
         """Do the *work* of *call*.
@@ -33,7 +29,7 @@ class Calls:
         Raises:
             TooBusy: It was interrupted before the client had anything of an answer; code ``shutting_down``.
         """
-        calls = self._under_way()
+        calls = self._under_way.here()
         calls.add(call)
         try:
             with call.work:
@@ -48,12 +44,5 @@ class Calls:
 
     def interrupt(self) -> None:
         """End the calls of the running event loop, each as soon as nothing is being sent to its client."""
-        for call in tuple(self._under_way()):
+        for call in tuple(self._under_way.here()):
             call.interrupt()
-
-    def _under_way(self) -> set[Call]:
-        calls = self._here.get(None)
-        if calls is None:
-            calls = set()
-            self._here.set(calls)
-        return calls

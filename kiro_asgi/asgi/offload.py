@@ -7,11 +7,13 @@ faster, but the interpreter takes turns, and the event loop goes on every few mi
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeVar
 
 import anyio.to_thread
-from anyio.lowlevel import RunVar
 from attrs import define, field
+
+from kiro_asgi.loops import PerLoop
 
 __all__ = ["Offload"]
 
@@ -25,10 +27,9 @@ _LARGE: Final = 64 * 1024
 class Offload:
     """Runs what takes long, one piece at a time for each event loop: several would leave it a smaller share."""
 
-    _threads: RunVar[anyio.CapacityLimiter] = field(init=False, repr=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._threads = RunVar(f"kiro_asgi.asgi.offload.{id(self)}")
+    _threads: PerLoop[anyio.CapacityLimiter] = field(
+        init=False, factory=lambda: PerLoop(partial(anyio.CapacityLimiter, 1)), repr=False
+    )
 
     async def run(self, size: int, work: Callable[[], T]) -> T:
         """Do *work*, in a thread if the request it is about is of many bytes.
@@ -39,11 +40,4 @@ class Offload:
         """
         if size < _LARGE:
             return work()
-        return await anyio.to_thread.run_sync(work, limiter=self._limiter())
-
-    def _limiter(self) -> anyio.CapacityLimiter:
-        limiter = self._threads.get(None)
-        if limiter is None:
-            limiter = anyio.CapacityLimiter(1)
-            self._threads.set(limiter)
-        return limiter
+        return await anyio.to_thread.run_sync(work, limiter=self._threads.here())

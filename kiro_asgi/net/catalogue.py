@@ -11,8 +11,8 @@ from attrs import define, evolve, field
 
 from kiro_asgi.errors import KiroAsgiError, UnknownModel
 from kiro_asgi.limits import MODEL_PAGES
+from kiro_asgi.loops import PerLoop
 from kiro_asgi.net.flights import Flights
-from kiro_asgi.net.loops import LoopLock
 from kiro_asgi.upstreams.base import ModelCard, ModelPage
 
 __all__ = ["LIST_TIMEOUT", "Catalogue", "ModelSource"]
@@ -68,7 +68,7 @@ class Catalogue:
     """By alias and by its one spelling."""
 
     _stale_at: float = field(init=False, default=float("-inf"))
-    _turn: LoopLock = field(init=False, factory=LoopLock)
+    _turn: PerLoop[anyio.Lock] = field(init=False, factory=lambda: PerLoop(anyio.Lock))
 
     def __attrs_post_init__(self) -> None:
         aliases = self._source.aliases
@@ -129,7 +129,7 @@ class Catalogue:
         """Ask for the list, unless the one that there is can still be believed."""
         if not self._is_stale():
             return
-        async with self._turn.held():
+        async with self._turn.here():
             if not self._is_stale():
                 return
             listed = await self._ask()

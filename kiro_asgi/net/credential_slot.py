@@ -26,10 +26,10 @@ from kiro_asgi.errors import (
     UpstreamTimeout,
 )
 from kiro_asgi.limits import RESTING_MODELS
+from kiro_asgi.loops import PerLoop
 from kiro_asgi.net.clocks import Clocks, Lease
 from kiro_asgi.net.credential_keeper import TokenKeeper
 from kiro_asgi.net.flights import Flights
-from kiro_asgi.net.loops import LoopLock
 from kiro_asgi.net.resting import Resting, RestPolicy
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.net.whole import fetch_whole
@@ -92,7 +92,7 @@ class Slot:
     """Those whose own quota is spent, the oldest first."""
 
     _flights: Flights = field(init=False)
-    _turn: LoopLock = field(init=False, factory=LoopLock)
+    _turn: PerLoop[anyio.Lock] = field(init=False, factory=lambda: PerLoop(anyio.Lock))
 
     def __attrs_post_init__(self) -> None:
         self._resting = Resting(self._rests)
@@ -132,7 +132,7 @@ class Slot:
         if self._keeper is None:
             return None
         with _patience(self.name):
-            async with self._turn.held():
+            async with self._turn.here():
                 await self._flights.landed()
                 if self._secret == refused.secret:
                     now = self._clocks.steady()
@@ -231,7 +231,7 @@ class Slot:
 
     async def _attend(self) -> None:
         """Be the one who does what is wanted, or wait for who does it."""
-        async with self._turn.held():
+        async with self._turn.here():
             await self._flights.landed()
             if self._wanting():
                 await self._flights.fly(self._chore())

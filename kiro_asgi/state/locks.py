@@ -8,8 +8,9 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 import anyio
-from anyio.lowlevel import RunVar
 from attrs import define, field
+
+from kiro_asgi.loops import PerLoop
 
 __all__ = ["Locks"]
 
@@ -26,11 +27,8 @@ class Locks:
     _holders: dict[str, object] = field(init=False, factory=dict, repr=False)
     """Locked names, to whoever holds them."""
 
-    _turns: RunVar[_Turns] = field(init=False, repr=False)
+    _turns: PerLoop[_Turns] = field(init=False, factory=lambda: PerLoop(_Turns), repr=False)
     """Queues in front of locks, for each event loop: they belong to the first that uses them."""
-
-    def __attrs_post_init__(self) -> None:
-        self._turns = RunVar(f"kiro_asgi.state.locks.{id(self)}")
 
     @asynccontextmanager
     async def hold(self, name: str) -> AsyncIterator[None]:
@@ -45,8 +43,4 @@ class Locks:
                 del self._holders[name]
 
     def _turn(self, name: str) -> anyio.Lock:
-        turns = self._turns.get(None)
-        if turns is None:
-            turns = _Turns()
-            self._turns.set(turns)
-        return turns.setdefault(name, anyio.Lock())
+        return self._turns.here().setdefault(name, anyio.Lock())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from logging import getLogger
 from pathlib import Path
 from secrets import token_hex
@@ -12,10 +13,10 @@ from typing import Final, TypeVar
 
 import anyio
 import anyio.to_thread
-from anyio.lowlevel import RunVar
 from attrs import define, field
 
 from kiro_asgi.errors import StoreUnavailable
+from kiro_asgi.loops import PerLoop
 from kiro_asgi.state.locks import Locks
 from kiro_asgi.state.pending import Pending
 from kiro_asgi.state.shelf import Room
@@ -88,14 +89,15 @@ class SqliteStore:
     _rests_until: float = field(init=False, default=0.0)
     _told_at: float = field(init=False, default=-_TOLD)
     _locks: Locks = field(init=False, factory=Locks, repr=False)
-    _limiter: RunVar[anyio.CapacityLimiter] = field(init=False, repr=False)
+    _threads: PerLoop[anyio.CapacityLimiter] = field(
+        init=False, factory=lambda: PerLoop(partial(anyio.CapacityLimiter, 1)), repr=False
+    )
     """One thread for each event loop: more would only wait for each other."""
 
     def __attrs_post_init__(self) -> None:
         self._room = Room(self.entries, self.max_bytes)
         self._reader, self._writer = Connection(self.path, _BUSY), Connection(self.path, _BUSY)
         self._pending = Pending(lambda changes, uses: self._writer.write(changes, uses, self._room, self._clock()))
-        self._limiter = RunVar(f"kiro_asgi.state.sqlite.{id(self)}")
 
     async def get(self, key: str) -> bytes | None:
         """The value; reading it counts as using it, to the minute."""
@@ -181,7 +183,7 @@ class SqliteStore:
             raise self._busy(left)
         try:
             with anyio.fail_after(_PATIENCE):
-                return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._one_thread())
+                return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._threads.here())
         except TimeoutError:
             error = self._busy()
         except StoreUnavailable as failure:
@@ -192,13 +194,6 @@ class SqliteStore:
         self._rests_until = monotonic() + _REST
         error.retry_after = _REST
         raise error
-
-    def _one_thread(self) -> anyio.CapacityLimiter:
-        limiter = self._limiter.get(None)
-        if limiter is None:
-            limiter = anyio.CapacityLimiter(1)
-            self._limiter.set(limiter)
-        return limiter
 
     def _busy(self, seconds: float = _REST) -> StoreUnavailable:
         return StoreUnavailable("what is kept cannot be reached: it is busy", code="state.sqlite", retry_after=seconds)

@@ -1,0 +1,33 @@
+"""What belongs to an event loop, where one object serves several of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from anyio.lowlevel import RunVar
+from attrs import define, field
+
+__all__ = ["PerLoop"]
+
+T = TypeVar("T")
+
+
+@define(eq=False)
+class PerLoop(Generic[T]):
+    """A value for each event loop, made when it is first asked for there; it goes with the loop."""
+
+    _make: Callable[[], T]
+    _values: RunVar[T | None] = field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        # Older anyio finds a variable by its name: with one for all, all values would be one.
+        self._values = RunVar(f"kiro_asgi.loops.{id(self)}")
+
+    def here(self) -> T:
+        """The running event loop's value."""
+        value = self._values.get(None)
+        if value is None:
+            value = self._make()
+            self._values.set(value)
+        return value
