@@ -3,31 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import httpcore
 
 __all__ = ["TurnBackend", "TurnStream", "WholeBody"]
 
+_TOGETHER: Final = 64 * 1024
+"""Bytes of a body that go with the head: more would be copied for nothing."""
+
 
 class TurnStream:
-    """A network stream that lets a reader have its turn before every read."""
+    """A network stream that lets a reader have its turn before every read.
 
-    __slots__ = ("_stream", "turn")
+    The head of a request goes out together with the beginning of its body: in one packet instead of two.
+    """
+
+    __slots__ = ("_head", "_in_request", "_stream", "turn")
 
     def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
         self._stream = stream
+        self._head = b""
+        self._in_request = False
         self.turn: Callable[[], Awaitable[float | None]] | None = None
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - the interface
         """The next bytes, after the reader's turn, which also says how long they may take."""
+        if self._head:
+            await self.write(b"", timeout)
+        self._in_request = False
         if self.turn is not None:
             timeout = await self.turn()
         return await self._stream.read(max_bytes, timeout)
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the interface
-        """Send *buffer*."""
+        """Send *buffer*; the first since a read waits for the second, or for the next read."""
+        if not self._in_request:
+            self._in_request, self._head = True, buffer
+            return
+        if self._head:
+            buffer, rest = self._head + buffer[:_TOGETHER], buffer[_TOGETHER:]
+            self._head = b""
+            await self._stream.write(buffer, timeout)
+            buffer = rest
         await self._stream.write(buffer, timeout)
 
     async def aclose(self) -> None:
