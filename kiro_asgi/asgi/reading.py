@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from anyio.lowlevel import checkpoint
@@ -34,7 +35,7 @@ _PART: Final = 0.003
 """Seconds of work after which others are served: a short request takes some ten turns of the event loop, and each must
 wait for one part."""
 
-_LOOK: Final = 8
+_LOOK: Final = 16
 """Items between two looks at the clock."""
 
 
@@ -48,9 +49,10 @@ class _Part(Generic[Item]):
 
     def __iter__(self) -> Iterator[Item]:
         self.ended_early, due = False, self._clock() + _PART
-        for count, item in enumerate(self._items, 1):
+        for item in self._items:
             yield item
-            if not count % _LOOK and self._clock() >= due:
+            yield from islice(self._items, _LOOK - 1)
+            if self._clock() >= due:
                 self.ended_early = True
                 return
 

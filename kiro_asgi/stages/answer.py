@@ -21,7 +21,6 @@ from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 from kiro_asgi.stages.fingerprint import Fingerprint, Fingerprinter
 from kiro_asgi.stages.kept import KeptAnswer
 from kiro_asgi.stages.limits import Limits
-from kiro_asgi.stages.malformed import MalformedWords
 from kiro_asgi.stages.mending import MENDINGS
 from kiro_asgi.stages.pulse import Pulse
 from kiro_asgi.stages.repairs import Repairs
@@ -262,8 +261,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
     )
     back: tuple[Stage[Any, Any], ...] = (
         *([] if plan.citing is None else [Citations(plan.citing)]),
-        *([MalformedWords(plan.language)] if plan.language else []),
-        EndOfStream(),
+        EndOfStream(plan.language),
         *([] if plan.schema is None or plan.schema_enforced else [StructuredCheck(plan.schema)]),
         UsageMeter(
             input_tokens=plan.input_tokens,

@@ -12,6 +12,7 @@ from kiro_asgi.model.events import (
     ContextUsage,
     ConversationId,
     Delta,
+    MalformedCall,
     Metering,
     ModelName,
     Notice,
@@ -28,6 +29,7 @@ from kiro_asgi.model.events import (
     ToolCallEnd,
     ToolCallMalformed,
 )
+from kiro_asgi.stages.malformed import words_for
 
 __all__ = ["NO_TERMINAL_SIGNAL", "EndOfStream"]
 
@@ -105,15 +107,21 @@ class EndOfStream:
     The call of a server tool is no tool call: it is answered before the message ends (F216).
 
     Text without any terminal signal, neither stop reason nor report on usage, adds a `Notice`: some accounts never
-    receive a stop reason, so its absence alone is no failure.
+    receive a stop reason, so its absence alone is no failure.  Calls that were withheld as malformed are told of before
+    the verdict.
 
     Raises:
         UpstreamProtocolError: The stream held no answer at all (from `flush`, before anything else comes of it).
     """
 
+    _language: str = ""
+    """Language in which the client is told of malformed calls, ``en`` or ``zh``; empty for not at all."""
+
     _stop: Stop | None = field(init=False, default=None)
     _seen: set[type] = field(init=False, factory=set)
-    """Kinds of deltas that came, without `Stop` and without empty text."""
+    """Kinds of deltas that came, without `Stop`, malformed calls, and empty text."""
+
+    _malformed: list[MalformedCall] = field(init=False, factory=list)
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """Pass *items* on, all but `Stop`."""
@@ -123,14 +131,20 @@ class EndOfStream:
                 yield item
             elif type(item) is Stop:
                 self._stop = item
+            elif type(item) is ToolCallMalformed:
+                self._malformed.append(item.info)
+                yield item
             else:
                 if not isinstance(item, TextDelta | ThinkingDelta) or item.text:
                     seen.add(type(item))
                 yield item
 
     def flush(self) -> Iterator[Delta]:
-        """The verdict."""
+        """The verdict, behind the last words."""
         seen = self._seen
+        if self._malformed:
+            seen.add(ToolCallMalformed)
+            yield from words_for(self._malformed if self._language else (), self._language)
         if self._stop is None and seen <= _LABELS:
             raise UpstreamProtocolError("the upstream's answer is empty", code="stream.empty")
         if self._stop is None and TextDelta in seen and seen.isdisjoint(_REPORTS | _WHOLE):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
-from attrs import define, field
+from kiro_asgi.model.events import Appendix, MalformedCall
 
-from kiro_asgi.model.events import Appendix, Delta, MalformedCall, ToolCallMalformed
-
-__all__ = ["MalformedWords"]
+__all__ = ["words_for"]
 
 _MOST: Final = 8
 """Calls that are told of one by one."""
@@ -27,27 +26,11 @@ _WORDS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-@define
-class MalformedWords:
-    """Pass everything on, and say behind the answer which calls could not be read.
+def words_for(calls: Iterable[MalformedCall], language: str) -> Iterator[Appendix]:
+    """What the client is told behind the answer, in ``en`` or ``zh``; of very many calls, about the first.
 
-    Without a word the client would see an answer that just ends, where the model meant to do something.
+    Without a word it would see an answer that just ends, where the model meant to do something.
     """
-
-    _language: str
-    """``en`` or ``zh``."""
-
-    _calls: list[MalformedCall] = field(init=False, factory=list)
-
-    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
-        """Pass *items* on."""
-        for item in items:
-            if type(item) is ToolCallMalformed and len(self._calls) < _MOST:
-                self._calls.append(item.info)
-            yield item
-
-    def flush(self) -> Iterator[Delta]:
-        """The words."""
-        for call in self._calls:
-            said = _WORDS[self._language].format(name=call.name[:_NAME] or "?", reason=call.reason)
-            yield Appendix(f"\n\n{said}")
+    for call in islice(calls, _MOST):
+        said = _WORDS[language].format(name=call.name[:_NAME] or "?", reason=call.reason)
+        yield Appendix(f"\n\n{said}")

@@ -16,13 +16,15 @@ class Pulse:
     """Passes every delta on."""
 
     count: int = field(init=False, default=0)
-    """Deltas so far."""
+    """How often there have been deltas: once for all that one `feed` brings."""
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """The same deltas."""
-        for item in items:
+        rest = iter(items)
+        for item in rest:
             self.count += 1
             yield item
+            yield from rest
 
     def flush(self) -> Iterator[Delta]:
         """Nothing is held back."""

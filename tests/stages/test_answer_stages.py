@@ -39,9 +39,11 @@ def test_a_tool_gets_its_own_name_back():
     ]
 
 
-def test_a_pulse_counts_what_passes():
-    """Every delta counts, and none is changed."""
+def test_a_pulse_counts_when_something_passes():
+    """One count for all that is fed at once, and nothing is changed."""
     pulse = Pulse()
 
+    assert list(pulse.feed([])) == []
+    assert pulse.count == 0
     assert run(pulse, [TextDelta("a"), TextDelta("")]) == [TextDelta("a"), TextDelta("")]
-    assert pulse.count == 2
+    assert pulse.count == 1

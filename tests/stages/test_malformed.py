@@ -13,7 +13,7 @@ from kiro_asgi.model.events import (
     ToolCallMalformed,
 )
 from kiro_asgi.stages.answer import Plan, build_pipeline
-from kiro_asgi.stages.malformed import MalformedWords
+from kiro_asgi.stages.ending import EndOfStream
 from tests.helpers import run, run_apart
 
 BAD = ToolCallMalformed(MalformedCall("c", "write_file", "invalid JSON: Expecting value", 7))
@@ -23,7 +23,7 @@ BAD = ToolCallMalformed(MalformedCall("c", "write_file", "invalid JSON: Expectin
 def test_the_client_is_told_behind_the_answer(language, words):
     """Everything passes; at the end there are words with the tool and the reason."""
     items = [TextDelta("a"), BAD, TextDelta("b")]
-    *passed, told = run_apart(MalformedWords(language), items)
+    *passed, told, _ = run_apart(EndOfStream(language), [*items, Stop(StopReason.END)])
 
     assert passed == items
     assert isinstance(told, Appendix)
@@ -34,7 +34,7 @@ def test_the_client_is_told_behind_the_answer(language, words):
 def test_not_of_any_number():
     """Of very many calls the first are told of, and of a long name the beginning."""
     many = [ToolCallMalformed(MalformedCall(str(n), "n" * 1_000, "r", 1)) for n in range(100)]
-    told = [it for it in run(MalformedWords("en"), many) if isinstance(it, Appendix)]
+    told = [it for it in run(EndOfStream("en"), many) if isinstance(it, Appendix)]
 
     assert len(told) == 8
     assert all(len(it.text) < 300 for it in told)
