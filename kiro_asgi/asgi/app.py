@@ -255,7 +255,8 @@ class App:
             return (*call.headers, rules_header(tries.exchange.notes)) if told else call.headers
 
         def output(exchange: Exchange) -> Output[Any]:
-            return self._output(send, exchange, headers)
+            way = send if exchange.inquiry.stream else call.in_time(send)
+            return self._output(way, exchange, headers)
 
         if exchange.inquiry.prompt.sampling.max_tokens == 0:
             await _warm_up(output(exchange), exchange)

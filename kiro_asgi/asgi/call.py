@@ -125,19 +125,18 @@ class Call:
         else:
             self._interrupted = True
 
-    async def stalled(self, others_wait: Callable[[], bool]) -> None:
-        """Wait until the client has taken nothing for too long, which is sooner where others wait for its place.
+    def patience(self, *, others_wait: bool) -> float:
+        """Seconds until the client has taken nothing for too long, which is sooner where others wait for its place.
 
-        No limit surrounds a single send, as there is one for every event.
+        No limit surrounds a single send, as there is one for every event; so this is to be looked at now and then.
         """
-        soon = self._write_timeout / _SOONER
-        while True:
-            now = self._clock()
-            began = now if self.sending_since is None else self.sending_since
-            left = began + (soon if others_wait() else self._write_timeout) - now
-            if left <= 0:
-                return
-            await anyio.sleep(min(left, soon / 2))
+        limit = self._write_timeout / _SOONER if others_wait else self._write_timeout
+        return limit if self.sending_since is None else self.sending_since + limit - self._clock()
+
+    @property
+    def look(self) -> float:
+        """Seconds between two looks at `patience`."""
+        return self._write_timeout / _SOONER / 2
 
     async def body(self, limits: LimitSettings) -> bytes:
         """The request body, within the limits."""
@@ -158,13 +157,18 @@ class Call:
         Raises:
             Stalled: The client does not take it.
         """
-        await respond(self._send_in_time, status, body, [*headers, *self.headers])
+        await respond(self.in_time(self.send), status, body, [*headers, *self.headers])
 
-    async def _send_in_time(self, message: Message) -> None:
-        with anyio.move_on_after(self._write_timeout) as limit:
-            await self.send(message)
-        if limit.cancelled_caught:
-            raise Stalled
+    def in_time(self, send: Send) -> Send:
+        """*send*, with a limit for each message, for what is sent whole; it raises `Stalled`."""
+
+        async def limited(message: Message) -> None:
+            with anyio.move_on_after(self._write_timeout) as limit:
+                await send(message)
+            if limit.cancelled_caught:
+                raise Stalled
+
+        return limited
 
     async def leave_unanswered(self) -> None:
         """Begin an answer to a client that is gone, for the host's middlewares, which take silence for a fault of ours.
@@ -172,4 +176,4 @@ class Call:
         It stays without an end: a server would keep the connection of a complete one open for another request.
         """
         with suppress(Disconnected):
-            await self._send_in_time(response_start(_CLIENT_LEFT, [*self.headers]))
+            await self.in_time(self.send)(response_start(_CLIENT_LEFT, [*self.headers]))

@@ -1,20 +1,21 @@
 """From an exchange to its end: tries, signs of life, and a client that may leave at any moment.
 
-Four tasks share one answer.  The main one asks the upstream, as often as the retry policy allows, and brings what it
-says to the client.  One waits for the client to leave, because a server may swallow what is sent to a client that is
-gone.  One waits for it to take nothing any more.  One keeps it patient while the upstream thinks.  When the first ends,
-or the client is gone, all end.
+Up to three tasks share one answer.  The main one asks the upstream, as often as the retry policy allows, and brings
+what it says to the client.  One waits for the client to leave, because a server may swallow what is sent to a client
+that is gone.  Beside a stream, one looks at the time: it keeps the client patient while the upstream thinks, and drops
+one that takes nothing any more.  When the first ends, or the client is gone, all end.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from enum import Enum
 from functools import partial
 from logging import getLogger
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import anyio
 from attrs import define, field
@@ -31,6 +32,7 @@ from kiro_asgi.asgi.reading import Reading
 from kiro_asgi.asgi.refusals import log_body
 from kiro_asgi.asgi.reports import log_notes
 from kiro_asgi.asgi.service import Service
+from kiro_asgi.asgi.tasks import Tasks
 from kiro_asgi.asgi.tries import Tries
 from kiro_asgi.asgi.wording import translated
 from kiro_asgi.config import Settings
@@ -110,37 +112,15 @@ class Relay:
             Exception: Nobody foresaw it; a client that has been sent anything was told that there is no more.
         """
         self._outputs, self._output = outputs, outputs(self.exchange)
-        beside = (self._watch, self._drop_stalled, *([self._keep_alive] if self.exchange.inquiry.stream else []))
-        scopes = [anyio.CancelScope() for _ in range(len(beside) + 1)]
-        failure: Exception | None = None
-
-        def end() -> None:
-            for scope in scopes:
-                scope.cancel()
-
-        async def guarded(work: Callable[[], Awaitable[None]], scope: anyio.CancelScope) -> None:
-            nonlocal failure
-            with scope:
-                try:
-                    await work()
-                except Disconnected:
-                    pass
-                except Exception as error:  # noqa: BLE001 - raised below: leaving the group it would be wrapped
-                    failure = error
-                else:
-                    return
-                end()  # not where an exception is handled: what cancels other tasks would hold it, and its frames them
-
-        # A scope for each task: were the group cancelled, the exception that ends a task would hold its frames, and
-        # they the task.  Such a circle, with prompt and answer in it, stays until the garbage collector comes by.
         async with anyio.create_task_group() as group:
-            for work, scope in zip(beside, scopes[1:], strict=True):
-                group.start_soon(guarded, work, scope)
-            await guarded(self._answer, scopes[0])
-            end()
-        if failure is not None:
+            tasks = Tasks(group)
+            tasks.start(self._watch)
+            if self.exchange.inquiry.stream:
+                tasks.start(self._look_at_time)
+            await tasks.run(self._answer)
+        if tasks.failure is not None:
             await self.break_off(InternalError(self.exchange.request_id))
-            raise failure
+            raise tasks.failure
 
     async def _watch(self) -> None:
         """Break off when the client leaves; but not within the last send, where some servers announce it too."""
@@ -149,32 +129,45 @@ class Relay:
         if not self._output.closing:
             raise Disconnected
 
-    async def _drop_stalled(self) -> None:
-        """Break off when the client takes nothing for too long; its upstream connection is free at once.
+    async def _look_at_time(self) -> None:
+        """Show signs of life: the head after a while even without an event, and heartbeats whenever it is silent.
+
+        Between them, see whether the client takes what the main task sends.
+        """
+        stream, call = self._settings.stream, self._call
+        after = early_commit(self.exchange, self._settings)
+        commit_at = self._started + after if after else math.inf
+        while True:
+            left = call.patience(others_wait=self.exchange.route.provider.transport.is_crowded)
+            if left <= 0:
+                await self._drop_stalled()
+            beat_at = self._output.last_sent + stream.heartbeat if stream.heartbeat else math.inf
+            due = min(commit_at, beat_at)
+            await anyio.sleep(max(0.0, min(due - self._clock(), left, call.look)))
+            now = self._clock()
+            if commit_at <= now:
+                commit_at = math.inf
+                await self._show(self._commit_early())
+            elif now - self._output.last_sent >= stream.heartbeat > 0:
+                await self._show(self._output.beat())
+
+    async def _show(self, sending: Awaitable[None]) -> None:
+        """Send a sign of life, during which nothing else is looked at."""
+        with anyio.move_on_after(self._settings.limits.write_timeout) as limit:
+            await sending
+        if limit.cancelled_caught:
+            await self._drop_stalled()
+
+    async def _drop_stalled(self) -> NoReturn:
+        """Break off when the client has taken nothing for too long; its upstream connection is free at once.
 
         Some servers shield what is sent from cancellation: there the rest of this exchange stays until the server gives
         the client up.
         """
-        await self._call.stalled(lambda: self.exchange.route.provider.transport.is_crowded)
         self.outcome = Outcome.STALLED
         if self._reading is not None:
             await self.exchange.route.provider.transport.hang_up(self._reading)
         raise Stalled
-
-    async def _keep_alive(self) -> None:
-        """Show signs of life: the head after a while even without an event, and heartbeats whenever it is silent."""
-        stream = self._settings.stream
-        after = early_commit(self.exchange, self._settings)
-        commit_at = self._started + after if after else None
-        while commit_at is not None or stream.heartbeat:
-            beat_at = self._output.last_sent + stream.heartbeat if stream.heartbeat else None
-            due = min(moment for moment in (commit_at, beat_at) if moment is not None)
-            await anyio.sleep(max(0.0, due - self._clock()))
-            if due == commit_at:
-                commit_at = None
-                await self._commit_early()
-            elif self._clock() - self._output.last_sent >= stream.heartbeat:
-                await self._output.beat()
 
     async def _commit_early(self) -> None:
         if self._reading is not None and not self._output.committed:
@@ -185,6 +178,9 @@ class Relay:
         while True:
             try:
                 await self._try()
+            except Stalled:
+                self.outcome = Outcome.STALLED
+                raise
             except KiroAsgiError as error:
                 if self.outcome is Outcome.STALLED or not await self._goes_on(error):
                     return

@@ -22,6 +22,9 @@ CROWD = 200
 STORM = 1.0
 """Seconds that the service refuses everybody, from the moment when everybody has asked once."""
 
+BUSY = 6.0
+"""Seconds that a busy machine may take for two tries of everybody: 400 handshakes of TLS, where that is the trouble."""
+
 SLOW_DOWN = {"message": "Too many requests, please wait before trying again."}
 
 
@@ -118,7 +121,7 @@ async def test_a_storm_without_a_service(gateway, simulator, trouble):
     for n, exchange in enumerate(exchanges):
         message = refused(ROUTES[n % 2], exchange, 502)
         assert message.startswith("Something failed." if trouble.isdigit() else "Stream connection failed: ")
-    assert quantiles(taken, n=100)[98] <= timeout + 0.1 + 2.0, "waiting in line included"
+    assert quantiles(taken, n=100)[98] <= timeout + 0.1 + BUSY, "waiting in line included"
 
 
 @pytest.mark.parametrize("host", ["nowhere.invalid", "no..where", f"{'x' * 64}.invalid"])
