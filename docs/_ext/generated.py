@@ -11,6 +11,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -50,11 +51,8 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.notes import Rule
 from kiro_asgi.model.server_tools import SearchHit, ToolOutput
 from kiro_asgi.simulator import doors, faults, rulebook, scenarios
-from kiro_asgi.upstreams.anthropic.rules import RULES as ANTHROPIC_RULES
-from kiro_asgi.upstreams.gemini.rules import RULES as GEMINI_RULES
 from kiro_asgi.upstreams.kiro.payloads import READERS, STOP_REASONS, Seen
-from kiro_asgi.upstreams.kiro.rules.table import RULES
-from kiro_asgi.upstreams.openai.rules import RULES as OPENAI_RULES
+from kiro_asgi.upstreams.manifest import all_of
 from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder
 
 Row = Sequence[str]
@@ -137,10 +135,10 @@ def format_markers() -> Iterator[Row]:
 
 def simulated_refusals() -> Iterator[Row]:
     tables = (faults.REFUSALS, *(form.refusals for form in doors.FORMATS))
-    yield "Marker", "Kiro", "Gemini", "Anthropic", "OpenAI"
+    yield "Marker", *(UPSTREAMS[name] for name in ("kiro", *(form.name for form in doors.FORMATS)))
     for name in tables[0]:
-        kiro, *others = (table[name] for table in tables)
-        cells = [(kiro[0], kiro[2]), *((words[0], words[1]) for words in others)]
+        first, *others = (table[name] for table in tables)
+        cells = [(first[0], first[2]), *((words[0], words[1]) for words in others)]
         yield f"``sim:{name}``", *(f"{status} {plain(word)}" if word else str(status) for status, word in cells)
 
 
@@ -151,7 +149,7 @@ def format_rules(name: str) -> Iterator[Row]:
         yield (first_line(rule.__doc__),)
 
 
-def rules(table: Iterable[Rule] = RULES) -> Iterator[Row]:
+def rules(table: Iterable[Rule]) -> Iterator[Row]:
     yield "Rule", "What it does", "Loss"
     for rule in table:
         yield f"``{rule.name}``", plain(rule.what), rule.loss.value
@@ -286,7 +284,8 @@ def _name(frame: ServerSentEvent) -> str:
 
 
 MATRIX = tomllib.loads((Path(__file__).parent.parent / "explanation" / "matrix.toml").read_text("utf-8"))
-UPSTREAMS = {"kiro": "Kiro", "gemini": "Gemini", "anthropic": "Anthropic", "openai": "OpenAI"}
+KNOWN = tuple(all_of(Settings()))
+UPSTREAMS = {each.name: each.manifest.title for each in KNOWN}
 
 
 def matrix(api: str) -> Iterator[Row]:
@@ -362,18 +361,13 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "client-events": (client_events, "18 26 20 36"),
     "stop-reasons": (stop_reasons, "60 40"),
     "reasons": (reasons, "22 78"),
-    "rules": (rules, "26 62 12"),
     "api-rules": (lambda: rules(API_RULES), "26 62 12"),
     "gateway-rules": (lambda: rules(GATEWAY_RULES), "26 62 12"),
-    "anthropic-rules": (lambda: rules(ANTHROPIC_RULES), "26 62 12"),
-    "gemini-rules": (lambda: rules(GEMINI_RULES), "26 62 12"),
-    "openai-rules": (lambda: rules(OPENAI_RULES), "26 62 12"),
+    **{f"{each.name}-rules": (partial(rules, each.make().rules), "26 62 12") for each in KNOWN},
     "format-markers": (format_markers, "20 16 8 36 20"),
     "simulated-refusals": (simulated_refusals, "20 20 20 20 20"),
     "simulated-rules": (simulated_rules, "62 8 30"),
-    "simulated-gemini-rules": (lambda: format_rules("gemini"), "100"),
-    "simulated-anthropic-rules": (lambda: format_rules("anthropic"), "100"),
-    "simulated-openai-rules": (lambda: format_rules("openai"), "100"),
+    **{f"simulated-{form.name}-rules": (partial(format_rules, form.name), "100") for form in doors.FORMATS},
     "errors": (error_tree, "34 10 12 44"),
     "responses-fields": (lambda: handled("Field", fields.FIELDS), "26 14 60"),
     "responses-items": (lambda: handled("Kind of item", fields.ITEM_KINDS), "26 14 60"),

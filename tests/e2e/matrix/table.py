@@ -14,7 +14,7 @@ __all__ = ["APIS", "CELLS", "LOSSES", "UPSTREAMS", "Cell", "Loss", "mark", "prin
 PAGE: Final = Path(__file__).parents[3] / "docs" / "explanation" / "matrix.toml"
 
 APIS: Final = ("chat", "responses", "messages")
-UPSTREAMS: Final = ("kiro", "gemini", "anthropic", "openai")
+UPSTREAMS: Final = ("kiro", "anthropic", "openai", "gemini")
 
 
 @frozen
