@@ -140,7 +140,7 @@ print(json.dumps(asyncio.run(main())))
             [(200, "The site itself."), (200, "ok"), (405, "POST"), (404, "")],
             id=name,
         )
-        for name in ("django_site", "quart_site")
+        for name in ("django_site", "quart_site", "starlette_site")
     ]
     + [
         pytest.param(
@@ -148,7 +148,10 @@ print(json.dumps(asyncio.run(main())))
             [("/health",), ("/v1/nothing",), ("/v1/models/x/y",), ("/v1/messages/count_tokens", (b"x-badge", b"no"))],
             [(200, "ok"), (404, ""), (401, ""), (405, "")],
             id="guarded",
-        )
+        ),
+        pytest.param(
+            "ending_streams", [("/llm/health",), ("/llmx",)], [(200, "ok"), (404, "Not Found")], id="ending_streams"
+        ),
     ],
 )
 def test_examples_run(name: str, requests: list[Any], expected: list[tuple[int, str]], tmp_path: Path) -> None:

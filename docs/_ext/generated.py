@@ -311,18 +311,22 @@ def matrix_losses() -> Iterator[Row]:
 HOSTS = tomllib.loads((Path(__file__).parent.parent / "reference" / "hosts.toml").read_text("utf-8"))
 
 
-def hosts() -> Iterator[Row]:
+SERVERS = tuple(next(iter(HOSTS["cells"].values())))
+HYPERCORN = tuple(server for server in SERVERS if server.startswith("Hypercorn"))
+
+
+def hosts(servers: Sequence[str]) -> Iterator[Row]:
     """Hosts by servers; a number stands for what is wrong."""
-    yield "", *next(iter(HOSTS["cells"].values()))
+    yield "", *servers
     for host, cells in HOSTS["cells"].items():
-        yield host, *map(_tried, cells.values())
+        yield host, *(_tried(cells[server]) for server in servers)
 
 
 def _tried(wrong: Mapping[str, str]) -> str:
     if "impossible" in wrong:
         return "–"
     reasons = [*_reasons()]
-    return ", ".join(str(reasons.index(reason) + 1) for reason in wrong.values()) or "yes"
+    return ", ".join(str(number) for number in sorted(reasons.index(reason) + 1 for reason in wrong.values())) or "yes"
 
 
 def _reasons() -> Iterable[str]:
@@ -375,7 +379,8 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "matrix-chat": (lambda: matrix("chat"), "44 14 14 14 14"),
     "matrix-responses": (lambda: matrix("responses"), "44 14 14 14 14"),
     "matrix-losses": (matrix_losses, "6 66 28"),
-    "hosts": (hosts, "20 8 8 8 8 8 8 8 8 8 8"),
+    "hosts-hypercorn": (lambda: hosts(HYPERCORN), "28 18 18 18 18"),
+    "hosts-others": (lambda: hosts([server for server in SERVERS if server not in HYPERCORN]), "28 12 12 12 12 12 12"),
     "hosts-troubles": (hosts_troubles, "6 94"),
     "hosts-checks": (hosts_checks, "16 84"),
     "hosts-versions": (hosts_versions, "40 60"),

@@ -145,7 +145,7 @@ class App:
                 raise ValueError(f"unknown scope type {other!r}")
 
     async def aclose(self) -> None:
-        """Close the idle upstream connections of the running event loop."""
+        """Write what is still to be stored, and close the idle upstream connections of the running event loop."""
         await self._service.aclose()
 
     def interrupt(self) -> None:

@@ -76,7 +76,7 @@ class Record:
         wrong = {
             check: outcome for check in sorted(self.checks) if (outcome := outcomes.get(check, "not tried")) != "yes"
         }
-        return "{" + ", ".join(f" {check} = {_text(outcome)}" for check, outcome in wrong.items()) + " }"
+        return "{" + ",".join(f" {check} = {_text(outcome)}" for check, outcome in wrong.items()) + " }"
 
 
 def _versions() -> dict[str, str]:

@@ -20,7 +20,7 @@ from attrs import frozen
 from tests.cli.processes import clean_environment
 from tests.hosts.matrix import Cell
 
-__all__ = ["DJANGO_5", "KEY", "Running", "running", "started"]
+__all__ = ["DJANGO_5", "KEY", "Running", "environment", "running", "started"]
 
 ROOT: Final = Path(__file__).parents[2]
 KEY: Final = "k"
@@ -76,8 +76,8 @@ def running(cell: Cell, service: str) -> Iterator[Running]:
     """Run *cell* with a gateway in front of the service at *service*; entered when the site's page is there."""
     app = f"tests.hosts.sites.{cell.host.app}"
     command = [part.replace("{app}", app) for part in cell.server.command]
-    environ = _environment(cell, service)
-    with started(command, environ, root=cell.host.root, http2=cell.server.http2) as found:
+    extra = {name: value.format(django_5=os.environ.get(DJANGO_5, "")) for name, value in cell.host.environ.items()}
+    with started(command, environment(service, **extra), root=cell.host.root, http2=cell.server.http2) as found:
         yield found
 
 
@@ -108,8 +108,8 @@ def started(
             process.wait()
 
 
-def _environment(cell: Cell, service: str) -> dict[str, str]:
-    extra = {name: value.format(django_5=os.environ.get(DJANGO_5, "")) for name, value in cell.host.environ.items()}
+def environment(service: str, **extra: str) -> dict[str, str]:
+    """What a gateway in front of the service at *service* is told, and folders of modules before those of the tests."""
     path = os.pathsep.join(filter(None, (extra.pop("PYTHONPATH", ""), str(ROOT))))
     return clean_environment(
         PYTHONPATH=path,
