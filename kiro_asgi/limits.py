@@ -107,9 +107,9 @@ passes over them, hold up the whole process, which long texts hardly do."""
 SCHEMA_DEPTH: Final = 32
 """References and combinators followed one within another in a tool's schema; what is further in is left out."""
 
-SCHEMA_COPIES: Final = 10_000
-"""Schemas that references put into a tool's schema, for a service that knows none, in addition to those that the client
-wrote down; one with long texts or values counts as several.  Further references are left out."""
+SCHEMA_COPIES: Final = 4_000
+"""Schemas that references put into those of one request, for a service that knows none, in addition to those that the
+client wrote down; one with long texts or values counts as several.  Further references are left out."""
 
 # Matching.
 

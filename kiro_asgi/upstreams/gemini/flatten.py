@@ -13,7 +13,7 @@ from kiro_asgi.limits import DESCRIPTION_CHARACTERS, SCHEMA_COPIES, SCHEMA_DEPTH
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["ROUNDS", "Flattening", "Opened"]
+__all__ = ["ROUNDS", "Copies", "Flattening", "Opened"]
 
 ROUNDS: Final = 2
 """How often a reference is followed within what it leads to."""
@@ -53,12 +53,24 @@ class Opened:
 
 
 @define
+class Copies:
+    """What references may put into all schemas of one request, in addition to what the client wrote down."""
+
+    _left: int = field(init=False, default=SCHEMA_COPIES)
+
+    def take(self, node: Mapping[str, Any]) -> bool:
+        """Take what *node* costs; whether there was enough for it."""
+        self._left -= _cost(node)
+        return self._left >= 0
+
+
+@frozen
 class Flattening:
     """Reads the nodes of one schema."""
 
     _root: Mapping[str, Any]
     _notes: Notes
-    _spare: int = field(init=False, default=SCHEMA_COPIES)
+    _copies: Copies
 
     def flat(self, node: Mapping[str, Any], place: str, opened: Opened, depth: int) -> tuple[Flat, Opened]:
         """A node's keywords without ``$ref`` and ``allOf``, and the references that lead to what is in it.
@@ -74,9 +86,8 @@ class Flattening:
         return reading.flat(node, (), depth), opened.within(followed)
 
     def may_copy(self, node: Mapping[str, Any]) -> bool:
-        """Take what *node* costs from what references may put in addition."""
-        self._spare -= _cost(node)
-        return self._spare >= 0
+        """Whether references may put *node* in addition."""
+        return self._copies.take(node)
 
     def applies(self, rule: str, place: str) -> None:
         """Note a rule."""

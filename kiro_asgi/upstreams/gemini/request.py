@@ -14,6 +14,7 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.gemini.contents import Contents, skip_missing_signatures
+from kiro_asgi.upstreams.gemini.flatten import Copies
 from kiro_asgi.upstreams.gemini.generation import generation_config
 from kiro_asgi.upstreams.gemini.json_schema import json_schema
 from kiro_asgi.upstreams.gemini.models import listed_family
@@ -64,8 +65,8 @@ def document(
         notes.applies("healed.signatures")
     if not json_schemas:
         notes.applies("healed.json_schema")
-    names = tool_names(notes)
-    tools = written_tools(prompt, names, notes)
+    names, copies = tool_names(notes), Copies()
+    tools = written_tools(prompt, names, notes, copies)
     contents = Contents(notes, names, replay_thinking and not healed).write(prompt)
     if family.signs_calls or healed:
         skip_missing_signatures(contents, notes)
@@ -79,7 +80,7 @@ def document(
         **tools,
         "generationConfig": {
             **generation_config(prompt, model, family, notes),
-            **({} if told else _form(prompt, notes, json_schemas=json_schemas and family.json_schema)),
+            **({} if told else _form(prompt, notes, copies, json_schemas=json_schemas and family.json_schema)),
         },
         "safetySettings": [
             {"category": f"HARM_CATEGORY_{category}", "threshold": threshold} for category in CATEGORIES if threshold
@@ -88,10 +89,12 @@ def document(
     return Document({key: value for key, value in body.items() if value}, names, notes)
 
 
-def _form(prompt: Prompt, notes: Notes, *, json_schemas: bool) -> Mapping[str, Any]:
+def _form(prompt: Prompt, notes: Notes, copies: Copies, *, json_schemas: bool) -> Mapping[str, Any]:
     """The fields that say which form the answer has, if the client says so."""
     if prompt.schema is None:
         return {}
-    name, write = ("responseJsonSchema", json_schema) if json_schemas else ("responseSchema", answer_schema)
-    schema = write(prompt.schema, notes)
+    if json_schemas:
+        name, schema = "responseJsonSchema", json_schema(prompt.schema, notes)
+    else:
+        name, schema = "responseSchema", answer_schema(prompt.schema, notes, copies)
     return {"responseMimeType": "application/json", **({name: schema} if schema else {})}

@@ -43,7 +43,12 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule("tools.parallel", "That an answer may hold one call only cannot be said.", _CONTENT, "tools"),
     Rule("schema.depth", "What a schema nests deeper than 32 levels may be anything of its type.", _CONTENT, "flatten"),
-    Rule("schema.size", "What references add beyond 10,000 schemas may be anything of its type.", _CONTENT, "flatten"),
+    Rule(
+        "schema.size",
+        "What references add beyond 4,000 schemas in one request may be anything of its type.",
+        _CONTENT,
+        "flatten",
+    ),
     Rule("schema.conflict", "Of contradicting parts of a schema the outer one counts.", _CONTENT, "flatten"),
     Rule("schema.reference", "What a reference that leads nowhere stands for may be anything.", _CONTENT, "flatten"),
     Rule("schema.recursion", "A schema that holds itself ends after the second time.", _CONTENT, "flatten"),

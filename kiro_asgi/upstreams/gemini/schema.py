@@ -1,7 +1,7 @@
 """JSON Schema to the service's own schemas: a projection, as those can say less.
 
 Whatever comes in, what comes out has only keywords that the service knows, and is in proportion to what came in:
-references are followed as far as `kiro_asgi.limits.SCHEMA_COPIES` goes.  A schema that is one of the
+references are followed as far as `kiro_asgi.limits.SCHEMA_COPIES` goes for one request.  A schema that is one of the
 service's own already stays as it is.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Tool
-from kiro_asgi.upstreams.gemini.flatten import Flattening, Opened
+from kiro_asgi.upstreams.gemini.flatten import Copies, Flattening, Opened
 from kiro_asgi.upstreams.gemini.keywords import anything
 from kiro_asgi.upstreams.gemini.nodes import Node, lowered
 
@@ -21,9 +21,9 @@ __all__ = ["answer_schema", "parameters"]
 Schema = dict[str, Any]
 
 
-def parameters(tool: Tool, notes: Notes) -> Schema:
+def parameters(tool: Tool, notes: Notes, copies: Copies) -> Schema:
     """The schema of a tool's arguments: an object; empty where it has no properties."""
-    written = _written(tool.schema, tool.place or "tools", notes) if tool.schema else {}
+    written = _written(tool.schema, tool.place or "tools", notes, copies) if tool.schema else {}
     if not written or written == anything():
         return {}
     if "anyOf" in written or lowered(written.get("type")) != "object":
@@ -33,9 +33,9 @@ def parameters(tool: Tool, notes: Notes) -> Schema:
     return written if written.get("properties") else {}
 
 
-def answer_schema(schema: Mapping[str, Any], notes: Notes) -> Schema:
+def answer_schema(schema: Mapping[str, Any], notes: Notes, copies: Copies) -> Schema:
     """The schema of the answer; empty where it demands nothing."""
-    written = _written(schema, "schema", notes) if schema else {}
+    written = _written(schema, "schema", notes, copies) if schema else {}
     return {} if written == anything() else written
 
 
@@ -52,8 +52,8 @@ _OF_OBJECTS: Final = ("title", "description", "required", "propertyOrdering")
 """Keywords besides ``properties`` that stay true when there are more of these."""
 
 
-def _written(schema: Mapping[str, Any], place: str, notes: Notes) -> Schema:
-    flattening = Flattening(schema, notes)
+def _written(schema: Mapping[str, Any], place: str, notes: Notes, copies: Copies) -> Schema:
+    flattening = Flattening(schema, notes, copies)
 
     def write(node: Any, place: str, opened: Opened, depth: int) -> Schema:
         if not isinstance(node, Mapping):

@@ -16,6 +16,7 @@ from typing import Any, Final
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.model.server_tools import WEB_SEARCH
+from kiro_asgi.upstreams.gemini.flatten import Copies
 from kiro_asgi.upstreams.gemini.schema import parameters
 from kiro_asgi.upstreams.names import WireNames
 from kiro_asgi.upstreams.refusals import refusal
@@ -37,7 +38,7 @@ def tool_names(notes: Notes) -> WireNames:
     return WireNames(_NAME, MAX_NAME, "tools.renamed", notes)
 
 
-def written_tools(prompt: Prompt, names: WireNames, notes: Notes) -> dict[str, Any]:
+def written_tools(prompt: Prompt, names: WireNames, notes: Notes, copies: Copies) -> dict[str, Any]:
     """``tools`` and ``toolConfig``, as far as there is something to say.
 
     Raises:
@@ -53,7 +54,7 @@ def written_tools(prompt: Prompt, names: WireNames, notes: Notes) -> dict[str, A
     if functions:
         for search in searches:
             notes.applies("tools.search_dropped", search.place)
-        declarations = [_declaration(tool, names, notes) for tool in functions]
+        declarations = [_declaration(tool, names, notes, copies) for tool in functions]
         return {
             "tools": [{"functionDeclarations": declarations}],
             **_config(prompt.tool_choice, names, notes),
@@ -85,12 +86,12 @@ def _require_choice(choice: ToolChoice, tools: list[Tool]) -> None:
         raise refusal("tools.choice_unknown", f"no tool is named {choice.name[:60]!r}", "tool_choice")
 
 
-def _declaration(tool: Tool, names: WireNames, notes: Notes) -> dict[str, Any]:
+def _declaration(tool: Tool, names: WireNames, notes: Notes, copies: Copies) -> dict[str, Any]:
     """One function; one without arguments has no ``parameters``, as the service refuses an object without any."""
     declaration: dict[str, Any] = {"name": names.wire(tool.name, tool.place)}
     if tool.description:
         declaration["description"] = tool.description
-    if schema := parameters(tool, notes):
+    if schema := parameters(tool, notes, copies):
         declaration["parameters"] = schema
     return declaration
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kiro_asgi.limits import SCHEMA_COPIES, SCHEMA_DEPTH
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Tool
+from kiro_asgi.upstreams.gemini.flatten import Copies
 from kiro_asgi.upstreams.gemini.keywords import anything
 from kiro_asgi.upstreams.gemini.schema import answer_schema, parameters
 from tests.upstreams.gemini.invariants import schema_breaches
@@ -20,13 +21,13 @@ from tests.upstreams.kiro.prompts import SCHEMA
 
 
 def written(schema: dict[str, Any]) -> dict[str, Any]:
-    return answer_schema(schema, Notes())
+    return answer_schema(schema, Notes(), Copies())
 
 
 def noted(schema: dict[str, Any]) -> dict[str, str]:
     """Rules, each with where it was first met."""
     notes = Notes()
-    parameters(Tool("f", "", schema, place="tools[0]"), notes)
+    parameters(Tool("f", "", schema, place="tools[0]"), notes, Copies())
     return {note.rule: note.place for note in notes.found()}
 
 
@@ -56,7 +57,7 @@ SCHEMAS = st.dictionaries(KEYWORDS, ANYTHING, max_size=7)
 @given(SCHEMAS)
 def test_anything_becomes_a_schema_that_is_taken(schema: dict[str, Any]) -> None:
     """F340: Only the service's keywords with values of their kinds come out, and it can be written down."""
-    for found in (written(schema), parameters(Tool("f", "", schema), Notes())):
+    for found in (written(schema), parameters(Tool("f", "", schema), Notes(), Copies())):
         assert not found or [*schema_breaches(found)] == []
         json.dumps(found)
 
@@ -107,7 +108,7 @@ def test_a_schema_of_the_services_own_stays_as_it_is(schema: dict[str, Any]) -> 
     """Nothing is changed, and nothing is noted, where nothing has to be."""
     notes = Notes()
 
-    assert parameters(Tool("f", "", schema), notes) == schema
+    assert parameters(Tool("f", "", schema), notes, Copies()) == schema
     assert notes.found() == ()
 
 
@@ -185,12 +186,12 @@ def test_arguments_are_an_object() -> None:
     """The root of a tool's schema has properties, those of all alternatives; without any there are no parameters."""
     alternatives = {"anyOf": [{"properties": {"a": {"type": "string"}}, "required": ["a"]}, {"properties": {"b": {}}}]}
 
-    assert parameters(Tool("f", "", alternatives), Notes()) == {
+    assert parameters(Tool("f", "", alternatives), Notes(), Copies()) == {
         "type": "object",
         "properties": {"a": {"type": "string"}, "b": anything()},
     }
     typed = {"type": "object", "properties": {"c": {"type": "string"}}, "required": ["c"], **alternatives}
-    assert parameters(Tool("f", "", typed), Notes()) == {
+    assert parameters(Tool("f", "", typed), Notes(), Copies()) == {
         "type": "object",
         "required": ["c"],
         "properties": {"a": {"type": "string"}, "b": anything(), "c": {"type": "string"}},
@@ -199,8 +200,8 @@ def test_arguments_are_an_object() -> None:
         "schema.anything": "tools[0].anyOf[1].properties.b",
         "schema.alternatives": "tools[0]",
     }
-    assert parameters(Tool("f", "", {"type": "string"}), Notes()) == {}
-    assert parameters(Tool("f", "", {"type": "object", "properties": {}}), Notes()) == {}
+    assert parameters(Tool("f", "", {"type": "string"}), Notes(), Copies()) == {}
+    assert parameters(Tool("f", "", {"type": "object", "properties": {}}), Notes(), Copies()) == {}
 
 
 def test_a_schema_that_holds_itself_ends() -> None:
@@ -238,6 +239,15 @@ def test_references_are_followed_within_bounds() -> None:
     many = {"properties": {str(n): {"$ref": "#/$defs/v"} for n in range(1_000)}, **values}
     assert len(json.dumps(written(many))) < 4_000_000
     assert noted(bomb(2)).keys() <= {"schema.root"}
+
+
+def test_all_schemas_of_a_request_have_one_bound() -> None:
+    """Fifty tools whose schemas multiply themselves take no more than one, beside what they say themselves."""
+    copies, notes = Copies(), Notes()
+    found = [parameters(Tool(f"f{n}", "", bomb(6)), notes, copies) for n in range(50)]
+
+    assert len(json.dumps(found)) < 60 * SCHEMA_COPIES + 50 * len(json.dumps(bomb(6)))
+    assert len(found[0]) > 1
 
 
 def test_what_is_nested_too_deep_may_be_anything() -> None:
