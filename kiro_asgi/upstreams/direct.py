@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TypedDict, TypeVar
+from urllib.parse import urlsplit
 
 from kiro_asgi.model.notes import Rule
 from kiro_asgi.stages.thinking import TAGS
@@ -45,6 +46,7 @@ def direct_setup(
     configured: Configured[D],
     upstream: Upstream,
     rules: Iterable[Rule],
+    public: str,
     *,
     thinking_tags: tuple[str, ...] = (),
     exchange: KeyExchange | None = None,
@@ -55,6 +57,7 @@ def direct_setup(
         configured: Its settings.
         upstream: How it is talked to.
         rules: What it does to prompts.
+        public: Base URL of the vendor's own service.
         thinking_tags: Names of tags that hold thinking; none for the usual ones.
         exchange: How a key becomes a token, where the service wants that instead.
     """
@@ -67,6 +70,6 @@ def direct_setup(
             thinking_first_event_timeout=settings.thinking_first_token_timeout,
             thinking_tags=thinking_tags or TAGS,
         ),
-        account=settings.account,
+        account=urlsplit(settings.endpoint or public).netloc,
         rules=tuple(rules),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Self
-from urllib.parse import urlsplit
 
 from attrs import evolve, frozen
 
@@ -78,11 +77,6 @@ class DirectSettings:
         for at, key in enumerate(self.fallback_api_keys):
             names.setdefault(key, f"{table}.fallback_api_keys[{at}]")
         return tuple((name, key) for key, name in names.items()) or ((f"{table}.api_key", ""),)
-
-    @property
-    def account(self) -> str:
-        """Whose accounts the keys are: the host of the endpoint."""
-        return urlsplit(self.endpoint).netloc
 
     @property
     def sent_headers(self) -> tuple[tuple[bytes, bytes], ...]:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi import ConfigError
+from kiro_asgi import ConfigError, Settings
+from kiro_asgi.asgi.providers import new_providers
+from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.simulator import refusal
 from kiro_asgi.simulator.builders import json_answer
 from tests.asgi.answers import ALL_DIALECTS, error_of, text_of
@@ -207,3 +209,19 @@ async def test_a_listed_id_belongs_to_who_lists_it(everything, sim):
     assert keys["openai/gpt-oss-120b"] == keys["groq/openai/gpt-4o"] == ["Bearer sk-groq"]
     assert keys["openai/gpt-4o"] == ["Bearer sk-oai"]
     assert "Bearer sk-groq" not in keys["openai/nobody-lists-this"]
+
+
+def test_each_vendors_own_service_has_accounts_of_its_own():
+    """What one vendor says of an account says nothing of another's; the same host by two names is one service."""
+    settings = Settings.from_mapping(
+        {
+            "anthropic": {"api_key": "a"},
+            "gemini": {"api_key": "g"},
+            "openai": {"api_key": "o"},
+            "custom": {"mine": {"endpoint": "https://api.openai.com/v1", "api_key": "m"}},
+        }
+    )
+    services = {name: provider.service for name, provider in new_providers(settings, Clocks(), ()).items()}
+
+    assert services["mine"] == services["openai"]
+    assert len({services["anthropic"], services["gemini"], services["openai"]}) == 3

@@ -19,7 +19,7 @@ from kiro_asgi.upstreams.anthropic.sampling import LAST_SAMPLED
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, UpstreamRequest
 from kiro_asgi.upstreams.headers import Headers, overridden
 
-__all__ = ["Door", "PassedOn"]
+__all__ = ["ENDPOINT", "Door", "PassedOn"]
 
 ENDPOINT: Final = "https://api.anthropic.com"
 

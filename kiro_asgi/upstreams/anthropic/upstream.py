@@ -18,7 +18,7 @@ from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.anthropic import models
 from kiro_asgi.upstreams.anthropic.answer import reader
-from kiro_asgi.upstreams.anthropic.door import Door, PassedOn
+from kiro_asgi.upstreams.anthropic.door import ENDPOINT, Door, PassedOn
 from kiro_asgi.upstreams.anthropic.events import MessageEvents
 from kiro_asgi.upstreams.anthropic.families import normalise
 from kiro_asgi.upstreams.anthropic.faults import fault
@@ -196,4 +196,4 @@ def set_up(configured: Configured[AnthropicSettings]) -> Setup:
     upstream = AnthropicUpstream(
         version=settings.version, betas=settings.betas, bearer=settings.bearer, **common(configured)
     )
-    return direct_setup(configured, upstream, RULES)
+    return direct_setup(configured, upstream, RULES, ENDPOINT)

@@ -228,4 +228,4 @@ def set_up(configured: Configured[GeminiSettings]) -> Setup:
         ConfigError: A setting that cannot work.
     """
     upstream = GeminiUpstream(safety_threshold=configured.settings.safety_threshold, **common(configured))
-    return direct_setup(configured, upstream, RULES)
+    return direct_setup(configured, upstream, RULES, ENDPOINT)

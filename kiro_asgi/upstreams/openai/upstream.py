@@ -268,7 +268,8 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
         include_usage=settings.include_usage,
         **common(configured),
     )
-    return direct_setup(configured, upstream, RULES, thinking_tags=settings.thinking_tags, exchange=_exchange(settings))
+    tags, exchange = settings.thinking_tags, _exchange(settings)
+    return direct_setup(configured, upstream, RULES, ENDPOINT, thinking_tags=tags, exchange=exchange)
 
 
 def _exchange(settings: OpenAISettings) -> KeyExchange | None:
