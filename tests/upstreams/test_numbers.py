@@ -116,7 +116,7 @@ def test_a_count_that_nobody_means_is_none(name: str, number: int) -> None:
     assert message.usage.output_tokens <= LARGEST_COUNT
     Calibration().observe("m", 1_000.0, message.usage)
     for dialect, options in DIALECTS:
-        assert b"hi" in dialect.render(message, Heading("id", "m", 0, options))
+        assert b"hi" in b"".join(dialect.render(message, Heading("id", "m", 0, options)))
 
 
 @pytest.mark.parametrize("name", UPSTREAMS)

@@ -12,7 +12,7 @@ __all__ = ["RULES"]
 _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 
 RULES: Final[tuple[Rule, ...]] = (
-    Rule("healed.signatures", "Thinking is not handed back, as the service refused a signature.", _CONTENT, "__init__"),
+    Rule("healed.signatures", "Thinking is not handed back, as the service refused a signature.", _CONTENT, "upstream"),
     Rule(
         "healed.output_format",
         "The schema of the answer is told in the system text, as the service refused every schema for this model.",

@@ -209,7 +209,7 @@ def test_a_whole_message_is_read_like_a_stream(events: list[Event]) -> None:
     """A service that answers whole although it was asked for a stream says the same with it."""
     events = _own(events)
     stream = decoded(b"".join(run(DIALECT.encoder(HEADING), events)))
-    whole = decoded(DIALECT.render(fold(events), HEADING), "application/json")
+    whole = decoded(b"".join(DIALECT.render(fold(events), HEADING)), "application/json")
 
     assert _bare(_parsed(framed(whole))) == _bare(_parsed(framed(stream)))
 
