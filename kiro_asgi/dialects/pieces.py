@@ -12,7 +12,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.model.message import LONG, whole
-from kiro_asgi.wire.json import dumps, quote_bytes
+from kiro_asgi.wire.json import dumps, loads, quote_bytes
 
 __all__ = ["Literal", "Pieces", "compact", "dump_array", "dump_object", "dump_text"]
 
@@ -85,6 +85,11 @@ class Literal:
         """All of it so far."""
         self._join()
         return Pieces((b'"', *self._joined, b'"'))
+
+    def text(self) -> str:
+        """The text so far: it need not be kept beside its JSON."""
+        self._join()
+        return "".join([loads(b'"%b"' % part) for part in self._joined])
 
     def _join(self) -> None:
         self._joined.append(b"".join([part[1:-1] for part in self._parts]))

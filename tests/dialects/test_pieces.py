@@ -62,6 +62,7 @@ def test_a_text_that_comes_in_parts_is_the_whole_text(text: str, data: st.DataOb
         if data.draw(st.booleans()):
             literal.pieces()
 
+    assert literal.text() == text * times
     assert b"".join(literal.pieces()) == dumps(text * times)
 
 

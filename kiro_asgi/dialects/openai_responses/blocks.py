@@ -128,14 +128,8 @@ class ThinkingBlock(PartBlock):
     """Thinking, of which the text is sealed at its end."""
 
     signature: str = field(init=False, default="")
-    pieces: list[str] = field(init=False, factory=list)
-
-    def say(self, text: str) -> list[bytes]:
-        """The next piece."""
-        self.pieces.append(text)
-        return super().say(text)
 
     @property
     def thinking(self) -> ThinkingPart:
         """What is sealed."""
-        return ThinkingPart("".join(self.pieces), self.signature, self.start.data)
+        return ThinkingPart(self.json.text(), self.signature, self.start.data)
