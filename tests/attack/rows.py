@@ -302,11 +302,32 @@ async def stalled_readers(attack: Attack) -> None:
     growth=128 * MIB,
 )
 async def stalled_crowd(attack: Attack) -> None:
-    """Endless answers would be a trial of who makes them, which is one process here: 2 MiB are more than is held."""
-    await _stalled(attack, 512, "attack:text=2", 50)
+    """Endless answers would be a trial of who makes them, which is one process here: 2 MiB are more than is held.
+
+    They leave one by one, as they came; `leaving_crowd` looks at what it takes when they do not.
+    """
+    await _stalled(attack, 512, "attack:text=2", 50, apart=0.005)
 
 
-async def _stalled(attack: Attack, count: int, prompt: str, seconds: float) -> None:
+@row(
+    "256 clients that leave in the same moment, each in the middle of an answer",
+    "each is let go of, which takes 1 ms, most of it the server's; a short request waits for all",
+    gateway="hasty",
+    seconds=20,
+    health=0.5,
+)
+async def leaving_crowd(attack: Attack) -> None:
+    data = attack.client.asking("chat", "attack:endless", model=HOSTILE, stream=True)
+    opened = []
+    for _ in range(256):
+        opened.append(await attack.client.open(data, 4096))
+        await asyncio.sleep(0.01)
+    for _, writer in opened:
+        reset(writer)
+    await attack.ask("chat", "attack:words", 200, model=HOSTILE)
+
+
+async def _stalled(attack: Attack, count: int, prompt: str, seconds: float, apart: float = 0.0) -> None:
     data = attack.client.asking("chat", prompt, model=HOSTILE, stream=True)
     opened = []
     for _ in range(count):  # not all at once: what is looked at is that they stay, not that they come
@@ -322,6 +343,7 @@ async def _stalled(attack: Attack, count: int, prompt: str, seconds: float) -> N
     finally:
         for _, writer in opened:
             reset(writer)
+            await asyncio.sleep(apart)
 
 
 @row(
