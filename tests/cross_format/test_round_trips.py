@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
 from kiro_asgi.model.events import Event, StopReason
-from kiro_asgi.model.message import Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock, fold
+from kiro_asgi.model.message import Block, Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock, fold
 from kiro_asgi.model.server_tools import ServerResult
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
@@ -66,14 +67,30 @@ def test_our_own_streams_are_read_as_they_were_meant(events: list[Event], cuts: 
     assert found.usage.output_tokens == meant.usage.output_tokens
 
 
+def read_whole(body: bytes) -> Message:
+    answer = build_pipeline(OpenAIUpstream(new_id=new_ids()).decoder("application/json"), PLAN)
+    return fold([*answer.feed([body]), *answer.flush()])
+
+
 @given(answers())
 def test_our_own_documents_are_read_as_they_were_meant(events: list[Event]) -> None:
     """The same for an answer in one piece."""
     meant = fold(events)
-    answer = build_pipeline(OpenAIUpstream(new_id=new_ids()).decoder("application/json"), PLAN)
-    body = b"".join(OpenAIChat().render(meant, HEADING))
-    found = fold([*answer.feed([body]), *answer.flush()])
+    found = read_whole(b"".join(OpenAIChat().render(meant, HEADING)))
 
     if not any(isinstance(block, ServerResult) for block in meant.blocks):
         assert carried(found) == carried(meant)
     assert found.stop_reason is expected(meant)
+
+
+CALL = ToolCallBlock("call_0", "f", "{}")
+
+
+@pytest.mark.parametrize("blocks", [(CALL, CALL), (RefusalBlock("no"), CALL)], ids=["one-id", "refusal"])
+def test_calls_of_a_document_stay_calls(blocks: tuple[Block, ...]) -> None:
+    """Two of one id are two, each whole; a refusal beside one does not end the answer."""
+    meant = Message(blocks, StopReason.END)
+    found = read_whole(b"".join(OpenAIChat().render(meant, HEADING)))
+
+    assert carried(found) == carried(meant)
+    assert found.stop_reason is StopReason.TOOL_CALL

@@ -22,6 +22,7 @@ from kiro_asgi.upstreams.media_types import EVENT_STREAM, JSON, require_media_ty
 from kiro_asgi.upstreams.openai.events import ChunkDecoder
 from kiro_asgi.upstreams.openai.faults import is_report, stream_fault
 from kiro_asgi.wire.json import JsonError, loads
+from kiro_asgi.wire.members import object_of
 
 __all__ = ["AnswerDecoder", "WholeAnswer", "stages"]
 
@@ -102,5 +103,14 @@ class WholeAnswer:
             if type(value) is dict and is_report(value):
                 raise stream_fault(value)
             raise UpstreamProtocolError("the upstream's answer is no chat completion", code="answer.unreadable")
+        for choice in value["choices"]:
+            _number(object_of(object_of(choice).get("message")).get("tool_calls"))
         yield JsonEvent("message", value)
         yield JsonEvent("message", {}, done=True)
+
+
+def _number(calls: Any) -> None:
+    """Say of each of *calls* which it is, as a stream does: in a document each is whole, also where two have one id."""
+    for number, call in enumerate(calls if type(calls) is list else ()):
+        if type(call) is dict:
+            call["index"] = number

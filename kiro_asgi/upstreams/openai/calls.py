@@ -146,6 +146,11 @@ class Calls:
     _latest: Key = field(init=False, default=0)
     _ids: set[str] = field(init=False, factory=set)
 
+    @property
+    def any(self) -> bool:
+        """Whether there has been a call."""
+        return bool(self._calls)
+
     def read(self, entries: Any) -> Iterator[Delta]:
         """What a list of pieces leads to."""
         if type(entries) is not list:

@@ -128,7 +128,8 @@ class ChunkDecoder:
             yield read_usage(self._usage)
         stop = self._stop or (Stop(StopReason.END) if self._answered else None)
         if stop is not None:
-            yield Stop(StopReason.REFUSAL) if self._refused and stop.reason is StopReason.END else stop
+            refused = self._refused and not self._calls.any and stop.reason is StopReason.END
+            yield Stop(StopReason.REFUSAL) if refused else stop
 
     def _plain(self, value: Object) -> str:
         """The text of a chunk that holds nothing else, as nearly every chunk does; empty for any other."""
