@@ -167,7 +167,9 @@ class App:
         send = self._cross_origin.telling(scope, send)
         with Share(self._bodies) as share:
             limit = self._settings.limits.write_timeout
-            await self._answer_call(Call(scope, receive, send, f"req_{self._token()}", share, limit, self._clock))
+            await self._answer_call(
+                Call(scope, receive, send, f"req_{self._token()}", share, limit, self._clock, self._draw)
+            )
 
     async def _answer_call(self, call: Call) -> None:
         started = self._clock()

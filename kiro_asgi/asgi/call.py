@@ -26,7 +26,8 @@ _CLIENT_LEFT: Final = 499
 the number is nginx's: https://nginx.org/en/docs/dev/development_guide.html#http_request"""
 
 _SOONER: Final = 12
-"""How many times sooner a client that takes nothing is dropped where others wait for its connection to the service."""
+"""How many times sooner a client that takes nothing is dropped where others wait for its connection to the service; at
+least half as many, by chance: a crowd that came together is not to be dropped in the same moment."""
 
 
 @define(eq=False)
@@ -42,6 +43,7 @@ class Call:
     _share: Share
     _write_timeout: float
     _clock: Callable[[], float]
+    _draw: Callable[[], float]
     principal: str = ""
     status: int = field(init=False, default=0)
     """Status of the response; 0 as long as none has begun."""
@@ -73,8 +75,14 @@ class Call:
     tell: Callable[[KiroAsgiError], Awaitable[None]] | None = field(init=False, default=None)
     """How to end a response that has begun; ``None`` where it can only be completed."""
 
+    _sooner: float = field(init=False)
+    """Seconds after which the client counts as stalled where others wait."""
+
     _interrupted: bool = field(init=False, default=False)
     _cannot_send: bool = field(init=False, default=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._sooner = self._write_timeout / _SOONER * (1 + self._draw())
 
     @property
     def headers(self) -> Headers:
@@ -130,13 +138,13 @@ class Call:
 
         No limit surrounds a single send, as there is one for every event; so this is to be looked at now and then.
         """
-        limit = self._write_timeout / _SOONER if others_wait else self._write_timeout
+        limit = self._sooner if others_wait else self._write_timeout
         return limit if self.sending_since is None else self.sending_since + limit - self._clock()
 
     @property
     def look(self) -> float:
         """Seconds between two looks at `patience`."""
-        return self._write_timeout / _SOONER / 2
+        return self._sooner / 2
 
     async def body(self, limits: LimitSettings) -> bytes:
         """The request body, within the limits."""

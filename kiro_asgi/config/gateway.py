@@ -199,7 +199,7 @@ class LimitSettings:
 
     write_timeout: float = setting(60.0, Bounds(MOMENT, DAY))
     """Seconds that a client may take none of what it is sent; then it is dropped, and its upstream call ended.  Where
-    other requests wait for a connection: a twelfth of that."""
+    other requests wait for a connection: a twelfth to a sixth of that."""
 
     tool_input_bytes: int = setting(TOOL_INPUT_BYTES, Bounds(1, 2**40))
     """Largest arguments of one tool call, in bytes."""
