@@ -12,7 +12,6 @@ from attrs import define, field
 
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.output import Output
-from kiro_asgi.asgi.pace import PART, Pace
 from kiro_asgi.asgi.plan import first_event_timeout
 from kiro_asgi.asgi.refusals import log_refusal
 from kiro_asgi.config import Settings
@@ -32,6 +31,10 @@ def _nothing() -> None:
 Way = TypeVar("Way", bound=Output[Any])
 Item = TypeVar("Item")
 
+_PART: Final = 0.003
+"""Seconds of work after which others are served: a short request takes some ten turns of the event loop, and each must
+wait for one part."""
+
 _LOOK: Final = 16
 """Items between two looks at the clock."""
 
@@ -42,12 +45,10 @@ class _Part(Generic[Item]):
 
     _items: Iterator[Item]
     _clock: Callable[[], float]
-    began: float = field(init=False, default=0.0)
     ended_early: bool = field(init=False, default=False)
 
     def __iter__(self) -> Iterator[Item]:
-        self.began, self.ended_early = self._clock(), False
-        due = self.began + PART
+        self.ended_early, due = False, self._clock() + _PART
         for item in self._items:
             yield item
             yield from islice(self._items, _LOOK - 1)
@@ -64,7 +65,6 @@ class Reading(ABC, Generic[Way]):
     _settings: Settings
     _output: Way
     _clock: Callable[[], float]
-    _pace: Pace
 
     first_event_timeout: float = field(init=False)
     """Seconds from asking to the first event, however many bytes come before it."""
@@ -83,9 +83,6 @@ class Reading(ABC, Generic[Way]):
     _status: int = field(init=False, default=0)
     _headers: Headers = field(init=False, default=())
     _chunks: list[bytes] = field(init=False, factory=list)
-    _worked: float = field(init=False, default=0.0)
-    """Seconds that the last part took."""
-
     on_accept: Callable[[], None] = field(init=False, default=_nothing)
     """Called when the upstream says 200."""
 
@@ -194,15 +191,11 @@ class Reading(ABC, Generic[Way]):
     async def _put(self, items: Iterable[Any]) -> None:
         """Take *items*, in parts where that takes long: one read can bring a thousand calls, an end all that was held.
 
-        Of several answers with much to take at the same time one takes a part, then the next.  What came before a
-        failure is sent first: it must not matter how the bytes were cut.
+        What came before a failure is sent first: it must not matter how the bytes were cut.
         """
         part = _Part(iter(items), self._clock)
         while True:
-            await self._pace.wait(self._worked)
             error = self._output.put(part)
-            self._worked = self._clock() - part.began
-            self._pace.worked(self._worked)
             if error is not None:
                 await self._output.push()
                 raise error

@@ -264,9 +264,9 @@ class Relay:
             await reading.finish()
 
     def _next_reading(self) -> Reading[Any]:
-        exchange, output, pace = self.exchange, self._output, self._service.pace.here()
+        exchange, output = self.exchange, self._output
         if isinstance(output, PassedStream | PassedWhole):
-            return Passing(exchange, self._settings, output, self._clock, pace)
+            return Passing(exchange, self._settings, output, self._clock)
         learn = partial(self._service.finished, exchange)
         opened = self._tries.opened and output.committed  # some outputs keep even the start of a message back
-        return Attempt(exchange, self._settings, output, self._clock, pace, learn, opened)
+        return Attempt(exchange, self._settings, output, self._clock, learn, opened)
