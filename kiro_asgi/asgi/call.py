@@ -171,12 +171,20 @@ class Call:
         """*send*, with a limit for each message, for what is sent whole; it raises `Stalled`."""
 
         async def limited(message: Message) -> None:
-            with anyio.move_on_after(self._write_timeout) as limit:
-                await send(message)
-            if limit.cancelled_caught:
-                raise Stalled
+            await self.taken(send(message))
 
         return limited
+
+    async def taken(self, sending: Awaitable[None]) -> None:
+        """Wait for *sending*, which the client is to take in time.
+
+        Raises:
+            Stalled: It does not.
+        """
+        with anyio.move_on_after(self._write_timeout) as limit:
+            await sending
+        if limit.cancelled_caught:
+            raise Stalled
 
     async def leave_unanswered(self) -> None:
         """Begin an answer to a client that is gone, for the host's middlewares, which take silence for a fault of ours.

@@ -22,7 +22,7 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event
 from kiro_asgi.model.message import Message, MessageBuilder, unfold, whole
 
-__all__ = ["Collected", "Output", "Sending", "Streamed", "Synthetic", "Whole"]
+__all__ = ["PART", "Collected", "Output", "Sending", "Streamed", "Synthetic", "Whole"]
 
 _STREAM_HEADERS = (
     (b"content-type", b"text/event-stream"),
@@ -30,8 +30,9 @@ _STREAM_HEADERS = (
     (b"x-accel-buffering", b"no"),
 )
 
-_SLICE: Final = 0.003
-"""Seconds of work, where all of an answer is known, after which others have a turn."""
+PART: Final = 0.003
+"""Seconds of work after which others are served: a short request takes some ten turns of the event loop, and each must
+wait for one part."""
 
 Item = TypeVar("Item")
 In = TypeVar("In", contravariant=True)
@@ -219,12 +220,12 @@ class _Gathering:
 def _slices(parts: Iterable[Iterable[bytes]], clock: Callable[[], float]) -> Iterator[list[bytes]]:
     """The pieces of *parts*, whole parts at a time: as many as are to be made at once."""
     pieces: list[bytes] = []
-    due = clock() + _SLICE
+    due = clock() + PART
     for part in parts:
         pieces += part
         if clock() >= due:
             yield pieces
-            pieces, due = [], clock() + _SLICE
+            pieces, due = [], clock() + PART
     yield pieces
 
 

@@ -11,7 +11,7 @@ from anyio.lowlevel import checkpoint
 from attrs import define, field
 
 from kiro_asgi.asgi.exchange import Exchange
-from kiro_asgi.asgi.output import Output
+from kiro_asgi.asgi.output import PART, Output
 from kiro_asgi.asgi.plan import first_event_timeout
 from kiro_asgi.asgi.refusals import log_refusal
 from kiro_asgi.config import Settings
@@ -31,10 +31,6 @@ def _nothing() -> None:
 Way = TypeVar("Way", bound=Output[Any])
 Item = TypeVar("Item")
 
-_PART: Final = 0.003
-"""Seconds of work after which others are served: a short request takes some ten turns of the event loop, and each must
-wait for one part."""
-
 _LOOK: Final = 16
 """Items between two looks at the clock."""
 
@@ -48,7 +44,7 @@ class _Part(Generic[Item]):
     ended_early: bool = field(init=False, default=False)
 
     def __iter__(self) -> Iterator[Item]:
-        self.ended_early, due = False, self._clock() + _PART
+        self.ended_early, due = False, self._clock() + PART
         for item in self._items:
             yield item
             yield from islice(self._items, _LOOK - 1)

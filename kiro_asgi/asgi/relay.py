@@ -153,9 +153,9 @@ class Relay:
 
     async def _show(self, sending: Awaitable[None]) -> None:
         """Send a sign of life, during which nothing else is looked at."""
-        with anyio.move_on_after(self._settings.limits.write_timeout) as limit:
-            await sending
-        if limit.cancelled_caught:
+        try:
+            await self._call.taken(sending)
+        except Stalled:
             await self._drop_stalled()
 
     async def _drop_stalled(self) -> NoReturn:
@@ -217,8 +217,8 @@ class Relay:
         """End an answer after `run`, if the client has been sent something of it and it has not ended."""
         if not self._output.committed or self._output.closing:
             return
-        with anyio.move_on_after(self._settings.limits.write_timeout), suppress(Disconnected):
-            await self._break_off(error)
+        with suppress(Disconnected):
+            await self._call.taken(self._break_off(error))
 
     async def _break_off(self, error: KiroAsgiError) -> None:
         self.outcome, self.failure = Outcome.FAILED, error

@@ -29,16 +29,17 @@ class Tasks:
 
     def start(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do *work* beside the main task."""
-        scope = anyio.CancelScope()
-        self._running.add(scope)
-        self._group.start_soon(self._guarded, work, scope)
+        self._group.start_soon(self._guarded, work, self._new_scope())
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do the main task's *work*, then end the others."""
+        await self._guarded(work, self._new_scope())
+        self._end()
+
+    def _new_scope(self) -> anyio.CancelScope:
         scope = anyio.CancelScope()
         self._running.add(scope)
-        await self._guarded(work, scope)
-        self._end()
+        return scope
 
     async def _guarded(self, work: Callable[[], Awaitable[None]], scope: anyio.CancelScope) -> None:
         with scope:
