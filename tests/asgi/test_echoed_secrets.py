@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import anyio
 import pytest
-from anyio.abc import SocketAttribute, SocketStream
+from anyio.abc import SocketStream
 from attrs import define
 
 from kiro_asgi import create_app
@@ -22,6 +22,7 @@ from kiro_asgi.errors import UpstreamFault
 from kiro_asgi.redaction import PARTIAL
 from tests.asgi.conftest import AT_ONCE, settings_for
 from tests.asgi.driver import PATHS, Exchange, post
+from tests.listening import listening
 
 pytestmark = pytest.mark.anyio
 
@@ -73,11 +74,8 @@ async def answering(says: Says) -> AsyncIterator[str]:
         with suppress(anyio.BrokenResourceError, anyio.EndOfStream):
             await handle(stream)
 
-    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    async with listener, anyio.create_task_group() as group:
-        group.start_soon(listener.serve, guarded)
-        yield f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}"
-        group.cancel_scope.cancel()
+    async with listening(guarded) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def response(status: str, body: str, *headers: str, media: str = "application/json") -> bytes:

@@ -23,6 +23,17 @@ SLOWLY = answer(*text(WORDS[0]), Pause(PAUSE), *text(WORDS[1]), Pause(PAUSE), *t
 ENDLESS = answer(*text(WORDS[0]), Pause(30), *text(WORDS[2]))
 
 
+def leave_in_the_middle(server: Running, sim: Simulator) -> None:
+    """Leave an answer of which the first word has come; the service's connection must be closed at once."""
+    sim.enqueue(ENDLESS)
+    answered = pieces(server, "chat")
+    next(answered)
+    asked = sim.requests[-1]
+    answered.close()
+
+    assert sim.wait_until(lambda: asked.peer_closed_at is not None, 3)
+
+
 @pytest.fixture
 def host(request: pytest.FixtureRequest) -> Host:
     return request.node.callspec.params["server"].host
@@ -88,13 +99,7 @@ def test_streamed(server: Running, sim: Simulator) -> None:
 
 def test_disconnect(server: Running, sim: Simulator) -> None:
     """A client that leaves in the middle: the connection to the service is closed at once."""
-    sim.enqueue(ENDLESS)
-    answered = pieces(server, "chat")
-    next(answered)
-    asked = sim.requests[-1]
-    answered.close()
-
-    assert sim.wait_until(lambda: asked.peer_closed_at is not None, 3)
+    leave_in_the_middle(server, sim)
 
 
 def test_drain(server: Running, sim: Simulator) -> None:

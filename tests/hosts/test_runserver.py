@@ -16,7 +16,7 @@ from kiro_asgi.simulator.control import Simulator
 from tests.cli.processes import clean_environment
 from tests.hosts.asking import APIS, collect, pieces
 from tests.hosts.running import KEY, Running, started
-from tests.hosts.test_cells import ENDLESS, SLOWLY, WORDS
+from tests.hosts.test_cells import SLOWLY, WORDS, leave_in_the_middle
 
 ROOT = Path(__file__).parents[2]
 SETUP = f"""
@@ -78,13 +78,7 @@ def test_a_stream_comes_word_by_word(daphne: Running, sim: Simulator) -> None:
 
 def test_a_client_that_leaves(daphne: Running, sim: Simulator) -> None:
     """The connection to the service is closed."""
-    sim.enqueue(ENDLESS)
-    answered = pieces(daphne, "chat")
-    next(answered)
-    asked = sim.requests[-1]
-    answered.close()
-
-    assert sim.wait_until(lambda: asked.peer_closed_at is not None, 3)
+    leave_in_the_middle(daphne, sim)
 
 
 def test_plain_runserver_has_no_gateway(project: Path, service: Simulator) -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import base64
 from contextlib import asynccontextmanager
-from functools import partial
 
-import anyio
 import pytest
-from anyio.abc import SocketAttribute, SocketStream
+from anyio.abc import SocketStream
 
 from kiro_asgi.errors import UpstreamUnreachable
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.net.whole import fetch_whole
 from kiro_asgi.upstreams.base import UpstreamRequest
+from tests.listening import listening
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +20,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
 
 @asynccontextmanager
-async def listening(answer: bytes):
+async def answering(answer: bytes):
     """A proxy that answers every request head with *answer*; yields its port and the heads."""
     heads: list[bytes] = []
 
@@ -30,17 +29,13 @@ async def listening(answer: bytes):
             heads.append(await client.receive())
             await client.send(answer)
 
-    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    async with anyio.create_task_group() as group:
-        group.start_soon(partial(listener.serve, serve))
-        yield listener.extra(SocketAttribute.local_port), heads
-        group.cancel_scope.cancel()
-    await listener.aclose()
+    async with listening(serve) as port:
+        yield port, heads
 
 
 async def test_everything_goes_through_the_proxy(library):
     """The host is never connected to; the proxy is told the whole address, and who we are if it wants that."""
-    async with listening(ANSWER) as (port, heads):
+    async with answering(ANSWER) as (port, heads):
         transport = Transport(library=library, proxy=f"http://us%20er:p%40ss@127.0.0.1:{port}")
         request = UpstreamRequest("POST", "http://service.invalid/path", ((b"x-number", b"1"),), b"body")
         answer = await fetch_whole(transport, request, patience=5.0)
@@ -55,7 +50,7 @@ async def test_everything_goes_through_the_proxy(library):
 
 async def test_what_is_encrypted_is_tunnelled(library):
     """The proxy of an https service is asked for a tunnel and shown nothing else; what it refuses is unreachable."""
-    async with listening(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n") as (port, heads):
+    async with answering(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n") as (port, heads):
         transport = Transport(library=library, proxy=f"http://127.0.0.1:{port}")
         request = UpstreamRequest("POST", "https://service.invalid/path", ((b"authorization", b"Bearer canary"),))
         with pytest.raises(UpstreamUnreachable, match="403"):

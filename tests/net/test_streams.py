@@ -5,16 +5,16 @@ from __future__ import annotations
 import importlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 
 import anyio
 import pytest
-from anyio.abc import SocketAttribute, SocketStream
+from anyio.abc import SocketStream
 
 from kiro_asgi.net.streams import TurnBackend
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.net.whole import fetch_whole
 from kiro_asgi.upstreams.base import UpstreamRequest
+from tests.listening import listening
 
 pytestmark = pytest.mark.anyio
 
@@ -32,12 +32,8 @@ async def service(ready: Callable[[bytes], bool]) -> AsyncIterator[tuple[int, li
                 pieces.append(await client.receive())
             await client.send(ANSWER)
 
-    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    async with anyio.create_task_group() as group:
-        group.start_soon(partial(listener.serve, serve))
-        yield listener.extra(SocketAttribute.local_port), pieces
-        group.cancel_scope.cancel()
-    await listener.aclose()
+    async with listening(serve) as port:
+        yield port, pieces
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 65_536, 65_537, 1_000_000])

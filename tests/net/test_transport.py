@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 import anyio
 import httpcore
 import pytest
-from anyio.abc import SocketAttribute, SocketStream
+from anyio.abc import SocketStream
 
 from kiro_asgi.errors import TooBusy, UpstreamTimeout, UpstreamUnreachable
 from kiro_asgi.net.transport import Transport, authority
@@ -25,6 +25,7 @@ from kiro_asgi.simulator import (
     Reset,
     Stall,
 )
+from tests.listening import listening
 from tests.net.readers import Noting, request_to
 
 pytestmark = pytest.mark.anyio
@@ -163,11 +164,8 @@ async def dripping(begin: bytes, again: bytes) -> AsyncIterator[str]:
                     await stream.send(again)
                     await anyio.sleep(0.01)
 
-    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    async with listener, anyio.create_task_group() as tasks:
-        tasks.start_soon(listener.serve, drip)
-        yield "http://{}:{}".format(*listener.extra(SocketAttribute.local_address))
-        tasks.cancel_scope.cancel()
+    async with listening(drip) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize(
