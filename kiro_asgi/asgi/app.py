@@ -46,6 +46,8 @@ from kiro_asgi.model.events import StopReason, Usage
 from kiro_asgi.model.message import Message, sentences, unfold, whole
 from kiro_asgi.net.credentials import Clocks
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
+from kiro_asgi.state.base import Store
+from kiro_asgi.upstreams.manifest import Manifest
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["App", "create_app"]
@@ -69,12 +71,15 @@ class App:
     Args:
         settings: How to serve, and from where.
         inner: Another application that gets every request whose path is not ours, as if this were its middleware.
+        upstreams: Services besides those that come with the package; *settings* of `Settings.including` hold theirs, in
+            others they have their defaults.
+        store: Where what outlives a request is kept, instead of where ``state.engine`` says.
+        server_tools: Tools to run here instead of leaving them to the client; they go before those of the service.
+        estimator: Counts tokens where the service does not say.
         clock: Monotonic seconds.
         wall_clock: Seconds since the epoch, for ``created``.
         token: Makes 24 characters for ids.
         draw: Makes numbers from 0 to 1, for jitter.
-        estimator: Counts tokens where the service does not say.
-        server_tools: Tools to run here instead of leaving them to the client; they go before those of the service.
 
     Raises:
         ConfigError: The settings leave nobody who may ask, or no credential to ask with.
@@ -85,13 +90,16 @@ class App:
         settings: Settings,
         *,
         inner: ASGIApp | None = None,
+        upstreams: Sequence[Manifest[Any]] = (),
+        store: Store | None = None,
+        server_tools: Sequence[ServerTool] = (),
+        estimator: Estimator = TokenEstimator(),  # noqa: B008 - a frozen value
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         token: Callable[[], str] = _token,
         draw: Callable[[], float] = random.random,
-        estimator: Estimator = TokenEstimator(),  # noqa: B008 - a frozen value
-        server_tools: Sequence[ServerTool] = (),
     ) -> None:
+        settings = settings.with_upstreams(upstreams)
         require(problems_with(settings))
         self._settings = settings
         self._inner = inner
@@ -102,7 +110,7 @@ class App:
         self._bodies = Bodies(settings.limits.body_bytes_in_flight)
         self._cross_origin = CrossOrigin(settings.cors.origins)
         self._auth = Authenticator(settings.client, self._cross_origin)
-        self._service = Service.create(settings, Clocks(clock, wall_clock, draw), token, estimator, server_tools)
+        self._service = Service.create(settings, Clocks(clock, wall_clock, draw), token, estimator, server_tools, store)
         hide_in_logs(self._service.secrets)
         self._anthropic = AnthropicMessages(emit_code_references=settings.emit_code_references)
         self._openai_chat = OpenAIChat(usage_in_finish_chunk=settings.stream.usage_chunk == "finish")
@@ -346,10 +354,32 @@ async def _no_websocket(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "websocket.close", "code": 1000, "reason": ""})
 
 
-def create_app(settings: Settings | None = None) -> App:
-    """The application; without *settings* they are read from the environment.
+def create_app(
+    settings: Settings | Mapping[str, Any] | None = None,
+    *,
+    inner: ASGIApp | None = None,
+    upstreams: Sequence[Manifest[Any]] = (),
+    store: Store | None = None,
+    server_tools: Sequence[ServerTool] = (),
+    estimator: Estimator = TokenEstimator(),  # noqa: B008 - a frozen value
+) -> App:
+    """The application.
+
+    Args:
+        settings: How to serve: settings, a mapping as for `Settings.from_mapping`, or ``None``: what the environment
+            says, and the file that it names.
+        inner: As for `App`, like all that follow.
+        upstreams: Services besides those that come with the package, whose settings are read as well.
+        store: Where what outlives a request is kept.
+        server_tools: Tools to run here.
+        estimator: Counts tokens.
 
     Raises:
         ConfigError: The settings cannot work; the message lists every reason found.
     """
-    return App(settings_to_serve(os.environ) if settings is None else settings)
+    root = Settings.including(*upstreams)
+    if settings is None:
+        settings = settings_to_serve(os.environ, root)
+    elif not isinstance(settings, Settings):
+        settings = root.from_mapping(settings)
+    return App(settings, inner=inner, upstreams=upstreams, store=store, server_tools=server_tools, estimator=estimator)

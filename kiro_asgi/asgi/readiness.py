@@ -27,13 +27,13 @@ Part = tuple[Collection[str], Callable[[], object]]
 """The tables of settings that a part is made of, and how to make it."""
 
 
-def settings_to_serve(environ: Mapping[str, str]) -> Settings:
-    """The settings of a gateway, from the environment and the file that it names.
+def settings_to_serve(environ: Mapping[str, str], root: type[Settings] = Settings) -> Settings:
+    """The settings of a gateway, from the environment and the file that it names; *root* has all that may be set.
 
     Raises:
         ConfigError: They cannot be read, or no gateway would start with them; the message lists every reason.
     """
-    reading = read_environment(Settings, environ)
+    reading = read_environment(root, environ)
     require(problems_of(reading))
     return assembled(reading)
 

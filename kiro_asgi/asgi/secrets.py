@@ -61,7 +61,7 @@ class Secrets:
 def secrets_in(settings: Settings) -> Iterator[str]:
     """The secrets that stand in settings: of a URL its user and password, of a header its value."""
     values = values_of(settings)
-    known = leaves(Settings, members_of(Settings, values))
+    known = leaves(type(settings), members_of(type(settings), values))
     for path, value in values.items():
         if known[path].secret:
             for text in value if isinstance(value, tuple) else (value,):

@@ -70,14 +70,15 @@ class Service:
         token: Callable[[], str],
         estimator: Estimator,
         server_tools: Sequence[ServerTool] = (),
+        store: Store | None = None,
     ) -> Service:
-        """Build it from settings; opens no connection.
+        """Build it from settings; opens no connection.  A *store* is used instead of the one that they describe.
 
         Raises:
             ConfigError: There is no upstream, or one that cannot be used.
         """
         providers = new_providers(settings, clocks, server_tools)
-        store = new_store(settings, clocks)
+        store = new_store(settings, clocks) if store is None else store
         return cls(
             policy=retry_policy(settings),
             models=Models(new_registry(settings, providers), providers),

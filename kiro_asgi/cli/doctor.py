@@ -26,6 +26,7 @@ from kiro_asgi.cli.findings import Finding, Verdict
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.config import Settings, read_environment
 from kiro_asgi.config.reading import CONFIG_VARIABLE
+from kiro_asgi.config.tree import assembled
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.net.credentials import Credentials
 from kiro_asgi.upstreams.manifest import Configured, set_up
@@ -110,7 +111,7 @@ def _examine(
     if reading.problems:
         return
     try:
-        settings = Settings.from_env(environ)
+        settings = assembled(reading)
         found = set_up(settings)
         held: list[Credentials] = []
         secrets = Secrets(lambda: chain(secrets_in(settings), *(credentials.secrets for credentials in held)))

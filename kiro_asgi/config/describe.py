@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from textwrap import dedent
 from typing import Any
 
 import attrs
@@ -39,8 +40,9 @@ class SettingRow:
 
 def describe(settings: Settings | None = None) -> tuple[SettingRow, ...]:
     """Rows in the order of the source; *settings* gives the values, the defaults where there are none."""
-    values = values_of(settings or Settings())
-    known = leaves(Settings, members_of(Settings, values))
+    settings = settings or Settings()
+    values, root = values_of(settings), type(settings)
+    known = leaves(root, members_of(root, values))
     docs = {owner: _field_docs(owner) for owner in {leaf.owner for leaf in known.values()}}
     return tuple(
         SettingRow(
@@ -76,10 +78,16 @@ def _type_name(kind: Any) -> str:
 
 
 def _field_docs(owner: type) -> dict[str, str]:
-    """Field name to the docstring under it, in the class or in the one that it shares fields with."""
+    """Field name to the docstring under it, in the class or in the one that it shares fields with.
+
+    A class whose source is not to be had has none: that of an upstream from outside may be made anywhere.
+    """
     docs = dict.fromkeys((it.name for it in attrs.fields(owner)), "")
     for kind in filter(attrs.has, reversed(owner.__mro__)):
-        body = ast.parse(inspect.getsource(kind)).body[0]
+        try:
+            body = ast.parse(dedent(inspect.getsource(kind))).body[0]
+        except (OSError, TypeError):
+            continue
         assert isinstance(body, ast.ClassDef)
         for target, text in zip(body.body, body.body[1:], strict=False):
             match target, text:

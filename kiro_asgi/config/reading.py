@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from attrs import evolve, field, frozen
 
+from kiro_asgi.config.installed import with_installed
 from kiro_asgi.config.leaves import ENV_PREFIX, Leaf, families, leaves, members_of, preset_values, slices
 from kiro_asgi.config.rules import complaint
 from kiro_asgi.config.wholes import conflicts, misnamed
@@ -67,6 +68,10 @@ class Given:
 class Reading:
     """What was read from all layers together."""
 
+    root: type
+    """The class of the tree: that which was to be read, with the settings of upstreams that were written and that
+    installed packages offer."""
+
     values: Mapping[str, Any] = field(repr=False)
     sources: Mapping[str, str]
     """Path to where its value comes from; a path that is missing has its default."""
@@ -102,16 +107,40 @@ def read(root: type, given: Iterable[Given]) -> Reading:
     below = preset_values(root, preset)
     usable = {path: value for path, value in {**below, **values}.items() if path.rpartition(".")[0] not in faulty}
     origins = dict.fromkeys(below, f"preset {preset}") | sources
-    return Reading(usable, origins, tuple(problems), frozenset(faulty))
+    return Reading(root, usable, origins, tuple(problems), frozenset(faulty))
 
 
 def read_environment(root: type, environ: Mapping[str, str]) -> Reading:
     """The file that `CONFIG_VARIABLE` names, then the variables themselves."""
     file = environ.get(CONFIG_VARIABLE, "")
-    return read(root, (*(read_toml(root, Path(file)) if file else ()), *_variables(root, environ)))
+    return _read(root, _document(Path(file)) if file else {}, Path(file).name, environ)
 
 
-def read_mapping(root: type, mapping: Mapping[str, Any], place: str = "") -> Iterator[Given]:
+def read_mapping(root: type, mapping: Mapping[str, Any]) -> Reading:
+    """Values of nested mappings."""
+    return _read(root, mapping)
+
+
+def read_toml(root: type, file: Path) -> Reading:
+    """Values of a TOML file; one that cannot be read is a problem like any other."""
+    return _read(root, _document(file), file.name)
+
+
+def _read(
+    root: type, document: Mapping[str, Any] | Given, place: str = "", environ: Mapping[str, str] = MappingProxyType({})
+) -> Reading:
+    """What stands in *document*, which is called *place* in messages, and above it in *environ*."""
+    given = [document] if isinstance(document, Given) else []
+    written = {} if isinstance(document, Given) else document
+    root, wrong = with_installed(root, (*written, *filter(None, map(_table, environ))))
+    for table, problem in wrong.items():
+        given.append(Given(f"{place}: {table}" if table in written and place else table, problem=problem))
+    given += _values(root, {key: value for key, value in written.items() if key not in wrong}, place)
+    given += _variables(root, {name: text for name, text in environ.items() if _table(name) not in wrong})
+    return read(root, given)
+
+
+def _values(root: type, mapping: Mapping[str, Any], place: str) -> Iterator[Given]:
     """Values of nested mappings; *place* names the document in messages."""
     members = tuple(_named(root, mapping))
     known, tables = leaves(root, members), {*slices(root), *families(root), *members}
@@ -127,18 +156,22 @@ def read_mapping(root: type, mapping: Mapping[str, Any], place: str = "") -> Ite
             yield Given(source, problem=_misnamed(root, path) or GONE.get(path) or _unknown(path, known))
 
 
-def read_toml(root: type, file: Path) -> Iterator[Given]:
-    """Values of a TOML file; one that cannot be read is a problem like any other."""
+def _document(file: Path) -> Mapping[str, Any] | Given:
+    """What a TOML file holds, or why it cannot be read."""
     try:
-        document = tomllib.loads(file.read_text("utf-8"))
+        return tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
-        yield Given(str(file), problem=f"cannot be read: {error.strerror}")
+        return Given(str(file), problem=f"cannot be read: {error.strerror}")
     except UnicodeDecodeError:
-        yield Given(str(file), problem="cannot be read: not UTF-8")
+        return Given(str(file), problem="cannot be read: not UTF-8")
     except tomllib.TOMLDecodeError as error:
-        yield Given(str(file), problem=f"is not TOML: {error}")
-    else:
-        yield from read_mapping(root, document, file.name)
+        return Given(str(file), problem=f"is not TOML: {error}")
+
+
+def _table(variable: str) -> str:
+    """The table, or the setting without one, that *variable* is of by its name; empty for one that is not ours."""
+    ours = variable.upper().startswith(ENV_PREFIX)
+    return variable[len(ENV_PREFIX) :].lower().partition("__")[0] if ours else ""
 
 
 def _variables(root: type, environ: Mapping[str, str]) -> Iterator[Given]:

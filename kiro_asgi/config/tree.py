@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from attrs import field, frozen
+from attrs import field, fields, frozen
 
 from kiro_asgi.config.gateway import (
     ClientSettings,
@@ -21,12 +21,14 @@ from kiro_asgi.config.gateway import (
     StructuredSettings,
     ToolSettings,
 )
+from kiro_asgi.config.installed import including
 from kiro_asgi.config.leaves import assemble, values_of
-from kiro_asgi.config.reading import Reading, read, read_environment, read_mapping, read_toml
+from kiro_asgi.config.reading import Reading, read_environment, read_mapping, read_toml
 from kiro_asgi.config.rules import require, violations
 from kiro_asgi.config.wholes import unnameable
 from kiro_asgi.setting import Choices, setting
 from kiro_asgi.upstreams.builtin import BuiltinSettings
+from kiro_asgi.upstreams.manifest import Manifest
 
 __all__ = ["Settings"]
 
@@ -69,13 +71,31 @@ class Settings(BuiltinSettings):
         require(unnameable(self) or violations(type(self), values_of(self)))
 
     @classmethod
+    def including(cls, *upstreams: Manifest[Any]) -> type[Self]:
+        """The same class with the settings of *upstreams* from outside, each below its name.
+
+        Raises:
+            ConfigError: One of them is no manifest, or its name is taken or cannot be one.
+        """
+        return including(cls, upstreams)
+
+    def with_upstreams(self, upstreams: Iterable[Manifest[Any]]) -> Settings:
+        """These settings, and of each of *upstreams* that they know nothing of the defaults.
+
+        Raises:
+            ConfigError: As for `including`.
+        """
+        kind = self.including(*upstreams)
+        return self if kind is type(self) else kind(**{it.name: getattr(self, it.name) for it in fields(type(self))})
+
+    @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Settings:
         """Settings from nested mappings, e.g. ``{"kiro": {"region": "eu-central-1"}}``.
 
         Raises:
             ConfigError: Unknown keys, wrong types or impossible values; all of them at once.
         """
-        return cls._of(read(cls, read_mapping(cls, mapping)))
+        return cls._of(read_mapping(cls, mapping))
 
     @classmethod
     def from_toml(cls, path: Path | str) -> Settings:
@@ -84,7 +104,7 @@ class Settings(BuiltinSettings):
         Raises:
             ConfigError: As for `from_mapping`, or the file cannot be read.
         """
-        return cls._of(read(cls, read_toml(cls, Path(path))))
+        return cls._of(read_toml(cls, Path(path)))
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Settings:
@@ -103,4 +123,4 @@ class Settings(BuiltinSettings):
 
 def assembled(reading: Reading) -> Settings:
     """The settings of what was read, with defaults where a value cannot be used."""
-    return assemble(Settings, reading.values)
+    return assemble(reading.root, reading.values)

@@ -43,6 +43,7 @@ def the_gateway_is_mounted() -> None:
     gateway = create_app()
     assert_type(gateway, App)
     assert_type(create_app(Settings()), App)
+    assert_type(create_app({"client": {"allow_anonymous": True}}), App)
     mounted = mount(host, "/llm", gateway)
     mount(mounted, "/again", App(Settings(), inner=mounted))
 
