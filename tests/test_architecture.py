@@ -98,7 +98,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
         ("chunks", "contract", "cross_format", "errors", "limits", "model", "wire", "stages", "upstreams", "dialects"),
         {"attrs", "cattrs"},
     ),
-    "cli": (EVERYTHING, {"anyio", "attrs", "h11"}),
+    "cli": (EVERYTHING, {"anyio", "attrs", "h11", "rich"}),
     "__init__": (EVERYTHING, set()),
     "__main__": (("cli",), set()),
     "_version": ((), set()),
@@ -243,6 +243,12 @@ def test_foreign_packages_stay_in_their_room(name: str) -> None:
     _, allowed = MAY_IMPORT[room_of(name)]
 
     assert foreign(name) - sys.stdlib_module_names <= allowed
+
+
+@each_module
+def test_one_module_knows_rich(name: str) -> None:
+    """An extra that only terminals need: the commands print in the project's own words."""
+    assert "rich" not in foreign(name) or name == "cli.terminal"
 
 
 @each_module

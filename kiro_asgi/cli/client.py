@@ -13,11 +13,8 @@ __all__ = ["post"]
 CHUNK = 65_536
 
 
-async def post(url: str, headers: Mapping[str, str], body: bytes, take: Callable[[bytes], None]) -> int:
-    """Send *body* and hand over the answer's body piece by piece.
-
-    Returns:
-        The status.
+async def post(url: str, headers: Mapping[str, str], body: bytes, take: Callable[[int, bytes], None]) -> None:
+    """Send *body* and hand over the answer piece by piece, each with the status.
 
     Raises:
         OSError: No connection, or it broke.
@@ -29,10 +26,10 @@ async def post(url: str, headers: Mapping[str, str], body: bytes, take: Callable
     async with await anyio.connect_tcp(parts.hostname or "", parts.port or 80) as stream:
         head = http.send(h11.Request(method="POST", target=parts.path or "/", headers=lines)) or b""
         await stream.send(head + (http.send(h11.Data(data=body)) or b"") + (http.send(h11.EndOfMessage()) or b""))
-        return await _receive(http, stream, take)
+        await _receive(http, stream, take)
 
 
-async def _receive(http: h11.Connection, stream: anyio.abc.ByteStream, take: Callable[[bytes], None]) -> int:
+async def _receive(http: h11.Connection, stream: anyio.abc.ByteStream, take: Callable[[int, bytes], None]) -> None:
     status = 0
     while True:
         event = http.next_event()
@@ -44,6 +41,6 @@ async def _receive(http: h11.Connection, stream: anyio.abc.ByteStream, take: Cal
         elif isinstance(event, h11.Response):
             status = event.status_code
         elif isinstance(event, h11.Data):
-            take(bytes(event.data))
+            take(status, bytes(event.data))
         elif isinstance(event, h11.EndOfMessage):
-            return status
+            return

@@ -1,4 +1,4 @@
-"""Start a simulated service and a gateway, ask through each API, and show the streams as they arrive.
+"""Ask a simulated service one question through each API, and show the answers as they arrive.
 
 Needs no account and touches nothing but two free ports of this machine.
 """
@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping
+import logging
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import partial
+from time import monotonic
 from typing import Any, Final
 
 import anyio
@@ -16,74 +20,34 @@ from attrs import define, field, frozen
 
 from kiro_asgi import create_app, simulator
 from kiro_asgi.cli.client import post
+from kiro_asgi.cli.demo_apis import APIS, RESULT, TOOL, Answer, Api, Kind
 from kiro_asgi.cli.serve import simulated
 from kiro_asgi.cli.standalone import LOOPS, Server, bind
+from kiro_asgi.cli.terminal import Output, Part, Tone, output_on
 from kiro_asgi.config import Settings
 from kiro_asgi.wire.sse import SseDecoder
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["add_arguments", "demonstrate", "run"]
 
 HOST: Final = "127.0.0.1"
 MODEL: Final = "claude-sonnet-4.5"
-QUESTION: Final = "Say hello, and tell in one sentence what you are."
+QUESTION: Final = "What is the weather in Bergen?"
 
+TONES: Final[Mapping[Kind, Tone]] = {
+    Kind.THINKING: Tone.THINKING,
+    Kind.TEXT: Tone.TEXT,
+    Kind.CALL: Tone.WARNING,
+    Kind.END: Tone.GOOD,
+    Kind.ERROR: Tone.BAD,
+}
+"""The kinds that have a line of their own; arguments stand behind their call."""
 
-def _chat_text(chunk: Mapping[str, Any]) -> str:
-    return "".join(choice["delta"].get("content") or "" for choice in chunk["choices"])
+HANG: Final = 21
+"""Columns before the text of a part: when it began, and its kind."""
 
-
-def _chat_end(chunk: Mapping[str, Any]) -> str:
-    return "".join(choice.get("finish_reason") or "" for choice in chunk["choices"])
-
-
-def _message_text(event: Mapping[str, Any]) -> str:
-    return str(event.get("delta", {}).get("text") or "")
-
-
-def _message_end(event: Mapping[str, Any]) -> str:
-    return str(event.get("delta", {}).get("stop_reason") or "")
-
-
-@frozen
-class Api:
-    """One way to ask the same question."""
-
-    title: str
-    path: str
-    text: Callable[[Mapping[str, Any]], str]
-    """The answer text in the data of one server-sent event."""
-
-    end: Callable[[Mapping[str, Any]], str]
-    """Why the answer ended, where the event tells."""
-
-    headers: Mapping[str, str] = field(factory=dict)
-
-
-APIS: Final = (
-    Api("OpenAI Chat Completions", "/v1/chat/completions", _chat_text, _chat_end),
-    Api("Anthropic Messages", "/v1/messages", _message_text, _message_end, {"anthropic-version": "2023-06-01"}),
-)
-
-
-@define
-class Screen:
-    """Prints a stream of server-sent events, one line each, as it comes in."""
-
-    api: Api
-    text: str = ""
-    _events: SseDecoder = field(init=False, factory=SseDecoder)
-
-    def take(self, chunk: bytes) -> None:
-        """Show what *chunk* completes."""
-        for event in self._events.feed([chunk]):
-            if event.data == "[DONE]":
-                print(f"  {event.data}", flush=True)
-                continue
-            data = json.loads(event.data)
-            text, end = self.api.text(data), self.api.end(data)
-            self.text += text
-            shown = repr(text) if text else f"({end})" * bool(end)
-            print(f"  {event.event:<20} {shown}".rstrip(), flush=True)
+TITLES: Final = max(len(api.title) for api in APIS)
+UNNAMED: Final[Mapping[str, str]] = {"message": "chunk"}
+"""What an event without a name is called by its API."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,34 +58,196 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    """Show both streams; 0 when every API gave an answer."""
-    server = Server(loop=arguments.loop, graceful_timeout=1.0, log_level="error")
+    """Show the answer of each API; 0 when there are three."""
+    output = output_on(sys.stdout, environ)
+    return demonstrate(output, arguments.question, arguments.model, arguments.loop)
+
+
+def demonstrate(output: Output, question: str = QUESTION, model: str = MODEL, loop: str = "asyncio") -> int:
+    """Show it on *output*; the exit status.
+
+    Raises:
+        ConfigError: The server for this event loop is not installed.
+    """
+    logging.getLogger("kiro_asgi").addHandler(logging.NullHandler())  # what goes wrong is on the screen
+    server = Server(loop=loop, graceful_timeout=1.0, log_level="error")
     server.ready()
-    return anyio.run(partial(_show, server, arguments.question, arguments.model), backend=arguments.loop)
+    return anyio.run(partial(_show, server, output, question, model), backend=loop)
 
 
-async def _show(server: Server, question: str, model: str) -> int:
+async def _show(server: Server, output: Output, question: str, model: str) -> int:
     async with simulator.serve(port=0) as service, anyio.create_task_group() as tasks:
         listener = bind(HOST, 0)
         base = f"http://{HOST}:{listener.getsockname()[1]}"
         stop = anyio.Event()
         tasks.start_soon(server.serve, create_app(simulated(Settings(), service.url, HOST)), listener, stop.wait)
-        print(f"gateway {base}, simulated service {service.url}\nquestion: {question}")
-        answers = [await _ask(base, api, question, model) for api in APIS]
+        facts = {
+            "Gateway": base,
+            "Service": f"simulated at {service.url}",
+            "Model": model,
+            "Question": question,
+            "Tool": f'{TOOL}, which answers "{RESULT}"',
+        }
+        for name, words in facts.items():
+            output.line((f"{name + ':':<10}", Tone.NAME), words, hang=10)
+        # What is loaded at a first request would count against the API that is asked first.
+        for api in APIS:
+            await Dialogue(api, MODEL, base, Nowhere()).hold("Hello")
+        dialogues = [Dialogue(api, model, base, output) for api in APIS]
+        for dialogue in dialogues:
+            await dialogue.hold(question)
+        _compare(output, dialogues)
         stop.set()
-    return 0 if all(answers) else 1
+    return 0 if all(dialogue.answered for dialogue in dialogues) else 1
 
 
-async def _ask(base: str, api: Api, question: str, model: str) -> bool:
-    print(f"\n{api.title}: POST {api.path}")
-    asked = {
-        "model": model,
-        "max_tokens": 1024,
-        "stream": True,
-        "messages": [{"role": "user", "content": question}],
-    }
-    screen = Screen(api)
-    headers = {"content-type": "application/json", **api.headers}
-    status = await post(base + api.path, headers, json.dumps(asked).encode(), screen.take)
-    print(f"  = {screen.text}" if screen.text else f"  status {status}, no answer text")
-    return status == 200 and bool(screen.text)
+@frozen
+class Nowhere:
+    """Shows nothing."""
+
+    def line(self, *parts: Part, hang: int = 0) -> None:
+        """Leave it out."""
+
+
+@define
+class Dialogue:
+    """A question and its answer in one API, with what the tool says where it is called."""
+
+    api: Api
+    _model: str
+    _base: str
+    _output: Output
+    answered: bool = field(init=False, default=False)
+    """Whether the last answer came to its end."""
+
+    events: int = field(init=False, default=0)
+    first: float = field(init=False, default=0.0)
+    """Seconds to the first of them."""
+
+    seconds: float = field(init=False, default=0.0)
+    """Seconds that all answers took."""
+
+    async def hold(self, question: str) -> None:
+        """Ask, and go on once where the tool is called."""
+        self._output.line()
+        self._output.line((self.api.title, Tone.TITLE), ("  POST ", Tone.ASIDE), (self.api.path, Tone.ASIDE))
+        request = {"model": self._model, "stream": True, **self.api.ask(question)}
+        answer, calls = await self._ask(request)
+        if calls == 1 and Kind.END in answer:
+            self._output.line((f"{'sent':>8} ", Tone.ASIDE), (f" {'result':<10} ", Tone.NAME), RESULT, hang=HANG)
+            answer, _ = await self._ask(self.api.answer_call(request, answer, RESULT))
+        self.answered = Kind.END in answer and Kind.ERROR not in answer
+
+    async def _ask(self, request: Mapping[str, Any]) -> tuple[Answer, int]:
+        """The answer, and how many calls are in it."""
+        screen = Screen(self.api, self._output)
+        headers = {"content-type": "application/json", **self.api.headers}
+        await post(self._base + self.api.path, headers, json.dumps(request).encode(), screen.take)
+        screen.finish()
+        self.first = self.first or screen.first
+        self.seconds += monotonic() - screen.started
+        self.events += screen.events
+        return screen.answer, screen.calls
+
+
+@frozen
+class AnswerPart:
+    """A part of an answer that is coming in: a line on the screen."""
+
+    kind: Kind
+    after: float
+    """Seconds from the request to its first event."""
+
+    pieces: list[str] = field(factory=list)
+    events: Counter[str] = field(factory=Counter)
+    """How many events of which name brought it."""
+
+
+@define
+class Screen:
+    """Prints an answer as it comes in: a line for each part, as soon as that is whole."""
+
+    _api: Api
+    _output: Output
+    started: float = field(init=False, factory=monotonic)
+    first: float = field(init=False, default=0.0)
+    """Seconds to the first event."""
+
+    events: int = field(init=False, default=0)
+    calls: int = field(init=False, default=0)
+    answer: dict[Kind, str] = field(init=False, factory=dict)
+    _decoder: SseDecoder = field(init=False, factory=SseDecoder)
+    _status: int = field(init=False, default=0)
+    _refusal: bytes = field(init=False, default=b"")
+    _part: AnswerPart | None = field(init=False, default=None)
+
+    def take(self, status: int, chunk: bytes) -> None:
+        """Show what *chunk* completes."""
+        self._status = status
+        if status != 200:
+            self._refusal += chunk
+            return
+        for event in self._decoder.feed([chunk]):
+            self.events += 1
+            self.first = self.first or monotonic() - self.started
+            if event.data != "[DONE]":
+                self._read(json.loads(event.data), event.event)
+
+    def finish(self) -> None:
+        """Show the last part, or why there is no answer."""
+        if self._refusal:
+            self._put(Kind.ERROR, f"status {self._status}: {_error_in(json.loads(self._refusal))}", "")
+        self._print_part()
+
+    def _read(self, data: Mapping[str, Any], event: str) -> None:
+        if error := _error_in(data):
+            if Kind.ERROR not in self.answer:  # one API tells of it twice
+                self._put(Kind.ERROR, error, event)
+            return
+        for kind, text in self._api.read(data):
+            if text:
+                self._put(kind, text, event)
+
+    def _put(self, kind: Kind, text: str, event: str) -> None:
+        self.answer[kind] = self.answer.get(kind, "") + text
+        if kind is Kind.ARGUMENTS and self._part is not None:
+            text = text if len(self._part.pieces) > 1 else f" {text}"
+        elif kind in TONES:
+            if self._part is None or self._part.kind is not kind or kind is Kind.CALL:
+                self._print_part()
+                self._part = AnswerPart(kind, monotonic() - self.started)
+            self.calls += kind is Kind.CALL
+        else:
+            return
+        assert self._part is not None
+        self._part.pieces.append(text)
+        self._part.events[event] += 1
+
+    def _print_part(self) -> None:
+        if (part := self._part) is None:
+            return
+        events = ", ".join(f"{count}×{UNNAMED.get(name, name)}" for name, count in part.events.items() if name)
+        self._output.line(
+            (f"{part.after * 1000:>5.0f} ms ", Tone.ASIDE),
+            (f" {part.kind.value:<10} ", Tone.NAME),
+            ("".join(part.pieces), TONES[part.kind]),
+            (f"  {events}", Tone.ASIDE),
+            hang=HANG,
+        )
+        self._part = None
+
+
+def _error_in(data: Mapping[str, Any]) -> str:
+    """The message of an error, in the place that an API has for it; empty where *data* is none."""
+    found = data.get("error") or data.get("response", {}).get("error") or (data if data.get("type") == "error" else {})
+    return str(found.get("message") or "")
+
+
+def _compare(output: Output, dialogues: Sequence[Dialogue]) -> None:
+    output.line()
+    output.line((f"{'':<{TITLES}}  first event  all answers  events", Tone.TITLE))
+    for it in dialogues:
+        words = f"{it.first * 1000:>8.0f} ms  {it.seconds * 1000:>8.0f} ms  {it.events:>6}"
+        output.line((f"{it.api.title:<{TITLES}}", Tone.NAME), "  ", words)
+    output.line()
+    output.line("For clients of your own: ", ("kiro-asgi serve --simulate", Tone.TITLE))

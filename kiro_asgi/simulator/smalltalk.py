@@ -97,6 +97,8 @@ def _trailers(conversation: Conversation, steps: tuple[Event, ...]) -> Trailers:
 
 def thought_about(conversation: Conversation) -> str:
     """What there is to think about a prompt."""
+    if conversation.results:
+        return "The tool has answered. I should tell the user."
     return f"The user says: {conversation.said[:80]} I should answer that."
 
 

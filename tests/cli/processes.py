@@ -121,8 +121,3 @@ def _read_lines(process: subprocess.Popen[str], count: int) -> list[str]:
     lines = [found.get(timeout=20) for _ in range(count)]
     assert all(lines), process.communicate()[1]
     return lines
-
-
-def sse_names(lines: Sequence[str]) -> list[str]:
-    """Names of the server-sent events in the output of ``demo``."""
-    return [line.split()[0] for line in lines if line.startswith("  ") and not line.startswith("  =")]

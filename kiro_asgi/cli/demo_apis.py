@@ -1,0 +1,179 @@
+"""The three client APIs as the demonstration speaks them: how a question is put, an answer read, a tool answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import field, frozen
+
+__all__ = ["APIS", "RESULT", "TOOL", "Answer", "Api", "Kind"]
+
+TOOL: Final = "get_weather"
+RESULT: Final = "9 degrees and rain"
+"""What the tool gives, whatever it is asked."""
+
+ABOUT: Final = "The weather of a city, now."
+PARAMETERS: Final[Mapping[str, Any]] = MappingProxyType(
+    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+)
+BUDGET: Final = 1024
+"""Tokens for thinking, where an API wants a number; the least that it takes."""
+
+
+class Kind(Enum):
+    """What a piece of an answer is; the value is its name on the screen."""
+
+    THINKING = "thinking"
+    TEXT = "text"
+    CALL = "tool call"
+    ARGUMENTS = "arguments"
+    END = "end"
+    ERROR = "error"
+    CALL_ID = "call id"
+    SIGNATURE = "signature"
+    RESPONSE_ID = "response id"
+
+
+Answer = Mapping[Kind, str]
+"""All pieces of a kind in a row."""
+
+Document = Mapping[str, Any]
+Piece = tuple[Kind, str | None]
+
+
+@frozen
+class Api:
+    """One way to ask the same question."""
+
+    title: str
+    path: str
+    ask: Callable[[str], Document]
+    """The request for a question, without model and streaming."""
+
+    answer_call: Callable[[Document, Answer, str], Document]
+    """The request that follows one that was answered with a call: that request, its answer, the tool's result."""
+
+    read: Callable[[Document], Iterator[Piece]]
+    """The pieces in the data of one server-sent event; those without text do not count."""
+
+    headers: Mapping[str, str] = field(factory=dict)
+
+
+def _ask_chat(question: str) -> Document:
+    function = {"name": TOOL, "description": ABOUT, "parameters": {**PARAMETERS}}
+    return {
+        "messages": [{"role": "user", "content": question}],
+        "tools": [{"type": "function", "function": function}],
+        "reasoning_effort": "low",
+    }
+
+
+def _answer_chat_call(request: Document, answer: Answer, result: str) -> Document:
+    function = {"name": answer[Kind.CALL], "arguments": answer[Kind.ARGUMENTS]}
+    call = {"id": answer[Kind.CALL_ID], "type": "function", "function": function}
+    called = {"role": "assistant", "content": answer.get(Kind.TEXT), "tool_calls": [call]}
+    told = {"role": "tool", "tool_call_id": call["id"], "content": result}
+    return {**request, "messages": [*request["messages"], called, told]}
+
+
+def _read_chat(data: Document) -> Iterator[Piece]:
+    for choice in data["choices"]:
+        delta = choice["delta"]
+        yield Kind.THINKING, delta.get("reasoning_content")
+        yield Kind.TEXT, delta.get("content")
+        for call in delta.get("tool_calls", ()):
+            yield Kind.CALL_ID, call.get("id")
+            yield Kind.CALL, call["function"].get("name")
+            yield Kind.ARGUMENTS, call["function"].get("arguments")
+        yield Kind.END, choice.get("finish_reason")
+
+
+def _ask_responses(question: str) -> Document:
+    return {
+        "input": question,
+        "tools": [{"type": "function", "name": TOOL, "description": ABOUT, "parameters": {**PARAMETERS}}],
+        "reasoning": {"effort": "low", "summary": "auto"},
+    }
+
+
+def _answer_responses_call(request: Document, answer: Answer, result: str) -> Document:
+    told = {"type": "function_call_output", "call_id": answer[Kind.CALL_ID], "output": result}
+    return {**request, "previous_response_id": answer[Kind.RESPONSE_ID], "input": [told]}
+
+
+RESPONSES_DELTAS: Final[Mapping[str, Kind]] = {
+    "response.reasoning_summary_text.delta": Kind.THINKING,
+    "response.output_text.delta": Kind.TEXT,
+    "response.function_call_arguments.delta": Kind.ARGUMENTS,
+}
+
+
+def _read_responses(data: Document) -> Iterator[Piece]:
+    match data:
+        case {"type": "response.created", "response": {"id": identity}}:
+            yield Kind.RESPONSE_ID, identity
+        case {
+            "type": "response.output_item.added",
+            "item": {"type": "function_call", "call_id": identity, "name": name},
+        }:
+            yield Kind.CALL_ID, identity
+            yield Kind.CALL, name
+        case {"type": "response.completed" | "response.incomplete", "response": {"status": status}}:
+            yield Kind.END, status
+        case {"type": name, "delta": delta} if name in RESPONSES_DELTAS:
+            yield RESPONSES_DELTAS[name], delta
+
+
+def _ask_messages(question: str) -> Document:
+    return {
+        "max_tokens": 4 * BUDGET,
+        "messages": [{"role": "user", "content": question}],
+        "tools": [{"name": TOOL, "description": ABOUT, "input_schema": {**PARAMETERS}}],
+        "thinking": {"type": "enabled", "budget_tokens": BUDGET},
+    }
+
+
+def _answer_messages_call(request: Document, answer: Answer, result: str) -> Document:
+    called: list[Document] = []
+    if Kind.SIGNATURE in answer:  # thinking may only come back with it
+        thinking = answer.get(Kind.THINKING, "")
+        called.append({"type": "thinking", "thinking": thinking, "signature": answer[Kind.SIGNATURE]})
+    if Kind.TEXT in answer:
+        called.append({"type": "text", "text": answer[Kind.TEXT]})
+    call = {"id": answer[Kind.CALL_ID], "name": answer[Kind.CALL], "input": json.loads(answer[Kind.ARGUMENTS])}
+    called.append({"type": "tool_use", **call})
+    told = {"type": "tool_result", "tool_use_id": call["id"], "content": result}
+    turns = ({"role": "assistant", "content": called}, {"role": "user", "content": [told]})
+    return {**request, "messages": [*request["messages"], *turns]}
+
+
+def _read_messages(data: Document) -> Iterator[Piece]:
+    match data:
+        case {"type": "content_block_start", "content_block": {"type": "tool_use", "id": identity, "name": name}}:
+            yield Kind.CALL_ID, identity
+            yield Kind.CALL, name
+        case {"type": "content_block_delta", "delta": delta}:
+            yield Kind.THINKING, delta.get("thinking")
+            yield Kind.SIGNATURE, delta.get("signature")
+            yield Kind.TEXT, delta.get("text")
+            yield Kind.ARGUMENTS, delta.get("partial_json")
+        case {"type": "message_delta", "delta": {"stop_reason": reason}}:
+            yield Kind.END, reason
+
+
+APIS: Final = (
+    Api("OpenAI Chat Completions", "/v1/chat/completions", _ask_chat, _answer_chat_call, _read_chat),
+    Api("OpenAI Responses", "/v1/responses", _ask_responses, _answer_responses_call, _read_responses),
+    Api(
+        "Anthropic Messages",
+        "/v1/messages",
+        _ask_messages,
+        _answer_messages_call,
+        _read_messages,
+        {"anthropic-version": "2023-06-01"},
+    ),
+)
