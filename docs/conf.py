@@ -13,10 +13,12 @@ project = "kiro_asgi"
 copyright = "the kiro_asgi authors"
 version = release = __version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "generated"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "generated", "breaks"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"kiro_asgi {release}"
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 templates_path: list[str] = []
 
 autodoc_typehints = "description"

@@ -73,7 +73,7 @@ def settings() -> Iterator[Row]:
     for row in describe():
         default = f"``{row.default}``" if row.default else "–"
         kind = " | ".join(f"``{choice}``" for choice in row.choices) or row.type
-        yield f"``{row.path}`` ``{row.env}``", kind, default, row.doc
+        yield f"| ``{row.path}``\n| ``{row.env}``", kind, default, row.doc
 
 
 def limit_settings() -> Iterator[Row]:
@@ -139,7 +139,7 @@ def simulated_refusals() -> Iterator[Row]:
     for name in tables[0]:
         first, *others = (table[name] for table in tables)
         cells = [(first[0], first[2]), *((words[0], words[1]) for words in others)]
-        yield f"``sim:{name}``", *(f"{status} {plain(word)}" if word else str(status) for status, word in cells)
+        yield f"``sim:{name}``", *(f"{status} ``{word}``" if word else str(status) for status, word in cells)
 
 
 def format_rules(name: str) -> Iterator[Row]:
@@ -355,7 +355,7 @@ def hosts_versions() -> Iterator[Row]:
 
 
 TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
-    "settings": (settings, "34 16 14 36"),
+    "settings": (settings, "36 12 14 38"),
     "limit-settings": (limit_settings, "30 14 56"),
     "limits": (fixed_limits, "30 14 56"),
     "presets": (presets, "40 20 40"),
@@ -369,7 +369,7 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "gateway-rules": (lambda: rules(GATEWAY_RULES), "26 62 12"),
     **{f"{each.name}-rules": (partial(rules, each.make().rules), "26 62 12") for each in KNOWN},
     "format-markers": (format_markers, "20 16 8 36 20"),
-    "simulated-refusals": (simulated_refusals, "20 20 20 20 20"),
+    "simulated-refusals": (simulated_refusals, "16 24 20 20 20"),
     "simulated-rules": (simulated_rules, "62 8 30"),
     **{f"simulated-{form.name}-rules": (partial(format_rules, form.name), "100") for form in doors.FORMATS},
     "errors": (error_tree, "34 10 12 44"),
@@ -390,10 +390,13 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
 
 
 def list_table(rows: Iterable[Row], widths: str) -> Iterator[str]:
-    """Rows as a reStructuredText table."""
+    """Rows as a reStructuredText table; a cell may have several lines."""
     yield from (".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", "")
     for row in rows:
-        yield from (f"   {'*' if index == 0 else ' '} - {cell}" for index, cell in enumerate(row))
+        for index, cell in enumerate(row):
+            first, *others = cell.split("\n")
+            yield f"   {'*' if index == 0 else ' '} - {first}"
+            yield from (f"       {line}" for line in others)
     yield ""
 
 

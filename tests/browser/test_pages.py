@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -16,15 +14,6 @@ from typing import Any, Final
 import pytest
 
 from tests.cli.processes import serving
-from tests.conformance import node
-from tests.installing import room
-
-HERE: Final = Path(__file__).parent
-
-BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
-
-ROOM: Final = "KIRO_ASGI_BROWSER_ROOM"
-"""The folder in which packages are kept from run to run; unless set, where the machine has its temporary files."""
 
 ALLOWED_HOST: Final = "127.0.0.1"
 FOREIGN_HOST: Final = "localhost"
@@ -41,15 +30,10 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
-    """The folder with the packages, and the port at which the page is."""
-    packages = node.install(HERE, room(ROOM))
+def port(scripts: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port at which the page is."""
     folder = tmp_path_factory.mktemp("pages")
-    scripts = packages / f"run-{folder.name}-{os.getpid()}"
-    scripts.mkdir()
-    for name in ("page.mjs", "drive.mjs"):
-        shutil.copy(HERE / name, scripts)
-    bundler = packages / "node_modules" / ".bin" / "esbuild"
+    bundler = scripts.parent / "node_modules" / ".bin" / "esbuild"
     command = [
         str(bundler),
         str(scripts / "page.mjs"),
@@ -63,17 +47,13 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]
     )
     with ThreadingHTTPServer((ALLOWED_HOST, 0), partial(Quiet, directory=str(folder))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield scripts, server.server_address[1]
+        yield server.server_address[1]
         server.shutdown()
-    shutil.rmtree(scripts)
 
 
 @pytest.fixture(scope="module")
-def reports(pages: tuple[Path, int], tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, Report]:
+def reports(browser: str, scripts: Path, port: int, tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, Report]:
     """What the page saw: as one of an origin that is allowed, and of one that is not."""
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    assert browser, f"needs one of {', '.join(BROWSERS)}"
-    scripts, port = pages
     environ = {
         "KIRO_ASGI__CORS__ORIGINS": f"http://{ALLOWED_HOST}:{port}",
         "KIRO_ASGI__CLIENT__API_KEYS": "k",
