@@ -8,7 +8,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from kiro_asgi import App, ConfigError, Settings, mount
 from tests.asgi.conftest import settings_for
-from tests.asgi.driver import Exchange, ask, get, http_scope, post
+from tests.asgi.driver import PATHS, Exchange, ask, get, http_scope, post
 
 pytestmark = pytest.mark.anyio
 
@@ -187,6 +187,12 @@ def test_all_pages_for_users_of_the_host_are_refused():
 
 
 FORM = b"application/x-www-form-urlencoded"
+REFUSED = {
+    "anthropic": {403: "permission_error", 415: "invalid_request_error"},
+    "openai": {403: "invalid_request_error", 415: "invalid_request_error"},
+    "responses": {403: "invalid_request_error", 415: "invalid_request_error"},
+}
+"""How each API calls the two refusals."""
 
 
 @pytest.mark.parametrize(
@@ -207,9 +213,10 @@ FORM = b"application/x-www-form-urlencoded"
         pytest.param({b"content-type": FORM, b"authorization": b"Bearer k"}, 200, id="shows-a-key"),
     ],
 )
-async def test_no_page_of_another_site_acts_for_a_user_of_the_host(change, status, sim):
+@pytest.mark.parametrize("dialect", PATHS)
+async def test_no_page_of_another_site_acts_for_a_user_of_the_host(change, status, dialect, sim):
     """A browser sends cookies along wherever a page wants, and asks first only where it is no plain form."""
-    exchange = ask("openai", "sim:text", stream=False)
+    exchange = ask(dialect, "sim:text", stream=False)
     headers = {**dict(exchange.scope["headers"]), b"host": b"h", **change}
     if b"authorization" not in change:
         headers.pop(b"authorization", None)
@@ -219,6 +226,27 @@ async def test_no_page_of_another_site_acts_for_a_user_of_the_host(change, statu
 
     assert exchange.status == status
     assert bool(sim.requests) is (status == 200)
+    if status != 200:
+        assert exchange.json()["error"]["type"] == REFUSED[dialect][status]
+
+
+@pytest.mark.parametrize(
+    "exchange",
+    [
+        pytest.param(lambda: get("/v1/responses/resp_1", key=None), id="read"),
+        pytest.param(lambda: Exchange(http_scope("DELETE", "/v1/responses/resp_1")), id="delete"),
+        pytest.param(lambda: post("/v1/responses/resp_1/cancel", b"", key=None), id="cancel"),
+        pytest.param(lambda: post("/v1/messages/count_tokens", {}, key=None), id="count"),
+        pytest.param(lambda: get("/v1/models", key=None), id="models"),
+    ],
+)
+async def test_no_page_of_another_site_reaches_anything_else_of_a_user(exchange, sim):
+    """Whatever the method: the origin is looked at before the request."""
+    asked = from_page(exchange(), b"https://evil.example")
+    asked.scope["user"] = SimpleUser("ann")
+    await asked.run(app_for(sim, client={"trust_host": True}))
+
+    assert (asked.status, sim.requests) == (403, ())
 
 
 async def test_health_is_told_to_any_page(sim):
