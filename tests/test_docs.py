@@ -140,7 +140,7 @@ print(json.dumps(asyncio.run(main())))
             [(200, "The site itself."), (200, "ok"), (405, "POST"), (404, "")],
             id=name,
         )
-        for name in ("django_site", "quart_site", "starlette_site")
+        for name in ("bare_site", "django_site", "quart_site", "starlette_site")
     ]
     + [
         pytest.param(

@@ -33,7 +33,7 @@ from kiro_asgi.asgi.secrets import hide_in_logs
 from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.asgi.service import Service
 from kiro_asgi.asgi.tries import Tries, tries_before
-from kiro_asgi.asgi.typing import ASGIApp, Receive, Scope, Send
+from kiro_asgi.asgi.typing import AnyASGIApp, Receive, Scope, Send
 from kiro_asgi.config import Settings
 from kiro_asgi.config.rules import require
 from kiro_asgi.dialects.anthropic import AnthropicMessages
@@ -89,7 +89,7 @@ class App:
         self,
         settings: Settings,
         *,
-        inner: ASGIApp | None = None,
+        inner: AnyASGIApp | None = None,
         upstreams: Sequence[Manifest[Any]] = (),
         store: Store | None = None,
         server_tools: Sequence[ServerTool] = (),
@@ -357,7 +357,7 @@ async def _no_websocket(scope: Scope, receive: Receive, send: Send) -> None:
 def create_app(
     settings: Settings | Mapping[str, Any] | None = None,
     *,
-    inner: ASGIApp | None = None,
+    inner: AnyASGIApp | None = None,
     upstreams: Sequence[Manifest[Any]] = (),
     store: Store | None = None,
     server_tools: Sequence[ServerTool] = (),

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from kiro_asgi.asgi.app import App
 from kiro_asgi.asgi.lifespan import host_lifespan
 from kiro_asgi.asgi.routing import local_paths
-from kiro_asgi.asgi.typing import ASGIApp, Receive, Scope, Send
+from kiro_asgi.asgi.typing import AnyASGIApp, ASGIApp, Receive, Scope, Send
 from kiro_asgi.asgi.wrapped import wrapped_in
 
 __all__ = ["mount"]
@@ -16,7 +16,7 @@ Closing = Callable[[], Awaitable[None]]
 """Releases what an application holds."""
 
 
-def mount(host_app: ASGIApp, prefix: str, gateway: ASGIApp, *, aclose: Closing | None = None) -> ASGIApp:
+def mount(host_app: AnyASGIApp, prefix: str, gateway: AnyASGIApp, *, aclose: Closing | None = None) -> ASGIApp:
     """Serve *gateway* below *prefix*, and *host_app* everywhere else.
 
     The prefix matches at segment boundaries only: ``/llmx`` is the host's.  The gateway sees what ASGI asks for:
@@ -60,7 +60,7 @@ def _below(prefix: str, scope: Scope) -> str | None:
     return None
 
 
-def _closer(gateway: ASGIApp) -> Closing:
+def _closer(gateway: AnyASGIApp) -> Closing:
     """What releases the resources of *gateway*.
 
     Raises:

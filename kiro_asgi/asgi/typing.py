@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-__all__ = ["ASGIApp", "Message", "Receive", "Scope", "Send"]
+__all__ = ["ASGIApp", "AnyASGIApp", "Message", "Receive", "Scope", "Send"]
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+AnyASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
+"""An application of somebody else's: each framework has types of its own for scope, receive and send."""

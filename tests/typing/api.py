@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Mutable
 from pathlib import Path
 from typing import Any, assert_type
 
+from asgiref.typing import ASGI3Application
 from attrs import evolve
 
 import kiro_asgi
@@ -46,6 +47,12 @@ def the_gateway_is_mounted() -> None:
     assert_type(create_app({"client": {"allow_anonymous": True}}), App)
     mounted = mount(host, "/llm", gateway)
     mount(mounted, "/again", App(Settings(), inner=mounted))
+
+
+def the_host_has_types_of_its_own(site: ASGI3Application) -> None:
+    """As Quart's and Litestar's."""
+    mount(site, "/llm", create_app())
+    App(Settings(), inner=site)
 
 
 async def the_gateway_is_closed(gateway: App) -> None:

@@ -58,13 +58,16 @@ class GatewayTests(TestCase):
     async def test_a_stranger_is_turned_away(self) -> None:
         self.assertEqual((await self.ask()).status_code, 401)
 
-    async def test_who_is_signed_in_is_answered(self) -> None:
-        await self.client.aforce_login(await User.objects.acreate_user("ada"))
+    async def test_who_signs_in_is_answered_until_they_sign_out(self) -> None:
+        await User.objects.acreate_user("ada", password="lovelace")
+        await self.client.alogin(username="ada", password="lovelace")
         answer = await self.ask()
         page = await self.client.get("/")
 
         self.assertEqual(answer.json()["choices"][0]["message"]["content"], "1 2 3 ")
         self.assertEqual(page.content, b"Hello, ada.")
+        await self.client.alogout()
+        self.assertEqual((await self.ask()).status_code, 401)
 
     async def test_a_stream(self) -> None:
         await self.client.aforce_login(await User.objects.acreate_user("ada"))
