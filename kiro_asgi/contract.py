@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from typing import Any, Final
 
 from kiro_asgi.chunks import closing
-from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.errors import KiroAsgiError, UnknownModel
 from kiro_asgi.model.depth import require_depths

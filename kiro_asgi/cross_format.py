@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import define, field
 
-from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Encoder, Heading
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline

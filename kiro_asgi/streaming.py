@@ -22,12 +22,12 @@ from kiro_asgi.contract import (
     translate_kiro_response,
 )
 from kiro_asgi.cross_format import OpenAIToAnthropicState
-from kiro_asgi.dialects.anthropic import AnthropicMessages
 from kiro_asgi.dialects.anthropic import recovery as anthropic_recovery
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, Encoder, Heading
-from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
 from kiro_asgi.dialects.openai_chat import recovery as openai_recovery
-from kiro_asgi.dialects.openai_responses import OpenAIResponses, ResponsesOptions
+from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesOptions
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Delta
 from kiro_asgi.model.message import MessageBuilder

@@ -119,14 +119,28 @@ NAMED = re.compile(
 )
 """An upstream by the name of its settings, folder, variables or classes; not this package's own name."""
 
+BUILTIN = ("upstreams.builtin", "dialects.builtin")
+"""The modules that list what comes with the package."""
+
+NAMES_DIALECT = re.compile(
+    r"\b(?:openai_(?:chat|responses|completions)|(?:Anthropic|OpenAI)(?!Settings|Upstream)[A-Z]\w+|ANTHROPIC_MESSAGES|OPENAI_[A-Z]+)\b"
+    r"|/v1/(?!models\b|v1/)\w"
+)
+"""A client API by the name of its folder, classes or values, or by one of its paths."""
+
+MAY_NAME_DIALECT = {
+    "contract": "the first gateways' contract has Anthropic's streams",
+    "streaming": "functions that others call by names that are fixed",
+    "cross_format": "the streams of one upstream in front of one dialect, by a name that is fixed",
+    "cli.demo_apis": "a client of three APIs",
+}
+"""Modules outside the folders that name a client API, and why.  It may only shrink."""
+
 MAY_NAME = {
     "contract": "the first gateways' contract is about Kiro, and its functions' names are fixed",
     "streaming": "functions that others call by names that are fixed, for answers of Kiro",
     "cross_format": "the streams of one upstream in front of one dialect, by a name that is fixed",
     "model.signatures": "marks in signatures that clients hold, and give to later versions",
-    "asgi.routing": "the dialect",
-    "asgi.service": "the dialect",
-    "cli.guess": "the dialect",
     "asgi.reasons": "a sentence about a setting",
     "config.__init__": "names that users import",
     "simulator.body_rules": "words of the service's own",
@@ -143,9 +157,11 @@ each_module = pytest.mark.parametrize("name", MODULES)
 
 
 def room_of(name: str) -> str:
-    """The room of a module; what the command can do for one upstream alone is of the command's."""
+    """The room of a module; what the command can do for one upstream alone is of the command's, and what one client API
+    does besides answering is of the application's."""
     room, *folders = name.split(".")
-    return "cli" if room == "upstreams" and "cli" in folders else room
+    inner = {"upstreams": "cli", "dialects": "asgi"}.get(room, room)
+    return inner if inner in folders else room
 
 
 def within(module: str, package: str) -> bool:
@@ -186,14 +202,14 @@ def test_arrows_never_go_up(name: str) -> None:
 @each_module
 def test_parties_do_not_know_each_other(name: str) -> None:
     """What knows one vendor is in that vendor's folder, so a vendor can be added, or removed, with its folder."""
-    if name.partition(".")[0] in ("upstreams", "dialects") and name != "upstreams.builtin":
+    if name.partition(".")[0] in ("upstreams", "dialects") and name not in BUILTIN:
         others = [party for party in PARTIES if not within(name, party)]
 
         assert [it for it in own(name) if any(within(it, party) for party in others)] == []
 
 
-def named_in(name: str) -> list[int]:
-    """Lines of a module that name an upstream, in code and texts, but not in docstrings."""
+def named_in(name: str, party: re.Pattern[str], room: str) -> list[int]:
+    """Lines of a module that name a party of a room, in code and texts, but not in docstrings."""
     docs = {id(node.value) for node in ast.walk(tree(name)) if isinstance(node, ast.Expr)}
     found = []
     for node in ast.walk(tree(name)):
@@ -203,12 +219,12 @@ def named_in(name: str) -> list[int]:
             case ast.Attribute(attr=words) | ast.Name(id=words) | ast.keyword(arg=str(words)):
                 pass
             case ast.ImportFrom(module=str(module)):
-                words = module.replace(".", " ") if within(module, "kiro_asgi.upstreams") else ""
+                words = module.replace(".", " ") if within(module, f"kiro_asgi.{room}") else ""
             case ast.alias(name=words):
                 pass
             case _:
                 continue
-        if NAMED.search(words):
+        if party.search(words):
             found.append(node.lineno)
     return found
 
@@ -216,8 +232,15 @@ def named_in(name: str) -> list[int]:
 @each_module
 def test_one_module_names_the_upstreams(name: str) -> None:
     """An upstream is its folder and its line in ``upstreams/builtin.py``: nobody else knows which there are."""
-    if not any(within(name, home) for home in (*PARTIES, *SIMULATED, "upstreams.builtin", "simulator.doors")):
-        assert bool(named_in(name)) == (name in MAY_NAME)
+    if not any(within(name, home) for home in (*PARTIES, *SIMULATED, *BUILTIN, "simulator.doors")):
+        assert bool(named_in(name, NAMED, "upstreams")) == (name in MAY_NAME)
+
+
+@each_module
+def test_one_module_names_the_client_apis(name: str) -> None:
+    """A client API is its folder and its line in ``dialects/builtin.py``."""
+    if not any(within(name, home) for home in (*PARTIES, *BUILTIN, "simulator")):
+        assert bool(named_in(name, NAMES_DIALECT, "dialects")) == (name in MAY_NAME_DIALECT)
 
 
 def test_what_is_not_set_up_is_not_imported() -> None:

@@ -23,7 +23,6 @@ import pytest
 from attrs import frozen
 
 import kiro_asgi
-from kiro_asgi.asgi import routing
 from kiro_asgi.stages.leaked_calls import _PREFIXES, _Notation, leaked_forms
 from kiro_asgi.stages.matching import WordMatcher
 from kiro_asgi.stages.thinking_parser import ThinkingParser
@@ -139,9 +138,6 @@ def _made() -> dict[str, list[tuple[re.Pattern[Any], str]]]:
     notations = [_Notation(("f",), prefix) for prefix in _PREFIXES]
     heads = [(form.head, "fullmatch") for form in leaked_forms(("f",))]
     return {
-        r"kiro_asgi.asgi.routing: re.sub('\\{\\w+\\}', lambda name: _NAMED[name[0]], template)": [
-            (pattern, "fullmatch") for pattern, _ in routing._PATTERNS
-        ],
         """kiro_asgi.stages.leaked_calls: f'\\\\s*<{prefix}invoke name="{_NAME}">(.*?)</{prefix}invoke>'""": [
             (notation._invocation, "match") for notation in notations
         ],

@@ -13,7 +13,6 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +23,16 @@ from sphinx.util.docutils import SphinxDirective
 
 from kiro_asgi import errors, limits, simulator
 from kiro_asgi.asgi.reasons import REASONS
-from kiro_asgi.asgi.routing import PATTERNS, ROUTES
+from kiro_asgi.asgi.routing import GATEWAY
 from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
 from kiro_asgi.config import Settings, describe
 from kiro_asgi.config.leaves import leaves
-from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, Encoder
-from kiro_asgi.dialects.openai_chat import OpenAIChat
-from kiro_asgi.dialects.openai_responses import OpenAIResponses, fields
+from kiro_asgi.dialects.builtin import BUILTIN
+from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
+from kiro_asgi.dialects.openai_responses import fields
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.rules import RULES as API_RULES
 from kiro_asgi.model.events import (
     BlockEnd,
@@ -102,11 +103,10 @@ def presets() -> Iterator[Row]:
 
 
 def routes() -> Iterator[Row]:
-    yield "Path", "Method", "Operation"
-    exact = ((path, method, operation) for path, (method, operation) in ROUTES.items())
-    named = ((path, method, operation) for path, known in PATTERNS for method, operation in known.items())
-    for path, method, operation in sorted([*exact, *named], key=itemgetter(0)):
-        yield f"``{path}``", method, operation.name.replace("_", " ").capitalize()
+    yield "Path", "Method", "API", "Operation"
+    owned = [(endpoint, api.title) for api in BUILTIN for endpoint in api.endpoints]
+    for endpoint, title in [*owned, *((endpoint, "") for endpoint in GATEWAY)]:
+        yield f"``{endpoint.path}``", endpoint.method, title, endpoint.operation.replace("_", " ").capitalize()
 
 
 def markers() -> Iterator[Row]:
@@ -359,7 +359,7 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "limit-settings": (limit_settings, "30 14 56"),
     "limits": (fixed_limits, "30 14 56"),
     "presets": (presets, "40 20 40"),
-    "routes": (routes, "50 15 35"),
+    "routes": (routes, "40 12 30 18"),
     "markers": (markers, "20 10 48 22"),
     "events": (upstream_events, "24 50 26"),
     "client-events": (client_events, "18 26 20 36"),

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from logging import getLogger
 from math import ceil
 from types import MappingProxyType
@@ -20,15 +21,15 @@ from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.calls import Calls
 from kiro_asgi.asgi.cross_origin import CrossOrigin
 from kiro_asgi.asgi.exchange import Asked, Exchange
-from kiro_asgi.asgi.http import JSON, Disconnected, Headers, Stalled, header_values
+from kiro_asgi.asgi.http import JSON, Disconnected, Headers, Stalled
 from kiro_asgi.asgi.lifespan import host_lifespan
+from kiro_asgi.asgi.operations import Gateway, Handler, handlers_of
 from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
 from kiro_asgi.asgi.passed_output import passed_output
 from kiro_asgi.asgi.readiness import problems_with, settings_to_serve
 from kiro_asgi.asgi.relay import Outcome, Relay
 from kiro_asgi.asgi.reports import rules_header, wants_rules
-from kiro_asgi.asgi.responses import ResponsesApi
-from kiro_asgi.asgi.routing import Operation, Route, find_route, intended, is_ours
+from kiro_asgi.asgi.routing import GATEWAY, HEALTH, Routes
 from kiro_asgi.asgi.secrets import hide_in_logs
 from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.asgi.service import Service
@@ -36,11 +37,9 @@ from kiro_asgi.asgi.tries import Tries, tries_before
 from kiro_asgi.asgi.typing import AnyASGIApp, Receive, Scope, Send
 from kiro_asgi.config import Settings
 from kiro_asgi.config.rules import require
-from kiro_asgi.dialects.anthropic import AnthropicMessages
-from kiro_asgi.dialects.base import Dialect, Inquiry, TransparentDialect
+from kiro_asgi.dialects.builtin import BUILTIN
+from kiro_asgi.dialects.manifest import DialectOptions, Endpoint
 from kiro_asgi.dialects.models import render_model, render_models
-from kiro_asgi.dialects.openai_chat import OpenAIChat
-from kiro_asgi.dialects.openai_responses import OpenAIResponses
 from kiro_asgi.errors import InternalError, KiroAsgiError, RequestError, UnknownModel
 from kiro_asgi.model.events import StopReason, Usage
 from kiro_asgi.model.message import Message, sentences, unfold, whole
@@ -108,31 +107,21 @@ class App:
         self._calls = Calls()
         self._draw = draw
         self._bodies = Bodies(settings.limits.body_bytes_in_flight)
+        apis = BUILTIN
+        self._routes = Routes(apis)
         self._cross_origin = CrossOrigin(settings.cors.origins)
-        self._auth = Authenticator(settings.client, self._cross_origin)
+        self._auth = Authenticator(settings.client, self._cross_origin, self._routes.key_headers)
         self._service = Service.create(settings, Clocks(clock, wall_clock, draw), token, estimator, server_tools, store)
         hide_in_logs(self._service.secrets)
-        self._anthropic = AnthropicMessages(emit_code_references=settings.emit_code_references)
-        self._openai_chat = OpenAIChat(usage_in_finish_chunk=settings.stream.usage_chunk == "finish")
-        self._openai_responses = OpenAIResponses()
-        self._dialects: Mapping[Operation, TransparentDialect] = MappingProxyType(
-            {Operation.CHAT: self._openai_chat, Operation.MESSAGES: self._anthropic}
+        options = DialectOptions[Any](
+            emit_code_references=settings.emit_code_references, usage_chunk=settings.stream.usage_chunk
         )
-        service = self._service
-        responses = ResponsesApi(settings, service.store, service.offload, self._answer, service.count)
-        self._operations: Mapping[Operation, Callable[[Call, Route], Awaitable[None]]] = MappingProxyType(
+        self._dialects = MappingProxyType({api.name: api.make(options) for api in apis})
+        own = Gateway(settings, self._service, self._reply)
+        self._handlers: Mapping[Endpoint, Handler] = MappingProxyType(
             {
-                **dict.fromkeys(self._dialects, self._create),
-                Operation.RESPONSES: responses.create,
-                Operation.RESPONSE: responses.retrieve,
-                Operation.DELETE_RESPONSE: responses.delete,
-                Operation.CANCEL_RESPONSE: responses.cancel,
-                Operation.INPUT_ITEMS: responses.list_input,
-                Operation.INPUT_TOKENS: responses.count,
-                Operation.COUNT_TOKENS: self._count_tokens,
-                Operation.MODELS: self._models,
-                Operation.MODEL: self._model,
-                Operation.HEALTH: self._health,
+                **{endpoint: getattr(self, f"_{endpoint.operation}") for endpoint in GATEWAY},
+                **dict(chain.from_iterable(handlers_of(api, self._dialects[api.name], own).items() for api in apis)),
             }
         )
 
@@ -166,11 +155,11 @@ class App:
         self._calls.interrupt()
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._inner is not None and not is_ours(scope):
+        if self._inner is not None and not self._routes.contains(scope):
             await self._inner(scope, receive, send)
             return
         if self._cross_origin.is_preflight(scope):
-            await self._cross_origin.answer(scope, send)
+            await self._cross_origin.answer(scope, self._routes.methods(scope), send)
             return
         send = self._cross_origin.telling(scope, send)
         with Share(self._bodies) as share:
@@ -222,36 +211,18 @@ class App:
             await self._refuse(call, error)
 
     async def _operate(self, call: Call) -> None:
-        route = find_route(call.scope)
-        if route.operation is not Operation.HEALTH:
+        match = self._routes.find(call.scope)
+        if match.endpoint is not HEALTH:
             call.principal = await self._auth.identify(call.scope)
-        await self._operations[route.operation](call, route)
+        await self._handlers[match.endpoint](call, match.argument)
 
     async def _refuse(self, call: Call, error: KiroAsgiError) -> None:
         call.failure = error
         if isinstance(error, UnknownModel):
             error.model = error.model or call.model
-        reply = self._family(call.scope).error(self._service.secrets.shown(error), call.request_id)
-        await call.respond(reply.status, reply.body, [JSON, *reply.headers])
-
-    def _family(self, scope: Scope) -> Dialect:
-        """Whose error envelope a path's clients read."""
-        path = intended(scope)
-        if path.startswith("/v1/messages"):
-            return self._anthropic
-        if path.startswith("/v1/models") and header_values(scope, b"anthropic-version"):
-            return self._anthropic
-        return self._openai_responses if path.startswith("/v1/responses") else self._openai_chat
-
-    async def _create(self, call: Call, route: Route) -> None:
-        dialect = self._dialects[route.operation]
-        asked = await self._service.asked(
-            call, dialect, await call.body(self._settings.limits)
-        )  # only it keeps the body
-        await self._reply(call, asked, call.send)
-
-    async def _answer(self, call: Call, dialect: Dialect, inquiry: Inquiry, size: int, send: Send) -> None:
-        await self._reply(call, self._service.asked_for(call, dialect, inquiry, size), send)
+        dialect = self._dialects[self._routes.api(call.scope).name]
+        reply = dialect.error(self._service.secrets.shown(error), call.request_id)
+        await call.respond(reply.status, reply.body, [(b"content-type", reply.content_type), *reply.headers])
 
     async def _reply(self, call: Call, asked: Asked, send: Send) -> None:
         call.model = asked.model
@@ -259,10 +230,12 @@ class App:
         call.upstream = exchange.upstream.name
         tries = Tries(exchange, self._service, self._draw, tries_before(call.scope))
         relay = Relay(tries, call, self._service, self._settings, self._clock)
-        told = wants_rules(call.scope)
+        told, traits = wants_rules(call.scope), asked.dialect.traits
+        content_type = b"content-type", traits.stream_type if exchange.inquiry.stream else traits.body_type
 
         def headers() -> Headers:
-            return (*call.headers, rules_header(tries.exchange.notes)) if told else call.headers
+            usual = (content_type, *call.headers)
+            return (*usual, rules_header(tries.exchange.notes)) if told else usual
 
         def output(exchange: Exchange) -> Output[Any]:
             way = send if exchange.inquiry.stream else call.in_time(send)
@@ -295,20 +268,14 @@ class App:
             return Streamed(send, headers, self._clock, partial(dialect.encoder, heading))
         return Collected(send, headers, self._clock, lambda message: dialect.render(message, heading))
 
-    async def _count_tokens(self, call: Call, route: Route) -> None:
-        body = await call.body(self._settings.limits)
-        prompt = await self._service.offload.run(len(body), partial(self._anthropic.parse_count, body))
-        tokens = await self._service.count(call, prompt, len(body))
-        await call.respond(200, self._anthropic.render_count(tokens), [JSON])
-
-    async def _models(self, call: Call, route: Route) -> None:
+    async def _models(self, call: Call, argument: str) -> None:
         await call.respond(200, render_models(await self._service.models.listings()), [JSON])
 
-    async def _model(self, call: Call, route: Route) -> None:
-        call.model = route.argument
-        await call.respond(200, render_model(await self._service.models.listing(route.argument)), [JSON])
+    async def _model(self, call: Call, argument: str) -> None:
+        call.model = argument
+        await call.respond(200, render_model(await self._service.models.listing(argument)), [JSON])
 
-    async def _health(self, call: Call, route: Route) -> None:
+    async def _health(self, call: Call, argument: str) -> None:
         await call.respond(200, dumps({"status": "ok", **await self._resting(call.scope)}), [JSON])
 
     async def _resting(self, scope: Scope) -> dict[str, Any]:

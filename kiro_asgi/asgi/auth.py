@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Iterable
 from hashlib import sha256
 
 from attrs import field, frozen
@@ -17,6 +18,7 @@ from kiro_asgi.errors import ConfigError, Unauthorized
 __all__ = ["Authenticator"]
 
 _ANONYMOUS = "anonymous"
+_AUTHORIZATION = b"authorization"
 
 
 @frozen
@@ -29,6 +31,9 @@ class Authenticator:
 
     _settings: ClientSettings
     _cross_origin: CrossOrigin = field(factory=CrossOrigin)
+    _names: tuple[bytes, ...] = (_AUTHORIZATION, b"x-api-key")
+    """Headers in which clients show a key."""
+
     _keys: tuple[bytes, ...] = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -50,7 +55,7 @@ class Authenticator:
             UnsupportedMediaType: The same.
         """
         if self._settings.trust_host and (name := await host_user(scope)):
-            if self._match(_presented(scope)) is None:
+            if self._match(_presented(scope, self._names)) is None:
                 self._cross_origin.require_same_site(scope)
             return f"host:{name}"
         return self.principal(scope)
@@ -61,7 +66,7 @@ class Authenticator:
         Raises:
             Unauthorized: Nobody's that we know.
         """
-        matched = self._match(_presented(scope)) if self._keys else None
+        matched = self._match(_presented(scope, self._names)) if self._keys else None
         if matched is not None:
             return f"key:{sha256(matched).hexdigest()[:8]}"
         if self._settings.allow_anonymous and not self._keys:
@@ -79,17 +84,17 @@ class Authenticator:
         return found
 
 
-def _presented(scope: Scope) -> list[bytes]:
-    """The keys that a request shows; a header that occurs twice shows none."""
+def _presented(scope: Scope, names: Iterable[bytes]) -> list[bytes]:
+    """The keys that a request shows in headers of these *names*; where one of them occurs twice, it shows none."""
     offers = []
-    bearer = header_values(scope, b"authorization")
-    if len(bearer) == 1:
-        scheme, _, token = bearer[0].partition(b" ")
-        if scheme.lower() == b"bearer" and token:
-            offers.append(token.strip())
-    plain = header_values(scope, b"x-api-key")
-    if len(plain) == 1 and plain[0]:
-        offers.append(plain[0].strip())
-    if len(bearer) > 1 or len(plain) > 1:
-        return []
+    for name in names:
+        values = header_values(scope, name)
+        if len(values) > 1:
+            return []
+        for key in values:
+            if name == _AUTHORIZATION:
+                scheme, _, token = key.partition(b" ")
+                key = token if scheme.lower() == b"bearer" else b""
+            if key:
+                offers.append(key.strip())
     return offers

@@ -8,13 +8,12 @@ Source: https://fetch.spec.whatwg.org/#http-cors-protocol
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from attrs import frozen
 
 from kiro_asgi.asgi.http import Headers, header_values, response_body, response_start
-from kiro_asgi.asgi.routing import methods
 from kiro_asgi.asgi.typing import Message, Scope, Send
 from kiro_asgi.errors import ForeignOrigin, UnsupportedMediaType
 from kiro_asgi.limits import PREFLIGHT_BYTES, PREFLIGHT_NAMES
@@ -62,13 +61,13 @@ class CrossOrigin:
             and bool(header_values(scope, _METHOD))
         )
 
-    async def answer(self, scope: Scope, send: Send) -> None:
-        """Answer a preflight: 204 with what is allowed, or 403 without any permission.
+    async def answer(self, scope: Scope, methods: Iterable[str], send: Send) -> None:
+        """Answer a preflight: 204 with what is allowed, *methods* among it, or 403 without any permission.
 
         Whoever asks need show no key: browsers send none here.
         """
         origin = self._admitted(scope)
-        headers: Headers = [(b"vary", b"Origin")] if origin is None else [*_permissions(origin, scope)]
+        headers: Headers = [(b"vary", b"Origin")] if origin is None else [*_permissions(origin, methods, scope)]
         await send(response_start(403 if origin is None else 204, headers))
         await send(response_body(b""))
 
@@ -116,10 +115,10 @@ class CrossOrigin:
         return origins[0] if len(origins) == 1 and self.admits(origins[0]) else None
 
 
-def _permissions(origin: bytes, scope: Scope) -> Iterator[tuple[bytes, bytes]]:
+def _permissions(origin: bytes, methods: Iterable[str], scope: Scope) -> Iterator[tuple[bytes, bytes]]:
     """What a page of *origin* is told that it may send."""
     yield _ALLOW_ORIGIN, origin
-    yield b"access-control-allow-methods", ", ".join(methods(scope)).encode()
+    yield b"access-control-allow-methods", ", ".join(methods).encode()
     yield b"access-control-max-age", _MAX_AGE
     yield b"vary", b"Origin, Access-Control-Request-Headers"
     if names := b", ".join(_requested(scope)):

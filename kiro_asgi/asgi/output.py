@@ -1,4 +1,4 @@
-"""Where an answer goes: out as it comes, as a stream when it is complete, or into one JSON body at the end.
+"""Where an answer goes: out as it comes, as a stream when it is complete, or into one body at the end.
 
 All take the items of an answer: events, or bytes where an answer goes through as it is.  All know whether the head has
 been sent (the commit), because that decides whether a failure may still be told as an HTTP status, and whether anything
@@ -15,7 +15,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 from attrs import define, field
 
-from kiro_asgi.asgi.http import JSON, Headers, respond_in_pieces, response_body, response_start, send_most
+from kiro_asgi.asgi.http import Headers, respond_in_pieces, response_body, response_start, send_most
 from kiro_asgi.asgi.typing import Send
 from kiro_asgi.dialects.base import Writer
 from kiro_asgi.errors import KiroAsgiError
@@ -25,7 +25,6 @@ from kiro_asgi.model.message import Message, MessageBuilder, unfold, whole
 __all__ = ["PART", "Collected", "Output", "Sending", "Streamed", "Synthetic", "Whole"]
 
 _STREAM_HEADERS = (
-    (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 )
@@ -278,7 +277,7 @@ class Whole(Generic[Item]):
 
     async def _respond(self, *pieces: bytes) -> None:
         self.committed = self.begun = self.closing = True
-        await respond_in_pieces(self._send, 200, pieces, [JSON, *self._headers()])
+        await respond_in_pieces(self._send, 200, pieces, self._headers())
 
 
 @define

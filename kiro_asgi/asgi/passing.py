@@ -49,7 +49,7 @@ def reason_against_passing(
     return reason_against(
         Candidate(
             glance=request.glance,
-            dialect=request.dialect.name,
+            dialect=request.dialect,
             forwarding=provider.asking(model).forwarding,
             model=model,
             toolbox=provider.toolbox,

@@ -55,7 +55,7 @@ def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
         repairs=_repairs(exchange, settings.tools),
         server_tools=exchange.toolbox.kinds(prompt),
         citing=_citing(exchange, settings),
-        cites_pages_only=exchange.upstream.traits.cites and exchange.asked.dialect.cites_pages_only,
+        cites_pages_only=exchange.upstream.traits.cites and exchange.asked.dialect.traits.cites_pages_only,
         fingerprint=settings.recovery.enabled,
         keep_call_signatures=exchange.upstream.traits.signs_calls,
         other_signatures=prompt.thinking.wanted,
@@ -124,7 +124,7 @@ def _tool_emission(exchange: Exchange, settings: Settings) -> str:
 
 def _kept_whole(exchange: Exchange, settings: Settings) -> bool:
     """Whether nothing goes out before the end, or the API repeats everything there."""
-    return not exchange.inquiry.stream or settings.stream.synthetic or exchange.asked.dialect.repeats_answers
+    return not exchange.inquiry.stream or settings.stream.synthetic or exchange.asked.dialect.traits.repeats_answers
 
 
 def _streams_unchecked(exchange: Exchange, settings: Settings) -> bool:

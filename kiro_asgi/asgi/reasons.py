@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import StreamSettings
-from kiro_asgi.dialects.base import Glance
+from kiro_asgi.dialects.base import Dialect, Glance
 from kiro_asgi.model.asks import Ask
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.thinking import KEPT
@@ -28,7 +28,7 @@ class Candidate:
     """A request that might go on as it is, and where it would go."""
 
     glance: Glance = field(repr=False)
-    dialect: str
+    dialect: Dialect
     forwarding: Forwarding | None
     """Of the upstream."""
 
@@ -68,7 +68,7 @@ REASONS: Final[tuple[Reason, ...]] = (
         "service.other",
         "The service speaks another API, or speaks this one after somebody else: one of ``custom.*``, as long as "
         "``custom.NAME.relay`` is not ``allow``.",
-        lambda c: c.forwarding is None or c.forwarding.dialect != c.dialect,
+        lambda c: c.forwarding is None or c.forwarding.dialect != c.dialect.name,
     ),
     Reason(
         "stream.synthetic",
@@ -78,7 +78,7 @@ REASONS: Final[tuple[Reason, ...]] = (
     Reason(
         "stream.usage_chunk",
         "Token counts are told in another chunk than the service tells them in: ``stream.usage_chunk`` is ``finish``.",
-        lambda c: c.stream.usage_chunk == "finish" and c.glance.stream and c.dialect == "openai_chat",
+        lambda c: c.dialect.traits.alters_streams and c.glance.stream,
     ),
     Reason(
         "signatures.foreign",

@@ -3,94 +3,74 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from enum import Enum
-from itertools import islice
-from types import MappingProxyType
-from typing import Final
+from itertools import chain, islice
+from typing import Any, Final
 
-from attrs import frozen
+from attrs import define, field, frozen
 
+from kiro_asgi.asgi.http import header_values
 from kiro_asgi.asgi.typing import Scope
-from kiro_asgi.errors import MethodNotAllowed, RouteNotFound
+from kiro_asgi.dialects.manifest import DialectManifest, Endpoint
+from kiro_asgi.errors import ConfigError, MethodNotAllowed, RouteNotFound
 
-__all__ = ["PATTERNS", "ROUTES", "Operation", "Route", "find_route", "intended", "is_ours", "local_paths", "methods"]
+__all__ = ["GATEWAY", "HEALTH", "Match", "Routes", "local_paths"]
 
+HEALTH: Final = Endpoint("GET", "/health", "health")
+"""The one path for which nobody need show a key."""
 
-class Operation(Enum):
-    """What the application can do."""
-
-    CHAT = "openai_chat"
-    RESPONSES = "openai_responses"
-    RESPONSE = "response"
-    DELETE_RESPONSE = "delete_response"
-    CANCEL_RESPONSE = "cancel_response"
-    INPUT_ITEMS = "input_items"
-    INPUT_TOKENS = "input_tokens"
-    MESSAGES = "anthropic"
-    COUNT_TOKENS = "count_tokens"
-    MODELS = "models"
-    MODEL = "model"
-    HEALTH = "health"
+GATEWAY: Final = (
+    Endpoint("GET", "/v1/models", "models"),
+    Endpoint("GET", "/v1/models/{model:path}", "model"),
+    HEALTH,
+)
+"""Paths that are no client API's alone."""
 
 
 @frozen
-class Route:
-    """A matched path."""
+class Match:
+    """What a request asks for."""
 
-    operation: Operation
+    endpoint: Endpoint
     argument: str = ""
     """What the path names: a model, or a response."""
 
 
-ROUTES = MappingProxyType(
-    {
-        "/v1/chat/completions": ("POST", Operation.CHAT),
-        "/v1/responses": ("POST", Operation.RESPONSES),
-        "/v1/responses/input_tokens": ("POST", Operation.INPUT_TOKENS),
-        "/v1/messages": ("POST", Operation.MESSAGES),
-        "/v1/messages/count_tokens": ("POST", Operation.COUNT_TOKENS),
-        "/v1/models": ("GET", Operation.MODELS),
-        "/health": ("GET", Operation.HEALTH),
-    }
-)
-"""Path to the only method it takes, and its operation."""
+@frozen
+class _Named:
+    """Paths that name something, as one template has them."""
 
-PATTERNS: Final = (
-    ("/v1/models/{model}", MappingProxyType({"GET": Operation.MODEL})),
-    ("/v1/responses/{id}", MappingProxyType({"GET": Operation.RESPONSE, "DELETE": Operation.DELETE_RESPONSE})),
-    ("/v1/responses/{id}/cancel", MappingProxyType({"POST": Operation.CANCEL_RESPONSE})),
-    ("/v1/responses/{id}/input_items", MappingProxyType({"GET": Operation.INPUT_ITEMS})),
-)
-"""Path that names something, to the operations by method."""
+    _before: str
+    _after: str
+    _fixed: int
+    """Characters of the path before the segment that names it."""
 
-_NAMED: Final = MappingProxyType({"{model}": "(.+)", "{id}": "(resp_[^/]+)"})
-"""What may stand there: the name of a model may hold slashes; what is not called like a response of ours is no path."""
+    _slashes: bool
+    """Whether a slash may be part of the name."""
 
-_PATTERNS: Final = tuple(
-    (re.compile(re.sub(r"\{\w+\}", lambda name: _NAMED[name[0]], template), re.DOTALL), operations)
-    for template, operations in PATTERNS
-)
+    @classmethod
+    def read(cls, template: str) -> _Named:
+        before, _, rest = template.partition("{")
+        name, _, after = rest.partition("}")
+        return cls(before, after, before.rfind("/") + 1, name.endswith(":path"))
+
+    def find(self, path: str) -> str:
+        """What *path* names; empty where it is none of these."""
+        end = len(path) - len(self._after)
+        if not (path.startswith(self._before) and path.endswith(self._after) and len(self._before) < end):
+            return ""
+        return "" if "/" in path[len(self._before) : end] and not self._slashes else path[self._fixed : end]
 
 
-_METHODS: Final = tuple(
-    dict.fromkeys([*(method for method, _ in ROUTES.values()), *(name for _, named in PATTERNS for name in named)])
-)
-
-_MAX_ECHO: Final = 80
-"""Characters of a path that are repeated."""
-
-
+_SHOWN_IN_ALLOW: Final = 80
 _SHOWN: Final = 200
-"""Characters of a path that are told back."""
+"""Characters of a path that are told back, where it exists and where it does not."""
 
 _MOUNTS: Final = 16
 """Prefixes within each other that are looked at."""
 
 _DOUBLED: Final = re.compile(r"^(?:/v1)+/")
-
-_OLD: Final = MappingProxyType({"/v1/completions": "/v1/chat/completions", "/v1/complete": "/v1/messages"})
-"""Paths of APIs that these ones have replaced."""
 
 
 def local_paths(scope: Scope) -> Iterator[str]:
@@ -118,69 +98,110 @@ def _tails(root: str) -> Iterator[str]:
         root = root[after:] if after > 0 else ""
 
 
-def find_route(scope: Scope) -> Route:
-    """What the request asks for.
+@define
+class Routes:
+    """Every path of one application.
 
     Raises:
-        RouteNotFound: No such path.
-        MethodNotAllowed: The path exists, the method does not.
+        ConfigError: Two client APIs have the same name or path, or one has no path.
     """
-    for path in local_paths(scope):
-        routes = _lookup(path)
-        if not routes:
-            continue
-        if scope["method"] not in routes:
-            allow = tuple(routes)
-            raise MethodNotAllowed(
-                f"{path[:_MAX_ECHO]} takes {' or '.join(allow)} only", allow=allow, code="method_not_allowed"
-            )
-        return routes[scope["method"]]
-    path = next(local_paths(scope))
-    raise RouteNotFound(f"there is nothing at {scope['method']} {path[:_SHOWN]}{_hint(path)}", code="route_not_found")
 
+    _apis: tuple[DialectManifest[Any], ...]
+    """The first one's errors are told at paths that are nobody's."""
 
-def intended(scope: Scope) -> str:
-    """The request's path, or the one that it probably means where there is nothing at it."""
-    path = next(local_paths(scope))
-    return path if is_ours(scope) else next(_alternatives(path), path)
+    _exact: dict[str, dict[str, Match]] = field(init=False, factory=dict)
+    """Path to method to what is asked for."""
 
+    _named: dict[_Named, dict[str, Endpoint]] = field(init=False, factory=dict)
 
-def _hint(path: str) -> str:
-    """What somebody ought to be told who asks for *path*."""
-    meant = next(_alternatives(path), "")
-    if not meant:
-        return "; the APIs are /v1/chat/completions, /v1/responses and /v1/messages"
-    if path.startswith("/v1/v1/"):
-        return f"; take one /v1 from the client's base URL, so that it asks for {meant}"
-    return f"; did you mean {meant}?"
+    def __attrs_post_init__(self) -> None:
+        if twice := [name for name, times in Counter(api.name for api in self._apis).items() if times > 1]:
+            raise ConfigError(f"dialects: there are two by the name of {twice[0]}", code="dialects")
+        if bare := [api.name for api in self._apis if not api.endpoints]:
+            raise ConfigError(f"dialects: {bare[0]} has no endpoint; give it one to answer at", code="dialects")
+        for endpoint in (*(endpoint for api in self._apis for endpoint in api.endpoints), *GATEWAY):
+            self._add(endpoint)
 
+    def _add(self, endpoint: Endpoint) -> None:
+        method, path = endpoint.method, endpoint.path
+        named = self._named.setdefault(_Named.read(path), {}) if "{" in path else {}
+        exact = {} if "{" in path else self._exact.setdefault(path, {})
+        if method in named or method in exact:
+            raise ConfigError(f"dialects: {method} {path} is taken; choose another path", code="dialects")
+        named[method], exact[method] = endpoint, Match(endpoint)
 
-def _alternatives(path: str) -> Iterator[str]:
-    """Paths of ours that *path* may be meant for."""
-    tidy = _DOUBLED.sub("/v1/", re.sub("/{2,}", "/", path).rstrip("/"))
-    tidy = tidy if tidy.startswith("/v1/") else f"/v1{tidy}"
-    for candidate in (tidy, _OLD.get(tidy, "")):
-        if candidate != path and _lookup(candidate):
-            yield candidate
+    def find(self, scope: Scope) -> Match:
+        """What the request asks for.
 
+        Raises:
+            RouteNotFound: No such path.
+            MethodNotAllowed: The path exists, the method does not.
+        """
+        for path in local_paths(scope):
+            found = self._lookup(path)
+            if not found:
+                continue
+            if scope["method"] not in found:
+                allow = tuple(found)
+                raise MethodNotAllowed(
+                    f"{path[:_SHOWN_IN_ALLOW]} takes {' or '.join(allow)} only", allow=allow, code="method_not_allowed"
+                )
+            return found[scope["method"]]
+        path = next(local_paths(scope))
+        raise RouteNotFound(
+            f"there is nothing at {scope['method']} {path[:_SHOWN]}{self._hint(path)}", code="route_not_found"
+        )
 
-def is_ours(scope: Scope) -> bool:
-    """Whether there is anything at the request's path, whatever the method."""
-    return any(_lookup(path) for path in local_paths(scope))
+    def contains(self, scope: Scope) -> bool:
+        """Whether there is anything at the request's path, whatever the method."""
+        return any(self._lookup(path) for path in local_paths(scope))
 
+    def methods(self, scope: Scope) -> tuple[str, ...]:
+        """The methods that the request's path takes; those of all paths where it is none."""
+        for path in local_paths(scope):
+            if found := self._lookup(path):
+                return tuple(found)
+        return tuple(dict.fromkeys(chain(*self._exact.values(), *self._named.values())))
 
-def methods(scope: Scope) -> tuple[str, ...]:
-    """The methods that the request's path takes; those of all paths where it is none."""
-    return next((tuple(routes) for path in local_paths(scope) if (routes := _lookup(path))), _METHODS)
+    def api(self, scope: Scope) -> DialectManifest[Any]:
+        """Whose errors the request's client reads: the API of the path, or of what it probably means, or one whose
+        clients send a header of its own."""
+        path = next(local_paths(scope))
+        if not self.contains(scope):
+            path = next(self._alternatives(path), path)
+        owners = [api for api in self._apis if path == api.root or path.startswith(f"{api.root}/")]
+        marked = [api for api in self._apis if any(header_values(scope, mark) for mark in api.marks)]
+        return (*owners, *marked, *self._apis)[0]
 
+    @property
+    def key_headers(self) -> tuple[bytes, ...]:
+        """Names of the headers in which clients of any API show a key."""
+        return tuple(dict.fromkeys(chain.from_iterable(api.key_headers for api in self._apis)))
 
-def _lookup(path: str) -> Mapping[str, Route]:
-    """Methods to what they mean; none where there is no such path.  Litestar ends every path with a slash."""
-    path = path.removesuffix("/")
-    if path in ROUTES:
-        method, operation = ROUTES[path]
-        return {method: Route(operation)}
-    for pattern, operations in _PATTERNS:
-        if found := pattern.fullmatch(path):
-            return {method: Route(operation, found[1]) for method, operation in operations.items()}
-    return {}
+    def _hint(self, path: str) -> str:
+        """What somebody ought to be told who asks for *path*."""
+        meant = next(self._alternatives(path), "")
+        if not meant:
+            *roots, last = (api.root for api in self._apis)
+            return f"; the APIs are {', '.join(roots)} and {last}" if roots else f"; the API is {last}"
+        if path.startswith("/v1/v1/"):
+            return f"; take one /v1 from the client's base URL, so that it asks for {meant}"
+        return f"; did you mean {meant}?"
+
+    def _alternatives(self, path: str) -> Iterator[str]:
+        """Paths that *path* may be meant for."""
+        tidy = _DOUBLED.sub("/v1/", re.sub("/{2,}", "/", path).rstrip("/"))
+        tidy = tidy if tidy.startswith("/v1/") else f"/v1{tidy}"
+        for candidate in (tidy, *(api.root for api in self._apis if tidy in api.replaces)):
+            if candidate != path and self._lookup(candidate):
+                yield candidate
+
+    def _lookup(self, path: str) -> Mapping[str, Match]:
+        """Methods to what they ask for; none where there is no such path.  Litestar ends every path with a slash."""
+        path = path.removesuffix("/")
+        if path in self._exact:
+            return self._exact[path]
+        for template, methods in self._named.items():
+            if name := template.find(path):
+                return {method: Match(endpoint, name) for method, endpoint in methods.items()}
+        return {}

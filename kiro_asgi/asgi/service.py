@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from attrs import define, evolve, field
 
@@ -26,7 +26,6 @@ from kiro_asgi.asgi.wiring import new_fetcher, new_registry, new_store, retry_po
 from kiro_asgi.config import Settings, StreamSettings
 from kiro_asgi.dialects.base import Dialect, Inquiry, TransparentDialect
 from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent, UpstreamRequestTooCostly
-from kiro_asgi.model.betas import betas_in
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
@@ -96,22 +95,21 @@ class Service:
             token=token,
         )
 
-    async def asked(self, call: Call, dialect: TransparentDialect, body: bytes) -> Asked:
+    async def asked(self, call: Call, dialect: Dialect, body: bytes) -> Asked:
         """A request as it came; read at once unless an upstream may take it like that.
 
         Raises:
             RequestError: It is not a legal request.
         """
         size, headers = len(body), tuple(call.scope.get("headers") or ())
-        parse: Callable[[], Inquiry] = partial(dialect.parse, body)
+        parse: Callable[[], Inquiry] = partial(dialect.parse, body, headers)
         if wants_notes(call.scope):
-            parse = partial(_with_notes, dialect, body)
-        if dialect.name == "anthropic" and (betas := betas_in(headers)):
-            parse = partial(_with_betas, parse, betas)
-        if all(_spoken(provider) != dialect.name for provider in self._providers):
+            parse = partial(_with_notes, dialect, parse, body)
+        if not dialect.traits.transparent or all(_spoken(provider) != dialect.name for provider in self._providers):
             return self.asked_for(call, dialect, await self.offload.run(size, parse), size)
-        glance = await self.offload.run(size, partial(dialect.glance, body))
-        passed = Passed(dialect=dialect, glance=glance, headers=headers)
+        transparent = cast(TransparentDialect, dialect)
+        glance = await self.offload.run(size, partial(transparent.glance, body))
+        passed = Passed(dialect=transparent, glance=glance, headers=headers)
         return self._asked(call, dialect, parse, size, passed)
 
     def asked_for(self, call: Call, dialect: Dialect, inquiry: Inquiry, size: int) -> Asked:
@@ -335,11 +333,6 @@ def _spoken(provider: Provider) -> str:
     return "" if forwarding is None else forwarding.dialect
 
 
-def _with_notes(dialect: Dialect, body: bytes) -> Inquiry:
-    inquiry = dialect.parse(body)
-    return evolve(inquiry, notes=dialect.notes(body, inquiry))
-
-
-def _with_betas(parse: Callable[[], Inquiry], betas: tuple[str, ...]) -> Inquiry:
+def _with_notes(dialect: Dialect, parse: Callable[[], Inquiry], body: bytes) -> Inquiry:
     inquiry = parse()
-    return evolve(inquiry, prompt=evolve(inquiry.prompt, betas=betas))
+    return evolve(inquiry, notes=dialect.notes(body, inquiry))

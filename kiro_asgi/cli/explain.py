@@ -11,7 +11,8 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, cast
 
 from attrs import evolve
 
@@ -19,11 +20,14 @@ from kiro_asgi.asgi.exchange import Passed
 from kiro_asgi.asgi.passing import reason_against_passing, rendered
 from kiro_asgi.asgi.reasons import Reason
 from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
-from kiro_asgi.cli.guess import DIALECTS, TRANSPARENT, guess
+from kiro_asgi.cli.guess import guess
 from kiro_asgi.cli.offline import PLACEHOLDER, Choice, Upstreams
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.config import Settings
 from kiro_asgi.config.reading import CONFIG_VARIABLE
+from kiro_asgi.dialects.base import Dialect, TransparentDialect
+from kiro_asgi.dialects.builtin import BUILTIN
+from kiro_asgi.dialects.manifest import DialectManifest, DialectOptions
 from kiro_asgi.dialects.rules import RULES as DIALECT_RULES
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.model.notes import Loss, Note, Rule
@@ -31,6 +35,8 @@ from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.wire.json import loads
 
 __all__ = ["add_arguments", "run"]
+
+APIS: Final[Mapping[str, DialectManifest[Any]]] = MappingProxyType({api.name: api for api in BUILTIN})
 
 ATTACHED: Final = frozenset(("bytes", "data", "file_data", "url"))
 """Members that hold base64 or a data URL, in the words of one upstream or another."""
@@ -42,7 +48,7 @@ BASE64: Final = re.compile(r"((?:data:[^,]{0,200};base64,)?)([A-Za-z0-9+/_-]{100
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("request", metavar="FILE", help="a client's request body; - reads standard input")
-    parser.add_argument("--api", choices=DIALECTS, help="which API it is for; guessed from the body otherwise")
+    parser.add_argument("--api", choices=APIS, help="which API it is for; guessed from the body otherwise")
     parser.add_argument("--upstream", metavar="NAME", help="who is asked, instead of whom the model's name means")
     parser.add_argument("--model-window", metavar="TOKENS", type=int, help="context window, instead of the model's")
     parser.add_argument("--json", action="store_true", help="for programs: one JSON object on standard output")
@@ -80,9 +86,10 @@ def explain(
         ConfigError: There is no such *upstream*, or the settings cannot be used.
         KiroAsgiError: It would be refused.
     """
-    name, upstreams = api or guess(body), Upstreams.create(settings)
-    passed = _passed(name, body)
-    asked = passed.glance.model if passed is not None else DIALECTS[name].parse(body).prompt.model
+    manifest = guess(body) if api is None else APIS[api]
+    dialect, upstreams = manifest.make(DialectOptions()), Upstreams.create(settings)
+    passed = _passed(dialect, body)
+    asked = passed.glance.model if passed is not None else dialect.parse(body).prompt.model
     choice = upstreams.choose(asked, upstream)
     if window is not None:
         choice = evolve(choice, model=evolve(choice.model, context_window=window))
@@ -90,17 +97,19 @@ def explain(
     if passed is not None and reason is None:
         words = _as_it_is(passed, choice)
     else:
-        inquiry = DIALECTS[name].parse(body)
-        words = _adapted(inquiry.prompt, choice, DIALECTS[name].notes(body, inquiry))
+        inquiry = dialect.parse(body)
+        words = _adapted(inquiry.prompt, choice, dialect.notes(body, inquiry))
     words["translated_because"] = {} if reason is None else {"reason": reason.name, "what": reason.what}
     facts = {"model": choice.model.id, "built_in": choice.built_in, "hint": upstreams.hint(choice)}
-    return {"ok": True, "api": name, "upstream": choice.provider.name, **facts, **words}
+    return {"ok": True, "api": manifest.name, "upstream": choice.provider.name, **facts, **words}
 
 
-def _passed(api: str, body: bytes) -> Passed | None:
+def _passed(dialect: Dialect, body: bytes) -> Passed | None:
     """*body* as it would go on, if an upstream spoke this API."""
-    dialect = TRANSPARENT.get(api)
-    return None if dialect is None else Passed(dialect=dialect, glance=dialect.glance(body), headers=())
+    if not dialect.traits.transparent:
+        return None
+    transparent = cast(TransparentDialect, dialect)
+    return Passed(dialect=transparent, glance=transparent.glance(body), headers=())
 
 
 def _reason(passed: Passed | None, choice: Choice, settings: Settings) -> Reason | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from attrs import field, frozen
 
@@ -20,9 +20,27 @@ from kiro_asgi.wire.json import dumps, loads, quote_bytes
 if TYPE_CHECKING:
     from kiro_asgi.dialects.passage import Fault, Passage
 
-__all__ = ["Dialect", "Encoder", "ErrorReply", "Glance", "Heading", "Inquiry", "TransparentDialect", "Writer"]
+__all__ = [
+    "CountingDialect",
+    "Dialect",
+    "DialectTraits",
+    "Encoder",
+    "ErrorReply",
+    "Glance",
+    "Heading",
+    "Inquiry",
+    "RequestHeaders",
+    "TransparentDialect",
+    "Writer",
+]
 
 Item = TypeVar("Item", contravariant=True)
+
+RequestHeaders = Iterable[tuple[bytes, bytes]]
+"""Names and values, as the client sent them; a name may come several times, and in any case."""
+
+
+JSON: Final = b"application/json"
 
 
 @frozen
@@ -92,6 +110,8 @@ class ErrorReply:
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """Those that the error calls for: ``retry-after``, ``x-should-retry``, ``allow``.  Not the content type."""
 
+    content_type: bytes = JSON
+
 
 class Writer(Protocol[Item]):
     """A stage to the bytes of one streamed answer."""
@@ -116,18 +136,43 @@ Encoder = Writer[Event]
 """From events."""
 
 
+@frozen(kw_only=True)
+class DialectTraits:
+    """What the gateway must know of a client API's answers; as it stands, of one like most."""
+
+    stream_type: bytes = b"text/event-stream"
+    """Content type of a streamed answer."""
+
+    body_type: bytes = JSON
+    """Content type of a collected one."""
+
+    repeats_answers: bool = False
+    """Whether a stream says all of the answer once more at its end, so that its encoder keeps it until then."""
+
+    cites_pages_only: bool = False
+    """Whether a source without an address has no place in an answer."""
+
+    transparent: bool = False
+    """Whether it is a `TransparentDialect`."""
+
+    alters_streams: bool = False
+    """Whether streams are to be other than a service of this API sends them, so that those cannot go through."""
+
+
 class Dialect(Protocol):
     """One client API."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """That of its manifest."""
+        ...
 
-    repeats_answers: bool
-    """Whether a stream says all of the answer once more at its end, so that its encoder keeps it until then."""
+    @property
+    def traits(self) -> DialectTraits:
+        """What its answers are like."""
+        ...
 
-    cites_pages_only: bool
-    """Whether a source without an address has no place in an answer."""
-
-    def parse(self, body: bytes) -> Inquiry:
+    def parse(self, body: bytes, headers: RequestHeaders = (), /) -> Inquiry:
         """Read a request.
 
         Raises:
@@ -156,6 +201,22 @@ class Dialect(Protocol):
 
     def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
         """The HTTP answer to an error before the first byte."""
+        ...
+
+
+class CountingDialect(Dialect, Protocol):
+    """A client API that tells how large a prompt is."""
+
+    def parse_count(self, body: bytes, /) -> Prompt:
+        """Read a request for that.
+
+        Raises:
+            RequestError: Not a legal request; ``param`` names the place.
+        """
+        ...
+
+    def render_count(self, tokens: int, /) -> bytes:
+        """The body of the answer."""
         ...
 
 

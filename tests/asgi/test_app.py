@@ -10,7 +10,8 @@ import anyio
 import pytest
 
 from kiro_asgi import App, ConfigError, Settings, create_app, simulator
-from kiro_asgi.asgi.routing import ROUTES
+from kiro_asgi.dialects.builtin import BUILTIN
+from kiro_asgi.dialects.manifest import ANSWER, COUNT
 from kiro_asgi.simulator import answer, text
 from tests.asgi.answers import DIALECTS, error_of, text_of
 from tests.asgi.conftest import settings_for
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.anyio
 EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
 EACH_MODE = pytest.mark.parametrize("stream", [True, False], ids=["stream", "collect"])
 FAMILY = {"/v1/messages": "anthropic", "/v1/messages/count_tokens": "anthropic"}
+ASKED = [each.path for api in BUILTIN for each in api.endpoints if each.operation in (ANSWER, COUNT)]
 
 
 # Two dialects, two modes.
@@ -134,7 +136,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("make", "status"), REFUSED)
-@pytest.mark.parametrize("path", [path for path, (method, _) in ROUTES.items() if method == "POST"])
+@pytest.mark.parametrize("path", ASKED)
 async def test_a_refusal_is_plain_json(path, make, status, gateway, sim):
     """F030/F031/F033: a status and the path's own envelope, and the service hears nothing of it."""
     exchange = await make(path).run(gateway(limits={"body_bytes": 1600, "body_timeout": 0.05}))
@@ -147,7 +149,11 @@ async def test_a_refusal_is_plain_json(path, make, status, gateway, sim):
 
 @pytest.mark.parametrize(
     ("method", "path", "allow"),
-    [(method, path, allowed) for path, (allowed, _) in ROUTES.items() for method in ("DELETE", "HEAD", "OPTIONS")],
+    [
+        (method, path, allowed)
+        for path, allowed in {**dict.fromkeys(ASKED, "POST"), "/v1/models": "GET", "/health": "GET"}.items()
+        for method in ("DELETE", "HEAD", "OPTIONS")
+    ],
 )
 async def test_a_wrong_method_is_told_the_right_one(method, path, allow, gateway):
     """C14: 405 with ``Allow``, in the path's envelope, also without a key."""

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from kiro_asgi.asgi.auth import Authenticator
-from kiro_asgi.asgi.routing import find_route
+from kiro_asgi.asgi.routing import Routes
 from kiro_asgi.config import ClientSettings
-from kiro_asgi.dialects.anthropic import AnthropicMessages
-from kiro_asgi.dialects.openai_chat import OpenAIChat
-from kiro_asgi.dialects.openai_responses import OpenAIResponses
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
+from kiro_asgi.dialects.builtin import BUILTIN
+from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.upstreams.kiro.auth import credential
 from kiro_asgi.upstreams.kiro.models import FALLBACK
@@ -135,7 +136,7 @@ def test_paths_take_linear_work(path):
     def make(size: int) -> Callable[[], object]:
         def work() -> None:
             try:
-                find_route(http_scope("GET", path[: size * 100]))
+                Routes(BUILTIN).find(http_scope("GET", path[: size * 100]))
             except KiroAsgiError:
                 return
 

@@ -15,8 +15,8 @@ from kiro_asgi.asgi.passing import inquiry_of
 from kiro_asgi.asgi.reasons import REASONS, Candidate, reason_against
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import StreamSettings
-from kiro_asgi.dialects.anthropic import AnthropicMessages
-from kiro_asgi.dialects.openai_chat import OpenAIChat
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
+from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.model.server_tools import ToolOutput
 from kiro_asgi.simulator import CloseEarly, Head, Layout, Pause, RawBytes, Stall, Step
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
@@ -402,7 +402,7 @@ SILENT = AnthropicUpstream(replay_thinking=False)
 CHAT = OpenAIUpstream()
 CUSTOM = OpenAIUpstream(name="local", endpoint="http://localhost/v1")
 OLDER = OpenAIUpstream(max_tokens_field="max_tokens")
-FINISHING = StreamSettings(usage_chunk="finish")
+FINISHING = OpenAIChat(usage_in_finish_chunk=True)
 COUNTLESS = OpenAIUpstream(include_usage=False)
 REMOVING = Manner(first_event_timeout=1.0, thinking_first_event_timeout=1.0, thinking_handling="remove")
 NO_TEMPERATURE = {"model": "claude-opus-4-7", "temperature": 1}
@@ -449,9 +449,9 @@ SERVED: Any = (
         ("service.other", "openai_chat", MESSAGES, {}, {}),
         ("service.other", "openai_chat", OpenAIUpstream(forwards=False), {}, {}),
         ("stream.synthetic", "anthropic", MESSAGES, {"stream": StreamSettings(synthetic=True)}, {"stream": True}),
-        ("stream.usage_chunk", "openai_chat", CHAT, {"stream": FINISHING}, {"stream": True}),
-        ("", "openai_chat", CHAT, {"stream": FINISHING}, {}),
-        ("", "anthropic", MESSAGES, {"stream": FINISHING}, {"stream": True}),
+        ("stream.usage_chunk", "openai_chat", CHAT, {"dialect": FINISHING}, {"stream": True}),
+        ("", "openai_chat", CHAT, {"dialect": FINISHING}, {}),
+        ("", "anthropic", MESSAGES, {"stream": StreamSettings(usage_chunk="finish")}, {"stream": True}),
         ("signatures.foreign", "anthropic", MESSAGES, {}, thought("gemini.thought:c2ln")),
         ("tools.run_here", "anthropic", MESSAGES, {"toolbox": Toolbox((Search(),))}, SEARCHING),
         ("tools.run_here", "anthropic", MESSAGES, {"toolbox": Toolbox((Search("s", ("f",)),))}, TOOLS),
@@ -487,17 +487,17 @@ SERVED: Any = (
 )  # fmt: skip
 def test_what_may_go_through(reason, dialect, upstream, facts, request_):
     """The same API on both sides, and nothing in request or answer that the gateway has to do."""
-    glance = OWN[dialect].glance(json.dumps({"model": "m", **request_}).encode())
+    own = facts.get("dialect", OWN[dialect])
+    glance = own.glance(json.dumps({"model": "m", **request_}).encode())
     standing = {
         "toolbox": Toolbox(),
         "manner": Manner(first_event_timeout=1.0, thinking_first_event_timeout=1.0, thinking_tags=("think",)),
         "stream": StreamSettings(),
+        "dialect": own,
         **facts,
     }
     model = ModelCard(glance.model)
-    found = reason_against(
-        Candidate(glance=glance, dialect=dialect, forwarding=upstream.forwarding, model=model, **standing)
-    )
+    found = reason_against(Candidate(glance=glance, forwarding=upstream.forwarding, model=model, **standing))
     assert (found.name if found is not None else "") == reason
 
 

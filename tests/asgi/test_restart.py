@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from kiro_asgi.asgi.output import Streamed
-from kiro_asgi.dialects.anthropic import AnthropicMessages
-from kiro_asgi.dialects.openai_chat import OpenAIChat
-from kiro_asgi.dialects.openai_responses import OpenAIResponses
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
+from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.model.events import MessageStart, Usage
 from kiro_asgi.model.message import Message, TextBlock, unfold
 from kiro_asgi.simulator import Head, RawBytes
@@ -24,12 +24,14 @@ pytestmark = pytest.mark.anyio
 EVERY_DIALECT = pytest.mark.parametrize("dialect", ALL_DIALECTS)
 MAKERS = {"anthropic": AnthropicMessages, "openai": OpenAIChat, "responses": OpenAIResponses}
 
+EVENT_STREAM = b"content-type", b"text/event-stream"
+
 
 def streamed(name: str, exchange: Exchange) -> Streamed:
     dialect: Any = MAKERS[name]()
     inquiry = dialect.parse(ask(name, "hi", stream=True).body[0])
     heading = dialect.heading(inquiry, lambda: "0" * 24, 0)
-    return Streamed(exchange.send, lambda: (), anyio.current_time, lambda: dialect.encoder(heading))
+    return Streamed(exchange.send, lambda: (EVENT_STREAM,), anyio.current_time, lambda: dialect.encoder(heading))
 
 
 def events(words: str) -> list[Any]:

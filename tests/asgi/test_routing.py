@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
-from kiro_asgi.asgi.routing import ROUTES, Operation, Route, find_route
-from kiro_asgi.errors import MethodNotAllowed, RouteNotFound
+from kiro_asgi.asgi.routing import GATEWAY, Match, Routes
+from kiro_asgi.dialects.builtin import BUILTIN
+from kiro_asgi.dialects.manifest import Endpoint
+from kiro_asgi.errors import ConfigError, MethodNotAllowed, RouteNotFound
 from tests.asgi.driver import http_scope
 
+ROUTES = Routes(BUILTIN)
 
-@pytest.mark.parametrize(("path", "method", "operation"), [(path, *rest) for path, rest in ROUTES.items()])
+EACH_ENDPOINT = pytest.mark.parametrize(
+    "endpoint",
+    [each for each in (*GATEWAY, *(endpoint for api in BUILTIN for endpoint in api.endpoints)) if "{" not in each.path],
+    ids=lambda each: each.path,
+)
+
+
+@EACH_ENDPOINT
 @pytest.mark.parametrize(
     ("root", "prefix"),
     [
@@ -22,49 +33,51 @@ from tests.asgi.driver import http_scope
         pytest.param("/a/b/llm", "/b/llm", id="nested-host-strips-its-own"),
     ],
 )
-def test_every_route_is_found_in_both_mount_conventions(path, method, operation, root, prefix):
+def test_every_route_is_found_in_both_mount_conventions(endpoint, root, prefix):
     """ASGI lets ``path`` include ``root_path``, and some hosts strip it; both work (C02, R38)."""
-    scope = http_scope(method, prefix + path, root_path=root)
+    scope = http_scope(endpoint.method, prefix + endpoint.path, root_path=root)
 
-    assert find_route(scope) == Route(operation)
+    assert ROUTES.find(scope) == Match(endpoint)
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
-@pytest.mark.parametrize(("path", "method", "operation"), [(path, *rest) for path, rest in ROUTES.items()])
-def test_hosts_may_tell_what_is_below_them_or_add_a_slash(path, method, operation, slash):
+@EACH_ENDPOINT
+def test_hosts_may_tell_what_is_below_them_or_add_a_slash(endpoint, slash):
     """Channels puts it into ``path_remaining``, Litestar ends every path with a slash."""
-    below = path.removeprefix("/") + slash
+    method, below = endpoint.method, endpoint.path.removeprefix("/") + slash
     scope = {**http_scope(method, f"/site/llm/{below}", root_path="/site"), "path_remaining": below}
 
-    assert find_route(scope) == find_route(http_scope(method, path + slash)) == Route(operation)
+    assert ROUTES.find(scope) == ROUTES.find(http_scope(method, endpoint.path + slash)) == Match(endpoint)
 
 
 def test_very_many_mounts_are_not_looked_at():
     """A front may take ``root_path`` from a header of anybody's."""
     with pytest.raises(RouteNotFound):
-        find_route(http_scope("GET", "/llm/health", root_path="/a" * 30_000 + "/llm"))
+        ROUTES.find(http_scope("GET", "/llm/health", root_path="/a" * 30_000 + "/llm"))
 
 
 @pytest.mark.parametrize("name", ["m", "claude-sonnet-4.5", "vendor/model", "a/b/c"])
 def test_a_model_name_may_hold_slashes(name):
     """Everything after ``/v1/models/`` is the model's name."""
-    assert find_route(http_scope("GET", f"/v1/models/{name}")) == Route(Operation.MODEL, name)
+    assert ROUTES.find(http_scope("GET", f"/v1/models/{name}")) == Match(GATEWAY[1], name)
 
 
 @pytest.mark.parametrize(
     ("path", "method", "operation"),
     [
-        ("/v1/responses/resp_1", "GET", Operation.RESPONSE),
-        ("/v1/responses/resp_1", "DELETE", Operation.DELETE_RESPONSE),
-        ("/v1/responses/resp_1/cancel", "POST", Operation.CANCEL_RESPONSE),
-        ("/v1/responses/resp_1/input_items", "GET", Operation.INPUT_ITEMS),
+        ("/v1/responses/resp_1", "GET", "retrieve"),
+        ("/v1/responses/resp_1", "DELETE", "delete"),
+        ("/v1/responses/resp_1/cancel", "POST", "cancel"),
+        ("/v1/responses/resp_1/input_items", "GET", "list_input"),
     ],
 )
 def test_a_response_is_named_by_its_path(path, method, operation):
     """One path may mean several things, by its method; the others are told which."""
-    assert find_route(http_scope(method, path)) == Route(operation, "resp_1")
+    match = ROUTES.find(http_scope(method, path))
+
+    assert (match.endpoint.operation, match.argument) == (operation, "resp_1")
     with pytest.raises(MethodNotAllowed) as caught:
-        find_route(http_scope("PUT", path))
+        ROUTES.find(http_scope("PUT", path))
 
     assert method in caught.value.allow
 
@@ -92,14 +105,14 @@ def test_a_response_is_named_by_its_path(path, method, operation):
 def test_no_other_path_is_a_route(path):
     """Paths are compared literally but for one slash at the end: ``/llmx`` is not below ``/llm`` (C14, R38)."""
     with pytest.raises(RouteNotFound):
-        find_route(http_scope("POST", path, root_path="/llm"))
+        ROUTES.find(http_scope("POST", path, root_path="/llm"))
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH", "BREW"])
 def test_a_wrong_method_names_the_right_one(method):
     """A path that exists answers other methods with 405 and ``Allow`` (C14)."""
     with pytest.raises(MethodNotAllowed) as caught:
-        find_route(http_scope(method, "/v1/messages"))
+        ROUTES.find(http_scope(method, "/v1/messages"))
 
     assert caught.value.allow == ("POST",)
 
@@ -111,7 +124,7 @@ def test_a_wrong_method_names_the_right_one(method):
             "/v1/v1/messages", "take one /v1 from the client's base URL, so that it asks for /v1/messages", id="twice"
         ),
         pytest.param("/v1/v1/v1/chat/completions", "so that it asks for /v1/chat/completions", id="thrice"),
-        pytest.param("/v1/completions", "; did you mean /v1/chat/completions?", id="older-api"),
+        pytest.param("/v1/complete", "; did you mean /v1/messages?", id="older-api"),
         pytest.param("/chat/completions", "; did you mean /v1/chat/completions?", id="no-v1"),
         pytest.param("/messages", "; did you mean /v1/messages?", id="no-v1-messages"),
         pytest.param("//v1//messages/", "; did you mean /v1/messages?", id="slashes"),
@@ -122,8 +135,26 @@ def test_a_wrong_method_names_the_right_one(method):
 def test_a_path_that_is_none_is_told_with_what_it_may_be_meant_for(path, words):
     """Method, path and a hint: the usual mistakes are a base URL with, or without, ``/v1``."""
     with pytest.raises(RouteNotFound) as caught:
-        find_route(http_scope("POST", path))
+        ROUTES.find(http_scope("POST", path))
 
     assert caught.value.message.startswith(f"there is nothing at POST {path[:200]}")
     assert words in caught.value.message
     assert len(caught.value.message) < 400
+
+
+SLASH = evolve(BUILTIN[0], name="other", endpoints=(Endpoint("POST", BUILTIN[0].root),))
+
+
+@pytest.mark.parametrize(
+    ("apis", "words"),
+    [
+        pytest.param((*BUILTIN, BUILTIN[0]), "there are two by the name of openai_chat", id="name"),
+        pytest.param((*BUILTIN, SLASH), "POST /v1/chat/completions is taken", id="path"),
+        pytest.param((evolve(SLASH, endpoints=(Endpoint("GET", "/health"),)),), "GET /health is taken", id="ours"),
+        pytest.param((evolve(SLASH, endpoints=()),), "other has no endpoint", id="none"),
+    ],
+)
+def test_two_apis_that_want_the_same(apis, words):
+    """Nobody can say which one a client meant, so that there is no application."""
+    with pytest.raises(ConfigError, match=words):
+        Routes(apis)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi import simulator
-from kiro_asgi.asgi.stored import Responses
+from kiro_asgi.dialects.openai_responses.asgi.stored import Responses
 from kiro_asgi.dialects.openai_responses.kept import Kept, encode
 from kiro_asgi.errors import BodyTooLarge, ConfigError, RequestError
 from kiro_asgi.simulator.builders import sign

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, Heading
-from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
+from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.helpers import kiro_event

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
 from kiro_asgi.upstreams.kiro.request import document

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kiro_asgi import App, simulator
-from kiro_asgi.dialects.anthropic import AnthropicMessages
-from kiro_asgi.dialects.openai_chat import OpenAIChat
-from kiro_asgi.dialects.openai_responses import OpenAIResponses
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
+from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.model.notes import Loss
 from kiro_asgi.simulator.catalogue import MODELS
 from kiro_asgi.simulator.control import Simulator

@@ -16,9 +16,9 @@ from kiro_asgi.asgi.reasons import Candidate, reason_against
 from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import StreamSettings
-from kiro_asgi.dialects.anthropic import AnthropicMessages
-from kiro_asgi.dialects.openai_chat import OpenAIChat
-from kiro_asgi.dialects.openai_responses import OpenAIResponses
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
+from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.rules import RULES as API_RULES
 from kiro_asgi.model.notes import Loss, Rule
 from kiro_asgi.simulator.control import Simulator

@@ -18,10 +18,10 @@ from kiro_asgi import Settings
 from kiro_asgi.asgi.provider import Provider
 from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
 from kiro_asgi.cli.offline import PLACEHOLDER, Choice, Upstreams
-from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect
-from kiro_asgi.dialects.openai_chat import OpenAIChat
-from kiro_asgi.dialects.openai_responses import OpenAIResponses
+from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.rules import RULES as API_RULES
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.notes import Loss, Notes

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.base import Heading
-from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
+from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.model.message import fold
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.base import Heading
-from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
+from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.model.events import Event, StopReason
 from kiro_asgi.model.message import Block, Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock, fold
 from kiro_asgi.model.server_tools import ServerResult

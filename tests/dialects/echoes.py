@@ -9,10 +9,10 @@ from typing import Any
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletionChunk
 
-from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect
-from kiro_asgi.dialects.openai_chat import OpenAIChat
-from kiro_asgi.dialects.openai_responses import OpenAIResponses
+from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.model.message import Message, unfold
 from kiro_asgi.model.prompt import Prompt

@@ -11,10 +11,10 @@ from anthropic.types import Message as AnthropicMessage
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
-from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect
-from kiro_asgi.dialects.openai_chat import OpenAIChat
-from kiro_asgi.dialects.openai_responses import OpenAIResponses
+from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.model.message import Message, fold
 from kiro_asgi.model.prompt import Part, Text, ToolCallPart, ToolResult
 from kiro_asgi.stages.answer import Plan, build_pipeline

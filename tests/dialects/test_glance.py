@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import TransparentDialect
-from kiro_asgi.dialects.openai_chat import OpenAIChat
+from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.errors import RequestError
 
 ANTHROPIC, CHAT = AnthropicMessages(), OpenAIChat()

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, Heading
-from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
-from kiro_asgi.dialects.openai_responses import OpenAIResponses, ResponsesOptions
+from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesOptions
 from kiro_asgi.dialects.pieces import Literal, Pieces, compact, dump_array, dump_object, dump_text
 from kiro_asgi.model.events import Event
 from kiro_asgi.model.message import LONG, Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock, unfold

@@ -11,8 +11,8 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.anthropic import AnthropicMessages
-from kiro_asgi.dialects.openai_chat import OpenAIChat
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
+from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.model.events import StopReason
 from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock
 from kiro_asgi.model.prompt import Role, Text, ToolResult

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.openai_chat import OpenAIChat
+from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.model.events import StopReason
 from kiro_asgi.model.message import Message, TextBlock, ThinkingBlock, ToolCallBlock

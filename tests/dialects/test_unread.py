@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect
-from kiro_asgi.dialects.openai_chat import OpenAIChat
-from kiro_asgi.dialects.openai_responses import OpenAIResponses
+from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.openai_responses.unread import unread_fields
 from kiro_asgi.dialects.rules import RULES
 from tests.growth import assert_linear

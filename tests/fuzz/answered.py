@@ -11,10 +11,10 @@ from typing import Any, Final
 import tests.dialects.anthropic.grammar as anthropic_grammar
 import tests.dialects.openai_chat.grammar as openai_grammar
 import tests.dialects.openai_responses.grammar as responses_grammar
-from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, Heading
-from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
-from kiro_asgi.dialects.openai_responses import OpenAIResponses, ResponsesOptions
+from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesOptions
 from kiro_asgi.errors import UpstreamError, UpstreamProtocolError
 from kiro_asgi.model.events import Event, MessageEnd, TextDelta, ThinkingDelta, ToolInputDelta
 from kiro_asgi.model.message import fold

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, Heading
-from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
-from kiro_asgi.dialects.openai_responses import OpenAIResponses, ResponsesOptions
+from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesOptions
 from kiro_asgi.limits import LARGEST_COUNT
 from kiro_asgi.model.events import MessageEnd, UsageSource
 from kiro_asgi.model.message import Message, MessageBuilder

@@ -5,97 +5,27 @@ Source: https://docs.anthropic.com/en/api/messages
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from typing import Final
 
-from attrs import define, field
+from kiro_asgi.dialects.base import Dialect
+from kiro_asgi.dialects.manifest import COUNT, DialectManifest, DialectOptions, Endpoint
 
-from kiro_asgi.dialects.anthropic.encoder import AnthropicEncoder
-from kiro_asgi.dialects.anthropic.errors import error_reply
-from kiro_asgi.dialects.anthropic.passage import MESSAGES, glance
-from kiro_asgi.dialects.anthropic.request import Options, parse_count, parse_messages
-from kiro_asgi.dialects.anthropic.response import render_count, render_message
-from kiro_asgi.dialects.anthropic.unread import unread_fields
-from kiro_asgi.dialects.base import ErrorReply, Glance, Heading, Inquiry
-from kiro_asgi.dialects.passage import Fault, Passage
-from kiro_asgi.dialects.structure import read_json
-from kiro_asgi.dialects.unread import noted
-from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.message import Message
-from kiro_asgi.model.notes import Note
-from kiro_asgi.model.prompt import Prompt
-
-__all__ = ["AnthropicEncoder", "AnthropicMessages", "Options"]
+__all__ = ["ANTHROPIC_MESSAGES"]
 
 
-@define
-class AnthropicMessages:
-    """The dialect; see `kiro_asgi.dialects.base.Dialect`."""
+def _make(options: DialectOptions[None]) -> Dialect:
+    from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 
-    emit_code_references: bool = False
-    """Whether streams name licensed sources, in an event that the official SDKs do not know."""
-
-    name: str = field(init=False, default="anthropic")
-    repeats_answers: bool = field(init=False, default=False)
-    cites_pages_only: bool = field(init=False, default=False)
-
-    def parse(self, body: bytes) -> Inquiry:
-        """Read the body of ``POST /v1/messages``.
-
-        Raises:
-            RequestError: Not a legal request; ``param`` names the place.
-        """
-        return parse_messages(body)
-
-    def notes(self, body: bytes, inquiry: Inquiry) -> tuple[Note, ...]:
-        """What of a request no service is told, whichever it is."""
-        return noted(unread_fields(read_json(body), inquiry.prompt))
-
-    def glance(self, body: bytes) -> Glance:
-        """Look at the body of ``POST /v1/messages``.
-
-        Raises:
-            RequestError: No JSON object, or one without a model.
-        """
-        return glance(body)
-
-    def passage(self, fault: Fault, heading: Heading, name: str = "") -> Passage:
-        """A fresh stage for an answer that a service of this API gives."""
-        return Passage(MESSAGES, fault, heading, name)
-
-    def parse_count(self, body: bytes) -> Prompt:
-        """Read the body of ``POST /v1/messages/count_tokens``.
-
-        Raises:
-            RequestError: Not a legal request; ``param`` names the place.
-        """
-        return parse_count(body)
-
-    def heading(self, inquiry: Inquiry, token: Callable[[], str], created: int) -> Heading:
-        """Facts for one answer; *token* makes 24 random characters that are legal in ids."""
-        return Heading(f"msg_{token()}", inquiry.prompt.model, created, inquiry.options)
-
-    def encoder(self, heading: Heading) -> AnthropicEncoder:
-        """A fresh encoder for one streamed answer."""
-        return AnthropicEncoder(
-            heading, emit_code_references=self.emit_code_references, may_be_empty=_is_warm_up(heading)
-        )
-
-    def render(self, message: Message, heading: Heading) -> Iterator[bytes]:
-        """The JSON body of a collected answer, in pieces.
-
-        Raises:
-            UpstreamProtocolError: The arguments of a tool call are not a JSON object.
-        """
-        return render_message(message, heading, may_be_empty=_is_warm_up(heading))
-
-    def render_count(self, tokens: int) -> bytes:
-        """The JSON body of a token count."""
-        return render_count(tokens)
-
-    def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
-        """The HTTP answer to an error before the first byte."""
-        return error_reply(error, request_id)
+    return AnthropicMessages(emit_code_references=options.emit_code_references)
 
 
-def _is_warm_up(heading: Heading) -> bool:
-    return isinstance(heading.options, Options) and heading.options.warm_up
+ANTHROPIC_MESSAGES: Final = DialectManifest[None](
+    name="anthropic",
+    title="Anthropic Messages",
+    endpoints=(Endpoint("POST", "/v1/messages"), Endpoint("POST", "/v1/messages/count_tokens", COUNT)),
+    make=_make,
+    key_headers=(b"authorization", b"x-api-key"),
+    marks=(b"anthropic-version",),
+    replaces=("/v1/complete",),
+    likeness=lambda request: 1 if "max_tokens" in request else -1,  # which it must have
+)

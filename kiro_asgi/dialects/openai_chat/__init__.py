@@ -1,68 +1,49 @@
-"""The OpenAI Chat Completions API, as clients speak it: ``POST /v1/chat/completions``."""
+"""The OpenAI Chat Completions API.
+
+Source: https://platform.openai.com/docs/api-reference/chat
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
+from typing import Any, Final
 
-from attrs import frozen
+from kiro_asgi.dialects.base import Dialect
+from kiro_asgi.dialects.manifest import DialectManifest, DialectOptions, Endpoint
 
-from kiro_asgi.dialects.base import ErrorReply, Glance, Heading, Inquiry
-from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
-from kiro_asgi.dialects.openai_chat.options import ChatOptions
-from kiro_asgi.dialects.openai_chat.passage import COMPLETIONS, glance
-from kiro_asgi.dialects.openai_chat.request import parse
-from kiro_asgi.dialects.openai_chat.response import render
-from kiro_asgi.dialects.openai_chat.unread import unread_fields
-from kiro_asgi.dialects.openai_errors import error_reply
-from kiro_asgi.dialects.passage import Fault, Passage
-from kiro_asgi.dialects.structure import read_json
-from kiro_asgi.dialects.unread import noted
-from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.message import Message
-from kiro_asgi.model.notes import Note
+__all__ = ["OPENAI_CHAT"]
 
-__all__ = ["ChatEncoder", "ChatOptions", "OpenAIChat"]
+_MEMBERS: Final = frozenset(
+    ("max_completion_tokens", "reasoning_effort", "response_format", "stream_options", "functions", "n", "stop")
+)
+"""Of a request with messages, members that no other API has."""
+
+_ROLES: Final = frozenset(("developer", "tool", "function"))
 
 
-@frozen
-class OpenAIChat:
-    """The dialect."""
+def _make(options: DialectOptions[None]) -> Dialect:
+    from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 
-    usage_in_finish_chunk: bool = False
-    """Put token counts into the finish chunk instead of a chunk of their own, for clients that look for them there."""
+    return OpenAIChat(usage_in_finish_chunk=options.usage_chunk == "finish")
 
-    name = "openai_chat"
-    repeats_answers = False
-    cites_pages_only = True
 
-    def parse(self, body: bytes) -> Inquiry:
-        """Read a request."""
-        return parse(body)
+def _likeness(request: Mapping[str, Any]) -> int:
+    """Certain members, the roles ``developer``, ``tool`` and ``function``, and calls beside the content say it."""
+    messages, tools = _objects(request.get("messages")), _objects(request.get("tools"))
+    spoken = any(each.get("role") in _ROLES or "tool_calls" in each for each in messages)
+    wrapped = any("function" in each for each in tools)
+    system = any(each.get("role") == "system" for each in messages) and "system" not in request
+    return 2 * bool(spoken or wrapped or system or _MEMBERS & request.keys())
 
-    def notes(self, body: bytes, inquiry: Inquiry) -> tuple[Note, ...]:
-        """What of a request no service is told, whichever it is."""
-        return noted(unread_fields(read_json(body), inquiry.prompt))
 
-    def glance(self, body: bytes) -> Glance:
-        """Look at a request."""
-        return glance(body)
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
-    def passage(self, fault: Fault, heading: Heading, name: str = "") -> Passage:
-        """A fresh stage for an answer that a service of this API gives."""
-        return Passage(COMPLETIONS, fault, heading, name)
 
-    def heading(self, inquiry: Inquiry, token: Callable[[], str], created: int) -> Heading:
-        """Facts for one answer."""
-        return Heading(f"chatcmpl-{token()}", inquiry.prompt.model, created, inquiry.options)
-
-    def encoder(self, heading: Heading) -> ChatEncoder:
-        """A fresh encoder for one streamed answer."""
-        return ChatEncoder(heading, usage_in_finish_chunk=self.usage_in_finish_chunk)
-
-    def render(self, message: Message, heading: Heading) -> Iterator[bytes]:
-        """The JSON body of a collected answer."""
-        return render(message, heading)
-
-    def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
-        """The HTTP answer to an error before the first byte; this API tells the request id in a header only."""
-        return error_reply(error)
+OPENAI_CHAT: Final = DialectManifest[None](
+    name="openai_chat",
+    title="OpenAI Chat Completions",
+    endpoints=(Endpoint("POST", "/v1/chat/completions"),),
+    make=_make,
+    likeness=_likeness,
+)

@@ -1,71 +1,43 @@
-"""The Responses API of OpenAI, as clients speak it: ``POST /v1/responses``.
+"""The Responses API of OpenAI.
 
 Source: https://platform.openai.com/docs/api-reference/responses
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from typing import Any, Final
 
-from attrs import frozen
+from kiro_asgi.dialects.base import Dialect
+from kiro_asgi.dialects.manifest import COUNT, DialectManifest, DialectOptions, Endpoint
 
-from kiro_asgi.dialects.base import ErrorReply, Heading, Inquiry
-from kiro_asgi.dialects.openai_errors import error_reply
-from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
-from kiro_asgi.dialects.openai_responses.options import ResponsesOptions
-from kiro_asgi.dialects.openai_responses.request import parse_request
-from kiro_asgi.dialects.openai_responses.sealing import Sealer
-from kiro_asgi.dialects.openai_responses.unread import unread_fields
-from kiro_asgi.dialects.structure import read_json
-from kiro_asgi.dialects.unread import noted
-from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.message import Message, unfold
-from kiro_asgi.model.notes import Note
-
-__all__ = ["OpenAIResponses", "ResponsesEncoder", "ResponsesOptions"]
+__all__ = ["OPENAI_RESPONSES"]
 
 
-@frozen
-class OpenAIResponses:
-    """The dialect; see `kiro_asgi.dialects.base.Dialect`."""
+def _make(options: DialectOptions[None]) -> Dialect:
+    from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 
-    sealer: Sealer | None = None
-    """Seals and opens ``encrypted_content``; without it answers have none, and what clients send is passed over."""
+    return OpenAIResponses()
 
-    name = "openai_responses"
-    repeats_answers = True
-    cites_pages_only = True
 
-    def parse(self, body: bytes) -> Inquiry:
-        """Read a request.
+def _operations() -> Callable[..., Any]:
+    from kiro_asgi.dialects.openai_responses.asgi.operations import ResponsesOperations
 
-        Raises:
-            RequestError: Not a legal request; ``param`` names the place.
-        """
-        return parse_request(body, open_thinking=self.sealer.open) if self.sealer is not None else parse_request(body)
+    return ResponsesOperations
 
-    def notes(self, body: bytes, inquiry: Inquiry) -> tuple[Note, ...]:
-        """What of a request no service is told, whichever it is."""
-        return noted(unread_fields(read_json(body), inquiry.prompt))
 
-    def heading(self, inquiry: Inquiry, token: Callable[[], str], created: int) -> Heading:
-        """Facts for one answer."""
-        return Heading(f"resp_{token()}", inquiry.prompt.model, created, inquiry.options)
-
-    def encoder(self, heading: Heading) -> ResponsesEncoder:
-        """A fresh encoder for one streamed answer."""
-        return ResponsesEncoder(heading, self.sealer.seal if self.sealer is not None else None)
-
-    def render(self, message: Message, heading: Heading) -> Iterator[bytes]:
-        """The JSON body of a collected answer: what the last event of the stream would hold.
-
-        None of it is known before that event, and what comes before are empty pieces.
-        """
-        encoder = self.encoder(heading)
-        for _ in encoder.feed(unfold(message)):
-            yield b""
-        yield from encoder.response
-
-    def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
-        """The HTTP answer to an error before the first byte; this API tells the request id in a header only."""
-        return error_reply(error)
+OPENAI_RESPONSES: Final = DialectManifest[None](
+    name="openai_responses",
+    title="OpenAI Responses",
+    endpoints=(
+        Endpoint("POST", "/v1/responses"),
+        Endpoint("POST", "/v1/responses/input_tokens", COUNT),
+        Endpoint("GET", "/v1/responses/resp_{id}", "retrieve"),
+        Endpoint("DELETE", "/v1/responses/resp_{id}", "delete"),
+        Endpoint("POST", "/v1/responses/resp_{id}/cancel", "cancel"),
+        Endpoint("GET", "/v1/responses/resp_{id}/input_items", "list_input"),
+    ),
+    make=_make,
+    likeness=lambda request: 2 if "input" in request and "messages" not in request else -1,
+    operations=_operations,
+)

@@ -12,7 +12,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.anthropic import AnthropicEncoder, AnthropicMessages, Options
+from kiro_asgi.dialects.anthropic.dialect import AnthropicEncoder, AnthropicMessages, Options
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.errors import UpstreamFault
 from kiro_asgi.model.events import (

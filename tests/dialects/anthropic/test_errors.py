@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from kiro_asgi import errors
-from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import ErrorReply
 from kiro_asgi.dialects.errors import REFUSED
 from kiro_asgi.errors import (

@@ -8,7 +8,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.anthropic import AnthropicMessages, Options
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages, Options
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import (
     Document,

@@ -7,7 +7,7 @@ from anthropic._models import validate_type
 from anthropic.types import Message as SdkMessage
 from anthropic.types import MessageTokensCount
 
-from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.model.events import StopReason, Usage

@@ -12,7 +12,7 @@ from anthropic.types import Message as SdkMessage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.anthropic.server_tools import render_server_block
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.model.events import StopReason

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
 from kiro_asgi.dialects.base import Heading
-from kiro_asgi.dialects.openai_chat import ChatEncoder, ChatOptions, OpenAIChat
+from kiro_asgi.dialects.openai_chat.dialect import ChatEncoder, ChatOptions, OpenAIChat
 from kiro_asgi.errors import KiroAsgiError, UpstreamTimeout, UpstreamUnreachable
 from kiro_asgi.model.events import (
     BlockEnd,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi.dialects.openai_chat import OpenAIChat
+from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import (
     Document,

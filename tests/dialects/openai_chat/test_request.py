@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 
 from kiro_asgi.dialects.base import Inquiry
-from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
+from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.model.prompt import (
     Prompt,

@@ -6,7 +6,7 @@ import httpx2
 import openai
 import pytest
 
-from kiro_asgi.dialects.openai_chat import OpenAIChat
+from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.errors import KiroAsgiError, UpstreamOverloaded
 from kiro_asgi.model.events import Event, StopReason, Usage
 from kiro_asgi.model.message import Message, TextBlock, ThinkingBlock, ToolCallBlock, unfold

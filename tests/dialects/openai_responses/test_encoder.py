@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.base import Heading
-from kiro_asgi.dialects.openai_responses import OpenAIResponses, ResponsesEncoder, ResponsesOptions
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesEncoder, ResponsesOptions
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.errors import UpstreamTimeout
 from kiro_asgi.model.events import (

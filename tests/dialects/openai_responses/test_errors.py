@@ -9,7 +9,7 @@ import pytest
 from openai.types.responses import ResponseError
 
 from kiro_asgi.dialects.openai_errors import openai_message
-from kiro_asgi.dialects.openai_responses import OpenAIResponses
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.openai_responses.errors import error_fields, failure
 from kiro_asgi.errors import (
     AnswerTooLarge,

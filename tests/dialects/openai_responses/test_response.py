@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kiro_asgi.dialects.openai_responses import OpenAIResponses
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.model.events import StopReason, Usage
 from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock
 from tests.dialects.openai_responses.grammar import RESPONSE

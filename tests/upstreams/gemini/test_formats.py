@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi.dialects.anthropic import AnthropicMessages
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, Heading
-from kiro_asgi.dialects.openai_chat import ChatOptions, OpenAIChat
-from kiro_asgi.dialects.openai_responses import OpenAIResponses, ResponsesOptions
+from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesOptions
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event
 from kiro_asgi.stages.answer import Plan, build_pipeline

@@ -10,7 +10,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.openai_chat import OpenAIChat
+from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import (
     Document,

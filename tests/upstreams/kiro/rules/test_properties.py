@@ -11,8 +11,8 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.anthropic import AnthropicMessages
-from kiro_asgi.dialects.openai_chat import OpenAIChat
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
+from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.notes import Loss
 from kiro_asgi.model.prompt import Document, Prompt, Text, ThinkingPart, ToolResult

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Awaitable, Callable
 from functools import partial
 from logging import getLogger
 from typing import Final
@@ -14,13 +13,11 @@ from attrs import define, evolve, field
 
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.http import JSON
-from kiro_asgi.asgi.offload import Offload
+from kiro_asgi.asgi.operations import Gateway
 from kiro_asgi.asgi.reports import wants_notes
-from kiro_asgi.asgi.routing import Route
-from kiro_asgi.asgi.stored import Keeping, Recorded, Responses, not_built_on
-from kiro_asgi.asgi.typing import Scope, Send
-from kiro_asgi.config import Settings
+from kiro_asgi.asgi.typing import Scope
 from kiro_asgi.dialects.base import Dialect, Inquiry
+from kiro_asgi.dialects.openai_responses.asgi.stored import Keeping, Recorded, Responses, not_built_on
 from kiro_asgi.dialects.openai_responses.kept import deleted, page
 from kiro_asgi.dialects.openai_responses.request import parse_value
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
@@ -30,19 +27,11 @@ from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import noted
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import QUERY_FIELDS
-from kiro_asgi.model.prompt import Prompt
-from kiro_asgi.state.base import Store
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["Answering", "Counting", "ResponsesApi"]
+__all__ = ["ResponsesOperations"]
 
 _log = getLogger("kiro_asgi")
-
-Answering = Callable[[Call, Dialect, Inquiry, int, Send], Awaitable[None]]
-"""Asks the upstream for the answer to a request of so many bytes, and answers by way of the last."""
-
-Counting = Callable[[Call, Prompt, int], Awaitable[int]]
-"""How many tokens the prompt of a request of so many bytes has."""
 
 _PAGE: Final = 20
 _LARGEST_PAGE: Final = 100
@@ -55,58 +44,59 @@ _INPUT: Final = re.compile(r"\binput\[(\d{1,9})\]")
 
 
 @define
-class ResponsesApi:
+class ResponsesOperations:
     """The operations on responses, of one app."""
 
-    _settings: Settings
-    _store: Store
-    _offload: Offload
-    _answer: Answering
-    _count: Counting
+    _gateway: Gateway
+    _dialect: Dialect
+    """Only its name counts: each request has a dialect of its own, with the client's seal."""
+
     _responses: Responses = field(init=False)
     _key: bytes = field(init=False, repr=False)
     _lasting: bool = field(init=False)
     """Whether the key is known to other processes and to later ones, or somebody has been told that it is not."""
 
     def __attrs_post_init__(self) -> None:
-        state = self._settings.state
+        settings, store = self._gateway.settings, self._gateway.service.store
+        state = settings.state
         second_look = 0.0 if state.engine == "memory" else _SECOND_LOOK
-        self._responses = Responses(self._store, state.ttl, self._settings.limits.body_bytes, second_look)
+        self._responses = Responses(store, state.ttl, settings.limits.body_bytes, second_look)
         self._key, self._lasting = state.seal_key.encode() or secrets.token_bytes(32), bool(state.seal_key)
 
-    async def create(self, call: Call, route: Route) -> None:
+    async def answer(self, call: Call, argument: str) -> None:
         """Answer, and keep the answer unless the client does not want that."""
         dialect, inquiry, earlier, size = await self._read(call)
         options = inquiry.options
-        if options.seals_reasoning or (options.store and self._settings.state.engine != "memory"):
+        if options.seals_reasoning or (options.store and self._gateway.settings.state.engine != "memory"):
             self._warn()
         keeping = Keeping(self._responses, call.principal, dialect, earlier, call.send)
-        await self._answer(call, dialect, inquiry, size, keeping.send if options.store else call.send)
+        asked = self._gateway.service.asked_for(call, dialect, inquiry, size)
+        await self._gateway.reply(call, asked, keeping.send if options.store else call.send)
 
-    async def count(self, call: Call, route: Route) -> None:
+    async def count(self, call: Call, argument: str) -> None:
         """Tell how large the input of a request is."""
         _, inquiry, _, size = await self._read(call)
-        tokens = await self._count(call, inquiry.prompt, size)
+        tokens = await self._gateway.service.count(call, inquiry.prompt, size)
         await call.respond(200, dumps({"object": "response.input_tokens", "input_tokens": tokens}), [JSON])
 
-    async def retrieve(self, call: Call, route: Route) -> None:
+    async def retrieve(self, call: Call, argument: str) -> None:
         """Give a response again."""
         if _query(call.scope).get("stream") == "true":
             raise unsupported("stream", "a response that is kept can only be given whole")
-        kept = await self._responses.get(call.principal, route.argument)
+        kept = await self._responses.get(call.principal, argument)
         await call.respond(200, dumps(kept.response), [JSON])
 
-    async def delete(self, call: Call, route: Route) -> None:
+    async def delete(self, call: Call, argument: str) -> None:
         """Forget a response."""
-        await self._responses.forget(call.principal, route.argument)
-        await call.respond(200, deleted(route.argument), [JSON])
+        await self._responses.forget(call.principal, argument)
+        await call.respond(200, deleted(argument), [JSON])
 
-    async def cancel(self, call: Call, route: Route) -> None:
+    async def cancel(self, call: Call, argument: str) -> None:
         """Refuse: what is kept has ended."""
-        await self._responses.get(call.principal, route.argument)
+        await self._responses.get(call.principal, argument)
         raise RequestError("only a response that is made in the background can be cancelled", code="")
 
-    async def list_input(self, call: Call, route: Route) -> None:
+    async def list_input(self, call: Call, argument: str) -> None:
         """List a response's own input, a page at a time."""
         query = _query(call.scope)
         limit, order = query.get("limit", str(_PAGE)), query.get("order", "desc")
@@ -114,7 +104,7 @@ class ResponsesApi:
             raise invalid("limit", f"expected a number from 1 to {_LARGEST_PAGE}")
         if order not in ("asc", "desc"):
             raise invalid("order", "expected asc or desc")
-        kept = await self._responses.get(call.principal, route.argument)
+        kept = await self._responses.get(call.principal, argument)
         items = kept.input if order == "asc" else kept.input[::-1]
         body = page(items, query.get("after"), int(limit))
         if body is None:
@@ -124,18 +114,18 @@ class ResponsesApi:
     async def _read(self, call: Call) -> tuple[Recorded, Inquiry, int, int]:
         """The request of *call* with all that it builds on, how many items of its input come from there, and
         the bytes of all."""
-        sealer = Sealer.create(self._key, call.principal)
-        body = await call.body(self._settings.limits)
-        value = await self._offload.run(len(body), partial(read_json, body))
+        sealer, offload = Sealer.create(self._key, call.principal), self._gateway.service.offload
+        body = await call.body(self._gateway.settings.limits)
+        value = await offload.run(len(body), partial(read_json, body))
         own, earlier, size = value, 0, len(body)
         if isinstance(value, dict):
             conversation = await self._responses.complete(call.principal, value)
             value, earlier, size = conversation.value, conversation.earlier, size + conversation.size
         try:
-            inquiry = await self._offload.run(size, partial(parse_value, value, open_thinking=sealer.open))
+            inquiry = await offload.run(size, partial(parse_value, value, open_thinking=sealer.open))
             if wants_notes(call.scope):
                 unread = partial(unread_fields, own, inquiry.prompt, earlier)
-                inquiry = evolve(inquiry, notes=await self._offload.run(size, lambda: noted(unread())))
+                inquiry = evolve(inquiry, notes=await offload.run(size, lambda: noted(unread())))
             return Recorded(sealer), inquiry, earlier, size
         except RequestError as error:
             if (place := _INPUT.search(error.param)) and int(place[1]) < earlier:

@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 
 from kiro_asgi.asgi.typing import Message, Send
 from kiro_asgi.dialects.base import Heading
-from kiro_asgi.dialects.openai_responses import OpenAIResponses, ResponsesEncoder
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.kept import Item, Kept, encode, references, response_of
 from kiro_asgi.dialects.openai_responses.options import options_of
 from kiro_asgi.errors import BodyTooLarge, RequestError, ResponseNotFound, StoreUnavailable

@@ -1,0 +1,15 @@
+"""The client APIs that come with the package.  No other module outside their folders names one."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kiro_asgi.dialects.anthropic import ANTHROPIC_MESSAGES
+from kiro_asgi.dialects.manifest import DialectManifest
+from kiro_asgi.dialects.openai_chat import OPENAI_CHAT
+from kiro_asgi.dialects.openai_responses import OPENAI_RESPONSES
+
+__all__ = ["BUILTIN"]
+
+BUILTIN: Final[tuple[DialectManifest[Any], ...]] = (OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC_MESSAGES)
+"""The first one's errors are told at paths that are nobody's."""

@@ -1,0 +1,70 @@
+"""The Responses API of OpenAI, as clients speak it: ``POST /v1/responses``.
+
+Source: https://platform.openai.com/docs/api-reference/responses
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from attrs import frozen
+
+from kiro_asgi.dialects.base import DialectTraits, ErrorReply, Heading, Inquiry, RequestHeaders
+from kiro_asgi.dialects.openai_errors import error_reply
+from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
+from kiro_asgi.dialects.openai_responses.options import ResponsesOptions
+from kiro_asgi.dialects.openai_responses.request import parse_request
+from kiro_asgi.dialects.openai_responses.sealing import Sealer
+from kiro_asgi.dialects.openai_responses.unread import unread_fields
+from kiro_asgi.dialects.structure import read_json
+from kiro_asgi.dialects.unread import noted
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.message import Message, unfold
+from kiro_asgi.model.notes import Note
+
+__all__ = ["OpenAIResponses", "ResponsesEncoder", "ResponsesOptions"]
+
+
+@frozen
+class OpenAIResponses:
+    """The dialect; see `kiro_asgi.dialects.base.Dialect`."""
+
+    sealer: Sealer | None = None
+    """Seals and opens ``encrypted_content``; without it answers have none, and what clients send is passed over."""
+
+    name = "openai_responses"
+    traits = DialectTraits(repeats_answers=True, cites_pages_only=True)
+
+    def parse(self, body: bytes, headers: RequestHeaders = (), /) -> Inquiry:
+        """Read a request.
+
+        Raises:
+            RequestError: Not a legal request; ``param`` names the place.
+        """
+        return parse_request(body, open_thinking=self.sealer.open) if self.sealer is not None else parse_request(body)
+
+    def notes(self, body: bytes, inquiry: Inquiry) -> tuple[Note, ...]:
+        """What of a request no service is told, whichever it is."""
+        return noted(unread_fields(read_json(body), inquiry.prompt))
+
+    def heading(self, inquiry: Inquiry, token: Callable[[], str], created: int) -> Heading:
+        """Facts for one answer."""
+        return Heading(f"resp_{token()}", inquiry.prompt.model, created, inquiry.options)
+
+    def encoder(self, heading: Heading) -> ResponsesEncoder:
+        """A fresh encoder for one streamed answer."""
+        return ResponsesEncoder(heading, self.sealer.seal if self.sealer is not None else None)
+
+    def render(self, message: Message, heading: Heading) -> Iterator[bytes]:
+        """The JSON body of a collected answer: what the last event of the stream would hold.
+
+        None of it is known before that event, and what comes before are empty pieces.
+        """
+        encoder = self.encoder(heading)
+        for _ in encoder.feed(unfold(message)):
+            yield b""
+        yield from encoder.response
+
+    def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
+        """The HTTP answer to an error before the first byte; this API tells the request id in a header only."""
+        return error_reply(error)
