@@ -7,17 +7,25 @@ from kiro_asgi.asgi.app import App, create_app
 from kiro_asgi.asgi.mount import mount
 from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.config import Settings
-from kiro_asgi.errors import ConfigError, KiroAsgiError, RequestError, UpstreamError
+from kiro_asgi.errors import ConfigError, KiroAsgiError, RequestError, StoreUnavailable, UpstreamError
 from kiro_asgi.model.server_tools import SearchHit, ToolOutput
+from kiro_asgi.stages.estimate import Estimator, TokenEstimator
+from kiro_asgi.state.base import Store
+from kiro_asgi.state.locks import Locks
 
 __all__ = [
     "App",
     "ConfigError",
+    "Estimator",
     "KiroAsgiError",
+    "Locks",
     "RequestError",
     "SearchHit",
     "ServerTool",
     "Settings",
+    "Store",
+    "StoreUnavailable",
+    "TokenEstimator",
     "ToolOutput",
     "UpstreamError",
     "__version__",

@@ -18,7 +18,7 @@ from kiro_asgi.net.credentials import Credentials
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.access import Keys
 from kiro_asgi.upstreams.base import Credential, Upstream
-from kiro_asgi.upstreams.manifest import Configured
+from kiro_asgi.upstreams.manifest import Configured, probes_in
 
 __all__ = ["DirectExamination"]
 
@@ -36,11 +36,13 @@ class DirectExamination:
 
     _upstream: Upstream = field(init=False)
     _keys: Keys = field(init=False)
+    _first_patience: float = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         setup = self._configured.make()
         assert isinstance(setup.access, Keys), "whoever is not asked with keys is examined by somebody else"
         self._upstream, self._keys = setup.upstream, setup.access
+        self._first_patience = setup.manner.first_event_timeout
 
     async def run(self, *, refresh: bool, ask: bool) -> None:
         """Put a finding for each link; ask a model if *ask*.  There is nothing that could be renewed."""
@@ -86,8 +88,9 @@ class DirectExamination:
             transport=transport,
             upstream=self._upstream,
             credential=credential,
-            first_patience=self._configured.settings.first_token_timeout,
+            first_patience=self._first_patience,
             patience=self._settings.stream.idle_timeout or PATIENCE,
+            probes=tuple(probes_in(type(self._settings))),
         )
         models = await questions.models()
         self._put(models)

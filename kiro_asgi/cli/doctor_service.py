@@ -9,7 +9,6 @@ from attrs import define, evolve, field
 
 from kiro_asgi.cli import doctor_network
 from kiro_asgi.cli.findings import Advice, Finding, Verdict, failed
-from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
 from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.model.events import ContextUsage, RefusalDelta, Stop, TextDelta, ThinkingDelta, TokenUsage
@@ -18,7 +17,6 @@ from kiro_asgi.net.transport import Headers, Transport
 from kiro_asgi.net.whole import fetch_whole
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream, UpstreamRequest
-from kiro_asgi.upstreams.manifest import manifests_in
 from kiro_asgi.upstreams.replies import clean
 
 __all__ = ["PATIENCE", "Questions"]
@@ -101,6 +99,9 @@ class Questions:
     patience: float
     """Seconds between two parts of it."""
 
+    probes: tuple[str, ...]
+    """Models that are known to cost little, best first."""
+
     date: Finding | None = field(init=False, default=None)
     """What the first answer says about the clocks."""
 
@@ -158,9 +159,7 @@ class Questions:
         """A model for a small question: one that is known to cost little, else the first; ``None`` where none is."""
         cards = self._cards or self.upstream.builtin
         by_name = {self.upstream.normalise(card.id): card for card in reversed(cards)}
-        # of whichever kind: many services have the models of others, too
-        probes = (name for _, manifest in manifests_in(Settings) for name in manifest.probes)
-        return next((by_name[name] for name in probes if name in by_name), next(iter(cards), None))
+        return next((by_name[name] for name in self.probes if name in by_name), next(iter(cards), None))
 
 
 def _answered(name: str, card: ModelCard, reader: _Reader) -> Finding:

@@ -8,28 +8,59 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from types import ModuleType
+from typing import Any
 
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.config import Settings
+from kiro_asgi.config.installed import installed, offered
 from kiro_asgi.config.reading import CONFIG_VARIABLE
+from kiro_asgi.errors import ConfigError
 from kiro_asgi.upstreams.manifest import manifests_in
 
 __all__ = ["add_arguments", "run"]
 
 
+class _Installed(argparse.ArgumentParser):
+    """The options of an upstream from outside, which is imported when somebody signs in to it."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Declare them, and parse."""
+        try:
+            _service(self.prog.rpartition(" ")[2]).add_arguments(self)
+        except ConfigError as error:
+            self.error(error.message)
+        add_config(self)
+        return super().parse_known_args(args, namespace)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    _service().add_arguments(parser)
+    """Declare the options: those of the built-in service, and a command for each that is installed."""
+    _service("").add_arguments(parser)
     add_config(parser)
+    if names := offered():
+        services = parser.add_subparsers(
+            dest="service", metavar="UPSTREAM", parser_class=_Installed, help="one from outside"
+        )
+        for name in names:
+            services.add_parser(name)
 
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Sign in; 0 when the token is in its file."""
     if arguments.config:
         environ = {**environ, CONFIG_VARIABLE: arguments.config}
-    return int(_service().run(arguments, environ))
+    return int(_service(getattr(arguments, "service", None) or "").run(arguments, environ))
 
 
-def _service() -> ModuleType:
-    """Who gives tokens to users who sign in: one kind of service does."""
-    return next(manifest.login() for _, manifest in manifests_in(Settings) if manifest.login is not None)
+def _service(name: str) -> ModuleType:
+    """Who gives tokens to users who sign in: the upstream of this *name*, or the built-in one that does.
+
+    Raises:
+        ConfigError: There is no such upstream, or nobody signs in to it.
+    """
+    if not name:
+        return next(it.login() for _, it in manifests_in(Settings) if it.login is not None)
+    manifest = installed(name)
+    if manifest.login is None:
+        raise ConfigError(f"nobody signs in to {manifest.title}")
+    return manifest.login()

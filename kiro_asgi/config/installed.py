@@ -21,7 +21,7 @@ from kiro_asgi.errors import ConfigError
 from kiro_asgi.setting import UPSTREAM
 from kiro_asgi.upstreams.manifest import Manifest, UpstreamSettings, declared, manifests_in
 
-__all__ = ["GROUP", "including", "offered", "with_installed"]
+__all__ = ["GROUP", "including", "installed", "offered", "with_installed"]
 
 T = TypeVar("T")
 
@@ -63,10 +63,9 @@ def with_installed(root: type, tables: Iterable[str]) -> tuple[type, Mapping[str
     there = {*(it.name for it in attrs.fields(root)), *slices(root), *families(root)}
     wrong: dict[str, str] = {}
     if absent := dict.fromkeys(table for table in tables if table not in there):
-        points = offered()
-        for table in filter(points.__contains__, absent):
+        for table in filter(offered().__contains__, absent):
             try:
-                root = including(root, (_loaded(table, points[table]),))
+                root = including(root, (installed(table),))
             except ConfigError as error:
                 wrong[table] = error.message
     return root, wrong
@@ -82,16 +81,18 @@ def offered() -> Mapping[str, tuple[EntryPoint, ...]]:
     return found
 
 
-def _loaded(name: str, points: tuple[EntryPoint, ...]) -> Manifest[Any]:
-    """The manifest that *points*, of which there must be one, offers by this *name*.
+def installed(name: str) -> Manifest[Any]:
+    """The manifest that an installed package offers by this *name*, imported.
 
     Raises:
-        ConfigError: It cannot be imported, or is something else.
+        ConfigError: None or several do, it cannot be imported, or is something else.
     """
-    point, *others = points
-    if others:
+    points = offered().get(name, ())
+    if len(points) != 1:
         packages = ", ".join(map(_package, points))
-        raise ConfigError(f"several packages offer this upstream; uninstall all but one: {packages}")
+        several = f"several packages offer this upstream; uninstall all but one: {packages}"
+        raise ConfigError(several if points else f"no installed package offers the upstream {name!r}")
+    [point] = points
     place = f"the entry point {point.value} of {_package(point)}"
     try:
         manifest = point.load()

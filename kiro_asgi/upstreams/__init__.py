@@ -1,1 +1,99 @@
-"""The services behind us, one folder a party."""
+"""The services behind us, one folder a party; and all that somebody needs who adds one from outside."""
+
+from __future__ import annotations
+
+from kiro_asgi.model.notes import Loss, Note, Notes, Rule
+from kiro_asgi.setting import Bounds, Choices, Shape, setting
+from kiro_asgi.stages.base import Pipeline, Stage
+from kiro_asgi.stages.estimate import Estimator
+from kiro_asgi.upstreams.access import KeyExchange, Keys, SignIns, TokenPlaces, Vendor
+from kiro_asgi.upstreams.base import (
+    Credential,
+    CredentialKind,
+    Forwarding,
+    ModelCard,
+    ModelPage,
+    PausingTurn,
+    Rendered,
+    ThinkingForm,
+    Token,
+    TokenKind,
+    Traits,
+    Upstream,
+    UpstreamRequest,
+)
+from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
+from kiro_asgi.upstreams.headers import Headers
+from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, JsonLines
+from kiro_asgi.upstreams.listings import listed, read_listing
+from kiro_asgi.upstreams.manifest import Configured, Manifest, UpstreamSettings
+from kiro_asgi.upstreams.media_types import require_media_type
+from kiro_asgi.upstreams.names import WireNames
+from kiro_asgi.upstreams.refusals import refusal
+from kiro_asgi.upstreams.replies import clean
+from kiro_asgi.upstreams.settings import DirectSettings
+from kiro_asgi.upstreams.setup import Adapt, Manner, Quota, Search, Setup
+from kiro_asgi.upstreams.told import schema_instructions
+from kiro_asgi.wire.json import dumps, loads
+from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
+
+__all__ = [
+    "Adapt",
+    "Bounds",
+    "Choices",
+    "Configured",
+    "Credential",
+    "CredentialKind",
+    "DirectSettings",
+    "DirectUpstream",
+    "Estimator",
+    "Forwarding",
+    "Headers",
+    "JsonEvent",
+    "JsonEvents",
+    "JsonLines",
+    "KeyExchange",
+    "Keys",
+    "Loss",
+    "Manifest",
+    "Manner",
+    "ModelCard",
+    "ModelPage",
+    "Note",
+    "Notes",
+    "PausingTurn",
+    "Pipeline",
+    "Quota",
+    "Rendered",
+    "Rule",
+    "Search",
+    "Setup",
+    "Shape",
+    "SignIns",
+    "Stage",
+    "ThinkingForm",
+    "Token",
+    "TokenKind",
+    "TokenPlaces",
+    "Traits",
+    "Upstream",
+    "UpstreamRequest",
+    "UpstreamSettings",
+    "Vendor",
+    "WireNames",
+    "clean",
+    "common",
+    "count_of",
+    "direct_setup",
+    "dumps",
+    "listed",
+    "loads",
+    "object_of",
+    "objects_of",
+    "read_listing",
+    "refusal",
+    "require_media_type",
+    "schema_instructions",
+    "setting",
+    "text_of",
+]

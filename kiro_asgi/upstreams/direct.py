@@ -1,27 +1,155 @@
-"""Services that are asked with a key: what is the same in setting each of them up."""
+"""Services that are asked with a key: what is the same in each of them, and in setting it up."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypedDict, TypeVar
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final, Self, TypedDict, TypeVar
 from urllib.parse import urlsplit
 
+from attrs import define, field, setters
+
+from kiro_asgi.errors import (
+    KiroAsgiError,
+    UpstreamDenied,
+    UpstreamOverloaded,
+    UpstreamQuotaSpent,
+    UpstreamThrottled,
+    UpstreamTimeout,
+    UpstreamTokenInvalid,
+)
 from kiro_asgi.model.notes import Rule
+from kiro_asgi.model.prompt import Attachment
+from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.stages.thinking import TAGS
 from kiro_asgi.upstreams.access import KeyExchange, Keys
-from kiro_asgi.upstreams.base import Upstream
-from kiro_asgi.upstreams.headers import Headers
+from kiro_asgi.upstreams.base import Credential, Forwarding, ModelCard, Rendered, Traits, Upstream, UpstreamRequest
+from kiro_asgi.upstreams.headers import Headers, check_header, overridden
 from kiro_asgi.upstreams.manifest import Configured
+from kiro_asgi.upstreams.meanings import Meaning, by_status, worded
+from kiro_asgi.upstreams.replies import clean, fields_of, report_of, retry_after
 from kiro_asgi.upstreams.settings import DirectSettings, user_agent
 from kiro_asgi.upstreams.setup import Manner, Setup
+from kiro_asgi.wire.members import object_of, text_of
 
-__all__ = ["Common", "common", "direct_setup"]
+__all__ = ["Common", "DirectUpstream", "common", "direct_setup"]
 
 D = TypeVar("D", bound=DirectSettings)
 
+_STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
+    {
+        401: (UpstreamTokenInvalid, "unauthorized"),
+        402: (UpstreamQuotaSpent, "quota_spent"),
+        403: (UpstreamDenied, "forbidden"),
+        408: (UpstreamTimeout, "timeout"),
+        429: (UpstreamThrottled, "rate_limited"),
+        503: (UpstreamOverloaded, "overloaded"),
+        504: (UpstreamTimeout, "timeout"),
+        529: (UpstreamOverloaded, "overloaded"),
+    }
+)
+"""What a status means where nothing else is known."""
+
+
+@define(kw_only=True, on_setattr=setters.frozen)
+class DirectUpstream:
+    """The fields that each of them has, and what most of them do alike.
+
+    A subclass has `render`, `decoder`, `models_request` and `parse_models` of `kiro_asgi.upstreams.base.Upstream`, and
+    whatever is different there.
+
+    Raises:
+        ConfigError: A setting that cannot work.
+    """
+
+    name: str
+    endpoint: str = ""
+    """Base URL; empty for the public one."""
+
+    user_agent: str = field(default="kiro-asgi", validator=check_header)
+    """What we call ourselves."""
+
+    headers: Headers = field(default=(), repr=False)
+    """Added to every request, in place of those of ours that have the same name."""
+
+    replay_thinking: bool = True
+    """Hand thinking of earlier answers back."""
+
+    @property
+    def traits(self) -> Traits:
+        """What is peculiar about it: nothing."""
+        return Traits()
+
+    @property
+    def builtin(self) -> tuple[ModelCard, ...]:
+        """Models known without asking: none."""
+        return ()
+
+    @property
+    def forwarding(self) -> Forwarding | None:
+        """How a client's own bytes go to it: not at all."""
+        return None
+
+    def fetches(self, part: Attachment) -> bool:
+        """Whether the service itself fetches *part*: it does not."""
+        return False
+
+    def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
+        """The error that *status* means; the message is the body's ``error`` or ``message``, else its text."""
+        report = report_of(body)
+        report = object_of(report.get("error")) or report
+        said = text_of(report, "message") or text_of(report, "error") or body.decode("utf-8", "replace")
+        kind, code = by_status(status, _STATUSES)
+        message = worded(kind, f"{clean(said) or 'no explanation'} (HTTP {status})")
+        return kind(message, code=code, retry_after=retry_after(fields_of(headers)))
+
+    def healed(self, error: KiroAsgiError, rendered: Rendered) -> Self | None:
+        """This upstream as it has to ask again: asking differently is no remedy."""
+        return None
+
+    def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
+        """Tokens that the model will read: those of the whole body."""
+        return estimator.weigh(rendered.request.body.decode("utf-8", "replace"))
+
+    def statistics(self, rendered: Rendered) -> Mapping[str, int]:
+        """``bytes``."""
+        return {"bytes": len(rendered.request.body)}
+
+    def normalise(self, model: str) -> str:
+        """One spelling for every way to write a model's name: lower case."""
+        return model.strip().lower()
+
+    def url(self, credential: Credential, path: str, public: str = "") -> str:
+        """Where *path* is asked with *credential*; *public* is the base URL of the vendor's own service."""
+        return (credential.endpoint or self.endpoint or public).rstrip("/") + path
+
+    def get(self, url: str, credential: Credential) -> UpstreamRequest:
+        """Ask for a JSON document."""
+        return UpstreamRequest("GET", url, self.request_headers(credential, (b"accept", b"application/json")))
+
+    def post(self, url: str, credential: Credential, body: bytes, accept: str) -> UpstreamRequest:
+        """Send JSON, and ask for an answer of the media type *accept*."""
+        kinds = (b"accept", accept.encode()), (b"content-type", b"application/json")
+        return UpstreamRequest("POST", url, self.request_headers(credential, *kinds), body)
+
+    def request_headers(self, credential: Credential, *kinds: tuple[bytes, bytes]) -> Headers:
+        """All headers of a request: *kinds*, those of each request, and in place of them the operator's."""
+        ours = (
+            *kinds,
+            *self.authorization(credential),
+            (b"accept-encoding", b"identity"),
+            (b"user-agent", self.user_agent.encode()),
+        )
+        return overridden(ours, self.headers)
+
+    def authorization(self, credential: Credential) -> Headers:
+        """How *credential* is presented: as a bearer token; not at all where it is empty."""
+        secret = credential.secret.encode("ascii")
+        return ((b"authorization", b"Bearer " + secret),) if secret else ()
+
 
 class Common(TypedDict):
-    """Fields that every upstream of the kind has."""
+    """Fields of `DirectUpstream`."""
 
     name: str
     endpoint: str

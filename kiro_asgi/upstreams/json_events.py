@@ -1,4 +1,4 @@
-"""Server-sent events whose data is JSON, as every upstream but Kiro sends them."""
+"""Streams of JSON: server-sent events whose data is JSON, as every upstream but Kiro sends them, and JSON lines."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
+from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.limits import EVENT_BYTES
 from kiro_asgi.model.events import Notice
 from kiro_asgi.wire.json import JsonError, loads
 from kiro_asgi.wire.sse import SseDecoder
 
-__all__ = ["DONE", "JsonEvent", "JsonEvents"]
+__all__ = ["DONE", "JsonEvent", "JsonEvents", "JsonLines"]
 
 DONE: Final = "[DONE]"
 """Data of the event by which some services end a stream; it is no JSON."""
@@ -59,3 +61,43 @@ class JsonEvents:
     def flush(self) -> Iterator[JsonEvent | Notice]:
         """The event at the end that lacks its empty line, where it is whole: half an object is none."""
         return (item for item in self.feed((b"\n\n",)) if isinstance(item, JsonEvent))
+
+
+@define
+class JsonLines:
+    """The stage from bytes to objects, one a line (NDJSON).  What is no JSON object is passed over, with a notice.
+
+    Raises:
+        UpstreamProtocolError: Code ``json_lines.too_large``: a line of more than `kiro_asgi.limits.EVENT_BYTES`.
+    """
+
+    max_line: int = EVENT_BYTES
+    _line: bytearray = field(init=False, factory=bytearray)
+    """The beginning of a line that has not ended."""
+
+    def feed(self, items: Iterable[bytes], /) -> Iterator[Mapping[str, Any] | Notice]:
+        """The objects of the lines that *items* complete."""
+        for chunk in items:
+            *ends, rest = chunk.split(b"\n")
+            for end in ends:
+                self._extend(end)
+                line, self._line = self._line, bytearray()
+                if line and not line.isspace():
+                    yield self._read(line)
+            self._extend(rest)
+
+    def flush(self) -> Iterator[Mapping[str, Any] | Notice]:
+        """The last line, where it lacks its end only: half an object is none."""
+        return (item for item in self.feed((b"\n",)) if not isinstance(item, Notice))
+
+    def _extend(self, piece: bytes) -> None:
+        self._line += piece
+        if len(self._line) > self.max_line:
+            raise UpstreamProtocolError(f"line of more than {self.max_line} bytes", code="json_lines.too_large")
+
+    def _read(self, line: bytearray) -> Mapping[str, Any] | Notice:
+        try:
+            value = loads(bytes(line))
+        except JsonError:
+            value = None
+        return value if type(value) is dict else Notice("line.undecodable")

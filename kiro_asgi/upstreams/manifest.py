@@ -18,6 +18,7 @@ __all__ = [
     "all_of",
     "declared",
     "manifests_in",
+    "probes_in",
     "read_only",
     "set_up",
 ]
@@ -135,6 +136,11 @@ def manifests_in(tree: type) -> Iterator[tuple[str, Manifest[Any]]]:
     for it in attrs.fields(tree):
         if (manifest := cast(Manifest[Any] | None, it.metadata.get(_KEY))) is not None:
             yield it.name, manifest
+
+
+def probes_in(tree: type) -> Iterator[str]:
+    """Models that cost little, of every kind that *tree* has settings for: many services have the models of others."""
+    return (name for _, manifest in manifests_in(tree) for name in manifest.probes)
 
 
 def all_of(tree: object) -> Iterator[Configured[Any]]:

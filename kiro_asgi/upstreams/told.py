@@ -7,10 +7,10 @@ from typing import Any
 
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["schema_told"]
+__all__ = ["schema_instructions"]
 
 
-def schema_told(schema: Mapping[str, Any]) -> Iterator[str]:
+def schema_instructions(schema: Mapping[str, Any]) -> Iterator[str]:
     """The demand for an answer that obeys *schema*, a JSON Schema; an empty one stands for any object."""
     kind = "object" if schema.get("type", "object") == "object" else "value"
     yield f"Answer with one JSON {kind} and nothing else: no explanation around it, no code fence."

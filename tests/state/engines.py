@@ -14,6 +14,7 @@ from attrs import define
 from kiro_asgi.state.base import Store
 from kiro_asgi.state.memory import MemoryStore
 from kiro_asgi.state.sqlite import SqliteStore
+from tests.examples import example
 
 
 @define
@@ -39,7 +40,15 @@ async def sqlite(clock: Clock) -> AsyncIterator[Store]:
         await store.aclose()
 
 
+@asynccontextmanager
+async def folder(clock: Clock) -> AsyncIterator[Store]:
+    with TemporaryDirectory() as room:
+        store: Store = example("folder_store").FolderStore(Path(room, "state"), clock)
+        yield store
+        await store.aclose()
+
+
 Engine = Callable[[Clock], AbstractAsyncContextManager[Store]]
 
-ENGINES: Final[Mapping[str, Engine]] = MappingProxyType({"memory": memory, "sqlite": sqlite})
+ENGINES: Final[Mapping[str, Engine]] = MappingProxyType({"memory": memory, "sqlite": sqlite, "example": folder})
 """Each with room for at least a hundred small values."""

@@ -1,4 +1,4 @@
-"""Server-sent events whose data is JSON."""
+"""Server-sent events whose data is JSON, and JSON lines."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.model.events import Notice
-from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
+from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, JsonLines
+from tests.growth import assert_linear
 from tests.helpers import run_apart
 
 STREAM = (
@@ -47,3 +49,42 @@ def test_it_does_not_matter_where_the_stream_is_cut(cuts: list[int]) -> None:
 def test_the_last_event_needs_no_empty_line(last: bytes, end: bytes, events: list[JsonEvent]) -> None:
     """What is whole is read; what is cut says nothing, and what it lacks will be missed."""
     assert run_apart(JsonEvents(), [STREAM, last, end]) == EVENTS + events
+
+
+LINES = b'{"x":"\xc3\xa9"}\n\n \r\nnonsense\r\n[1]\n{"y":1}\r\n'
+OBJECTS = [{"x": "\u00e9"}, Notice("line.undecodable"), Notice("line.undecodable"), {"y": 1}]
+
+
+@given(st.lists(st.integers(0, len(LINES))))
+def test_it_does_not_matter_where_lines_are_cut(cuts: list[int]) -> None:
+    """As of events."""
+    places = [0, *sorted(cuts), len(LINES)]
+
+    assert run_apart(JsonLines(), [LINES[a:b] for a, b in pairwise(places)]) == OBJECTS
+
+
+@pytest.mark.parametrize(("last", "objects"), [(b'{"z":1}', [{"z": 1}]), (b'{"z":1', []), (b" ", [])])
+def test_the_last_line_needs_no_end(last: bytes, objects: list[object]) -> None:
+    """What is whole is read; half an object is none."""
+    assert run_apart(JsonLines(), [LINES, last]) == OBJECTS + objects
+
+
+@given(st.lists(st.binary(max_size=20)))
+def test_lines_of_anything_raise_nothing(chunks: list[bytes]) -> None:
+    """Whatever comes is an object, or a notice."""
+    assert all(isinstance(item, dict | Notice) for item in run_apart(JsonLines(), chunks))
+
+
+def test_a_line_has_a_largest_size() -> None:
+    """Also one that comes in pieces and never ends."""
+    stage = JsonLines(max_line=8)
+
+    assert [*stage.feed([b"1234567", b"8\n"])] == [Notice("line.undecodable")]
+    with pytest.raises(UpstreamProtocolError, match="line of more than 8 bytes"):
+        [*stage.feed([b"12345678", b"9"])]
+
+
+@pytest.mark.parametrize("piece", [b"x", b'{"a":1}\n', b"\n"])
+def test_lines_take_linear_work(piece: bytes) -> None:
+    """One long line in small pieces, many lines, and empty ones."""
+    assert_linear(lambda size: lambda: [*JsonLines().feed([piece] * size)], 500)

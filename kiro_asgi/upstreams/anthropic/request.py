@@ -26,7 +26,7 @@ from kiro_asgi.upstreams.anthropic.tools import TOOL_NAME, choice, offered, spec
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.exchanges import Draft, exchanges, merged
 from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.told import schema_told
+from kiro_asgi.upstreams.told import schema_instructions
 
 __all__ = ["FORM_RULES", "Body", "Wording", "document"]
 
@@ -197,5 +197,5 @@ def _system(prompt: Prompt, notes: Notes, *, told: bool) -> list[dict[str, Any]]
     ]
     if prompt.schema is not None and told:
         notes.applies("output.schema_told")
-        texts.append({"type": "text", "text": "\n\n".join(schema_told(prompt.schema))})
+        texts.append({"type": "text", "text": "\n\n".join(schema_instructions(prompt.schema))})
     return texts

@@ -29,8 +29,8 @@ from kiro_asgi.upstreams.anthropic.settings import AnthropicSettings
 from kiro_asgi.upstreams.anthropic.turn import Turn, may_pause
 from kiro_asgi.upstreams.anthropic.weight import statistics, weigh
 from kiro_asgi.upstreams.base import Credential, Forwarding, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
-from kiro_asgi.upstreams.direct import common, direct_setup
-from kiro_asgi.upstreams.headers import Headers, check_header
+from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
+from kiro_asgi.upstreams.headers import check_header
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.setup import Setup
 from kiro_asgi.wire.json import dumps
@@ -49,7 +49,7 @@ def _check_betas(instance: Any, attribute: Attribute[Any], value: tuple[str, ...
 
 
 @define(kw_only=True, on_setattr=setters.frozen)
-class AnthropicUpstream:
+class AnthropicUpstream(DirectUpstream):
     """How one service that speaks the Messages API is talked to; holds no state and no secret of its own.
 
     Raises:
@@ -57,15 +57,6 @@ class AnthropicUpstream:
     """
 
     name: str = "anthropic"
-    endpoint: str = ""
-    """Base URL, to which ``/v1/messages`` is added.  Empty: ``https://api.anthropic.com``."""
-
-    user_agent: str = field(default="kiro-asgi", validator=check_header)
-    """What we call ourselves."""
-
-    headers: Headers = field(default=(), repr=False)
-    """Added to every request, in place of those of ours that have the same name."""
-
     version: str = field(default="2023-06-01", validator=check_header)
     """Of the API."""
 
@@ -74,9 +65,6 @@ class AnthropicUpstream:
 
     bearer: bool = False
     """Whether API keys go into ``Authorization`` as tokens do, instead of ``x-api-key``."""
-
-    replay_thinking: bool = True
-    """Hand signed thinking of earlier answers back."""
 
     healings: tuple[str, ...] = ()
     """What `healed` changed, by the names of its rules."""

@@ -21,7 +21,7 @@ from kiro_asgi.upstreams.gemini.models import listed_family
 from kiro_asgi.upstreams.gemini.schema import answer_schema
 from kiro_asgi.upstreams.gemini.tools import tool_names, written_tools
 from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.told import schema_told
+from kiro_asgi.upstreams.told import schema_instructions
 
 __all__ = ["CATEGORIES", "Document", "document"]
 
@@ -73,7 +73,7 @@ def document(
     told = prompt.schema is not None and bool(tools) and not family.schema_with_tools
     if told:
         notes.applies("output.schema_told")
-    system = [*prompt.system, *(schema_told(prompt.schema) if told and prompt.schema is not None else ())]
+    system = [*prompt.system, *(schema_instructions(prompt.schema) if told and prompt.schema is not None else ())]
     body = {
         "systemInstruction": {"parts": parts} if (parts := [{"text": text} for text in system if text]) else {},
         "contents": contents,

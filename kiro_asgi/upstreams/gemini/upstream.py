@@ -20,14 +20,13 @@ from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import (
     Credential,
     CredentialKind,
-    Forwarding,
     ModelCard,
     ModelPage,
     Rendered,
     Traits,
     UpstreamRequest,
 )
-from kiro_asgi.upstreams.direct import common, direct_setup
+from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
 from kiro_asgi.upstreams.gemini import models
 from kiro_asgi.upstreams.gemini.attachments import is_readable
 from kiro_asgi.upstreams.gemini.contents import MINTED, signable
@@ -40,8 +39,9 @@ from kiro_asgi.upstreams.gemini.request import document
 from kiro_asgi.upstreams.gemini.rules import RULES
 from kiro_asgi.upstreams.gemini.settings import GeminiSettings
 from kiro_asgi.upstreams.gemini.weight import statistics, weigh
-from kiro_asgi.upstreams.headers import Headers, check_header, overridden
+from kiro_asgi.upstreams.headers import Headers
 from kiro_asgi.upstreams.manifest import Configured
+from kiro_asgi.upstreams.media_types import EVENT_STREAM
 from kiro_asgi.upstreams.setup import Setup
 from kiro_asgi.wire.json import dumps
 
@@ -70,7 +70,7 @@ _TRAITS: Final = Traits(runs=frozenset({WEB_SEARCH}), grounds=True, signs_calls=
 
 
 @define(kw_only=True, on_setattr=setters.frozen)
-class GeminiUpstream:
+class GeminiUpstream(DirectUpstream):
     """How the service is talked to; holds no state and no secret.
 
     Raises:
@@ -78,20 +78,8 @@ class GeminiUpstream:
     """
 
     name: str = "gemini"
-    endpoint: str = ""
-    """Base URL; empty for the public one."""
-
-    user_agent: str = field(default="kiro-asgi", validator=check_header)
-    """What we call ourselves."""
-
-    headers: Headers = field(default=(), repr=False)
-    """Added to every request, in place of those of ours that have the same name."""
-
     safety_threshold: str = field(default="", validator=_check_threshold)
     """From which probability of harm the service blocks; empty for its own."""
-
-    replay_thinking: bool = True
-    """Hand signed thinking of earlier answers back."""
 
     healed_signatures: bool = False
     """Whether the service refused a signature, so that none is handed back."""
@@ -108,7 +96,6 @@ class GeminiUpstream:
 
     traits: Traits = field(init=False)
     builtin: tuple[ModelCard, ...] = field(init=False, default=models.KNOWN)
-    forwarding: Forwarding | None = field(init=False, default=None)
 
     @traits.default
     def _make_traits(self) -> Traits:
@@ -132,9 +119,7 @@ class GeminiUpstream:
             json_schemas=not self.refused_schema,
         )
         path = f"/v1beta/models/{quote(model.id, safe='', errors='replace')}:streamGenerateContent?alt=sse"
-        kinds = (b"accept", b"text/event-stream"), (b"content-type", b"application/json")
-        headers = self._headers(credential, kinds)
-        request = UpstreamRequest("POST", self.base_url(credential) + path, headers, dumps(written.body))
+        request = self.post(self.url(credential, path, ENDPOINT), credential, dumps(written.body), EVENT_STREAM)
         return Rendered(
             request,
             written.names.changed(),
@@ -183,8 +168,8 @@ class GeminiUpstream:
 
     def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
         """Ask for the list of models; `parse_models` reads the answer."""
-        headers = self._headers(credential, ((b"accept", b"application/json"),))
-        return models.models_request(self.base_url(credential), headers, page)
+        headers = self.request_headers(credential, (b"accept", b"application/json"))
+        return models.models_request(self.url(credential, "", ENDPOINT), headers, page)
 
     def parse_models(self, body: bytes) -> ModelPage:
         """Read a part of the list of models.
@@ -198,27 +183,12 @@ class GeminiUpstream:
         """One spelling for every known way to write a model's name."""
         return models.normalise(model)
 
-    def base_url(self, credential: Credential) -> str:
-        """Where calls with *credential* go, without a slash at the end."""
-        return (credential.endpoint or self.endpoint or ENDPOINT).rstrip("/")
-
-    def _headers(self, credential: Credential, kinds: Headers) -> Headers:
-        ours = (
-            *kinds,
-            *_authorization(credential),
-            (b"accept-encoding", b"identity"),
-            (b"user-agent", self.user_agent.encode()),
-        )
-        return overridden(ours, self.headers)
-
-
-def _authorization(credential: Credential) -> Headers:
-    """Never in the address: addresses are written into logs."""
-    secret = credential.secret.encode("ascii")
-    if not secret:
-        return ()
-    key = credential.kind is CredentialKind.API_KEY
-    return ((b"x-goog-api-key", secret) if key else (b"authorization", b"Bearer " + secret),)
+    def authorization(self, credential: Credential) -> Headers:
+        """How *credential* is presented: never in the address, since addresses are written into logs."""
+        secret = credential.secret.encode("ascii")
+        if secret and credential.kind is CredentialKind.API_KEY:
+            return ((b"x-goog-api-key", secret),)
+        return super().authorization(credential)
 
 
 def set_up(configured: Configured[GeminiSettings]) -> Setup:

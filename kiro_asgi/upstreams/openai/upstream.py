@@ -20,8 +20,7 @@ from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.access import KeyExchange
 from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
-from kiro_asgi.upstreams.direct import common, direct_setup
-from kiro_asgi.upstreams.headers import Headers, overridden
+from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.openai import models
 from kiro_asgi.upstreams.openai.answer import stages
@@ -77,19 +76,10 @@ class ChatForwarding:
 
 
 @define(kw_only=True, on_setattr=setters.frozen)
-class OpenAIUpstream:
+class OpenAIUpstream(DirectUpstream):
     """How one server that speaks Chat Completions is talked to; holds no state and no secret."""
 
     name: str = "openai"
-    endpoint: str = ""
-    """Base URL, as client libraries have it; a query at its end goes with every request.  Empty: OpenAI itself."""
-
-    user_agent: str = "kiro-asgi"
-    """What we call ourselves."""
-
-    headers: Headers = field(default=(), repr=False)
-    """Sent with every request; one of ours that has the same name is not."""
-
     thinking_tags: tuple[str, ...] = ()
     """Names of the tags between which the server lets models think in the text; empty where it tells thinking apart."""
 
@@ -101,10 +91,6 @@ class OpenAIUpstream:
 
     include_usage: bool = True
     """Ask for token counts at the end of the stream."""
-
-    replay_thinking: bool = True
-    """Hand thinking of earlier answers that nobody has sealed back, as ``reasoning_content``, to other servers than
-    OpenAI's, which has no such field."""
 
     forwards: bool = True
     """Whether requests of clients that speak the API may go to the server as they are."""
@@ -206,7 +192,7 @@ class OpenAIUpstream:
 
     def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
         """Ask for the list of models, which is one page; `parse_models` reads the answer."""
-        return UpstreamRequest("GET", self._url(credential, "/models"), self._headers(credential, b"application/json"))
+        return self.get(self._url(credential, "/models"), credential)
 
     def parse_models(self, body: bytes) -> ModelPage:
         """Read the list of models.
@@ -216,10 +202,6 @@ class OpenAIUpstream:
         """
         return models.parse_models(body, custom=self._is_custom(self.endpoint))
 
-    def normalise(self, model: str) -> str:
-        """One spelling for every known way to write a model's name: lower case."""
-        return model.strip().lower()
-
     def chat_request(
         self, body: bytes, credential: Credential, headers: Iterable[tuple[bytes, bytes]] = ()
     ) -> UpstreamRequest:
@@ -227,19 +209,14 @@ class OpenAIUpstream:
         sent = (
             (b"content-type", b"application/json"),
             *headers,
-            *self._headers(credential, b"text/event-stream, application/json"),
+            *self.request_headers(credential, (b"accept", b"text/event-stream, application/json")),
         )
         return UpstreamRequest("POST", self._url(credential, "/chat/completions"), sent, body)
 
     def _url(self, credential: Credential, path: str) -> str:
+        """Where *path* is asked; a query at the end of the endpoint goes with every request."""
         base, mark, query = (credential.endpoint or self.endpoint or ENDPOINT).partition("?")
         return f"{base.rstrip('/')}{path}{mark}{query}"
-
-    def _headers(self, credential: Credential, accept: bytes) -> Headers:
-        ours = [(b"accept", accept), (b"accept-encoding", b"identity"), (b"user-agent", self.user_agent.encode())]
-        if credential.secret:
-            ours.append((b"authorization", b"Bearer " + credential.secret.encode()))
-        return overridden(ours, self.headers)
 
     @staticmethod
     def _is_custom(endpoint: str) -> bool:

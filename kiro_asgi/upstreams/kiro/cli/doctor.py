@@ -31,7 +31,7 @@ from kiro_asgi.upstreams.kiro.service import kiro_vendor
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.kiro.vendor import KiroVendor
-from kiro_asgi.upstreams.manifest import Configured
+from kiro_asgi.upstreams.manifest import Configured, probes_in
 from kiro_asgi.upstreams.replies import clean
 
 __all__ = ["KiroExamination"]
@@ -157,6 +157,7 @@ class KiroExamination:
             credential=credential,
             first_patience=self._settings.kiro.first_token_timeout,
             patience=self._settings.stream.idle_timeout or PATIENCE,
+            probes=tuple(probes_in(type(self._settings))),
         )
         models = await questions.models()
         for finding in (questions.date, models, await _limits(questions, self._upstream)):

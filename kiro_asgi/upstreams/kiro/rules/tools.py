@@ -14,7 +14,7 @@ from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.upstreams.kiro.rules.schema import Schemas
 from kiro_asgi.upstreams.kiro.rules.texts import Texts
 from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.told import schema_told
+from kiro_asgi.upstreams.told import schema_instructions
 
 __all__ = ["Specifications", "directives", "offered"]
 
@@ -123,7 +123,7 @@ def directives(prompt: Prompt, names: WireNames, notes: Notes) -> Iterator[str]:
     if sentences and notes.applies("tools.choice_told", "tool_choice"):
         yield from sentences
     if prompt.schema is not None and notes.applies("output.schema_told"):
-        yield from schema_told(prompt.schema)
+        yield from schema_instructions(prompt.schema)
 
 
 def _choice(choice: ToolChoice, names: WireNames) -> Iterator[str]:

@@ -1,0 +1,55 @@
+"""What code from outside may rely on: the examples need nothing else, and a page of the reference names all of it."""
+
+from __future__ import annotations
+
+import ast
+from importlib import import_module
+
+import pytest
+
+from tests.examples import EXAMPLES
+
+PUBLIC = ("kiro_asgi", "kiro_asgi.errors", "kiro_asgi.upstreams", "kiro_asgi.model.events", "kiro_asgi.model.prompt")
+"""Modules whose ``__all__`` is public."""
+
+EXTENDING = ("river_upstream", "folder_store")
+"""Examples that add something to the gateway, in less than 120 lines each."""
+
+REFERENCE = (
+    (EXAMPLES.parent / "reference" / "extending.rst").read_text("utf-8"),
+    (EXAMPLES.parent / "reference" / "python.rst").read_text("utf-8"),
+)
+
+
+@pytest.mark.parametrize("name", EXTENDING)
+def test_examples_import_public_names_only(name: str) -> None:
+    """What an outsider writes never reaches into the house."""
+    tree = ast.parse((EXAMPLES / f"{name}.py").read_text("utf-8"))
+    imported = [
+        (node.module, it.name) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for it in node.names
+    ]
+    modules = [it.name for node in ast.walk(tree) if isinstance(node, ast.Import) for it in node.names]
+    ours = [(module, it) for module, it in imported if module is not None and module.startswith("kiro_asgi")]
+
+    assert ours
+    assert not [module for module in modules if module.startswith("kiro_asgi")]
+    for module, it in ours:
+        assert f"{module}.{it}" in PUBLIC or (module in PUBLIC and it in import_module(module).__all__), (module, it)
+
+
+@pytest.mark.parametrize("name", EXTENDING)
+def test_examples_are_short_and_shown(name: str) -> None:
+    """A page includes each, whole."""
+    pages = "".join(page.read_text("utf-8") for page in (EXAMPLES.parent / "how-to").glob("*.rst"))
+
+    assert len((EXAMPLES / f"{name}.py").read_text("utf-8").splitlines()) < 120
+    assert f".. literalinclude:: ../examples/{name}.py" in pages
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_the_reference_has_all_of_it(module: str) -> None:
+    """Of a module, or name by name; errors have a page of their own."""
+    shown, errors = "\n".join(REFERENCE), {*import_module("kiro_asgi.errors").__all__}
+    missing = [it for it in import_module(module).__all__ if it not in errors and f":: {module}.{it}\n" not in shown]
+
+    assert f"automodule:: {module}\n" in shown or missing in ([], ["__version__"])
