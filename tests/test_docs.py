@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,10 @@ import pytest
 
 from kiro_asgi import simulator
 from kiro_asgi.cli import main
+from kiro_asgi.upstreams.kiro.models import FALLBACK, find
 from tests.cli.processes import Serving, clean_environment, serving
+from tests.package.links import relative_links
+from tests.pictures import picture
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -221,3 +226,92 @@ def test_pages_link_only_to_files_that_exist() -> None:
 
     assert named
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+def described(text: str, url: str) -> str:
+    """What ``setup.py`` makes of *text* for a package index."""
+    spec = importlib.util.spec_from_file_location("setup", ROOT / "setup.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return str(module.description(text, url))
+
+
+def test_readme_leads_somewhere_in_the_repository_and_on_an_index() -> None:
+    """Each link and picture is a file of the tree; an index, which has no tree, gets addresses, or words alone."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    named = relative_links(text)
+
+    assert len(named) > 20
+    assert [path for path in named if not (ROOT / path.partition("#")[0]).is_file()] == []
+    for url in ("", "https://example.org/project"):
+        assert relative_links(described(text, url)) == []
+    assert "https://example.org/project/raw/HEAD/docs/pictures/demo.svg" in described(
+        text, "https://example.org/project"
+    )
+
+
+COMPARISON = tomllib.loads((DOCS / "explanation" / "comparison.toml").read_text("utf-8"))
+IN_README = ("kiro_gateway", "kiro_rs", "cliproxy", "litellm", "bifrost")
+
+
+def test_the_comparison_is_whole() -> None:
+    """Each gateway has an answer to everything, and what is claimed for ours is shown by something that exists."""
+    features = COMPARISON["features"]
+    answers = {feature["ours"] for feature in features} | {word for it in features for word in it["theirs"].values()}
+
+    assert answers <= {"yes", "partly", "no", "–", "?"}
+    assert {frozenset(feature["theirs"]) for feature in features} == {frozenset(COMPARISON["gateways"])}
+    assert [it["what"] for it in features if (it["ours"] == "yes") != ("shown" in it)] == []
+    for path, _, test in (feature["shown"].partition("::") for feature in features if "shown" in feature):
+        assert f"def {test}(" in (ROOT / path).read_text("utf-8") if test else (ROOT / path).is_file(), (path, test)
+
+
+def test_readme_has_the_comparison_as_it_stands() -> None:
+    """README's table is the marked rows of the comparison, and bears its date."""
+    gateways = [COMPARISON["gateways"][name] for name in IN_README]
+    heads = ["", "kiro_asgi", *(f"[{it['name']}]({it['address']})" for it in gateways)]
+    rows = [
+        [it["what"], it["ours"], *(it["theirs"][name] for name in IN_README)]
+        for it in COMPARISON["features"]
+        if it.get("readme")
+    ]
+    table = [f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in row)}|" for row in (heads, *rows)]
+    text = (ROOT / "README.md").read_text("utf-8")
+
+    assert [line for line in table if line not in text.splitlines()] == []
+    assert f"Read on {COMPARISON['date']} " in text
+
+
+def test_the_dark_picture_is_the_light_one_in_other_colours() -> None:
+    """There is one drawing: two files differ in the line with the colours alone, and both name the same ones."""
+    lights, darks = (
+        (DOCS / "pictures" / f"pipeline-{it}.svg").read_text("utf-8").splitlines() for it in ("light", "dark")
+    )
+    [(light, dark)] = [pair for pair in zip(lights, darks, strict=True) if pair[0] != pair[1]]
+
+    assert re.findall(r"--\w+", light) == re.findall(r"--\w+", dark) != []
+
+
+def words(svg: str) -> list[str]:
+    """What a picture of a terminal says, but for numbers."""
+    return re.findall(r"[^\W\d]+", " ".join(re.findall(r">([^<]+)</text>", svg.replace("&#160;", " "))))
+
+
+def test_the_picture_of_demo_is_what_it_prints() -> None:
+    """`python -m tests.pictures demo docs/pictures/demo.svg` draws it anew."""
+    assert words((DOCS / "pictures" / "demo.svg").read_text("utf-8")) == words(picture("demo"))
+
+
+def test_windows_that_clients_are_told_are_those_of_the_model() -> None:
+    """What a page has people write into a client's settings is what the gateway says of that model."""
+    settings = (DOCS / "examples" / "clients" / "continue.yaml").read_text("utf-8")
+    told = dict(re.findall(r"^ +(model|contextLength|maxTokens): (\S+)$", settings, re.MULTILINE))
+    editors = (DOCS / "how-to" / "editors.rst").read_text("utf-8")
+    fields = dict(re.findall(r"^(Model|Context Window|Max Output Tokens)\b.*?``(\S+)``", editors, re.MULTILINE))
+    card = find("claude-sonnet-4.5", FALLBACK)
+
+    assert card is not None
+    expected = [card.id, str(card.context_window), str(card.max_output_tokens)]
+    assert [told[name] for name in ("model", "contextLength", "maxTokens")] == expected
+    assert [fields[name] for name in ("Model", "Context Window", "Max Output Tokens")] == expected

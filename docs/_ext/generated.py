@@ -52,6 +52,7 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.notes import Rule
 from kiro_asgi.model.server_tools import SearchHit, ToolOutput
 from kiro_asgi.simulator import doors, faults, rulebook, scenarios
+from kiro_asgi.upstreams.kiro.models import FALLBACK, find
 from kiro_asgi.upstreams.kiro.payloads import READERS, STOP_REASONS, Seen
 from kiro_asgi.upstreams.manifest import all_of
 from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder
@@ -354,6 +355,38 @@ def hosts_versions() -> Iterator[Row]:
     yield from HOSTS["versions"].items()
 
 
+def client_models() -> Iterator[Row]:
+    """The built-in list of models of Kiro, in both spellings, with what clients have to be told."""
+    yield "Model", "Window", "Longest answer", "Images"
+    for card in FALLBACK:
+        names = dict.fromkeys((card.id, card.id.replace(".", "-") if card.id.startswith("claude-") else card.id))
+        spelled = ", ".join(f"``{name}``" for name in names if find(name, FALLBACK) is card)
+        yield spelled, f"{card.context_window:,}", f"{card.max_output_tokens:,}", "yes" if card.images else "no"
+
+
+COMPARISON = tomllib.loads((Path(__file__).parent.parent / "explanation" / "comparison.toml").read_text("utf-8"))
+
+
+def compared_gateways() -> Iterator[Row]:
+    yield "Gateway", "What it is", "Read"
+    for gateway in COMPARISON["gateways"].values():
+        yield f"`{gateway['name']} <{gateway['address']}>`__", gateway["what"], str(COMPARISON["date"])
+
+
+def compared_features() -> Iterator[Row]:
+    yield "", "kiro_asgi", "Shown by"
+    for feature in COMPARISON["features"]:
+        yield feature["what"], feature["ours"], f"``{feature['shown']}``" if "shown" in feature else "–"
+
+
+def compared(scope: str) -> Iterator[Row]:
+    """What the gateways of one kind do."""
+    known = {key: gateway["name"] for key, gateway in COMPARISON["gateways"].items() if gateway["scope"] == scope}
+    yield "", "kiro_asgi", *known.values()
+    for feature in COMPARISON["features"]:
+        yield feature["what"], feature["ours"], *(feature["theirs"][key] for key in known)
+
+
 TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "settings": (settings, "36 12 14 38"),
     "limit-settings": (limit_settings, "30 14 56"),
@@ -384,6 +417,11 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "hosts-troubles": (hosts_troubles, "6 94"),
     "hosts-checks": (hosts_checks, "16 84"),
     "hosts-versions": (hosts_versions, "40 60"),
+    "client-models": (client_models, "52 16 18 14"),
+    "comparison-gateways": (compared_gateways, "30 50 20"),
+    "comparison-ours": (compared_features, "40 12 48"),
+    "comparison-kiro": (lambda: compared("kiro"), "40 12 12 12 12 12"),
+    "comparison-many": (lambda: compared("many"), "40 12 12 12 12 12"),
     "responses-tools": (lambda: handled("Kind of tool", fields.TOOL_KINDS), "30 14 56"),
 }
 """Name to rows, the first of them the heading, and the columns' widths."""

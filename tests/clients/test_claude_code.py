@@ -11,7 +11,7 @@ import pytest
 from tests.clients.pages import exported
 from tests.clients.surroundings import Gateway
 
-MODEL = "claude-sonnet-4.5"
+MODEL = "claude-sonnet-4-5"
 
 
 class ClaudeCode:

@@ -9,6 +9,8 @@ import pytest
 from tests.clients.pages import ADDRESS, EXAMPLES
 from tests.clients.surroundings import Gateway
 
+GREETING = "Hello! I am a simulated model. Ask me for a sum, or let me count to ten.\n"
+
 
 @pytest.mark.parametrize(("example", "answers"), [("vercel", 3), ("openai", 1), ("anthropic", 1)])
 def test_an_example(gateway: Gateway, scripts: Path, example: str, answers: int) -> None:
@@ -18,8 +20,18 @@ def test_an_example(gateway: Gateway, scripts: Path, example: str, answers: int)
 
     output = gateway.run("node", "example.mjs", folder=scripts, home=scripts)
 
-    said = "Hello! I am a simulated model. Ask me for a sum, or let me count to ten.\n"
-    assert output.count(said) == answers
+    assert output.count(GREETING) == answers
+
+
+@pytest.mark.parametrize(("example", "answers"), [("langchain", 3), ("pydantic_ai", 1), ("openai_agents", 1)])
+def test_a_framework(gateway: Gateway, frameworks: Path, tmp_path: Path, example: str, answers: int) -> None:
+    """The same for the frameworks of Python."""
+    source = (EXAMPLES / f"with_{example}.py").read_text("utf-8")
+    (tmp_path / "example.py").write_text(source.replace(ADDRESS, gateway.base))
+
+    output = gateway.run(str(frameworks), "example.py", folder=tmp_path, home=tmp_path)
+
+    assert output.count(GREETING) == answers
 
 
 def test_another_key_is_refused(gateway: Gateway, scripts: Path) -> None:

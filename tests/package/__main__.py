@@ -16,6 +16,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 from typing import Final
 
+from tests.package.links import relative_links
 from tests.package.wanted import EXTRAS, METADATA, SDIST_HAS
 
 _SMOKE: Final = "import kiro_asgi, kiro_asgi.streaming, kiro_asgi.simulator; kiro_asgi.mount"
@@ -37,6 +38,8 @@ def faults_of_wheel(path: Path) -> Iterator[str]:
     for field, value in METADATA.items():
         if value not in (metadata.get_all(field) or ()):
             yield f"the metadata has no {field}: {value}"
+    if links := relative_links(metadata.get_payload()):
+        yield f"the description leads where an index has nothing: {links[:3]}"
     if missing := EXTRAS - set(metadata.get_all("Provides-Extra") or ()):
         yield f"the metadata has no extras {sorted(missing)}"
 
