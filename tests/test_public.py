@@ -9,10 +9,19 @@ import pytest
 
 from tests.examples import EXAMPLES
 
-PUBLIC = ("kiro_asgi", "kiro_asgi.errors", "kiro_asgi.upstreams", "kiro_asgi.model.events", "kiro_asgi.model.prompt")
+PUBLIC = (
+    "kiro_asgi",
+    "kiro_asgi.dialects",
+    "kiro_asgi.errors",
+    "kiro_asgi.model.events",
+    "kiro_asgi.model.message",
+    "kiro_asgi.model.prompt",
+    "kiro_asgi.stages",
+    "kiro_asgi.upstreams",
+)
 """Modules whose ``__all__`` is public."""
 
-EXTENDING = ("river_upstream", "folder_store")
+EXTENDING = ("river_upstream", "folder_store", "redacting_stage")
 """Examples that add something to the gateway, in less than 120 lines each."""
 
 REFERENCE = (

@@ -38,12 +38,13 @@ from kiro_asgi.asgi.typing import AnyASGIApp, Receive, Scope, Send
 from kiro_asgi.config import Settings
 from kiro_asgi.config.rules import require
 from kiro_asgi.dialects.builtin import BUILTIN
-from kiro_asgi.dialects.manifest import DialectOptions, Endpoint
+from kiro_asgi.dialects.manifest import DialectManifest, DialectOptions, Endpoint
 from kiro_asgi.dialects.models import render_model, render_models
 from kiro_asgi.errors import InternalError, KiroAsgiError, RequestError, UnknownModel
 from kiro_asgi.model.events import StopReason, Usage
 from kiro_asgi.model.message import Message, sentences, unfold, whole
 from kiro_asgi.net.credentials import Clocks
+from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 from kiro_asgi.state.base import Store
 from kiro_asgi.upstreams.manifest import Manifest
@@ -72,6 +73,9 @@ class App:
         inner: Another application that gets every request whose path is not ours, as if this were its middleware.
         upstreams: Services besides those that come with the package; *settings* of `Settings.including` hold theirs, in
             others they have their defaults.
+        dialects: Client APIs besides those that come with the package.
+        stages: Make stages for every answer: each is made for each try, and sees what the client is going to be shown.
+            The first is the first to see it.
         store: Where what outlives a request is kept, instead of where ``state.engine`` says.
         server_tools: Tools to run here instead of leaving them to the client; they go before those of the service.
         estimator: Counts tokens where the service does not say.
@@ -90,6 +94,8 @@ class App:
         *,
         inner: AnyASGIApp | None = None,
         upstreams: Sequence[Manifest[Any]] = (),
+        dialects: Sequence[DialectManifest[Any]] = (),
+        stages: Sequence[StageFactory] = (),
         store: Store | None = None,
         server_tools: Sequence[ServerTool] = (),
         estimator: Estimator = TokenEstimator(),  # noqa: B008 - a frozen value
@@ -107,11 +113,13 @@ class App:
         self._calls = Calls()
         self._draw = draw
         self._bodies = Bodies(settings.limits.body_bytes_in_flight)
-        apis = BUILTIN
+        apis = (*BUILTIN, *dialects)
         self._routes = Routes(apis)
         self._cross_origin = CrossOrigin(settings.cors.origins)
         self._auth = Authenticator(settings.client, self._cross_origin, self._routes.key_headers)
-        self._service = Service.create(settings, Clocks(clock, wall_clock, draw), token, estimator, server_tools, store)
+        self._service = Service.create(
+            settings, Clocks(clock, wall_clock, draw), token, estimator, server_tools, store, stages
+        )
         hide_in_logs(self._service.secrets)
         options = DialectOptions[Any](
             emit_code_references=settings.emit_code_references, usage_chunk=settings.stream.usage_chunk
@@ -125,8 +133,8 @@ class App:
             }
         )
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Serve one connection scope; hosts hand over scope, receive and send with types of their own.
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection scope.
 
         Raises:
             ValueError: A scope type that ASGI does not define for us.
@@ -326,6 +334,8 @@ def create_app(
     *,
     inner: AnyASGIApp | None = None,
     upstreams: Sequence[Manifest[Any]] = (),
+    dialects: Sequence[DialectManifest[Any]] = (),
+    stages: Sequence[StageFactory] = (),
     store: Store | None = None,
     server_tools: Sequence[ServerTool] = (),
     estimator: Estimator = TokenEstimator(),  # noqa: B008 - a frozen value
@@ -337,6 +347,8 @@ def create_app(
             says, and the file that it names.
         inner: As for `App`, like all that follow.
         upstreams: Services besides those that come with the package, whose settings are read as well.
+        dialects: Client APIs besides those that come with the package.
+        stages: Make stages for every answer.
         store: Where what outlives a request is kept.
         server_tools: Tools to run here.
         estimator: Counts tokens.
@@ -349,4 +361,13 @@ def create_app(
         settings = settings_to_serve(os.environ, root)
     elif not isinstance(settings, Settings):
         settings = root.from_mapping(settings)
-    return App(settings, inner=inner, upstreams=upstreams, store=store, server_tools=server_tools, estimator=estimator)
+    return App(
+        settings,
+        inner=inner,
+        upstreams=upstreams,
+        dialects=dialects,
+        stages=stages,
+        store=store,
+        server_tools=server_tools,
+        estimator=estimator,
+    )

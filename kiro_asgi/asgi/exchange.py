@@ -12,6 +12,7 @@ from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.dialects.base import Dialect, Glance, Heading, Inquiry, TransparentDialect
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Upstream
 from kiro_asgi.upstreams.setup import Manner
@@ -41,6 +42,9 @@ class Asked:
 
     passed: Passed | None = None
     """The request as it came, where an upstream may take it like that.  Taken away where it must be translated."""
+
+    stages: tuple[StageFactory, ...] = ()
+    """The application's own."""
 
     _hold: Callable[[int], None]
     _read: Callable[[], Inquiry] = field(repr=False)

@@ -28,7 +28,7 @@ from kiro_asgi.errors import KiroAsgiError, UpstreamFault
 from kiro_asgi.model.events import Event, Usage
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
 from kiro_asgi.stages.answer import Answer, build_pipeline
-from kiro_asgi.stages.base import Pipeline
+from kiro_asgi.stages.base import Pipeline, StageFactory
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Upstream
 from kiro_asgi.upstreams.media_types import EVENT_STREAM, JSON, essence
@@ -43,7 +43,11 @@ __all__ = [
 
 
 def reason_against_passing(
-    request: Passed, provider: Provider, model: ModelCard, stream: StreamSettings
+    request: Passed,
+    provider: Provider,
+    model: ModelCard,
+    stream: StreamSettings,
+    stages: tuple[StageFactory, ...] = (),
 ) -> Reason | None:
     """Why *request* does not go to *provider* as it is; ``None`` where it does."""
     return reason_against(
@@ -55,6 +59,7 @@ def reason_against_passing(
             toolbox=provider.toolbox,
             manner=provider.manner,
             stream=stream,
+            stages=stages,
         )
     )
 

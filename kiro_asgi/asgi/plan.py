@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from attrs import evolve
@@ -67,6 +68,7 @@ def plan_answer(exchange: Exchange, settings: Settings) -> Plan:
         output_factor=exchange.output_factor,
         language=settings.stream.language if prompt.schema is None else "",
         schema=prompt.schema,
+        stages=tuple(partial(make, prompt) for make in exchange.asked.stages) if exchange.asked.stages else (),
         schema_enforced=not _streams_unchecked(exchange, settings),
     )
 

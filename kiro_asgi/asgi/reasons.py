@@ -16,6 +16,7 @@ from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.base import Dialect, Glance
 from kiro_asgi.model.asks import Ask
 from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.stages.thinking import KEPT
 from kiro_asgi.upstreams.base import Forwarding, ModelCard
 from kiro_asgi.upstreams.setup import Manner
@@ -36,6 +37,8 @@ class Candidate:
     toolbox: Toolbox
     manner: Manner
     stream: StreamSettings
+    stages: tuple[StageFactory, ...] = ()
+    """The application's own."""
 
     def asks(self, *kinds: Ask) -> bool:
         """Whether the request asks for any of *kinds*."""
@@ -69,6 +72,11 @@ REASONS: Final[tuple[Reason, ...]] = (
         "The service speaks another API, or speaks this one after somebody else: one of ``custom.*``, as long as "
         "``custom.NAME.relay`` is not ``allow``.",
         lambda c: c.forwarding is None or c.forwarding.dialect != c.dialect.name,
+    ),
+    Reason(
+        "stages.own",
+        "The application has stages of its own (``App(..., stages=...)``): they see answers in our words.",
+        lambda c: bool(c.stages),
     ),
     Reason(
         "stream.synthetic",

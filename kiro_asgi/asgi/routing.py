@@ -15,7 +15,7 @@ from kiro_asgi.asgi.typing import Scope
 from kiro_asgi.dialects.manifest import DialectManifest, Endpoint
 from kiro_asgi.errors import ConfigError, MethodNotAllowed, RouteNotFound
 
-__all__ = ["GATEWAY", "HEALTH", "Match", "Routes", "local_paths"]
+__all__ = ["GATEWAY", "HEALTH", "RouteMatch", "Routes", "local_paths"]
 
 HEALTH: Final = Endpoint("GET", "/health", "health")
 """The one path for which nobody need show a key."""
@@ -29,7 +29,7 @@ GATEWAY: Final = (
 
 
 @frozen
-class Match:
+class RouteMatch:
     """What a request asks for."""
 
     endpoint: Endpoint
@@ -109,7 +109,7 @@ class Routes:
     _apis: tuple[DialectManifest[Any], ...]
     """The first one's errors are told at paths that are nobody's."""
 
-    _exact: dict[str, dict[str, Match]] = field(init=False, factory=dict)
+    _exact: dict[str, dict[str, RouteMatch]] = field(init=False, factory=dict)
     """Path to method to what is asked for."""
 
     _named: dict[_Named, dict[str, Endpoint]] = field(init=False, factory=dict)
@@ -128,9 +128,9 @@ class Routes:
         exact = {} if "{" in path else self._exact.setdefault(path, {})
         if method in named or method in exact:
             raise ConfigError(f"dialects: {method} {path} is taken; choose another path", code="dialects")
-        named[method], exact[method] = endpoint, Match(endpoint)
+        named[method], exact[method] = endpoint, RouteMatch(endpoint)
 
-    def find(self, scope: Scope) -> Match:
+    def find(self, scope: Scope) -> RouteMatch:
         """What the request asks for.
 
         Raises:
@@ -196,12 +196,12 @@ class Routes:
             if candidate != path and self._lookup(candidate):
                 yield candidate
 
-    def _lookup(self, path: str) -> Mapping[str, Match]:
+    def _lookup(self, path: str) -> Mapping[str, RouteMatch]:
         """Methods to what they ask for; none where there is no such path.  Litestar ends every path with a slash."""
         path = path.removesuffix("/")
         if path in self._exact:
             return self._exact[path]
         for template, methods in self._named.items():
             if name := template.find(path):
-                return {method: Match(endpoint, name) for method, endpoint in methods.items()}
+                return {method: RouteMatch(endpoint, name) for method, endpoint in methods.items()}
         return {}

@@ -30,6 +30,7 @@ from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.stages.answer import Answer
+from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.stages.calibration import Calibration
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.state.base import Store
@@ -58,6 +59,7 @@ class Service:
     _estimator: Estimator
     _calibration: Calibration = field(factory=Calibration)
     _stream: StreamSettings
+    _stages: tuple[StageFactory, ...]
     _clocks: Clocks
     _token: Callable[[], str]
 
@@ -70,6 +72,7 @@ class Service:
         estimator: Estimator,
         server_tools: Sequence[ServerTool] = (),
         store: Store | None = None,
+        stages: Sequence[StageFactory] = (),
     ) -> Service:
         """Build it from settings; opens no connection.  A *store* is used instead of the one that they describe.
 
@@ -91,6 +94,7 @@ class Service:
             attachments=Attachments(new_fetcher(settings)),
             estimator=estimator,
             stream=settings.stream,
+            stages=tuple(stages),
             clocks=clocks,
             token=token,
         )
@@ -126,6 +130,7 @@ class Service:
             dialect=dialect,
             size=size,
             passed=passed,
+            stages=self._stages,
             read=read,
             head=lambda inquiry: dialect.heading(inquiry, self._token, int(self._clocks.wall())),
         )
@@ -198,7 +203,7 @@ class Service:
     def _passed(self, asked: Asked, provider: Provider, model: ModelCard) -> Passed | None:
         """The request as it came, if it goes on to *provider* like that."""
         request = asked.passed
-        if request is None or reason_against_passing(request, provider, model, self._stream) is not None:
+        if request is None or reason_against_passing(request, provider, model, self._stream, asked.stages) is not None:
             return None
         return request
 

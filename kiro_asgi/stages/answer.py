@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from attrs import define, field, frozen
@@ -118,6 +118,9 @@ class Plan:
 
     schema: Mapping[str, Any] | None = None
     """JSON Schema of an answer that is to be a JSON object; ``None`` for any text."""
+
+    stages: tuple[Callable[[], Stage[Delta, Delta]], ...] = ()
+    """Make the application's own stages, which see what the client will be shown, before it is cut into blocks."""
 
     schema_enforced: bool = False
     """Whether such an answer is held back until it was checked, instead of being watched."""
@@ -272,6 +275,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         *_held_back(plan, budget),
         *([CitedPages()] if plan.cites_pages_only else []),
         *([OmittedThinking()] if plan.thinking_omitted else []),
+        *([make() for make in plan.stages] if plan.stages else []),
         framer,
         *([KeptAnswer(budget)] if plan.kept_whole else []),
         *([] if fingerprinter is None else [fingerprinter]),

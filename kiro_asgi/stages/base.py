@@ -6,10 +6,13 @@ running it is a loop: bytes go in at the front, bytes come out at the back, noth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
-__all__ = ["Pipeline", "Stage"]
+from kiro_asgi.model.events import Delta
+from kiro_asgi.model.prompt import Prompt
+
+__all__ = ["Pipeline", "Stage", "StageFactory"]
 
 In = TypeVar("In", contravariant=True)
 Out = TypeVar("Out", covariant=True)
@@ -28,6 +31,10 @@ class Stage(Protocol[In, Out]):
     def flush(self) -> Iterator[Out]:
         """What is left at the end of the input."""
         ...
+
+
+StageFactory = Callable[[Prompt], Stage[Delta, Delta]]
+"""Makes a fresh stage for one try at the answer to a prompt."""
 
 
 class Pipeline(Generic[In, Out]):

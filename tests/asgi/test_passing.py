@@ -19,6 +19,7 @@ from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.model.server_tools import ToolOutput
 from kiro_asgi.simulator import CloseEarly, Head, Layout, Pause, RawBytes, Stall, Step
+from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
@@ -448,6 +449,7 @@ SERVED: Any = (
         ("relay.never", "anthropic", MESSAGES, {"stream": StreamSettings(relay="never")}, {}),
         ("service.other", "openai_chat", MESSAGES, {}, {}),
         ("service.other", "openai_chat", OpenAIUpstream(forwards=False), {}, {}),
+        ("stages.own", "anthropic", MESSAGES, {"stages": (lambda prompt: Pipeline(),)}, {}),
         ("stream.synthetic", "anthropic", MESSAGES, {"stream": StreamSettings(synthetic=True)}, {"stream": True}),
         ("stream.usage_chunk", "openai_chat", CHAT, {"dialect": FINISHING}, {"stream": True}),
         ("", "openai_chat", CHAT, {"dialect": FINISHING}, {}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from kiro_asgi.asgi.routing import GATEWAY, Match, Routes
+from kiro_asgi.asgi.routing import GATEWAY, RouteMatch, Routes
 from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.dialects.manifest import Endpoint
 from kiro_asgi.errors import ConfigError, MethodNotAllowed, RouteNotFound
@@ -37,7 +37,7 @@ def test_every_route_is_found_in_both_mount_conventions(endpoint, root, prefix):
     """ASGI lets ``path`` include ``root_path``, and some hosts strip it; both work (C02, R38)."""
     scope = http_scope(endpoint.method, prefix + endpoint.path, root_path=root)
 
-    assert ROUTES.find(scope) == Match(endpoint)
+    assert ROUTES.find(scope) == RouteMatch(endpoint)
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
@@ -47,7 +47,7 @@ def test_hosts_may_tell_what_is_below_them_or_add_a_slash(endpoint, slash):
     method, below = endpoint.method, endpoint.path.removeprefix("/") + slash
     scope = {**http_scope(method, f"/site/llm/{below}", root_path="/site"), "path_remaining": below}
 
-    assert ROUTES.find(scope) == ROUTES.find(http_scope(method, endpoint.path + slash)) == Match(endpoint)
+    assert ROUTES.find(scope) == ROUTES.find(http_scope(method, endpoint.path + slash)) == RouteMatch(endpoint)
 
 
 def test_very_many_mounts_are_not_looked_at():
@@ -59,7 +59,7 @@ def test_very_many_mounts_are_not_looked_at():
 @pytest.mark.parametrize("name", ["m", "claude-sonnet-4.5", "vendor/model", "a/b/c"])
 def test_a_model_name_may_hold_slashes(name):
     """Everything after ``/v1/models/`` is the model's name."""
-    assert ROUTES.find(http_scope("GET", f"/v1/models/{name}")) == Match(GATEWAY[1], name)
+    assert ROUTES.find(http_scope("GET", f"/v1/models/{name}")) == RouteMatch(GATEWAY[1], name)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
 
-from attrs import evolve, frozen
+from attrs import field, frozen
 
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, Glance, Heading, Inquiry, RequestHeaders
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
@@ -25,10 +24,6 @@ from kiro_asgi.model.notes import Note
 __all__ = ["ChatEncoder", "ChatOptions", "OpenAIChat"]
 
 
-_USUAL: Final = DialectTraits(cites_pages_only=True, transparent=True)
-_ALTERED: Final = evolve(_USUAL, alters_streams=True)
-
-
 @frozen
 class OpenAIChat:
     """The dialect."""
@@ -38,10 +33,11 @@ class OpenAIChat:
 
     name = "openai_chat"
 
-    @property
-    def traits(self) -> DialectTraits:
-        """What its answers are like."""
-        return _ALTERED if self.usage_in_finish_chunk else _USUAL
+    traits: DialectTraits = field(init=False)
+
+    @traits.default
+    def _traits(self) -> DialectTraits:
+        return DialectTraits(cites_pages_only=True, transparent=True, alters_streams=self.usage_in_finish_chunk)
 
     def parse(self, body: bytes, headers: RequestHeaders = (), /) -> Inquiry:
         """Read a request."""
