@@ -13,13 +13,12 @@ from keyword import iskeyword
 from typing import Any, Final, TypeVar, cast
 
 import attrs
-from attrs import field
 
 from kiro_asgi.config.leaves import families, leaves, slices
 from kiro_asgi.config.rules import TYPES
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.setting import UPSTREAM
-from kiro_asgi.upstreams.manifest import Manifest, UpstreamSettings, declared, manifests_in
+from kiro_asgi.upstreams.manifest import Manifest, UpstreamSettings, manifests_in, slice_of
 
 __all__ = ["GROUP", "including", "installed", "offered", "with_installed"]
 
@@ -50,7 +49,7 @@ def including(root: type[T], manifests: Iterable[Manifest[Any]]) -> type[T]:
 def _including(root: type[Any], manifests: tuple[Manifest[Any], ...]) -> Any:
     body = {"__module__": __name__, "__qualname__": root.__qualname__, "__doc__": root.__doc__}
     kinds = {it.name: it.settings for it in manifests}
-    fields = {it.name: field(factory=it.settings, metadata=declared(it)) for it in manifests}
+    fields = {it.name: slice_of(it) for it in manifests}
     return attrs.frozen(kw_only=True)(type(root.__name__, (root,), {**body, "__annotations__": kinds, **fields}))
 
 

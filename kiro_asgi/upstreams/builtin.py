@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import field, frozen
+from attrs import frozen
 
-from kiro_asgi.upstreams.anthropic import ANTHROPIC
-from kiro_asgi.upstreams.anthropic.settings import AnthropicSettings
-from kiro_asgi.upstreams.gemini import GEMINI
-from kiro_asgi.upstreams.gemini.settings import GeminiSettings
-from kiro_asgi.upstreams.kiro import KIRO
-from kiro_asgi.upstreams.kiro.settings import KiroSettings
-from kiro_asgi.upstreams.manifest import declared, read_only
-from kiro_asgi.upstreams.openai import OPENAI
-from kiro_asgi.upstreams.openai.settings import OpenAISettings
+from kiro_asgi.upstreams.anthropic import ANTHROPIC, AnthropicSettings
+from kiro_asgi.upstreams.gemini import GEMINI, GeminiSettings
+from kiro_asgi.upstreams.kiro import KIRO, KiroSettings
+from kiro_asgi.upstreams.manifest import family_of, slice_of
+from kiro_asgi.upstreams.openai import OPENAI, OpenAISettings
 
 __all__ = ["AnthropicSettings", "BuiltinSettings", "GeminiSettings", "KiroSettings", "OpenAISettings"]
 
@@ -23,13 +19,11 @@ __all__ = ["AnthropicSettings", "BuiltinSettings", "GeminiSettings", "KiroSettin
 class BuiltinSettings:
     """Their settings, in the order in which they are asked where nobody says another."""
 
-    kiro: KiroSettings = field(factory=KiroSettings, metadata=declared(KIRO))
-    anthropic: AnthropicSettings = field(factory=AnthropicSettings, metadata=declared(ANTHROPIC))
-    openai: OpenAISettings = field(factory=OpenAISettings, metadata=declared(OPENAI))
-    gemini: GeminiSettings = field(factory=GeminiSettings, metadata=declared(GEMINI))
-    custom: Mapping[str, OpenAISettings] = field(
-        factory=dict, converter=read_only, hash=False, metadata=declared(OPENAI)
-    )
+    kiro: KiroSettings = slice_of(KIRO)
+    anthropic: AnthropicSettings = slice_of(ANTHROPIC)
+    openai: OpenAISettings = slice_of(OPENAI)
+    gemini: GeminiSettings = slice_of(GEMINI)
+    custom: Mapping[str, OpenAISettings] = family_of(OPENAI)
     """Further services that speak Chat Completions, by names of your own."""
 
     @property

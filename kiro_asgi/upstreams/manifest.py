@@ -7,7 +7,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any, Final, Generic, Protocol, Self, TypeVar, cast
 
 import attrs
-from attrs import frozen
+from attrs import field, frozen
 
 from kiro_asgi.upstreams.setup import Setup
 
@@ -16,11 +16,11 @@ __all__ = [
     "Manifest",
     "UpstreamSettings",
     "all_of",
-    "declared",
+    "family_of",
     "manifests_in",
     "probes_in",
-    "read_only",
     "set_up",
+    "slice_of",
 ]
 
 _KEY: Final = "kiro_asgi.manifest"
@@ -121,13 +121,20 @@ class Configured(Generic[S]):
         return self.manifest.make(self)
 
 
-def declared(manifest: Manifest[Any]) -> Mapping[str, Manifest[Any]]:
-    """Metadata of a field that holds the settings of *manifest*, or a family: those of several, by their names."""
-    return {_KEY: manifest}
+def slice_of(manifest: Manifest[S]) -> S:
+    """Declare a field that holds the settings of *manifest*; without any of them it has their defaults."""
+    made: S = field(factory=manifest.settings, metadata={_KEY: manifest})
+    return made
 
 
-def read_only(members: Mapping[str, Any]) -> Mapping[str, Any]:
-    """*members* of a family as they are now."""
+def family_of(manifest: Manifest[S]) -> Mapping[str, S]:
+    """Declare a field that holds the settings of any number of upstreams of one kind, by names of somebody's own."""
+    made: Mapping[str, S] = field(factory=dict, converter=_read_only, hash=False, metadata={_KEY: manifest})
+    return made
+
+
+def _read_only(members: Mapping[str, S]) -> Mapping[str, S]:
+    """*members* as they are now."""
     return MappingProxyType(dict(members))
 
 

@@ -8,7 +8,7 @@ from kiro_asgi.upstreams.anthropic.settings import AnthropicSettings
 from kiro_asgi.upstreams.manifest import Configured, Manifest
 from kiro_asgi.upstreams.setup import Setup
 
-__all__ = ["ANTHROPIC"]
+__all__ = ["ANTHROPIC", "AnthropicSettings"]
 
 
 def _make(configured: Configured[AnthropicSettings]) -> Setup:

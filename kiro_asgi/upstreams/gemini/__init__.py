@@ -8,7 +8,7 @@ from kiro_asgi.upstreams.gemini.settings import GeminiSettings
 from kiro_asgi.upstreams.manifest import Configured, Manifest
 from kiro_asgi.upstreams.setup import Setup
 
-__all__ = ["GEMINI"]
+__all__ = ["GEMINI", "GeminiSettings"]
 
 
 def _make(configured: Configured[GeminiSettings]) -> Setup:

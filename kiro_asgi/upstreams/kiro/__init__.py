@@ -10,7 +10,7 @@ from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.manifest import Configured, Manifest
 from kiro_asgi.upstreams.setup import Setup
 
-__all__ = ["KIRO"]
+__all__ = ["KIRO", "KiroSettings"]
 
 
 def _make(configured: Configured[KiroSettings]) -> Setup:

@@ -8,7 +8,7 @@ from kiro_asgi.upstreams.manifest import Configured, Manifest
 from kiro_asgi.upstreams.openai.settings import OpenAISettings
 from kiro_asgi.upstreams.setup import Setup
 
-__all__ = ["OPENAI"]
+__all__ = ["OPENAI", "OpenAISettings"]
 
 
 def _make(configured: Configured[OpenAISettings]) -> Setup:
