@@ -89,7 +89,7 @@ class Bench:
     def credentials(self, given: Credential | None = None, **settings: Any) -> Credentials:
         settings.setdefault("credentials_file", str(self.path))
         url = self.running.url
-        vendor = KiroVendor(given=given, auth_endpoint=url, endpoint=url)
+        vendor = KiroVendor(KiroSettings(auth_endpoint=url, endpoint=url), given=given)
         return Credentials.create(SignIns(vendor, KiroSettings(**settings)), self.transport, self.hands.clocks())
 
     @property
@@ -336,7 +336,7 @@ async def test_an_ended_sign_in_is_not_asked_about_again(bench):
 async def test_an_unreachable_sign_in_service(bench):
     """It is an upstream like any other."""
     bench.sign_in()
-    nowhere = KiroVendor(auth_endpoint="http://127.0.0.1:1")
+    nowhere = KiroVendor(KiroSettings(auth_endpoint="http://127.0.0.1:1"))
     credentials = Credentials.create(
         SignIns(nowhere, KiroSettings(credentials_file=str(bench.path))), bench.transport, bench.hands.clocks()
     )

@@ -10,7 +10,7 @@ from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.model.server_tools import SearchHit
 from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.base import Credential, ModelCard, UpstreamRequest
-from kiro_asgi.upstreams.kiro.auth import credential, without_profile
+from kiro_asgi.upstreams.kiro.auth import without_profile
 from kiro_asgi.upstreams.kiro.limits import parse_reset
 from kiro_asgi.upstreams.kiro.mcp import parse_search
 from kiro_asgi.upstreams.kiro.rules.table import RULES
@@ -19,10 +19,9 @@ from kiro_asgi.upstreams.kiro.spelling import with_wishes
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.kiro.vendor import KiroVendor
 from kiro_asgi.upstreams.manifest import Configured
-from kiro_asgi.upstreams.settings import user_agent
 from kiro_asgi.upstreams.setup import Manner, Setup
 
-__all__ = ["kiro_vendor", "set_up"]
+__all__ = ["set_up"]
 
 
 def set_up(configured: Configured[KiroSettings]) -> Setup:
@@ -35,7 +34,7 @@ def set_up(configured: Configured[KiroSettings]) -> Setup:
     upstream = KiroUpstream(settings=settings, name=configured.name)
     return Setup(
         upstream=upstream,
-        access=SignIns(kiro_vendor(settings), settings),
+        access=SignIns(KiroVendor(settings), settings),
         manner=Manner(
             first_event_timeout=settings.first_token_timeout,
             thinking_first_event_timeout=settings.thinking_first_token_timeout,
@@ -83,24 +82,3 @@ class _Quota:
 
     def reset(self, body: bytes) -> float | None:
         return parse_reset(body)
-
-
-def kiro_vendor(kiro: KiroSettings) -> KiroVendor:
-    """What the settings say about the tokens of the service."""
-    return KiroVendor(
-        given=_given(kiro),
-        auth_endpoint=kiro.auth_endpoint,
-        auth_region=kiro.auth_region,
-        endpoint=kiro.endpoint,
-        region=kiro.region,
-        profile_arn=kiro.profile_arn,
-        discover_profile=kiro.discover_profile,
-        user_agent=user_agent(kiro.user_agent),
-    )
-
-
-def _given(kiro: KiroSettings) -> Credential | None:
-    """The credential that stands in the settings themselves."""
-    if not (kiro.api_key or kiro.access_token):
-        return None
-    return credential(kiro.api_key, kiro.access_token, kiro.profile_arn, external_idp=kiro.external_idp)

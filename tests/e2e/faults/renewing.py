@@ -23,7 +23,7 @@ TRANSPORT = Transport()
 
 def credentials(path: str, url: str, clocks: Clocks) -> Credentials:
     return Credentials.create(
-        SignIns(KiroVendor(auth_endpoint=url), KiroSettings(credentials_file=path)), TRANSPORT, clocks
+        SignIns(KiroVendor(KiroSettings(auth_endpoint=url)), KiroSettings(credentials_file=path)), TRANSPORT, clocks
     )
 
 

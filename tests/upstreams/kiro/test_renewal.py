@@ -15,6 +15,7 @@ from kiro_asgi.errors import KiroAsgiError, NotTheUpstream, UpstreamDenied, Upst
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, TokenKind, UpstreamRequest
 from kiro_asgi.upstreams.kiro.profiles import parse_profiles
 from kiro_asgi.upstreams.kiro.renewal import SIGN_IN, renewal_request, renewed
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.vendor import KiroVendor
 
 NOW = 1_000_000.0
@@ -158,13 +159,13 @@ BEARER = Credential(CredentialKind.ACCESS_TOKEN, "t")
 
 def test_every_region_is_asked_for_profiles() -> None:
     """A profile belongs to a region, and which one it is nobody knows; the set one is asked first."""
-    urls = [request.url for request in KiroVendor(region="eu-central-1").profile_requests(BEARER)]
+    urls = [request.url for request in KiroVendor(KiroSettings(region="eu-central-1")).profile_requests(BEARER)]
 
     assert urls == [
         "https://q.eu-central-1.amazonaws.com/ListAvailableProfiles",
         "https://q.us-east-1.amazonaws.com/ListAvailableProfiles",
     ]
-    (one,) = KiroVendor(endpoint="http://127.0.0.1:1/").profile_requests(BEARER)
+    (one,) = KiroVendor(KiroSettings(endpoint="http://127.0.0.1:1/")).profile_requests(BEARER)
     assert (one.url, one.body) == ("http://127.0.0.1:1/ListAvailableProfiles", b"{}")
     assert dict(one.headers)[b"authorization"] == b"Bearer t"
 
@@ -172,7 +173,7 @@ def test_every_region_is_asked_for_profiles() -> None:
 @pytest.mark.parametrize(
     ("vendor", "credential"),
     [
-        (KiroVendor(discover_profile=False), BEARER),
+        (KiroVendor(KiroSettings(discover_profile=False)), BEARER),
         (KiroVendor(), evolve(BEARER, profile_arn="arn:p")),
         (KiroVendor(), Credential(CredentialKind.API_KEY, "k")),
     ],

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.upstreams.base import CredentialKind, Token, TokenKind
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.tokens import (
     TokenUnreadable,
     expiry,
@@ -290,4 +291,4 @@ def test_the_region_of_the_sign_in_stays_with_the_sign_in() -> None:
 
     assert (credential.kind, credential.region, credential.source) == (CredentialKind.EXTERNAL_IDP, "", "here")
     assert credential.profile_arn == "arn:p"
-    assert KiroVendor(profile_arn="arn:q").credential(token, "here").profile_arn == "arn:q"
+    assert KiroVendor(KiroSettings(profile_arn="arn:q")).credential(token, "here").profile_arn == "arn:q"

@@ -27,7 +27,6 @@ from kiro_asgi.upstreams.kiro.auth import region_of, without_profile
 from kiro_asgi.upstreams.kiro.limits import Limits, parse_limits
 from kiro_asgi.upstreams.kiro.profiles import REGIONS
 from kiro_asgi.upstreams.kiro.renewal import DEFAULT_REGION
-from kiro_asgi.upstreams.kiro.service import kiro_vendor
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.kiro.vendor import KiroVendor
@@ -82,7 +81,7 @@ class KiroExamination:
 
     def __attrs_post_init__(self) -> None:
         self._upstream = KiroUpstream(settings=self._configured.settings)
-        self._vendor = kiro_vendor(self._configured.settings)
+        self._vendor = KiroVendor(self._configured.settings)
 
     async def run(self, *, refresh: bool, ask: bool) -> None:
         """Put a finding for each link; renew a token that is still good if *refresh*, ask a model if *ask*."""
