@@ -133,8 +133,8 @@ class App:
             }
         )
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection scope.
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one connection scope; hosts hand over scope, receive and send with types of their own.
 
         Raises:
             ValueError: A scope type that ASGI does not define for us.

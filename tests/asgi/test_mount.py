@@ -19,7 +19,7 @@ from kiro_asgi.asgi.mount import mount
 from kiro_asgi.asgi.wrapped import wrapped_in
 from tests.asgi.answers import comes_true
 from tests.asgi.conftest import settings_for
-from tests.asgi.driver import ask, get, http_scope
+from tests.asgi.driver import PATHS, ask, get, http_scope, post
 
 pytestmark = pytest.mark.anyio
 
@@ -101,6 +101,33 @@ async def test_the_gateway_is_found_below_hosts_in_both_conventions(inner, root,
     assert (found.status, found.json()["status"]) == (200, "ok")
     assert missed.status == 404
     assert "there is nothing at GET /v1/nothing" in missed.content.decode()
+
+
+PREFIXES = ("/llm", "//llm", "/llm/", "/LLM", "/%6Clm", "/llm/.", "/x/../llm", "/llm/llm", "/llm/app", "/llmx", "/llm;")
+TAILS = ("", "/", "//", "/.", "/..", "%00", "%2F", ";a=b", "\x00", "\\", "/health", "/../health")
+SPELLINGS = [f"{prefix}{path}{tail}" for prefix in PREFIXES for path in PATHS.values() for tail in TAILS]
+
+
+@pytest.mark.parametrize("inner", MOUNTS)
+@pytest.mark.parametrize(("root", "before"), [("", ""), ("/site", ""), ("/site", "/site")])
+async def test_no_spelling_of_a_path_opens_it_without_a_key(inner, root, before, sim):
+    """What is answered to a key is refused without one, however the path is written (R38)."""
+    app = MOUNTS[inner](App(settings_for(sim.url, {"limits": {"body_bytes": 1}})))
+    within = "/app" if "-in-" in inner else ""
+    opened = set()
+    for path in SPELLINGS:
+        known, stranger = (post(f"{before}{within}{path}", b"{}", key=key, root_path=root) for key in ("k", None))
+        await known.run(app)
+        await stranger.run(app)
+        if known.messages and known.status == 413:  # the body would have been read
+            opened.add(path)
+            assert stranger.status == 401, path
+        else:
+            assert not stranger.messages or stranger.status in (401, 404, 405), path
+
+    if (inner, root, before) != ("starlette-in-starlette", "/site", ""):  # as above
+        assert {"/llm" + path for path in PATHS.values()} <= opened
+    assert sim.requests == ()
 
 
 @pytest.mark.parametrize("prefix", ["", "/", "//"])

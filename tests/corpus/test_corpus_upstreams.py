@@ -229,7 +229,7 @@ def goes_through(entry: Entry, target: Target) -> bool:
     forwarding = WRITERS["custom" if target.upstream == "local" else target.upstream][0].forwarding
     candidate = Candidate(
         glance=dialect.glance(asking(entry, target).body[0]),
-        dialect=dialect.name,
+        dialect=dialect,
         forwarding=forwarding,
         model=ModelCard(target.model),
         toolbox=Toolbox(),

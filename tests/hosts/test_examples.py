@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 SERVER = ("hypercorn", "--log-level", "warning", "--graceful-timeout", "5", "--bind", "127.0.0.1:{port}")
 
 
-@pytest.fixture(scope="module", params=["fastapi_site", "litestar_site", "sanic_site"])
+@pytest.fixture(scope="module", params=["fastapi_site", "litestar_site", "litestar_mount", "sanic_site"])
 def site(request: pytest.FixtureRequest, service: Simulator) -> Iterator[Running]:
     environ = environment(service.url, PYTHONPATH=str(EXAMPLES))
     with started((*SERVER, f"{request.param}:application"), environ, cwd=EXAMPLES) as found:

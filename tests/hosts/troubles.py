@@ -49,12 +49,6 @@ TROUBLES: Final = (
         certain=False,
     ),
     Trouble(
-        "prefix",
-        "Litestar's own mount takes paths that only begin like the prefix (/llmx): the gateway answers these with 404, "
-        "where the site's page for missing pages would be expected. mount() around the site leaves them to Litestar.",
-        hosts=frozenset({"Litestar", "Litestar in middlewares"}),
-    ),
-    Trouble(
         "quiet",
         'After a client left, Litestar\'s compression may write "Exception ignored in: <gzip …>", as it closes its '
         "buffer in front of its compressor.",

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Mutable
 from pathlib import Path
 from typing import Any, assert_type
 
-from asgiref.typing import ASGI3Application
+import asgiref.typing
+from asgiref.typing import ASGI3Application, ASGIReceiveCallable, ASGISendCallable
 from attrs import evolve
 
 import kiro_asgi
@@ -49,10 +50,14 @@ def the_gateway_is_mounted() -> None:
     mount(mounted, "/again", App(Settings(), inner=mounted))
 
 
-def the_host_has_types_of_its_own(site: ASGI3Application) -> None:
+async def the_host_has_types_of_its_own(
+    site: ASGI3Application, scope: asgiref.typing.Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
+) -> None:
     """As Quart's and Litestar's."""
-    mount(site, "/llm", create_app())
+    gateway = create_app()
+    mount(site, "/llm", gateway)
     App(Settings(), inner=site)
+    await gateway(scope, receive, send)
 
 
 async def the_gateway_is_closed(gateway: App) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from litestar import Litestar, MediaType, asgi, get
 from litestar.config.compression import CompressionConfig
 from litestar.config.cors import CORSConfig
+from litestar.exceptions import NotFoundException
 from litestar.types import Receive, Scope, Send
 
 from kiro_asgi import create_app
@@ -22,7 +23,9 @@ async def page() -> str:
 
 @asgi("/llm", is_mount=True, copy_scope=True)
 async def llm(scope: Scope, receive: Receive, send: Send) -> None:
-    await gateway(scope, receive, send)  # type: ignore[arg-type]
+    if not scope["path"].startswith("/"):
+        raise NotFoundException  # Litestar's mount takes /llmx as well
+    await gateway(scope, receive, send)
 
 
 def site(**options: Any) -> Litestar:
