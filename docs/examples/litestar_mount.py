@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from litestar import Litestar, MediaType, asgi, get
-from litestar.config.compression import CompressionConfig
 from litestar.exceptions import NotFoundException
 from litestar.types import Receive, Scope, Send
 
@@ -24,6 +23,4 @@ async def llm(scope: Scope, receive: Receive, send: Send) -> None:
     await gateway(scope, receive, send)
 
 
-application = Litestar(
-    [front_page, llm], on_shutdown=[gateway.aclose], compression_config=CompressionConfig(backend="gzip")
-)
+application = Litestar([front_page, llm], on_shutdown=[gateway.aclose])
