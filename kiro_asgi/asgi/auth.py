@@ -40,7 +40,7 @@ class Authenticator:
         keys = tuple(key.encode() for key in self._settings.api_keys)
         if not (keys or self._settings.allow_anonymous or self._settings.trust_host):
             raise ConfigError(
-                "nobody could be let in: set client.api_keys, or client.trust_host where a host's middleware "
+                "no client could authenticate: set client.api_keys, or client.trust_host where a host's middleware "
                 "authenticates, or client.allow_anonymous to serve everybody",
                 code="no_client_auth",
             )

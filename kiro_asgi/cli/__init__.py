@@ -8,12 +8,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType, ModuleType
 from typing import Final
 
 from kiro_asgi._version import __version__
 from kiro_asgi.cli import check, demo, doctor, explain, login, serve
+from kiro_asgi.cli.problems import print_error
+from kiro_asgi.cli.terminal import discard_output, output_on
 from kiro_asgi.errors import ConfigError
 
 __all__ = ["main"]
@@ -23,23 +25,37 @@ COMMANDS: Final[Mapping[str, ModuleType]] = MappingProxyType(
 )
 
 
+INTERRUPTED: Final = 130
+"""Exit status after Ctrl-C, as shells have it."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; *argv* without the program's name.
 
     Returns:
-        0 when it went well, 1 when something is wrong with the settings or the surroundings.  A wrong command line
-        exits with 2, as argparse does.
+        0 when it went well, 1 when something is wrong with the settings or the surroundings, 130 after Ctrl-C.  A wrong
+        command line exits with 2, as argparse does.
     """
     arguments = _parser().parse_args(argv)
+    status = 1
     try:
         return int(COMMANDS[arguments.command].run(arguments, os.environ))
-    except ConfigError as error:
-        print(f"kiro-asgi: {error.message}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:
-        # Whoever reads our output has seen enough; Python would complain once more when it flushes at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except* ConfigError as group:  # task groups wrap what leaves them
+        for error in _members(group):
+            print_error(output_on(sys.stderr, os.environ), error)
+    except* BrokenPipeError:
+        discard_output()  # whoever reads it has seen enough
+    except* KeyboardInterrupt:
+        status = INTERRUPTED
+    return status
+
+
+def _members(group: BaseExceptionGroup[ConfigError]) -> Iterator[ConfigError]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _members(error)
+        else:
+            yield error
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,17 +8,24 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from attrs import frozen
 
 from kiro_asgi.asgi.readiness import problems_of
+from kiro_asgi.cli.problems import print_problem
 from kiro_asgi.cli.serve import add_config
+from kiro_asgi.cli.terminal import Output, Tone, output_on
 from kiro_asgi.config import Settings, describe, read_environment
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.config.tree import assembled
 
 __all__ = ["Report", "add_arguments", "examine", "run"]
+
+
+DEFAULT: Final = "default"
+"""The source of a setting that nobody has set."""
 
 
 @frozen
@@ -33,6 +40,7 @@ class Report:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--json", action="store_true", help="for programs: one JSON object on standard output")
+    parser.add_argument("--all", action="store_true", help="also the settings that have their defaults")
     add_config(parser)
 
 
@@ -46,7 +54,9 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             json.dumps({"ok": not report.problems, "problems": report.problems, "settings": report.settings}, indent=2)
         )
     else:
-        _print(report)
+        for problem in report.problems:
+            print_problem(output_on(sys.stderr, environ), "problem: ", problem)
+        _print(report, output_on(sys.stdout, environ), () if arguments.all else (DEFAULT,))
     return 1 if report.problems else 0
 
 
@@ -57,18 +67,31 @@ def examine(environ: Mapping[str, str]) -> Report:
     if reading.problems:
         return Report(problems)
     rows = tuple(
-        {"path": row.path, "value": row.value, "source": reading.sources.get(row.path, "default"), "env": row.env}
+        {"path": row.path, "value": row.value, "source": reading.sources.get(row.path, DEFAULT), "env": row.env}
         for row in describe(assembled(reading))
     )
     return Report(problems, rows)
 
 
-def _print(report: Report) -> None:
-    if report.settings:
-        paths, values = (max(len(row[key]) for row in report.settings) for key in ("path", "value"))
-        for row in report.settings:
-            print(f"{row['path']:{paths}}  {row['value']:{min(values, 40)}}  {row['source']}".rstrip())
-    for problem in report.problems:
-        print(f"problem: {problem}", file=sys.stderr)
+def _print(report: Report, output: Output, hidden: Collection[str]) -> None:
+    """The settings, but for those whose source is *hidden*, and what they come to."""
+    shown = [row for row in report.settings if row["source"] not in hidden]
+    _print_settings(output, shown)
+    if left := len(report.settings) - len(shown):
+        output.line(f"{left} settings have their defaults; --all shows them.")
     if not report.problems:
-        print("\nThe gateway would start with these settings.")
+        output.line(("The gateway would start with these settings.", Tone.GOOD))
+    else:
+        output.line((f"The gateway would not start: {_count(report.problems)}, see above.", Tone.BAD))
+
+
+def _count(problems: Sequence[str]) -> str:
+    return "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+
+
+def _print_settings(output: Output, rows: Sequence[Mapping[str, str]]) -> None:
+    paths, values = (max((len(row[key]) for row in rows), default=0) for key in ("path", "value"))
+    for row in rows:
+        tone = Tone.ASIDE if row["source"] == DEFAULT else Tone.NAME
+        value, source = f"{row['value']:{min(values, 40)}}", row["source"]
+        output.line((f"{row['path']:{paths}}", tone), f"  {value}  ", (source, Tone.ASIDE), hang=4)

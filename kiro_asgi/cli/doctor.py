@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, Final, Protocol
@@ -23,7 +24,9 @@ from kiro_asgi.cli import doctor_local
 from kiro_asgi.cli.doctor_direct import DirectExamination
 from kiro_asgi.cli.doctor_gateway import resting
 from kiro_asgi.cli.findings import Finding, Verdict
+from kiro_asgi.cli.progress import Spinner
 from kiro_asgi.cli.serve import add_config
+from kiro_asgi.cli.terminal import Output, Tone, output_on
 from kiro_asgi.config import Settings, read_environment
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.config.tree import assembled
@@ -33,7 +36,12 @@ from kiro_asgi.upstreams.manifest import Configured, set_up
 
 __all__ = ["Examination", "add_arguments", "run"]
 
-INTERRUPTED: Final = 130
+TONES: Final[Mapping[Verdict, Tone]] = {
+    Verdict.OK: Tone.GOOD,
+    Verdict.WARN: Tone.WARNING,
+    Verdict.FAIL: Tone.BAD,
+}
+SUMMARIES: Final[Mapping[Verdict, str]] = {Verdict.FAIL: "Broken: ", Verdict.WARN: "To be looked at: "}
 WIDTH: Final = 18
 """Columns of the longest name of a well-known upstream's finding, and a space."""
 
@@ -66,26 +74,39 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         environ = {**environ, CONFIG_VARIABLE: arguments.config}
     logging.getLogger("kiro_asgi").addHandler(logging.NullHandler())  # what is worth a word is a finding
     found: list[Finding] = []
+    output, spinner = output_on(sys.stdout, environ), Spinner.on(sys.stderr, environ)
 
     def put(finding: Finding) -> None:
         found.append(finding)
         if not arguments.json:
-            _print(finding)
+            spinner.clear()
+            _print(output, finding)
 
-    try:
-        _examine(environ, put, refresh=arguments.refresh, ask=not arguments.no_request, gateway=arguments.gateway)
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    _examine(environ, put, spinner, refresh=arguments.refresh, ask=not arguments.no_request, gateway=arguments.gateway)
     good = all(finding.verdict is not Verdict.FAIL for finding in found)
     if arguments.json:
         print(json.dumps({"ok": good, "version": __version__, "findings": list(map(_row, found))}, indent=2))
+    else:
+        _summarise(output, found)
     return 0 if good else 1
 
 
-def _print(finding: Finding) -> None:
-    print(f"{finding.verdict.value:<4}  {finding.name:<{WIDTH}} {finding.detail}", flush=True)
+def _print(output: Output, finding: Finding) -> None:
+    verdict = (f"{finding.verdict.value:<4}", TONES[finding.verdict])
+    output.line(verdict, "  ", (f"{finding.name:<{WIDTH}} ", Tone.NAME), finding.detail, hang=WIDTH + 7)
     if finding.advice:
-        print(f"{'':<{WIDTH + 7}}-> {finding.advice}", flush=True)
+        output.line(f"{'':<{WIDTH + 7}}", ("-> ", TONES[finding.verdict]), finding.advice, hang=WIDTH + 10)
+
+
+def _summarise(output: Output, found: Sequence[Finding]) -> None:
+    """Say at the end, where a reader looks first, how it went."""
+    names = {verdict: [it.name for it in found if it.verdict is verdict] for verdict in Verdict}
+    output.line()
+    for verdict, words in SUMMARIES.items():
+        if names[verdict]:
+            output.line((words, TONES[verdict]), ", ".join(dict.fromkeys(names[verdict])), hang=4)
+    if not names[Verdict.FAIL]:
+        output.line(("Nothing is broken.", Tone.GOOD))
 
 
 def _row(finding: Finding) -> dict[str, str]:
@@ -103,7 +124,13 @@ def _put_hidden(secrets: Secrets, put: Callable[[Finding], None], finding: Findi
 
 
 def _examine(
-    environ: Mapping[str, str], put: Callable[[Finding], None], *, refresh: bool, ask: bool, gateway: str
+    environ: Mapping[str, str],
+    put: Callable[[Finding], None],
+    spinner: Spinner,
+    *,
+    refresh: bool,
+    ask: bool,
+    gateway: str,
 ) -> None:
     reading = read_environment(Settings, environ)
     for finding in doctor_local.settings(reading, problems_of(reading)):
@@ -123,11 +150,13 @@ def _examine(
 
     async def examine() -> None:
         if gateway:
-            put(await resting(gateway, settings))
+            async with spinner.turning(f"asking {gateway}"):
+                put(await resting(gateway, settings))
         if all(each.manifest.doctor is None for each in found):
             put(doctor_local.proxies(environ))
-        for examination in examinations:
-            await examination.run(refresh=refresh, ask=ask)
+        for configured, examination in zip(found, examinations, strict=True):
+            async with spinner.turning(f"examining {configured.name}"):
+                await examination.run(refresh=refresh, ask=ask)
 
     anyio.run(examine)
 

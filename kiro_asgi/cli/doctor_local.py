@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from kiro_asgi.cli.findings import Finding, Verdict
+from kiro_asgi.cli.problems import variables_in
 from kiro_asgi.config import Reading
 from kiro_asgi.upstreams.access import Keys
 
@@ -18,7 +19,9 @@ PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 def settings(reading: Reading, problems: Collection[str]) -> Iterator[Finding]:
     """Where the settings come from; one failure for each reason why no gateway would start with them."""
     for problem in problems:
-        yield Finding("settings", Verdict.FAIL, problem, "correct it; kiro-asgi check shows all settings")
+        variables = ", ".join(variables_in(problem))
+        advice = f"in the environment: {variables}" if variables else "correct it"
+        yield Finding("settings", Verdict.FAIL, problem, f"{advice}; kiro-asgi check shows what is set")
     if not problems:
         places = Counter(_place(source) for source in reading.sources.values())
         words = [f"{count} from {place}" for place, count in places.items()]

@@ -23,6 +23,7 @@ from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
 from kiro_asgi.cli.guess import guess
 from kiro_asgi.cli.offline import PLACEHOLDER, Choice, Upstreams
 from kiro_asgi.cli.serve import add_config
+from kiro_asgi.cli.terminal import Output, Tone, output_on
 from kiro_asgi.config import Settings
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.dialects.base import Dialect, TransparentDialect
@@ -64,8 +65,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         body = sys.stdin.buffer.read() if arguments.request == "-" else Path(arguments.request).read_bytes()
         report = explain(body, settings, arguments.api, arguments.upstream, arguments.model_window)
     except OSError as error:
-        print(f"kiro-asgi: {arguments.request}: {error.strerror}", file=sys.stderr)
-        return 1
+        raise ConfigError(f"{arguments.request}: {error.strerror}", code="explain.file") from error
     except ConfigError:
         raise  # nothing that a client could be told
     except KiroAsgiError as error:
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     if arguments.json:
         print(json.dumps(report, indent=2, ensure_ascii=False))
     else:
-        _print(report)
+        _print(output_on(sys.stdout, environ), report)
     return 0 if report["ok"] else 1
 
 
@@ -160,43 +160,51 @@ def _elided(value: Any, name: str = "") -> Any:
     return f"{found[1]}… {len(found[2])} characters of base64 …" if found else value
 
 
-def _print(report: Mapping[str, Any]) -> None:
+def _print(output: Output, report: Mapping[str, Any]) -> None:
     if not report["ok"]:
-        print(f"refused: {report['error']}")
+        output.line(("refused: ", Tone.BAD), report["error"], hang=9)
         if report["param"]:
-            print(f"place:   {report['param']}")
+            output.line(("place:   ", Tone.NAME), report["param"])
         return
-    print(f"api: {report['api']}   upstream: {report['upstream']}   model: {report['model']}")
+    facts = ((f"{name}: ", report[name]) for name in ("api", "upstream", "model"))
+    output.line(*(part for name, value in facts for part in ((name, Tone.NAME), f"{value}   ")))
     if not report["built_in"]:
-        print("This model is not built in: it is taken for an ordinary one, and only if the service has it.")
+        output.line("This model is not built in: it is taken for an ordinary one, and only if the service has it.")
     if report["hint"]:
-        print(report["hint"])
-    print()
+        output.line((report["hint"], Tone.WARNING))
+    output.line()
     if report["as_it_is"]:
-        print("The upstream speaks this API: the request goes through as it is, but for the model's name.\n")
+        output.line("The upstream speaks this API: the request goes through as it is, but for the model's name.")
+        output.line()
     else:
-        _print_reason(report["translated_because"])
-        _print_rules(report["rules"])
+        _print_reason(output, report["translated_because"])
+        _print_rules(output, report["rules"])
     for wire, name in report["tool_names"].items():
-        print(f"tool {name} is called {wire}")
-    print("sizes: " + ", ".join(f"{name} {value:,}" for name, value in report["sizes"].items()))
+        output.line(f"tool {name} is called {wire}")
+    output.line(("sizes: ", Tone.NAME), ", ".join(f"{name} {value:,}" for name, value in report["sizes"].items()))
     print("\n" + json.dumps(report["payload"], indent=2, ensure_ascii=False))
 
 
-def _print_reason(reason: Mapping[str, str]) -> None:
+def _print_reason(output: Output, reason: Mapping[str, str]) -> None:
     """Why a request is translated that might go through; that a service speaks another API needs no words."""
     if reason and reason["reason"] != "service.other":
-        print(f"The upstream speaks this API, but the request is put anew ({reason['reason']}).")
-        print(reason["what"].replace("``", "") + "\n")
+        output.line(f"The upstream speaks this API, but the request is put anew ({reason['reason']}).")
+        output.line(reason["what"].replace("``", ""))
+        output.line()
 
 
-def _print_rules(rows: list[dict[str, Any]]) -> None:
+def _print_rules(output: Output, rows: list[dict[str, Any]]) -> None:
     if not rows:
-        print("No rule had anything to do: nothing is lost.\n")
+        output.line(("No rule had anything to do: nothing is lost.", Tone.GOOD))
+        output.line()
         return
     heading = {"rule": "RULE", "times": "TIMES", "place": "FIRST PLACE", "loss": "LOSS", "what": "WHAT"}
     widths = {key: max(len(str(row[key])) for row in (heading, *rows)) for key in ("rule", "times", "place", "loss")}
     for row in (heading, *rows):
-        print("  ".join((*(f"{row[key]!s:{width}}" for key, width in widths.items()), row["what"])))
+        tone = Tone.TITLE if row is heading else Tone.BAD if row["loss"] == Loss.CONTENT.value else Tone.TEXT
+        cells = "  ".join(f"{row[key]!s:{width}}" for key, width in widths.items())
+        output.line((cells, tone), f"  {row['what']}", hang=4)
     lost = [row for row in rows if row["loss"] == Loss.CONTENT.value]
-    print("\nlost: " + ("; ".join(f"{row['rule']} ({row['times']})" for row in lost) or "nothing") + "\n")
+    output.line()
+    output.line("lost: " + ("; ".join(f"{row['rule']} ({row['times']})" for row in lost) or "nothing"), hang=4)
+    output.line()

@@ -74,7 +74,7 @@ GENERAL: Final = Advice(
         errors.UpstreamOverloaded: "try later, or another model",
         errors.UpstreamUnreachable: "see the connections above",
         errors.UpstreamFault: "try later; the fault is the service's",
-        errors.ConfigError: "kiro-asgi check shows all settings",
+        errors.ConfigError: "kiro-asgi check shows what is set",
     },
 )
 """Where nobody knows better."""

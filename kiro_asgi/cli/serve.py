@@ -9,6 +9,7 @@ import argparse
 import ctypes
 import gc
 import logging
+import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
@@ -23,8 +24,10 @@ from kiro_asgi import create_app, simulator
 from kiro_asgi.asgi.readiness import settings_to_serve
 from kiro_asgi.cli.keyed import keyed, with_each
 from kiro_asgi.cli.standalone import LINGER, LOOPS, MAX_PORT, Server, bind, give_up_after, hold_little, until_signalled
+from kiro_asgi.cli.terminal import Tone, discard_output, output_on
 from kiro_asgi.config import ClientSettings, Settings
 from kiro_asgi.config.reading import CONFIG_VARIABLE
+from kiro_asgi.errors import ConfigError
 from kiro_asgi.upstreams.manifest import set_up
 
 __all__ = ["add_arguments", "add_config", "give_back_memory", "run", "simulated"]
@@ -91,7 +94,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Serve until SIGINT or SIGTERM."""
     if arguments.config:
         environ = {**environ, CONFIG_VARIABLE: arguments.config}
-    settings = Settings.from_env(environ) if arguments.simulate else settings_to_serve(environ)
+    settings = Settings.from_env(environ) if arguments.simulate else _settings(environ)
     server = Server(
         loop=arguments.loop,
         root_path="/" + arguments.root_path.strip("/") if arguments.root_path.strip("/") else "",
@@ -105,6 +108,14 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     give_back_memory()
     anyio.run(partial(serve, server, settings, arguments.host, arguments.port), backend=arguments.loop)
     return 0
+
+
+def _settings(environ: Mapping[str, str]) -> Settings:
+    try:
+        return settings_to_serve(environ)
+    except ConfigError as error:
+        error.add_note("To try the gateway without an account or settings: kiro-asgi serve --simulate")
+        raise
 
 
 def give_back_memory() -> None:
@@ -151,22 +162,27 @@ async def _serve(server: Server, settings: Settings, host: str, port: int, simul
     base = _url(host, listener.getsockname()[1]) + server.root_path
 
     async def announced(stopped: Callable[[], Awaitable[None]]) -> None:
-        for line in _announcement(settings, base, simulator_url):
-            print(line, flush=True)
+        output = output_on(sys.stdout, os.environ)
+        try:
+            for name, words in _announcement(settings, base, simulator_url):
+                output.line((f"{name + ':':<20}", Tone.NAME), words, hang=20)
+        except BrokenPipeError:
+            discard_output()  # nobody reads it, and the clients do not mind
         await server.serve(app, listener, stopped)
 
     await until_signalled(server.graceful_timeout, announced)
 
 
-def _announcement(settings: Settings, base: str, simulator_url: str) -> Iterator[str]:
-    yield f"OpenAI base_url:    {base}/v1"
-    yield f"Anthropic base_url: {base}"
-    yield f"Client keys:        {_key_situation(settings.client)}"
+def _announcement(settings: Settings, base: str, simulator_url: str) -> Iterator[tuple[str, str]]:
+    """What a client needs to know: names, and what they stand for."""
+    yield "OpenAI base_url", f"{base}/v1"
+    yield "Anthropic base_url", base
+    yield "Client keys", _key_situation(settings.client)
     if simulator_url:
-        yield f"Service:            simulated at {simulator_url}"
-        yield "Marker words:       sim:tool, sim:thinking, sim:slow … in a question; see docs/reference/markers.rst"
+        yield "Service", f"simulated at {simulator_url}"
+        yield "Marker words", "sim:tool, sim:thinking, sim:slow … in a question; see docs/reference/markers.rst"
     else:
-        yield f"Services:           {', '.join(each.name for each in set_up(settings))}"
+        yield "Services", ", ".join(each.name for each in set_up(settings))
 
 
 def _key_situation(client: ClientSettings) -> str:

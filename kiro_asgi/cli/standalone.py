@@ -208,7 +208,9 @@ def _accept_patiently(loop: str) -> None:
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log what went wrong in the event loop itself, without a traceback where that is the world's doing."""
     error = context.get("exception")
-    if not isinstance(error, OSError):
+    if isinstance(error, asyncio.CancelledError):
+        pass  # asyncio of Python 3.11 asks a connection's task for its exception even if it was cancelled, by Ctrl-C
+    elif not isinstance(error, OSError):
         loop.default_exception_handler(context)
     elif error.errno in EXHAUSTED:
         _log.error("no connection can be accepted for a second: %s", error.strerror)
@@ -236,7 +238,9 @@ def bind(host: str, port: int) -> socket.socket:
             listener.close()
             raise
     except OSError as error:
-        raise ConfigError(f"cannot listen on {host} port {port}: {error.strerror}", code="config.address") from error
+        raise ConfigError(
+            f"cannot listen on {host} port {port}: {error.strerror}; --port 0 takes a free one", code="config.address"
+        ) from error
     except UnicodeError as error:
         raise ConfigError(f"cannot listen on {host[:80]!r}: it is no name of a host", code="config.address") from error
     return listener
@@ -285,8 +289,8 @@ async def until_signalled(grace: float, serve: Callable[[Callable[[], Awaitable[
     A second signal, or *grace* and a little more after the first, ends it at once.
     """
     stop = anyio.Event()
-    async with anyio.create_task_group() as tasks:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with anyio.create_task_group() as tasks:
             tasks.start_soon(_watch, signals, stop, grace + 2 * LINGER, tasks.cancel_scope)
             await serve(stop.wait)
             tasks.cancel_scope.cancel()

@@ -6,6 +6,8 @@ The only module that knows rich, which is an extra.  The words are the same in e
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from itertools import pairwise
@@ -16,7 +18,7 @@ from attrs import frozen
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Output", "Part", "PlainOutput", "RichOutput", "Tone", "output_on"]
+__all__ = ["Output", "Part", "PlainOutput", "RichOutput", "Tone", "discard_output", "output_on"]
 
 
 class Tone(Enum):
@@ -86,6 +88,11 @@ def output_on(stream: TextIO, environ: Mapping[str, str]) -> Output:
     except ImportError:
         return PlainOutput(stream)
     return RichOutput(Console(file=stream, highlight=False, markup=False, emoji=False))
+
+
+def discard_output() -> None:
+    """Have nobody read standard output any more, after a `BrokenPipeError`: Python would fail once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _breaks(text: str, width: int, hang: int) -> Iterator[int]:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
+import signal
+import struct
 import subprocess
 import sys
+import termios
 import threading
+import tty
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,26 +26,74 @@ from attrs import define, field
 
 from kiro_asgi.cli import main
 
+FOREIGN = ("KIRO_", "PYTHONWARNINGS", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "COLORTERM")
+"""Beginnings of variables that would change what the command does."""
+
 PREFIX = (sys.executable, "-W", "error", "-m", "kiro_asgi")
 
 
 def clean_environment(**extra: str) -> dict[str, str]:
     """Ours without any setting of the gateway."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("KIRO_", "PYTHONWARNINGS"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
     return {**kept, "PYTHONUNBUFFERED": "1", **extra}
 
 
-def command(*arguments: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run ``kiro-asgi`` to its end, in a process forked from one that has imported it, which takes the most time."""
+def command(*arguments: str, cwd: Path, output: Path | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run ``kiro-asgi`` to its end, in a process forked from one that has imported it, which takes the most time.
+
+    Its standard output goes to *output* where that is given, e.g. a pipe that somebody reads.
+    """
     with TemporaryDirectory() as room:
-        outputs = Path(room, "out"), Path(room, "err")
+        files = Path(room, "out"), Path(room, "err")
+        files[0].touch()
+        outputs = output or files[0], files[1]
         process = _warm().Process(
             target=_command, args=(arguments, cwd, clean_environment(**environ), outputs), daemon=True
         )
         process.start()
         process.join(60)
         assert process.exitcode is not None, f"{arguments} does not end"
-        return subprocess.CompletedProcess(arguments, process.exitcode, *(output.read_text() for output in outputs))
+        return subprocess.CompletedProcess(arguments, process.exitcode, *(file.read_text() for file in files))
+
+
+def on_a_terminal(
+    *arguments: str, cwd: Path, columns: int = 80, interrupt_at: str = "", **environ: str
+) -> tuple[int, str]:
+    """Run ``kiro-asgi`` to its end with both outputs on one terminal; the status, and what the terminal was sent.
+
+    Once *interrupt_at* is there, it gets the signal of Ctrl-C.
+    """
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    tty.setraw(theirs)  # line ends arrive as they are sent
+    place = Path(os.ttyname(theirs))
+    environ = {"TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **environ}
+    process = _warm().Process(
+        target=_command, args=(arguments, cwd, clean_environment(**environ), (place, place)), daemon=True
+    )
+    seen, found = bytearray(), threading.Event()
+
+    def read() -> None:
+        while data := os.read(ours, 65536):
+            seen.extend(data)
+            if interrupt_at.encode() in seen:
+                found.set()
+            if seen.endswith(b"\0"):
+                return
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    process.start()
+    if interrupt_at:
+        assert found.wait(20), seen.decode()
+        os.kill(process.pid or 0, signal.SIGINT)
+    process.join(60)
+    assert process.exitcode is not None, f"{arguments} does not end"
+    os.write(theirs, b"\0")
+    reader.join()
+    os.close(ours)
+    os.close(theirs)
+    return process.exitcode, seen[:-1].decode()
 
 
 @cache
@@ -52,7 +106,7 @@ def _warm() -> ForkServerContext:
 def _command(arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], outputs: Sequence[Path]) -> None:
     """What Python does for ``-W error -m kiro_asgi`` in *cwd*."""
     for descriptor, output in enumerate(outputs, start=1):
-        os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT), descriptor)
+        os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_NOCTTY), descriptor)
     os.chdir(cwd)
     sys.path.insert(0, str(cwd))
     os.environ.clear()

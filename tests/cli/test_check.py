@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from tests.cli.processes import command
@@ -13,7 +14,7 @@ GOOD = {"KIRO_API_KEY": "ksk_canary-51c0", "KIRO_ASGI__CLIENT__API_KEYS": "canar
 def test_shows_every_setting_with_its_source_and_no_secret(tmp_path: Path) -> None:
     """R28: keys are masked; everything else is shown with the place it comes from."""
     (tmp_path / "gateway.toml").write_text("[stream]\nheartbeat = 5\n")
-    done = command("check", "--config", "gateway.toml", cwd=tmp_path, **GOOD)
+    done = command("check", "--all", "--config", "gateway.toml", cwd=tmp_path, **GOOD)
     rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if "." in line.split(" ")[0]}
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -21,6 +22,27 @@ def test_shows_every_setting_with_its_source_and_no_secret(tmp_path: Path) -> No
     assert rows["kiro.region"] == ["us-east-1", "default"]
     assert rows["kiro.api_key"] == ["***", "(15", "characters)", "KIRO_API_KEY"]
     assert "canary" not in done.stdout
+
+
+def test_shows_what_is_set_and_counts_the_rest(tmp_path: Path) -> None:
+    """A reader sees at once what is not as usual; ``--all`` shows the others behind it."""
+    done = command("check", cwd=tmp_path, **GOOD)
+    rows = [line.split("  ")[0] for line in done.stdout.splitlines()]
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(rows[:2]) == ["client.api_keys", "kiro.api_key"]
+    assert re.fullmatch(r"\d+ settings have their defaults; --all shows them\.", rows[2])
+    assert rows[3:] == ["The gateway would start with these settings."]
+
+
+def test_a_problem_names_the_variables_of_the_settings_that_it_names(tmp_path: Path) -> None:
+    """It comes first, with what to write where; those that the sentence has already are not said twice."""
+    done = command("check", cwd=tmp_path, KIRO_ASGI__CLIENT__ALLOW_ANONYMOUS="1")
+
+    assert done.stderr.splitlines() == [
+        "problem: no Kiro credential: set KIRO_API_KEY, kiro.credentials_file or kiro.credentials_command",
+        "    -> in the environment: KIRO_ASGI__KIRO__CREDENTIALS_FILE, KIRO_ASGI__KIRO__CREDENTIALS_COMMAND",
+    ]
 
 
 def test_json_is_for_programs(tmp_path: Path) -> None:
@@ -49,6 +71,7 @@ def test_lists_every_problem_and_ends_with_1(tmp_path: Path) -> None:
     report = command("check", "--json", cwd=tmp_path, **bad)
 
     assert (text.returncode, text.stderr.splitlines()) == (1, [f"problem: {line}" for line in expected])
+    assert text.stdout == "The gateway would not start: 2 problems, see above.\n"
     assert (report.returncode, json.loads(report.stdout)["problems"]) == (1, expected)
 
 

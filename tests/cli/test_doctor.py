@@ -96,9 +96,10 @@ def test_a_good_chain_with_a_key(service: Simulator, tmp_path: Path) -> None:
     """Every link is looked at in its order, one small question is asked, and the secret is not shown."""
     environ = {"KIRO_ASGI__KIRO__ENDPOINT": service.url, **KEY}
     done = command("doctor", cwd=tmp_path, **environ)
-    lines = done.stdout.splitlines()
+    *lines, blank, summary = done.stdout.splitlines()
 
     assert (done.returncode, done.stderr) == (0, "")
+    assert (blank, summary) == ("", "Nothing is broken.")
     assert [line[6:24].strip() for line in lines] == NAMES_WITH_A_KEY
     assert {line.split()[0] for line in lines} == {"ok"}
     assert re.search(r"first event after \d+\.\d\d s, stop reason end, usage in tokens by the service", lines[-1])

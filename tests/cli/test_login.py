@@ -22,7 +22,7 @@ import pytest
 
 from kiro_asgi import simulator
 from kiro_asgi.cli import main
-from kiro_asgi.cli.progress import Progress
+from kiro_asgi.cli.progress import Countdown
 from kiro_asgi.errors import UpstreamDenied
 from kiro_asgi.net.files import locked
 from kiro_asgi.net.transport import Transport
@@ -299,14 +299,16 @@ def test_ctrl_c_ends_it_cleanly(service: Simulator, tmp_path: Path) -> None:
     status, seen = on_a_terminal(service, tmp_path, interrupt=True)
 
     assert status == 130
-    assert seen.replace("\r\n", "\n").endswith("\r\x1b[Kkiro-asgi: the sign-in was broken off; nothing was written\n")
+    assert seen.replace("\r\n", "\n").endswith(
+        "\r\x1b[K\x1b[1;31mkiro-asgi: \x1b[0mthe sign-in was broken off; nothing was written\n"
+    )
     assert not (tmp_path / "t.json").exists()
 
 
 def test_a_log_file_gets_a_line_a_minute() -> None:
     """Where nothing can change in place, little is written."""
     log = io.StringIO()
-    progress = Progress.on(log, {"TERM": "xterm"}, "waiting for you")
+    progress = Countdown.on(log, {"TERM": "xterm"}, "waiting for you")
     for tenths in range(1250, -1, -1):
         progress.show(tenths / 10)
     progress.end()
@@ -325,7 +327,7 @@ def test_a_terminal_without_unicode_is_not_sent_any() -> None:
 
     old, dumb = Terminal(), Terminal()
     for terminal, environ in ((old, {"TERM": "vt100"}), (dumb, {"TERM": "dumb"})):
-        Progress.on(terminal, environ, "waiting").show(65)
+        Countdown.on(terminal, environ, "waiting").show(65)
 
     assert (old.getvalue(), dumb.getvalue()) == ("\r\x1b[K/ waiting, 1:05 left", "waiting, 1:05 left\n")
 

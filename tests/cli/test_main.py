@@ -55,7 +55,7 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*PREFIX, "check"],
         cwd=tmp_path,
-        env=clean_environment(KIRO_API_KEY="ksk_x"),
+        env=clean_environment(KIRO_API_KEY="ksk_x", KIRO_ASGI__CLIENT__API_KEYS="k"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

@@ -23,7 +23,7 @@ from tests.asgi.driver import ask
 GOOD = {"KIRO_API_KEY": "ksk_canary-51c0", "KIRO_ASGI__CLIENT__API_KEYS": "k"}
 NO_KEY = {"KIRO_API_KEY": ""}
 NO_CLIENT = (
-    "nobody could be let in: set client.api_keys, or client.trust_host where a host's middleware authenticates, "
+    "no client could authenticate: set client.api_keys, or client.trust_host where a host's middleware authenticates, "
     "or client.allow_anonymous to serve everybody"
 )
 NO_CREDENTIAL = "no Kiro credential: set KIRO_API_KEY, kiro.credentials_file or kiro.credentials_command"
@@ -123,7 +123,10 @@ def test_all_refuse_in_the_same_words(
     findings = json.loads(examined[1])["findings"]
 
     assert refused.value.reasons == reasons
-    assert [line.strip().removeprefix("kiro-asgi: ") for line in served[2].splitlines()][-len(reasons) :] == [*reasons]
+    assert [line for line in served[2].replace("kiro-asgi: ", "  ").splitlines() if line[2:] in reasons] == [
+        f"  {reason}" for reason in reasons
+    ]
+    assert served[2].endswith("kiro-asgi serve --simulate\n")
     assert tuple(json.loads(checked[1])["problems"]) == reasons
     assert tuple(it["detail"] for it in findings if it["name"] == "settings" and it["verdict"] == "fail") == reasons
     assert all(it["advice"] for it in findings if it["verdict"] == "fail")
@@ -175,7 +178,7 @@ def test_an_unreachable_sign_in_host_has_one_wording(
 def test_doctor_goes_on_with_what_it_can_examine(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """That nobody could be let in says nothing about the credential: the chain is looked at all the same."""
+    """That no client could authenticate says nothing about the credential: the chain is looked at all the same."""
     monkeypatch.setenv("KIRO_API_KEY", "ksk_canary-51c0")
     monkeypatch.setenv("KIRO_ASGI__KIRO__ENDPOINT", "http://127.0.0.1:1")
     status, out, _ = told("doctor", capsys, "--json", "--no-request")

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -18,7 +19,7 @@ import pytest
 from kiro_asgi import ConfigError, simulator
 from kiro_asgi.cli.standalone import bind
 from tests.asgi.driver import ask as a_question
-from tests.cli.processes import Serving, command, serving
+from tests.cli.processes import PREFIX, Serving, clean_environment, command, serving
 
 LOOPS = ("asyncio", "trio")
 
@@ -228,7 +229,9 @@ def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
         done = command("serve", "--simulate", "--port", str(port), cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.splitlines() == [f"kiro-asgi: cannot listen on 127.0.0.1 port {port}: Address already in use"]
+    assert done.stderr.splitlines() == [
+        f"kiro-asgi: cannot listen on 127.0.0.1 port {port}: Address already in use; --port 0 takes a free one"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -293,6 +296,7 @@ def test_bad_settings_are_said_in_one_message(tmp_path: Path) -> None:
         "kiro-asgi: 2 settings cannot be used:",
         "  KIRO_ASGI__KIRO__WIRE_STYLE: must be one of rest, rpc, not 'soap'",
         "  KIRO_ASGI__RETRY__JITTER: must be from 0 to 1, not 2.0",
+        "To try the gateway without an account or settings: kiro-asgi serve --simulate",
     ]
 
 
@@ -303,6 +307,28 @@ def test_a_missing_server_is_named_with_its_extra(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert done.stderr == "kiro-asgi: hypercorn is not installed; it comes with: pip install 'kiro-asgi[standalone]'\n"
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_gateway_whose_announcement_nobody_reads_serves_on(loop: str, tmp_path: Path) -> None:
+    """``| head -1`` is done after the first line, and the service is not."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    arguments = (*PREFIX, "serve", "--simulate", "--loop", loop, "--port", str(port))
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(arguments, cwd=tmp_path, env=clean_environment(), text=True, **pipes) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        server = Serving(process, [f"Anthropic base_url: http://127.0.0.1:{port}"])
+        deadline = time.monotonic() + 20
+        while not _accepts(server) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        status = status_of(server.base)
+        process.terminate()
+        assert process.stderr is not None
+        errors = process.stderr.read()
+
+    assert (status, process.returncode, errors) == (200, 0, "")
 
 
 def _accepts(server: Serving) -> bool:

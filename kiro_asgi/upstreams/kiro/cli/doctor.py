@@ -219,7 +219,7 @@ def credentials(kiro: KiroSettings, vendor: KiroVendor, now: Callable[[], float]
     if kiro.credentials_command:
         findings.append(Finding("credential", Verdict.OK, "kiro.credentials_command: a program that prints a token"))
     if not findings:
-        advice = "set KIRO_API_KEY, or sign in: kiro-asgi login"
+        advice = "set KIRO_API_KEY, or sign in: kiro-asgi login; without an account: kiro-asgi serve --simulate"
         findings.append(Finding("credential", Verdict.FAIL, "none is set", advice))
     return findings, sign_ins
 

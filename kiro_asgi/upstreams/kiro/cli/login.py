@@ -55,7 +55,7 @@ def run(
     arguments: argparse.Namespace, environ: Mapping[str, str], open_page: Callable[[str], object] = webbrowser.open
 ) -> int:
     """Sign in; 0 when the token is in its file."""
-    screen: Screen = JsonScreen() if arguments.json else TextScreen.on(sys.stderr, environ)
+    screen: Screen = JsonScreen() if arguments.json else TextScreen.on(sys.stdout, sys.stderr, environ)
     browser = None if arguments.no_browser or arguments.json or not _has_display(environ) else open_page
     try:
         settings = Settings.from_env(environ)

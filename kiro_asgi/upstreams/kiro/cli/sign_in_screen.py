@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from attrs import frozen
 
-from kiro_asgi.cli.progress import Progress
+from kiro_asgi.cli.progress import Countdown
+from kiro_asgi.cli.terminal import Output, Tone, output_on
 from kiro_asgi.upstreams.kiro.signin import DeviceCode
 
 __all__ = ["JsonScreen", "Screen", "TextScreen"]
@@ -41,32 +41,40 @@ class Screen(Protocol):
 class TextScreen:
     """Sentences on standard output; progress and errors on standard error."""
 
-    _progress: Progress
+    _output: Output
+    _errors: Output
+    _countdown: Countdown
 
     @classmethod
-    def on(cls, stream: TextIO, environ: Mapping[str, str]) -> TextScreen:
-        """One whose progress goes to *stream*."""
-        return cls(Progress.on(stream, environ, "waiting for you"))
+    def on(cls, output: TextIO, errors: TextIO, environ: Mapping[str, str]) -> TextScreen:
+        """One that suits these streams."""
+        waiting = Countdown.on(errors, environ, "waiting for you")
+        return cls(output_on(output, environ), output_on(errors, environ), waiting)
 
     def code(self, code: DeviceCode) -> None:
         """The address on a line of its own, to be copied."""
-        print(f"Open this page, and see that it shows the code {code.user_code}:\n\n   {code.address}\n", flush=True)
+        self._output.line("Open this page, and see that it shows the code ", (code.user_code, Tone.TITLE), ":")
+        self._output.line()
+        self._output.line("   ", (code.address, Tone.NAME))
+        self._output.line()
 
     def waiting(self, left: float) -> None:
         """The time that is left."""
-        self._progress.show(left)
+        self._countdown.show(left)
 
     def done(self, path: Path, endpoint: str) -> None:
         """The settings as lines for a shell."""
-        self._progress.end()
-        print(f"You are signed in. The token is in {path}, which only you can read. To use it:\n")
+        self._countdown.end()
+        words = f" The token is in {path}, which only you can read. To use it:"
+        self._output.line(("You are signed in.", Tone.GOOD), words)
+        self._output.line()
         for name, value in _settings(path, endpoint).items():
-            print(f"   export {name}={shlex.quote(value)}")
+            self._output.line("   export ", (name, Tone.NAME), f"={shlex.quote(value)}")
 
     def failed(self, message: str, code: str) -> None:
         """One sentence."""
-        self._progress.end()
-        print(f"kiro-asgi: {message}", file=sys.stderr)
+        self._countdown.end()
+        self._errors.line(("kiro-asgi: ", Tone.BAD), message, hang=4)
 
 
 @frozen
