@@ -7,9 +7,15 @@ from typing import Any, Final
 from kiro_asgi.dialects.anthropic import ANTHROPIC_MESSAGES
 from kiro_asgi.dialects.manifest import DialectManifest
 from kiro_asgi.dialects.openai_chat import OPENAI_CHAT
+from kiro_asgi.dialects.openai_completions import OPENAI_COMPLETIONS
 from kiro_asgi.dialects.openai_responses import OPENAI_RESPONSES
 
 __all__ = ["BUILTIN"]
 
-BUILTIN: Final[tuple[DialectManifest[Any], ...]] = (OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC_MESSAGES)
+BUILTIN: Final[tuple[DialectManifest[Any], ...]] = (
+    OPENAI_CHAT,
+    OPENAI_RESPONSES,
+    ANTHROPIC_MESSAGES,
+    OPENAI_COMPLETIONS,
+)
 """The first one's errors are told at paths that are nobody's."""

@@ -35,6 +35,12 @@ def test_without_max_tokens_it_is_no_messages_request() -> None:
     assert guess(b'{"model": "m", "messages": []}').name == "openai_chat"
 
 
+def test_a_prompt_makes_a_completions_request() -> None:
+    """Beside messages it is a member that nobody knows."""
+    assert guess(b'{"model": "m", "prompt": "hi", "max_tokens": 9}').name == "openai_completions"
+    assert guess(b'{"model": "m", "prompt": "hi", "messages": []}').name == "openai_chat"
+
+
 def test_an_input_makes_a_responses_request() -> None:
     """It has no messages."""
     assert guess(b'{"model": "m", "input": "hi"}').name == "openai_responses"

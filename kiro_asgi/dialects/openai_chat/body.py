@@ -12,6 +12,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.dialects.openai_chat.shapes import MESSAGES, PARTS, Message
+from kiro_asgi.dialects.openai_fields import StreamOptions
 from kiro_asgi.dialects.structure import Raw, Tagged, make_converter
 
 __all__ = [
@@ -27,7 +28,6 @@ __all__ = [
     "JsonSchemaFormat",
     "ResponseFormat",
     "SearchTool",
-    "StreamOptions",
     "TextFormat",
     "ToolBody",
 ]
@@ -125,13 +125,6 @@ FORMATS: Final = Tagged(
     ResponseFormat,
     MappingProxyType({"text": TextFormat, "json_object": JsonObjectFormat, "json_schema": JsonSchemaFormat}),
 )
-
-
-@frozen
-class StreamOptions:
-    """How to stream."""
-
-    include_usage: bool | None = None
 
 
 @frozen

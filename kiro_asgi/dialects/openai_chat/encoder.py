@@ -19,10 +19,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.dialects.base import Heading
-from kiro_asgi.dialects.openai_chat.errors import stream_error_object
 from kiro_asgi.dialects.openai_chat.options import options_of
-from kiro_asgi.dialects.openai_chat.response import GAP, citation, citations, finish_reason, usage_object
+from kiro_asgi.dialects.openai_chat.response import GAP, citation, citations, finish_reason
 from kiro_asgi.dialects.openai_chat.signatures import call_signature, extra_content, reasoning_details
+from kiro_asgi.dialects.openai_fields import stream_error_object, usage_object
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import (
     BlockEnd,

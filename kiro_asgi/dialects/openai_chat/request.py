@@ -9,7 +9,7 @@ Source: https://platform.openai.com/docs/api-reference/chat/create
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from kiro_asgi.dialects.base import Inquiry
 from kiro_asgi.dialects.openai_chat.body import CONVERTER, Body, JsonObjectFormat, JsonSchemaFormat
@@ -17,17 +17,13 @@ from kiro_asgi.dialects.openai_chat.messages import Conversation
 from kiro_asgi.dialects.openai_chat.options import ChatOptions
 from kiro_asgi.dialects.openai_chat.thinking import read_thinking
 from kiro_asgi.dialects.openai_chat.tools import read_tools
+from kiro_asgi.dialects.openai_fields import read_sampling, within
 from kiro_asgi.dialects.refusals import NO_MODEL, invalid, missing, unsupported
 from kiro_asgi.dialects.structure import Raw, structure
-from kiro_asgi.limits import LARGEST_INTEGER
 from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.prompt import Prompt, Sampling
-from kiro_asgi.stages.limits import check_stop
-from kiro_asgi.wire.members import count
 
 __all__ = ["parse"]
-
-_MOST_STOPS: Final = 4
 
 
 def parse(body: bytes) -> Inquiry:
@@ -86,41 +82,10 @@ def _no_messages(request: Body) -> Exception:
 
 
 def _sampling(request: Body) -> Sampling:
-    for name in ("max_completion_tokens", "max_tokens"):
-        _within(request, name, 1, None)
-    _within(request, "temperature", 0, 2)
-    _within(request, "top_p", 0, 1)
-    limit = request.max_tokens if request.max_completion_tokens is None else request.max_completion_tokens
-    return Sampling(
-        limit,
-        request.temperature,
-        request.top_p,
-        count(request.top_k) or None,
-        _stop(request),
-        request.seed if type(request.seed) is int and abs(request.seed) < LARGEST_INTEGER else None,
-        _penalty(request.presence_penalty),
-        _penalty(request.frequency_penalty),
-    )
-
-
-def _penalty(value: Any) -> float | None:
-    """A penalty; 0, which clients send by default, is none."""
-    return value if type(value) in (int, float) and value and abs(value) < LARGEST_INTEGER else None
-
-
-def _within(request: Body, name: str, least: int, most: int | None) -> None:
-    value = getattr(request, name)
-    if value is not None and (value < least or (most is not None and value > most)):
-        wanted = f"at least {least}" if most is None else f"between {least} and {most}"
-        raise invalid(name, f"expected a number {wanted}, got {value}")
-
-
-def _stop(request: Body) -> tuple[str, ...]:
-    given = (request.stop,) if isinstance(request.stop, str) else request.stop or ()
-    if len(given) > _MOST_STOPS:
-        raise invalid("stop", f"at most {_MOST_STOPS} sequences, got {len(given)}")
-    check_stop(request.stop or ())
-    return tuple(sequence for sequence in given if sequence)
+    within("max_completion_tokens", request.max_completion_tokens, 1, None)
+    within("max_tokens", request.max_tokens, 1, None)
+    given = request.max_completion_tokens
+    return read_sampling(request, request.max_tokens if given is None else given)
 
 
 def _schema(request: Body) -> Mapping[str, Any] | None:

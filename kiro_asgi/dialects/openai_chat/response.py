@@ -12,13 +12,14 @@ from typing import Any, Final
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_chat.options import options_of
 from kiro_asgi.dialects.openai_chat.signatures import call_signature, extra_content, reasoning_details
+from kiro_asgi.dialects.openai_fields import usage_object
 from kiro_asgi.dialects.pieces import dump_array, dump_text
-from kiro_asgi.model.events import Citation, StopReason, Usage
+from kiro_asgi.model.events import Citation, StopReason
 from kiro_asgi.model.message import Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from kiro_asgi.model.server_tools import ServerResult, ToolOutput
 from kiro_asgi.wire.json import dumps, quote_bytes
 
-__all__ = ["GAP", "citation", "citations", "finish_reason", "render", "usage_object"]
+__all__ = ["GAP", "citation", "citations", "finish_reason", "render"]
 
 GAP: Final = "\n\n"
 """Stands before what a server tool gave, as this API has no blocks of text."""
@@ -48,26 +49,6 @@ def finish_reason(reason: StopReason, legacy_functions: bool) -> str:
     if legacy_functions and reason is StopReason.TOOL_CALL:
         return "function_call"
     return _FINISH[reason]
-
-
-def usage_object(usage: Usage) -> dict[str, Any]:
-    """Token counts; here, unlike in `Usage`, the prompt includes what was read from or written to a cache."""
-    return {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.output_tokens,
-        "total_tokens": usage.prompt_tokens + usage.output_tokens,
-        "prompt_tokens_details": {
-            "cached_tokens": usage.cache_read_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-            "audio_tokens": 0,
-        },
-        "completion_tokens_details": {
-            "reasoning_tokens": usage.thinking_tokens,
-            "audio_tokens": 0,
-            "accepted_prediction_tokens": 0,
-            "rejected_prediction_tokens": 0,
-        },
-    }
 
 
 def render(message: Message, heading: Heading) -> Iterator[bytes]:

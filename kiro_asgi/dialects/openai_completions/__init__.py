@@ -1,0 +1,28 @@
+"""The older Completions API of OpenAI, which has a prompt instead of messages.
+
+Source: https://platform.openai.com/docs/api-reference/completions
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kiro_asgi.dialects.base import Dialect
+from kiro_asgi.dialects.manifest import DialectManifest, DialectOptions, Endpoint
+
+__all__ = ["OPENAI_COMPLETIONS"]
+
+
+def _make(options: DialectOptions[None]) -> Dialect:
+    from kiro_asgi.dialects.openai_completions.dialect import OpenAICompletions
+
+    return OpenAICompletions(usage_in_finish_chunk=options.usage_chunk == "finish")
+
+
+OPENAI_COMPLETIONS: Final = DialectManifest[None](
+    name="openai_completions",
+    title="OpenAI Completions",
+    endpoints=(Endpoint("POST", "/v1/completions"),),
+    make=_make,
+    likeness=lambda request: 2 if "prompt" in request and "messages" not in request else -1,
+)

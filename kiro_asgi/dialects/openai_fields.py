@@ -1,0 +1,129 @@
+"""What Chat Completions and the older Completions write alike: sampling, token counts, an error inside a stream."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+from attrs import frozen
+
+from kiro_asgi.dialects.openai_errors import openai_message, wording_of
+from kiro_asgi.dialects.refusals import invalid
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.limits import LARGEST_INTEGER
+from kiro_asgi.model.events import Usage
+from kiro_asgi.model.prompt import Sampling
+from kiro_asgi.stages.limits import check_stop
+from kiro_asgi.wire.members import count
+
+__all__ = ["StreamOptions", "read_sampling", "stream_error_object", "usage_object", "within"]
+
+_MOST_STOPS: Final = 4
+
+
+@frozen
+class StreamOptions:
+    """How to stream."""
+
+    include_usage: bool | None = None
+
+
+class Sampled(Protocol):
+    """The fields about sampling of a request's body; the last four may hold anything."""
+
+    @property
+    def temperature(self) -> float | None: ...
+
+    @property
+    def top_p(self) -> float | None: ...
+
+    @property
+    def stop(self) -> str | tuple[str, ...] | None: ...
+
+    @property
+    def top_k(self) -> Any: ...
+
+    @property
+    def seed(self) -> Any: ...
+
+    @property
+    def presence_penalty(self) -> Any: ...
+
+    @property
+    def frequency_penalty(self) -> Any: ...
+
+
+def read_sampling(request: Sampled, max_tokens: int | None, *, least: int = 1) -> Sampling:
+    """How to sample, with at most *max_tokens*, which must be at least *least*.
+
+    Raises:
+        RequestError: A number that makes no sense, or too many stop sequences.
+    """
+    within("max_tokens", max_tokens, least, None)
+    within("temperature", request.temperature, 0, 2)
+    within("top_p", request.top_p, 0, 1)
+    return Sampling(
+        max_tokens,
+        request.temperature,
+        request.top_p,
+        count(request.top_k) or None,
+        _stop(request.stop),
+        request.seed if type(request.seed) is int and abs(request.seed) < LARGEST_INTEGER else None,
+        _penalty(request.presence_penalty),
+        _penalty(request.frequency_penalty),
+    )
+
+
+def _penalty(value: Any) -> float | None:
+    """A penalty; 0, which clients send by default, is none."""
+    return value if type(value) in (int, float) and value and abs(value) < LARGEST_INTEGER else None
+
+
+def within(name: str, value: float | None, least: int, most: int | None) -> None:
+    """Refuse a number that is not from *least* to *most*."""
+    if value is not None and (value < least or (most is not None and value > most)):
+        wanted = f"at least {least}" if most is None else f"between {least} and {most}"
+        raise invalid(name, f"expected a number {wanted}, got {value}")
+
+
+def _stop(stop: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    given = (stop,) if isinstance(stop, str) else stop or ()
+    if len(given) > _MOST_STOPS:
+        raise invalid("stop", f"at most {_MOST_STOPS} sequences, got {len(given)}")
+    check_stop(stop or ())
+    return tuple(sequence for sequence in given if sequence)
+
+
+def usage_object(usage: Usage) -> dict[str, Any]:
+    """Token counts; here, unlike in `Usage`, the prompt includes what was read from or written to a cache."""
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.prompt_tokens + usage.output_tokens,
+        "prompt_tokens_details": {
+            "cached_tokens": usage.cache_read_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+            "audio_tokens": 0,
+        },
+        "completion_tokens_details": {
+            "reasoning_tokens": usage.thinking_tokens,
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }
+
+
+def stream_error_object(error: KiroAsgiError) -> dict[str, Any]:
+    """The ``error`` member of the chunk that ends a broken stream.
+
+    It is the same object that an HTTP answer would hold, but ``type`` says what kind of trouble it is and ``code`` is
+    ``stream_error``.
+
+    Source: https://platform.openai.com/docs/guides/error-codes
+    """
+    return {
+        "message": openai_message(error),
+        "type": wording_of(error).streamed,
+        "param": error.param or None,
+        "code": "stream_error",
+    }
