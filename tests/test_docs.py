@@ -283,6 +283,13 @@ def test_readme_has_the_comparison_as_it_stands() -> None:
     assert f"Read on {COMPARISON['date']} " in text
 
 
+def test_readme_counts_the_hosts_that_were_tried() -> None:
+    """Its figure is that of the last run of ``tox -e hosts``."""
+    cells = tomllib.loads((DOCS / "reference" / "hosts.toml").read_text("utf-8"))["cells"]
+
+    assert f"| {len(cells)} under {len(next(iter(cells.values())))} |" in (ROOT / "README.md").read_text("utf-8")
+
+
 def test_the_dark_picture_is_the_light_one_in_other_colours() -> None:
     """There is one drawing: two files differ in the line with the colours alone, and both name the same ones."""
     lights, darks = (

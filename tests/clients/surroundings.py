@@ -26,6 +26,9 @@ SECLUDED: Final = ("unshare", "--user", "--map-root-user", "--net", "sh", "-c", 
 KEY: Final = "choose-a-key"
 """The only key that the gateway accepts; the page on clients names it."""
 
+SETTINGS: Final = {"KIRO_ASGI__CLIENT__API_KEYS": KEY, "KIRO_ASGI__ROUTING__MODELS": "claude-*=kiro"}
+"""The page's, where Anthropic is set up, too: names with dashes are its own."""
+
 PATIENCE: Final = 90.0
 """Seconds after which a client is ended."""
 
@@ -83,8 +86,7 @@ def _path() -> str:
 @contextmanager
 def running(cwd: Path, *, secluded: bool) -> Iterator[Gateway]:
     """Run a gateway, in a network of its own where *secluded*, until the end of the block."""
-    keys = {"KIRO_ASGI__CLIENT__API_KEYS": KEY}
-    with serving("--simulate", cwd=cwd, lines=5, within=SECLUDED if secluded else (), **keys) as server:
+    with serving("--simulate", cwd=cwd, lines=5, within=SECLUDED if secluded else (), **SETTINGS) as server:
         target = f"--target={server.process.pid}"
         enter = ("nsenter", target, "--user", "--net", "--preserve-credentials") if secluded else ()
         yield Gateway(server.base, enter)
