@@ -56,6 +56,28 @@ def test_text(claude: ClaudeCode) -> None:
 
 
 @pytest.mark.parametrize(
+    ("model", "told", "window"),
+    [
+        ("claude-sonnet-4-5", "", 200_000),
+        ("claude-sonnet-4.6", "", 200_000),
+        ("claude-sonnet-4-6[1m]", "", 1_000_000),
+        ("claude-opus-4-8", "", 1_000_000),
+        ("claude-sonnet-5", "", 1_000_000),
+        ("glm-5", "", 1_000_000),
+        ("glm-5", "200000", 200_000),
+    ],
+)
+def test_windows_go_by_names(claude: ClaudeCode, model: str, told: str, window: int) -> None:
+    """What the page says of windows: where the name tells too much, ``CLAUDE_CODE_MAX_CONTEXT_TOKENS`` helps."""
+    claude.environ |= {"ANTHROPIC_MODEL": model} | ({"CLAUDE_CODE_MAX_CONTEXT_TOKENS": told} if told else {})
+
+    (*_, end) = claude.ask("Hello there")
+
+    assert (end["subtype"], end["is_error"]) == ("success", False)
+    assert [it["contextWindow"] for it in end["modelUsage"].values()] == [window]
+
+
+@pytest.mark.parametrize(
     ("tool", "arguments", "result"),
     [
         pytest.param(
