@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from attrs import evolve, field, frozen
 
-from kiro_asgi.config.installed import with_installed
+from kiro_asgi.config.installed import offered, with_installed
 from kiro_asgi.config.leaves import ENV_PREFIX, Leaf, families, leaves, members_of, preset_values, slices
 from kiro_asgi.config.rules import complaint
 from kiro_asgi.config.wholes import conflicts, misnamed
@@ -153,7 +153,8 @@ def _values(root: type, mapping: Mapping[str, Any], place: str) -> Iterator[Give
         elif path.rpartition(".")[0] in members:
             yield Given(source, problem=_unknown(path, known))
         else:
-            yield Given(source, problem=_misnamed(root, path) or GONE.get(path) or _unknown(path, known))
+            problem = _misnamed(root, path) or GONE.get(path) or _unknown(path, (*known, *offered()))
+            yield Given(source, problem=problem)
 
 
 def _document(file: Path) -> Mapping[str, Any] | Given:
