@@ -21,7 +21,7 @@ PUBLIC = (
 )
 """Modules whose ``__all__`` is public."""
 
-EXTENDING = ("river_upstream", "folder_store", "redacting_stage")
+EXTENDING = ("river_upstream", "folder_store", "redacting_stage", "plain_dialect")
 """Examples that add something to the gateway, in less than 120 lines each."""
 
 REFERENCE = (

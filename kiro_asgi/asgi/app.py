@@ -94,7 +94,7 @@ class App:
         *,
         inner: AnyASGIApp | None = None,
         upstreams: Sequence[Manifest[Any]] = (),
-        dialects: Sequence[DialectManifest[Any]] = (),
+        dialects: Sequence[DialectManifest] = (),
         stages: Sequence[StageFactory] = (),
         store: Store | None = None,
         server_tools: Sequence[ServerTool] = (),
@@ -121,7 +121,7 @@ class App:
             settings, Clocks(clock, wall_clock, draw), token, estimator, server_tools, store, stages
         )
         hide_in_logs(self._service.secrets)
-        options = DialectOptions[Any](
+        options = DialectOptions(
             emit_code_references=settings.emit_code_references, usage_chunk=settings.stream.usage_chunk
         )
         self._dialects = MappingProxyType({api.name: api.make(options) for api in apis})
@@ -334,7 +334,7 @@ def create_app(
     *,
     inner: AnyASGIApp | None = None,
     upstreams: Sequence[Manifest[Any]] = (),
-    dialects: Sequence[DialectManifest[Any]] = (),
+    dialects: Sequence[DialectManifest] = (),
     stages: Sequence[StageFactory] = (),
     store: Store | None = None,
     server_tools: Sequence[ServerTool] = (),

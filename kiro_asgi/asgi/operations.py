@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from attrs import define, frozen
 
@@ -57,7 +57,7 @@ class Operations:
         await call.respond(200, dialect.render_count(tokens), [(b"content-type", dialect.traits.body_type)])
 
 
-def handlers_of(api: DialectManifest[Any], dialect: Dialect, gateway: Gateway) -> dict[Endpoint, Handler]:
+def handlers_of(api: DialectManifest, dialect: Dialect, gateway: Gateway) -> dict[Endpoint, Handler]:
     """What is done at each path of *api*.
 
     Raises:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
-from typing import Any, Final
+from typing import Final
 
 from attrs import define, field, frozen
 
@@ -106,7 +106,7 @@ class Routes:
         ConfigError: Two client APIs have the same name or path, or one has no path.
     """
 
-    _apis: tuple[DialectManifest[Any], ...]
+    _apis: tuple[DialectManifest, ...]
     """The first one's errors are told at paths that are nobody's."""
 
     _exact: dict[str, dict[str, RouteMatch]] = field(init=False, factory=dict)
@@ -163,7 +163,7 @@ class Routes:
                 return tuple(found)
         return tuple(dict.fromkeys(chain(*self._exact.values(), *self._named.values())))
 
-    def api(self, scope: Scope) -> DialectManifest[Any]:
+    def api(self, scope: Scope) -> DialectManifest:
         """Whose errors the request's client reads: the API of the path, or of what it probably means, or one whose
         clients send a header of its own."""
         path = next(local_paths(scope))

@@ -37,7 +37,7 @@ from kiro_asgi.wire.json import loads
 
 __all__ = ["add_arguments", "run"]
 
-APIS: Final[Mapping[str, DialectManifest[Any]]] = MappingProxyType({api.name: api for api in BUILTIN})
+APIS: Final[Mapping[str, DialectManifest]] = MappingProxyType({api.name: api for api in BUILTIN})
 
 ATTACHED: Final = frozenset(("bytes", "data", "file_data", "url"))
 """Members that hold base64 or a data URL, in the words of one upstream or another."""

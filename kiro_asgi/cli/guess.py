@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.dialects.manifest import DialectManifest
 from kiro_asgi.wire.json import loads
@@ -11,7 +9,7 @@ from kiro_asgi.wire.json import loads
 __all__ = ["guess"]
 
 
-def guess(body: bytes) -> DialectManifest[Any]:
+def guess(body: bytes) -> DialectManifest:
     """The API that *body* looks most like; of several, the first.
 
     Raises:

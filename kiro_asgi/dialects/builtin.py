@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from kiro_asgi.dialects.anthropic import ANTHROPIC_MESSAGES
 from kiro_asgi.dialects.manifest import DialectManifest
@@ -12,7 +12,7 @@ from kiro_asgi.dialects.openai_responses import OPENAI_RESPONSES
 
 __all__ = ["BUILTIN"]
 
-BUILTIN: Final[tuple[DialectManifest[Any], ...]] = (
+BUILTIN: Final[tuple[DialectManifest, ...]] = (
     OPENAI_CHAT,
     OPENAI_RESPONSES,
     ANTHROPIC_MESSAGES,

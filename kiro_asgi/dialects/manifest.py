@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 from attrs import frozen
 
 from kiro_asgi.dialects.base import Dialect
 
 __all__ = ["ANSWER", "COUNT", "DialectManifest", "DialectOptions", "Endpoint"]
-
-S = TypeVar("S")
 
 ANSWER: Final = "answer"
 """Operation: read a request, ask an upstream, answer."""
@@ -33,11 +31,8 @@ class Endpoint:
 
 
 @frozen(kw_only=True)
-class DialectOptions(Generic[S]):
+class DialectOptions:
     """What the operator says about the answers of an API; one that has no such thing passes it over."""
-
-    settings: S | None = None
-    """The API's own; ``None`` where its manifest names no class of them."""
 
     emit_code_references: bool = False
     """Whether streams name licensed sources in events that official SDKs do not know."""
@@ -48,7 +43,7 @@ class DialectOptions(Generic[S]):
 
 
 @frozen(kw_only=True)
-class DialectManifest(Generic[S]):
+class DialectManifest:
     """One client API.
 
     It is read at every start, so what reads requests and writes answers is imported by `make`.
@@ -63,11 +58,8 @@ class DialectManifest(Generic[S]):
     endpoints: tuple[Endpoint, ...]
     """Every path of it.  Errors below the first one's path are told as this API tells them."""
 
-    make: Callable[[DialectOptions[S]], Dialect]
+    make: Callable[[DialectOptions], Dialect]
     """Everything that takes no waiting; a setting that cannot work is a `ConfigError`."""
-
-    settings: type[S] | None = None
-    """The class of its own settings."""
 
     key_headers: tuple[bytes, ...] = (b"authorization",)
     """Request headers, in lower case, in which its clients show a key; ``authorization`` holds it behind ``Bearer``."""

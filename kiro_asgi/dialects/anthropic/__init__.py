@@ -13,13 +13,13 @@ from kiro_asgi.dialects.manifest import COUNT, DialectManifest, DialectOptions, 
 __all__ = ["ANTHROPIC_MESSAGES"]
 
 
-def _make(options: DialectOptions[None]) -> Dialect:
+def _make(options: DialectOptions) -> Dialect:
     from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 
     return AnthropicMessages(emit_code_references=options.emit_code_references)
 
 
-ANTHROPIC_MESSAGES: Final = DialectManifest[None](
+ANTHROPIC_MESSAGES: Final = DialectManifest(
     name="anthropic",
     title="Anthropic Messages",
     endpoints=(Endpoint("POST", "/v1/messages"), Endpoint("POST", "/v1/messages/count_tokens", COUNT)),

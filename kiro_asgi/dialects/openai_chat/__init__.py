@@ -21,7 +21,7 @@ _MEMBERS: Final = frozenset(
 _ROLES: Final = frozenset(("developer", "tool", "function"))
 
 
-def _make(options: DialectOptions[None]) -> Dialect:
+def _make(options: DialectOptions) -> Dialect:
     from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 
     return OpenAIChat(usage_in_finish_chunk=options.usage_chunk == "finish")
@@ -40,7 +40,7 @@ def _objects(value: Any) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-OPENAI_CHAT: Final = DialectManifest[None](
+OPENAI_CHAT: Final = DialectManifest(
     name="openai_chat",
     title="OpenAI Chat Completions",
     endpoints=(Endpoint("POST", "/v1/chat/completions"),),

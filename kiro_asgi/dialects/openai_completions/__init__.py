@@ -13,13 +13,13 @@ from kiro_asgi.dialects.manifest import DialectManifest, DialectOptions, Endpoin
 __all__ = ["OPENAI_COMPLETIONS"]
 
 
-def _make(options: DialectOptions[None]) -> Dialect:
+def _make(options: DialectOptions) -> Dialect:
     from kiro_asgi.dialects.openai_completions.dialect import OpenAICompletions
 
     return OpenAICompletions(usage_in_finish_chunk=options.usage_chunk == "finish")
 
 
-OPENAI_COMPLETIONS: Final = DialectManifest[None](
+OPENAI_COMPLETIONS: Final = DialectManifest(
     name="openai_completions",
     title="OpenAI Completions",
     endpoints=(Endpoint("POST", "/v1/completions"),),

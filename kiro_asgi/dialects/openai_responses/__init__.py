@@ -14,7 +14,7 @@ from kiro_asgi.dialects.manifest import COUNT, DialectManifest, DialectOptions, 
 __all__ = ["OPENAI_RESPONSES"]
 
 
-def _make(options: DialectOptions[None]) -> Dialect:
+def _make(options: DialectOptions) -> Dialect:
     from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 
     return OpenAIResponses()
@@ -26,7 +26,7 @@ def _operations() -> Callable[..., Any]:
     return ResponsesOperations
 
 
-OPENAI_RESPONSES: Final = DialectManifest[None](
+OPENAI_RESPONSES: Final = DialectManifest(
     name="openai_responses",
     title="OpenAI Responses",
     endpoints=(
