@@ -52,6 +52,9 @@ class Service:
     offload: Offload
     secrets: Secrets
     _providers: tuple[Provider, ...]
+    _spoken: frozenset[str] = field(init=False)
+    """Client APIs that an upstream speaks."""
+
     _conversations: Conversations
     _recovery: Recovery
     _signatures: Signatures
@@ -62,6 +65,10 @@ class Service:
     _stages: tuple[StageFactory, ...]
     _clocks: Clocks
     _token: Callable[[], str]
+
+    def __attrs_post_init__(self) -> None:
+        forwarding = (provider.upstream.forwarding for provider in self._providers)
+        self._spoken = frozenset(each.dialect for each in forwarding if each is not None)
 
     @classmethod
     def create(
@@ -109,7 +116,7 @@ class Service:
         parse: Callable[[], Inquiry] = partial(dialect.parse, body, headers)
         if wants_notes(call.scope):
             parse = partial(_with_notes, dialect, parse, body)
-        if not dialect.traits.transparent or all(_spoken(provider) != dialect.name for provider in self._providers):
+        if not dialect.traits.transparent or dialect.name not in self._spoken:
             return self.asked_for(call, dialect, await self.offload.run(size, parse), size)
         transparent = cast(TransparentDialect, dialect)
         glance = await self.offload.run(size, partial(transparent.glance, body))
@@ -330,12 +337,6 @@ def _held(given: tuple[str, ...], providers: tuple[Provider, ...]) -> Iterator[s
     yield from given
     for provider in providers:
         yield from provider.credentials.secrets
-
-
-def _spoken(provider: Provider) -> str:
-    """The dialect that the upstream speaks; empty where that is none."""
-    forwarding = provider.upstream.forwarding
-    return "" if forwarding is None else forwarding.dialect
 
 
 def _with_notes(dialect: Dialect, parse: Callable[[], Inquiry], body: bytes) -> Inquiry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from attrs import frozen
@@ -15,7 +16,7 @@ from kiro_asgi.model.prompt import Sampling
 from kiro_asgi.stages.limits import check_stop
 from kiro_asgi.wire.members import count
 
-__all__ = ["StreamOptions", "read_sampling", "stream_error_object", "usage_object", "within"]
+__all__ = ["StreamOptions", "read_sampling", "stream_error_object", "usage_object"]
 
 _MOST_STOPS: Final = 4
 
@@ -52,15 +53,23 @@ class Sampled(Protocol):
     def frequency_penalty(self) -> Any: ...
 
 
-def read_sampling(request: Sampled, max_tokens: int | None, *, least: int = 1) -> Sampling:
-    """How to sample, with at most *max_tokens*, which must be at least *least*.
+def read_sampling(request: Sampled, limits: Mapping[str, int | None], *, least: int = 1) -> Sampling:
+    """How to sample.
+
+    Args:
+        request: The body.
+        limits: Most tokens of the answer, by the names of the fields that may say it; the first that does counts.
+        least: What each must be at least.
 
     Raises:
         RequestError: A number that makes no sense, or too many stop sequences.
     """
-    within("max_tokens", max_tokens, least, None)
-    within("temperature", request.temperature, 0, 2)
-    within("top_p", request.top_p, 0, 1)
+    max_tokens = None
+    for name, value in limits.items():
+        _within(name, value, least, None)
+        max_tokens = value if max_tokens is None else max_tokens
+    _within("temperature", request.temperature, 0, 2)
+    _within("top_p", request.top_p, 0, 1)
     return Sampling(
         max_tokens,
         request.temperature,
@@ -78,7 +87,7 @@ def _penalty(value: Any) -> float | None:
     return value if type(value) in (int, float) and value and abs(value) < LARGEST_INTEGER else None
 
 
-def within(name: str, value: float | None, least: int, most: int | None) -> None:
+def _within(name: str, value: float | None, least: int, most: int | None) -> None:
     """Refuse a number that is not from *least* to *most*."""
     if value is not None and (value < least or (most is not None and value > most)):
         wanted = f"at least {least}" if most is None else f"between {least} and {most}"

@@ -17,11 +17,11 @@ from kiro_asgi.dialects.openai_chat.messages import Conversation
 from kiro_asgi.dialects.openai_chat.options import ChatOptions
 from kiro_asgi.dialects.openai_chat.thinking import read_thinking
 from kiro_asgi.dialects.openai_chat.tools import read_tools
-from kiro_asgi.dialects.openai_fields import read_sampling, within
+from kiro_asgi.dialects.openai_fields import read_sampling
 from kiro_asgi.dialects.refusals import NO_MODEL, invalid, missing, unsupported
 from kiro_asgi.dialects.structure import Raw, structure
 from kiro_asgi.model.depth import require_depths
-from kiro_asgi.model.prompt import Prompt, Sampling
+from kiro_asgi.model.prompt import Prompt
 
 __all__ = ["parse"]
 
@@ -45,7 +45,9 @@ def parse(body: bytes) -> Inquiry:
         tools=tools,
         tool_choice=tool_choice,
         thinking=read_thinking(request),
-        sampling=_sampling(request),
+        sampling=read_sampling(
+            request, {"max_completion_tokens": request.max_completion_tokens, "max_tokens": request.max_tokens}
+        ),
         metadata=_metadata(request),
         session=_session(request),
         schema=_schema(request),
@@ -79,13 +81,6 @@ def _no_messages(request: Body) -> Exception:
     if request.input is not None:
         return missing("messages", "this request has an input instead, as the Responses API: POST it to /v1/responses")
     return missing("messages", "at least one message is needed")
-
-
-def _sampling(request: Body) -> Sampling:
-    within("max_completion_tokens", request.max_completion_tokens, 1, None)
-    within("max_tokens", request.max_tokens, 1, None)
-    given = request.max_completion_tokens
-    return read_sampling(request, request.max_tokens if given is None else given)
 
 
 def _schema(request: Body) -> Mapping[str, Any] | None:

@@ -81,7 +81,7 @@ def parse(body: bytes) -> Inquiry:
     prompt = Prompt(
         model=request.model,
         turns=(Turn(Role.USER, (Text(text),), "prompt"),),
-        sampling=read_sampling(request, request.max_tokens, least=0),
+        sampling=read_sampling(request, {"max_tokens": request.max_tokens}, least=0),
         metadata={"user_id": request.user} if isinstance(request.user, str) and request.user else {},
     )
     usage = request.stream_options is not None and request.stream_options.include_usage is True
