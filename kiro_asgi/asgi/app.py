@@ -153,6 +153,11 @@ class App:
         """Write what is still to be stored, and close the idle upstream connections of the running event loop."""
         await self._service.aclose()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether many answers are under way in the running event loop."""
+        return self._service.pace.here().is_busy
+
     def interrupt(self) -> None:
         """End every call under way in the running event loop, for a process that must end: returns at once.
 

@@ -12,6 +12,7 @@ from attrs import define, field
 
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.output import PART, Output
+from kiro_asgi.asgi.pace import SHORT, Pace
 from kiro_asgi.asgi.plan import first_event_timeout
 from kiro_asgi.asgi.refusals import log_refusal
 from kiro_asgi.config import Settings
@@ -61,6 +62,7 @@ class Reading(ABC, Generic[Way]):
     _settings: Settings
     _output: Way
     _clock: Callable[[], float]
+    _pace: Pace
 
     first_event_timeout: float = field(init=False)
     """Seconds from asking to the first event, however many bytes come before it."""
@@ -77,6 +79,9 @@ class Reading(ABC, Generic[Way]):
     _last_event: float = field(init=False)
     _first_content: float | None = field(init=False, default=None)
     _status: int = field(init=False, default=0)
+    _worked: float = field(init=False, default=0.0)
+    """Seconds that the last part took."""
+
     _headers: Headers = field(init=False, default=())
     _chunks: list[bytes] = field(init=False, factory=list)
     on_accept: Callable[[], None] = field(init=False, default=_nothing)
@@ -187,11 +192,16 @@ class Reading(ABC, Generic[Way]):
     async def _put(self, items: Iterable[Any]) -> None:
         """Take *items*, in parts where that takes long: one read can bring a thousand calls, an end all that was held.
 
-        What came before a failure is sent first: it must not matter how the bytes were cut.
+        Where many answers are under way, one with much to take waits until there is time for it.  What came before a
+        failure is sent first: it must not matter how the bytes were cut.
         """
         part = _Part(iter(items), self._clock)
         while True:
+            if self._pace.is_busy and self._worked >= SHORT:
+                await self._pace.wait()
+            began = self._clock()
             error = self._output.put(part)
+            self._worked = self._clock() - began
             if error is not None:
                 await self._output.push()
                 raise error

@@ -117,7 +117,8 @@ class Relay:
             tasks.start(self._watch)
             if self.exchange.inquiry.stream:
                 tasks.start(self._look_at_time)
-            await tasks.run(self._answer)
+            with self._service.pace.here():
+                await tasks.run(self._answer)
         if tasks.failure is not None:
             await self.break_off(InternalError(self.exchange.request_id))
             raise tasks.failure
@@ -264,9 +265,9 @@ class Relay:
             await reading.finish()
 
     def _next_reading(self) -> Reading[Any]:
-        exchange, output = self.exchange, self._output
+        exchange, output, pace = self.exchange, self._output, self._service.pace.here()
         if isinstance(output, PassedStream | PassedWhole):
-            return Passing(exchange, self._settings, output, self._clock)
+            return Passing(exchange, self._settings, output, self._clock, pace)
         learn = partial(self._service.finished, exchange)
         opened = self._tries.opened and output.committed  # some outputs keep even the start of a message back
-        return Attempt(exchange, self._settings, output, self._clock, learn, opened)
+        return Attempt(exchange, self._settings, output, self._clock, pace, learn, opened)

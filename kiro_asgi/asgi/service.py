@@ -14,6 +14,7 @@ from kiro_asgi.asgi.conversations import Conversations
 from kiro_asgi.asgi.exchange import Asked, Exchange, Passed
 from kiro_asgi.asgi.models import Models, Route
 from kiro_asgi.asgi.offload import Offload
+from kiro_asgi.asgi.pace import Pace
 from kiro_asgi.asgi.passing import passed, reason_against_passing, rendered
 from kiro_asgi.asgi.provider import Provider
 from kiro_asgi.asgi.providers import new_providers
@@ -26,6 +27,7 @@ from kiro_asgi.asgi.wiring import new_fetcher, new_registry, new_store, retry_po
 from kiro_asgi.config import Settings, StreamSettings
 from kiro_asgi.dialects.base import Dialect, Inquiry, TransparentDialect
 from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent, UpstreamRequestTooCostly
+from kiro_asgi.loops import PerLoop
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
@@ -51,6 +53,7 @@ class Service:
     store: Store
     offload: Offload
     secrets: Secrets
+    pace: PerLoop[Pace]
     _providers: tuple[Provider, ...]
     _spoken: frozenset[str] = field(init=False)
     """Client APIs that an upstream speaks."""
@@ -94,6 +97,7 @@ class Service:
             store=store,
             offload=Offload(),
             secrets=Secrets(partial(_held, tuple(secrets_in(settings)), tuple(providers.values()))),
+            pace=PerLoop(partial(Pace, clocks.steady)),
             providers=tuple(providers.values()),
             conversations=Conversations.by(settings.conversation_salt),
             recovery=Recovery(store, settings.recovery.ttl, settings.recovery.enabled),

@@ -6,13 +6,10 @@ One line a fact goes to standard output when connections are accepted; logging g
 from __future__ import annotations
 
 import argparse
-import ctypes
-import gc
 import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import suppress
 from functools import partial
 from ipaddress import ip_address
 from typing import Final
@@ -23,6 +20,7 @@ from attrs import evolve
 from kiro_asgi import create_app, simulator
 from kiro_asgi.asgi.readiness import settings_to_serve
 from kiro_asgi.cli.keyed import keyed, with_each
+from kiro_asgi.cli.memory import give_back_blocks, keep_what_is_there, tidy_up
 from kiro_asgi.cli.standalone import LINGER, LOOPS, MAX_PORT, Server, bind, give_up_after, hold_little, until_signalled
 from kiro_asgi.cli.terminal import Tone, discard_output, output_on
 from kiro_asgi.config import ClientSettings, Settings
@@ -30,7 +28,7 @@ from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.upstreams.manifest import set_up
 
-__all__ = ["add_arguments", "add_config", "give_back_memory", "run", "simulated"]
+__all__ = ["add_arguments", "add_config", "run", "simulated"]
 
 SIMULATOR_KEY: Final = "ksk_simulator"
 """Opens nothing but the simulator."""
@@ -40,13 +38,6 @@ _DAY: Final = 86_400
 SWITCH: Final = 0.0005
 """Seconds after which a thread with a long computation hands the interpreter back to the event loop, which asks for it
 after each system call; Python's own 5 ms add up to 150 ms for one request."""
-
-_LARGE_BLOCK: Final = 1024 * 1024
-"""Bytes of memory that go back to the system as soon as they are free."""
-
-_M_TRIM_THRESHOLD: Final = -1
-_M_MMAP_THRESHOLD: Final = -3
-"""Parameters of glibc's ``mallopt``."""
 
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
@@ -105,7 +96,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     _configure_logging(arguments.log_level, arguments.access_log)
     serve = _serve_simulated if arguments.simulate else _serve
     sys.setswitchinterval(SWITCH)
-    give_back_memory()
+    give_back_blocks()
     anyio.run(partial(serve, server, settings, arguments.host, arguments.port), backend=arguments.loop)
     return 0
 
@@ -116,19 +107,6 @@ def _settings(environ: Mapping[str, str]) -> Settings:
     except ConfigError as error:
         error.add_note("To try the gateway without an account or settings: kiro-asgi serve --simulate")
         raise
-
-
-def give_back_memory() -> None:
-    """Have large blocks of memory given back to the system when they are free, where the C library is glibc.
-
-    By itself it takes the largest block that was ever freed for one that will be wanted again, up to 32 MiB: after a
-    few large requests, 200 MiB would stay.  Source: mallopt(3), on the dynamic threshold.
-    """
-    if sys.platform == "linux":
-        with suppress(AttributeError):  # no such function in musl
-            mallopt = ctypes.CDLL(None).mallopt
-            mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
-            mallopt(_M_TRIM_THRESHOLD, 2 * _LARGE_BLOCK)
 
 
 def simulated(settings: Settings, url: str, host: str) -> Settings:
@@ -154,8 +132,7 @@ async def _serve_simulated(server: Server, settings: Settings, host: str, port: 
 
 async def _serve(server: Server, settings: Settings, host: str, port: int, simulator_url: str = "") -> None:
     app = create_app(settings)
-    gc.collect()
-    gc.freeze()  # 70,000 objects stay to the end: to look at them again and again takes 20 to 50 ms each time
+    keep_what_is_there()
     listener = bind(host, port)
     give_up_after(listener, settings.limits.write_timeout + LINGER)
     hold_little(listener)
@@ -168,7 +145,10 @@ async def _serve(server: Server, settings: Settings, host: str, port: int, simul
                 output.line((f"{name + ':':<20}", Tone.NAME), words, hang=20)
         except BrokenPipeError:
             discard_output()  # nobody reads it, and the clients do not mind
-        await server.serve(app, listener, stopped)
+        async with anyio.create_task_group() as group:
+            group.start_soon(tidy_up, lambda: app.is_busy)
+            await server.serve(app, listener, stopped)
+            group.cancel_scope.cancel()
 
     await until_signalled(server.graceful_timeout, announced)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from traceback import clear_frames
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -35,7 +36,12 @@ class TurnStream:
         self._in_request = False
         if self.turn is not None:
             timeout = await self.turn()
-        return await self._stream.read(max_bytes, timeout)
+        try:
+            return await self._stream.read(max_bytes, timeout)
+        except BaseException as error:
+            # Below anyio on trio one of the frames holds the error, in a circle with the whole answer.
+            clear_frames(error.__traceback__)
+            raise
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the interface
         """Send *buffer*; the first since a read waits for the second, or for the next read."""

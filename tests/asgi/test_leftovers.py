@@ -55,7 +55,6 @@ async def test_an_ended_exchange_holds_nothing(name, stream, gateway, sim):
     assert left() == before
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="module")
 async def test_an_exchange_whose_client_left_holds_nothing(gateway, sim):
     """The same where the client leaves in the middle; on trio, what cancels a task keeps the frames of who did it."""
     app = gateway()

@@ -295,10 +295,12 @@ async def stalled_readers(attack: Attack) -> None:
 
 
 @row(
-    "512 clients that never read, where there are 64 connections",
-    "another is answered; 512 open requests may take 128 MiB meanwhile",
+    "512 clients that never read, 200 more each second, where there are 64 connections",
+    "another is answered; 512 open requests may take 128 MiB meanwhile; more is asked for than one core can do, so a "
+    "short request waits in some ten turns",
     gateway="hasty",
     seconds=75,
+    health=0.15,
     growth=128 * MIB,
 )
 async def stalled_crowd(attack: Attack) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import platform
 import socket
 import subprocess
 import sys
+import weakref
 
+import anyio
 import pytest
 
+from kiro_asgi.cli.memory import tidy_up
 from kiro_asgi.cli.standalone import UNSENT, bind, hold_little
 
 MIB = 1024 * 1024
@@ -16,13 +20,13 @@ MIB = 1024 * 1024
 HELD = f"""
 import sys
 from pathlib import Path
-from kiro_asgi.cli.serve import give_back_memory
+from kiro_asgi.cli.memory import give_back_blocks
 
 def resident():
     return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmRSS"))
 
 if sys.argv[1] == "given-back":
-    give_back_memory()
+    give_back_blocks()
 before = resident()
 for _ in range(3):
     block = b"x" * (30 * {MIB})
@@ -59,3 +63,42 @@ def test_little_is_held_for_a_client_that_never_reads():
                     taken += accepted.send(bytes(16 * 1024))
 
     assert taken < 2 * UNSENT
+
+
+class Circle:
+    """Holds itself."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("crowd", [True, False], ids=["crowd", "calm"])
+async def test_what_a_crowd_leaves_is_collected_when_it_has_gone(crowd):
+    """Not while it is there, when a look at all objects takes long, and not again and again."""
+    busy, looks = crowd, 0
+    gc.collect()
+    gc.disable()
+    left = weakref.ref(Circle())
+
+    def is_busy() -> bool:
+        nonlocal looks
+        looks += 1
+        return busy
+
+    async def looked(times: int) -> None:
+        while looks < times:  # noqa: ASYNC110 - what looks knows nothing of us
+            await anyio.sleep(0.001)
+
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: tidy_up(is_busy, every=0.001))
+            with anyio.fail_after(5):
+                await looked(3)
+                assert left() is not None
+                busy = False
+                await looked(looks + 3)
+            assert (left() is None) is crowd
+            group.cancel_scope.cancel()
+    finally:
+        gc.enable()
