@@ -20,6 +20,7 @@ ARGUMENTS = "`ARGUMENT_DEPTH`"
 SIMULATED = "`JSON_DEPTH`, by `loads`, of the simulator, which answers tests"
 
 BOUNDED = {
+    "cli.__init__": {"_members": OWN},
     "cli.explain": {"_elided": OWN},
     "config.leaves": {"_fixed": OWN, "_walk": OWN},
     "config.reading": {"_spread": OWN},
