@@ -194,6 +194,7 @@ def _print(done: Done) -> None:
 
 def main(pages: Sequence[Path]) -> int:
     """Follow *pages*; the exit status."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by way of what ends the server
     good = True
     with tempfile.TemporaryDirectory() as folder:
         dist = _wheel(Path(folder))
