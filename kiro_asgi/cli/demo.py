@@ -8,9 +8,10 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import signal
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import Any, Final
@@ -72,7 +73,25 @@ def demonstrate(output: Output, question: str = QUESTION, model: str = MODEL, lo
     logging.getLogger("kiro_asgi").addHandler(logging.NullHandler())  # what goes wrong is on the screen
     server = Server(loop=loop, graceful_timeout=1.0, log_level="error")
     server.ready()
-    return anyio.run(partial(_show, server, output, question, model), backend=loop)
+    return anyio.run(partial(_show_until_signalled, server, output, question, model), backend=loop)
+
+
+async def _show_until_signalled(server: Server, output: Output, question: str, model: str) -> int:
+    # trio would raise KeyboardInterrupt wherever it is, e.g. in the gateway, which would answer with an error.
+    status: int | None = None
+    with anyio.open_signal_receiver(signal.SIGINT) as signals:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_cancel_at, signals, tasks.cancel_scope)
+            status = await _show(server, output, question, model)
+            tasks.cancel_scope.cancel()
+    if status is None:
+        raise KeyboardInterrupt
+    return status
+
+
+async def _cancel_at(signals: AsyncIterator[signal.Signals], scope: anyio.CancelScope) -> None:
+    await anext(signals)
+    scope.cancel()
 
 
 async def _show(server: Server, output: Output, question: str, model: str) -> int:
