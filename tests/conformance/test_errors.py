@@ -113,7 +113,7 @@ def test_61_base_urls_that_are_not_quite_right(clients: Clients, gateway: Gatewa
 
 @pytest.mark.parametrize(
     ("status", "method", "path"),
-    [(404, "POST", "/nothing"), (405, "GET", "/chat/completions"), (404, "POST", "/completions")],
+    [(404, "POST", "/nothing"), (405, "GET", "/chat/completions"), (405, "GET", "/completions")],
 )
 def test_61_routes_of_chat(chat: openai.OpenAI, status: int, method: str, path: str) -> None:
     """Unknown paths and methods are told in the envelope of the family."""
