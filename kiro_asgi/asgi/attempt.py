@@ -96,7 +96,7 @@ class Attempt(Reading[Output[Event]]):
         await self._end(answer, answer.end_part())
         if answer.enough or not turn.paused:
             return None
-        await self._output.push()
+        await self._push()
         self._continuations += 1
         self._accepted, self._heard_before = False, answer.heard
         return turn.following
@@ -121,7 +121,7 @@ class Attempt(Reading[Output[Event]]):
     async def _run_server_tools(self, answer: Answer) -> None:
         """Run what the model called and the client does not run; it is shown what was called while it waits."""
         if calls := answer.pending:
-            await self._output.push()
+            await self._push()
             results = await self._exchange.toolbox.run(calls, self._exchange.inquiry.prompt)
             await self._put(answer.resolve(results))
 
@@ -131,7 +131,7 @@ class Attempt(Reading[Output[Event]]):
         assert answer is not None, "bytes of an answer that has no stages"
         heard = answer.heard
         await self._put(answer.feed(self._taken()))
-        await self._output.push()
+        await self._push()
         if answer.heard != heard:
             self._note_event(content=answer.opened)
         if answer.enough:

@@ -60,8 +60,8 @@ class Output(Protocol[In]):
         """Take what *items* yields until it ends or fails; what came before a failure counts."""
         ...
 
-    async def push(self) -> None:
-        """Send what was put, if this output sends as it goes."""
+    async def push(self) -> bool:
+        """Send what was put, if this output sends as it goes; whether there was anything to send."""
         ...
 
     async def open(self, items: Iterable[In], /) -> None:
@@ -118,11 +118,13 @@ class Sending(Generic[Item]):
             return error
         return None
 
-    async def push(self) -> None:
+    async def push(self) -> bool:
         """Send what was encoded; the first time, the head goes before it."""
-        if self._pending:
-            self.begun = True
-            await self._write(self._take(), more=True)
+        if not self._pending:
+            return False
+        self.begun = True
+        await self._write(self._take(), more=True)
+        return True
 
     async def open(self, items: Iterable[Item], /) -> None:
         """Send the head, what the start of the message gives, and a heartbeat."""
@@ -262,8 +264,9 @@ class Whole(Generic[Item]):
     closing: bool = field(init=False, default=False)
     last_sent: float = field(init=False, default=0.0)
 
-    async def push(self) -> None:
+    async def push(self) -> bool:
         """Nothing goes out before the end."""
+        return False
 
     async def open(self, items: Iterable[Item], /) -> None:
         """A status that has been sent could not tell of a failure any more, so nothing is."""

@@ -161,7 +161,7 @@ class Passing(Reading[PassedOutput]):
         if self._retold is not None:
             await self._put(self._retold.flush())
         if not self._passage.ended:  # what came before a failure is sent first: it must not matter how it was cut
-            await self._output.push()
+            await self._push()
         await self._output.finish()
 
     def _accept(self, content_type: str) -> None:
@@ -176,7 +176,7 @@ class Passing(Reading[PassedOutput]):
     async def _advance(self) -> None:
         heard = self._passage.heard
         await self._put(self._said())
-        await self._output.push()
+        await self._push()
         if self._passage.heard != heard:
             self._note_event(content=True)
 

@@ -171,9 +171,13 @@ class Relay:
         raise Stalled
 
     async def _commit_early(self) -> None:
-        if self._reading is not None and not self._output.committed:
-            self._tries.opened = self.exchange.passed is None
-            await self._output.open(self._reading.open())
+        reading = self._reading
+        if reading is None:
+            return
+        async with reading.working:
+            if not self._output.committed:
+                self._tries.opened = self.exchange.passed is None
+                await self._output.open(reading.open())
 
     async def _answer(self) -> None:
         while True:
@@ -265,9 +269,10 @@ class Relay:
             await reading.finish()
 
     def _next_reading(self) -> Reading[Any]:
-        exchange, output, pace = self.exchange, self._output, self._service.pace.here()
+        exchange, output = self.exchange, self._output
+        pace, offload = self._service.pace.here(), self._service.offload
         if isinstance(output, PassedStream | PassedWhole):
-            return Passing(exchange, self._settings, output, self._clock, pace)
+            return Passing(exchange, self._settings, output, self._clock, pace, offload)
         learn = partial(self._service.finished, exchange)
         opened = self._tries.opened and output.committed  # some outputs keep even the start of a message back
-        return Attempt(exchange, self._settings, output, self._clock, pace, learn, opened)
+        return Attempt(exchange, self._settings, output, self._clock, pace, offload, learn, opened)

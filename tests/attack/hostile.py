@@ -14,7 +14,7 @@ import re
 import resource
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, Final
 
 from attrs import frozen
@@ -125,6 +125,26 @@ def _open_calls(path: str, parameter: str) -> Iterator[bytes]:
     yield _end("TOOL_USE")
 
 
+def _one_call(path: str, parameter: str) -> Iterator[bytes]:
+    """One call with arguments of *parameter* MiB, of Kiro and of services like OpenAI."""
+    pieces = chain(['{"city": "'], repeat(TEXT, int(parameter) * MIB // PIECE), ['"}'])
+    if path == KIRO:
+        for piece in pieces:
+            yield _event("toolUseEvent", name="get_weather", toolUseId="tooluse_0", input=piece)
+        yield _event("toolUseEvent", name="get_weather", toolUseId="tooluse_0", stop=True) + _end("TOOL_USE")
+        return
+    call = {"index": 0, "id": "call_0", "type": "function", "function": {"name": "get_weather", "arguments": ""}}
+    yield _chunk({"tool_calls": [call]})
+    for piece in pieces:
+        yield _chunk({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
+    yield _chunk({}, "tool_calls") + DONE
+
+
+def _one_event(path: str, parameter: str) -> Iterator[bytes]:
+    """*parameter* MiB of text in a single event."""
+    return _said(path, [TEXT * (int(parameter) * MIB // PIECE)])
+
+
 def _many_calls(path: str, parameter: str) -> Iterator[bytes]:
     """*parameter* small calls."""
     count, step = int(parameter), 100
@@ -186,36 +206,6 @@ def _refit(data: bytes, number: bytes) -> bytes:
     return encode_frame(frame.headers, frame.payload.replace(b'"#"', number))
 
 
-def _counted(path: str) -> Iterator[bytes]:
-    if path == KIRO:
-        usage = {"uncachedInputTokens": "#", "outputTokens": "#", "totalTokens": "#"}
-        yield _event("assistantResponseEvent", content="counted")
-        yield _event("metadataEvent", tokenUsage=usage, contextUsagePercentage="#")
-        yield _event("contextUsageEvent", contextUsagePercentage="#")
-        yield _event("meteringEvent", usage="#", unit="credit")
-    elif path == ANTHROPIC:
-        usage = {"input_tokens": "#", "output_tokens": "#", "cache_read_input_tokens": "#"}
-        message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": usage}
-        for event in (
-            {"type": "message_start", "message": message},
-            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "counted"}},
-            {"type": "content_block_stop", "index": 0},
-            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage},
-            {"type": "message_stop"},
-        ):
-            yield f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
-    elif path == OPENAI:
-        usage = {"prompt_tokens": "#", "completion_tokens": "#", "total_tokens": "#"}
-        yield _chunk({"role": "assistant", "content": "counted"}) + _chunk({}, "stop")
-        yield _chunk({}, usage={**usage, "prompt_tokens_details": {"cached_tokens": "#"}}) + DONE
-    else:
-        usage = {"promptTokenCount": "#", "candidatesTokenCount": "#", "totalTokenCount": "#"}
-        content = {"role": "model", "parts": [{"text": "counted"}]}
-        document = {"candidates": [{"content": content, "finishReason": "STOP", "index": 0}], "usageMetadata": usage}
-        yield f"data: {json.dumps(document)}\n\n".encode()
-
-
 def _value(path: str, parameter: str) -> Iterator[bytes]:
     """A JSON document of `VALUES`, as an answer's text."""
     text = json.dumps(VALUES[parameter]())
@@ -245,6 +235,8 @@ ANSWERS: Final[Mapping[str, Answer]] = {
     "text": _much_text,
     "thinking": _much_thinking,
     "open-calls": _open_calls,
+    "one-call": _one_call,
+    "one-event": _one_event,
     "calls": _many_calls,
     "redacted": _redacted,
     "endless": _endless,

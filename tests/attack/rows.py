@@ -481,6 +481,22 @@ async def largest_answers(attack: Attack) -> None:
                 await attack.ask(api, prompt, 200, tools=tools, stream=stream, **more)
 
 
+@row(
+    "one call with arguments of 15 MiB, and 15 MiB of text in one event, in each API",
+    "an answer",
+    gateway="large",
+    seconds=60,
+)
+async def largest_parts(attack: Attack) -> None:
+    """Neither can be cut: arguments are one JSON text, an event is one."""
+    for api in PATHS:
+        tools = _tool(api, {"type": "object", "properties": {"city": {"type": "string"}}})
+        more = {"store": False} if api == "responses" else {"max_tokens": 10**9}
+        for stream in (False, True):
+            for prompt in ("attack:one-call=15", "attack:one-event=15"):
+                await attack.ask(api, prompt, 200, tools=tools, stream=stream, **more)
+
+
 @row("300 MB of redacted thinking behind an open call", "a proper end; bounded memory", gateway="large", seconds=20)
 async def redacted_thinking(attack: Attack) -> None:
     tools = _tool("messages", {"type": "object", "properties": {"city": {"type": "string"}}})
