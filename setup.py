@@ -11,8 +11,6 @@ from configparser import ConfigParser
 from pathlib import Path
 from typing import Final
 
-from setuptools import setup
-
 ROOT: Final = Path(__file__).parent
 
 FILE: Final = r"(?!https?:|#)[^)\"\s]+"
@@ -30,6 +28,8 @@ def description(text: str, url: str) -> str:
 
 
 if __name__ == "__main__":
+    from setuptools import setup
+
     config = ConfigParser()
     config.read(ROOT / "setup.cfg", "utf-8")
     setup(
