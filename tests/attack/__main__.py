@@ -128,7 +128,7 @@ async def _attack(row: Row, gateway: Gateway) -> Result:
     noticed = gateway.noticed()
     for failure in noticed.failures if row.beside and not row.refuses else ():
         attack.want(False, f"a healthy client: {failure}")
-    if peak >= row.growth and peak - before >= 8 * MIB:  # else the blame is another row's
+    if peak - before >= row.growth:  # what was there before is another row's
         attack.want(False, f"{peak / MIB:.0f} MiB more")
     came = "; ".join(f"{count} x {what}" if count > 1 else what for what, count in attack.seen.items())
     left = await _left(gateway)
