@@ -1,12 +1,13 @@
-"""What Chat Completions and the older Completions write alike: sampling, token counts, an error inside a stream."""
+"""What Chat Completions and the older Completions have alike: sampling, token counts, how a stream ends."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol
 
 from attrs import frozen
 
+from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_errors import openai_message, wording_of
 from kiro_asgi.dialects.refusals import invalid
 from kiro_asgi.errors import KiroAsgiError
@@ -14,11 +15,14 @@ from kiro_asgi.limits import LARGEST_INTEGER
 from kiro_asgi.model.events import Usage
 from kiro_asgi.model.prompt import Sampling
 from kiro_asgi.stages.limits import check_stop
+from kiro_asgi.wire.json import dumps, quote_bytes
 from kiro_asgi.wire.members import count
 
-__all__ = ["StreamOptions", "read_sampling", "stream_error_object", "usage_object"]
+__all__ = ["ChunkStream", "StreamOptions", "read_sampling", "stream_error_object", "usage_object"]
 
 _MOST_STOPS: Final = 4
+
+_DONE: Final = b"data: [DONE]\n\n"
 
 
 @frozen
@@ -136,3 +140,38 @@ def stream_error_object(error: KiroAsgiError) -> dict[str, Any]:
         "param": error.param or None,
         "code": "stream_error",
     }
+
+
+class ChunkStream:
+    """What encoders of streams share that are chunks of one kind and end with a sentinel.
+
+    Args:
+        heading: What every chunk repeats.
+        kind: The chunks' ``object``.
+    """
+
+    heartbeat = b": ping\n\n"
+
+    __slots__ = ("_closed", "_common")
+
+    def __init__(self, heading: Heading, kind: bytes) -> None:
+        self._common = b'data: {"id":%b,"object":"%b","created":%d,"model":%b,"choices":' % (
+            quote_bytes(heading.id),
+            kind,
+            heading.created,
+            quote_bytes(heading.model),
+        )
+        self._closed = False
+
+    def flush(self) -> Iterator[bytes]:
+        """The sentinel, unless `error` has sent it."""
+        if not self._closed:
+            self._closed = True
+            yield _DONE
+
+    def error(self, error: KiroAsgiError) -> list[bytes]:
+        """A chunk without choices that holds the error, and the sentinel; nothing when the stream has ended."""
+        if self._closed:
+            return []
+        self._closed = True
+        return [b'%b[],"error":%b}\n\n%b' % (self._common, dumps(stream_error_object(error)), _DONE)]

@@ -22,8 +22,7 @@ from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_chat.options import options_of
 from kiro_asgi.dialects.openai_chat.response import GAP, citation, citations, finish_reason
 from kiro_asgi.dialects.openai_chat.signatures import call_signature, extra_content, reasoning_details
-from kiro_asgi.dialects.openai_fields import stream_error_object, usage_object
-from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.dialects.openai_fields import ChunkStream, usage_object
 from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
@@ -43,8 +42,6 @@ from kiro_asgi.wire.json import dumps, quote_bytes
 
 __all__ = ["ChatEncoder"]
 
-_DONE: Final = b"data: [DONE]\n\n"
-
 _CALL: Final = b'{"tool_calls":[{"index":%d,"id":%b,"type":"function","function":{"name":%b,"arguments":""}%b}]}'
 _EXTRA: Final = b',"extra_content":'
 _ARGUMENTS: Final = b'{"tool_calls":[{"index":%d,"function":{"arguments":'
@@ -55,15 +52,13 @@ _FUNCTION_ARGUMENTS: Final = b'{"function_call":{"arguments":'
 _FUNCTION_ARGUMENTS_END: Final = b"}}"
 
 
-class ChatEncoder:
+class ChatEncoder(ChunkStream):
     """The stage from events to the bytes of one streamed answer.
 
     Args:
         heading: What every chunk repeats.
         usage_in_finish_chunk: Put the token counts into the finish chunk, asked for or not, and send no usage chunk.
     """
-
-    heartbeat = b": ping\n\n"
 
     __slots__ = (
         "_after",
@@ -74,8 +69,6 @@ class ChatEncoder:
         "_begun",
         "_calls",
         "_citations",
-        "_closed",
-        "_common",
         "_details",
         "_include_usage",
         "_input_seen",
@@ -86,21 +79,16 @@ class ChatEncoder:
     )
 
     def __init__(self, heading: Heading, *, usage_in_finish_chunk: bool = False) -> None:
+        super().__init__(heading, b"chat.completion.chunk")
         options = options_of(heading)
         self._legacy = options.legacy_functions
         self._include_usage = options.include_usage and not usage_in_finish_chunk
         self._usage_in_finish_chunk = usage_in_finish_chunk
-        self._common = b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,"choices":' % (
-            quote_bytes(heading.id),
-            heading.created,
-            quote_bytes(heading.model),
-        )
         self._before = self._common + b'[{"index":0,"delta":'
         self._after = b',"finish_reason":null,"logprobs":null}]%b}\n\n' % (b',"usage":null' * self._include_usage)
         self._before_content = self._before + b'{"content":'
         self._after_content = b"}" + self._after
         self._begun = False
-        self._closed = False
         self._calls = 0
         self._details = 0
         """Entries of ``reasoning_details`` so far."""
@@ -122,19 +110,6 @@ class ChatEncoder:
                 yield before + quote_bytes(item.text) + after
             elif chunk := _STEPS[type(item)](self, item):
                 yield chunk
-
-    def flush(self) -> Iterator[bytes]:
-        """The sentinel, unless `error` has sent it."""
-        if not self._closed:
-            self._closed = True
-            yield _DONE
-
-    def error(self, error: KiroAsgiError) -> list[bytes]:
-        """A chunk without choices that holds the error, and the sentinel; nothing when the stream has ended."""
-        if self._closed:
-            return []
-        self._closed = True
-        return [b'%b[],"error":%b}\n\n%b' % (self._common, dumps(stream_error_object(error)), _DONE)]
 
     def _begin(self, kind: BlockKind) -> bytes:
         """The role chunk, once.

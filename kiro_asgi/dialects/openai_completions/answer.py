@@ -15,9 +15,8 @@ from attrs import define, field
 
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_completions.request import options_of
-from kiro_asgi.dialects.openai_fields import stream_error_object, usage_object
+from kiro_asgi.dialects.openai_fields import ChunkStream, usage_object
 from kiro_asgi.dialects.pieces import dump_text
-from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event, MessageEnd, MessageStart, RefusalDelta, StopReason, TextDelta
 from kiro_asgi.model.message import Message, RefusalBlock, TextBlock
 from kiro_asgi.wire.json import dumps, quote_bytes
@@ -27,7 +26,6 @@ __all__ = ["CompletionEncoder", "render"]
 _HEAD: Final = b'{"id":%b,"object":"text_completion","created":%d,"model":%b,"choices":['
 _CHOICE: Final = b'{"index":0,"text":'
 _REASON: Final = b',"logprobs":null,"finish_reason":%b}]'
-_DONE: Final = b"data: [DONE]\n\n"
 
 _FINISH: Final = MappingProxyType(
     {
@@ -41,10 +39,6 @@ _FINISH: Final = MappingProxyType(
 """Every other reason is ``stop``."""
 
 
-def _head(heading: Heading) -> bytes:
-    return _HEAD % (quote_bytes(heading.id), heading.created, quote_bytes(heading.model))
-
-
 def _reason(reason: StopReason) -> bytes:
     return _REASON % _FINISH.get(reason, b'"stop"')
 
@@ -52,7 +46,7 @@ def _reason(reason: StopReason) -> bytes:
 def render(message: Message, heading: Heading) -> Iterator[bytes]:
     """The JSON body, in pieces."""
     texts = (block.text for block in message.blocks if isinstance(block, TextBlock | RefusalBlock))
-    yield _head(heading) + _CHOICE
+    yield _HEAD % (quote_bytes(heading.id), heading.created, quote_bytes(heading.model)) + _CHOICE
     yield from dump_text(options_of(heading).echo + "".join(texts))
     yield b'%b,"usage":%b,"system_fingerprint":null}' % (
         _reason(message.stop_reason),
@@ -61,7 +55,7 @@ def render(message: Message, heading: Heading) -> Iterator[bytes]:
 
 
 @define
-class CompletionEncoder:
+class CompletionEncoder(ChunkStream):
     """The stage from events to the bytes of one streamed answer."""
 
     _heading: Heading
@@ -71,12 +65,11 @@ class CompletionEncoder:
     """What stands around the text of a chunk that is not the last."""
 
     _include_usage: bool = field(init=False)
-    _closed: bool = field(init=False, default=False)
-    heartbeat = b": ping\n\n"
 
     def __attrs_post_init__(self) -> None:
         self._include_usage = options_of(self._heading).include_usage and not self._usage_in_finish_chunk
-        self._before = b"data: " + _head(self._heading)
+        super().__init__(self._heading, b"text_completion")
+        self._before = self._common + b"["
         self._after = _REASON % b"null" + b',"usage":null' * self._include_usage + b"}\n\n"
 
     def feed(self, items: Iterable[Event], /) -> Iterator[bytes]:
@@ -88,19 +81,6 @@ class CompletionEncoder:
                 yield self._chunk(echo)
             elif isinstance(item, MessageEnd):
                 yield self._end(item)
-
-    def flush(self) -> Iterator[bytes]:
-        """The sentinel, unless `error` has sent it."""
-        if not self._closed:
-            self._closed = True
-            yield _DONE
-
-    def error(self, error: KiroAsgiError) -> list[bytes]:
-        """A chunk without choices that holds the error, and the sentinel; nothing when the stream has ended."""
-        if self._closed:
-            return []
-        self._closed = True
-        return [b'%b],"error":%b}\n\n%b' % (self._before, dumps(stream_error_object(error)), _DONE)]
 
     def _chunk(self, text: str) -> bytes:
         return self._before + _CHOICE + quote_bytes(text) + self._after
