@@ -51,7 +51,7 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.notes import Rule
 from kiro_asgi.model.server_tools import SearchHit, ToolOutput
-from kiro_asgi.simulator import doors, faults, rulebook, scenarios
+from kiro_asgi.simulator import faults, formats, rulebook, scenarios
 from kiro_asgi.upstreams.kiro.models import FALLBACK, find
 from kiro_asgi.upstreams.kiro.payloads import READERS, STOP_REASONS, Seen
 from kiro_asgi.upstreams.manifest import all_of
@@ -135,8 +135,8 @@ def format_markers() -> Iterator[Row]:
 
 
 def simulated_refusals() -> Iterator[Row]:
-    tables = (faults.REFUSALS, *(form.refusals for form in doors.FORMATS))
-    yield "Marker", *(UPSTREAMS[name] for name in ("kiro", *(form.name for form in doors.FORMATS)))
+    tables = (faults.REFUSALS, *(form.refusals for form in formats.FORMATS))
+    yield "Marker", *(UPSTREAMS[name] for name in ("kiro", *(form.name for form in formats.FORMATS)))
     for name in tables[0]:
         first, *others = (table[name] for table in tables)
         cells = [(first[0], first[2]), *((words[0], words[1]) for words in others)]
@@ -145,7 +145,7 @@ def simulated_refusals() -> Iterator[Row]:
 
 def format_rules(name: str) -> Iterator[Row]:
     yield ("What must hold",)
-    [form] = (form for form in doors.FORMATS if form.name == name)
+    [form] = (form for form in formats.FORMATS if form.name == name)
     for rule in form.rules:
         yield (first_line(rule.__doc__),)
 
@@ -404,7 +404,7 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "format-markers": (format_markers, "20 16 8 36 20"),
     "simulated-refusals": (simulated_refusals, "16 24 20 20 20"),
     "simulated-rules": (simulated_rules, "62 8 30"),
-    **{f"simulated-{form.name}-rules": (partial(format_rules, form.name), "100") for form in doors.FORMATS},
+    **{f"simulated-{form.name}-rules": (partial(format_rules, form.name), "100") for form in formats.FORMATS},
     "errors": (error_tree, "34 10 12 44"),
     "responses-fields": (lambda: handled("Field", fields.FIELDS), "26 14 60"),
     "responses-items": (lambda: handled("Kind of item", fields.ITEM_KINDS), "26 14 60"),

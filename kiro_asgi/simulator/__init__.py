@@ -33,7 +33,7 @@ from kiro_asgi.simulator.builders import (
 )
 from kiro_asgi.simulator.catalogue import MODELS, Model
 from kiro_asgi.simulator.control import Simulator
-from kiro_asgi.simulator.doors import FORMAT_MARKERS
+from kiro_asgi.simulator.formats import FORMAT_MARKERS
 from kiro_asgi.simulator.pieces import Hit, picture, search
 from kiro_asgi.simulator.record import RecordedRequest
 from kiro_asgi.simulator.scenarios import MARKERS, markers_as_markdown

@@ -59,7 +59,7 @@ def _finished(conversation: Conversation, parameter: str) -> Script:
 
 
 def habit(shows: str, parameter: str = "") -> Change:
-    """A change to how an answer is spoken, of which its speaker knows."""
+    """A change to how an answer is spoken, of which its encoder knows."""
     return shows, lambda script, _: script, parameter
 
 

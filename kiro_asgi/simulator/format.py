@@ -1,4 +1,4 @@
-"""What a format other than Kiro's is to the simulated service, and how a request in it is answered."""
+"""The manifest of a simulated service other than Kiro, and how a request to it is answered."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kiro_asgi.simulator.answers import ANSWERS
 from kiro_asgi.simulator.builders import json_answer
 from kiro_asgi.simulator.catalogue import Model
 from kiro_asgi.simulator.conversation import Conversation
+from kiro_asgi.simulator.encoding import AnswerEncoder, encode_script, used_by
 from kiro_asgi.simulator.extras import searched, with_thought
 from kiro_asgi.simulator.limits import limited
 from kiro_asgi.simulator.pieces import Usage
@@ -20,14 +21,13 @@ from kiro_asgi.simulator.question import Question
 from kiro_asgi.simulator.record import RecordedRequest
 from kiro_asgi.simulator.scenarios import Repertoire, play
 from kiro_asgi.simulator.scripts import Script
-from kiro_asgi.simulator.speech import Speaker, spoken, used_by
 
-__all__ = ["Endpoint", "Format", "FormatRule", "Json", "bearer"]
+__all__ = ["Format", "FormatEndpoint", "FormatRule", "Json", "bearer"]
 
 Json = Mapping[str, Any]
 
 FormatRule = Callable[[Json, Question], str]
-"""A rule about requests: ``""`` where a document keeps it, else what the service says of it."""
+"""A rule about requests: returns ``""`` where a document keeps it, else the service's message."""
 
 NOT_JSON: Final = "The request body is not a JSON object."
 
@@ -39,8 +39,8 @@ def bearer(request: RecordedRequest, *schemes: str) -> str:
 
 
 @frozen
-class Endpoint:
-    """Where an operation is asked for."""
+class FormatEndpoint:
+    """A path and method at which a format has an operation."""
 
     path: re.Pattern[str]
     method: str
@@ -48,59 +48,61 @@ class Endpoint:
     """``chat``, ``models``, ``count`` or ``token``."""
 
     header: str = ""
-    """A header that has to be there, or else the path is another format's."""
+    """A header that must be present; without it the path belongs to another format."""
 
     @classmethod
-    def at(cls, path: str, method: str, does: str, header: str = "") -> Endpoint:
-        """One whose path is like the regular expression *path*."""
+    def at(cls, path: str, method: str, does: str, header: str = "") -> FormatEndpoint:
+        """Make one from *path* as a regular expression."""
         return cls(re.compile(path), method, does, header)
 
+    def matches(self, request: RecordedRequest) -> bool:
+        """Whether *request* is for this path; its method may still be a wrong one."""
+        return bool(self.path.fullmatch(request.path)) and (not self.header or self.header in request.headers)
 
-@frozen
+
+@frozen(kw_only=True)
 class Format:
-    """One format.  A refusal is named as in the table of markers, e.g. ``token-invalid``."""
+    """Everything about one simulated service: the manifest of a folder, and an entry of `formats.FORMATS`."""
 
     name: str
+    endpoints: tuple[FormatEndpoint, ...]
     models: tuple[Model, ...]
     repertoire: Repertoire
     refusals: Mapping[str, tuple[Any, ...]]
-    """Name of a fault to its status, the service's word for it, and more."""
+    """Name of a fault, as in the table of markers, to its status, the service's word for it, and more."""
 
     rules: tuple[FormatRule, ...]
-    key: Callable[[RecordedRequest], str]
-    """Reads a request's key; empty if there is none."""
+    read_key: Callable[[RecordedRequest], str]
+    """Returns a request's key; empty if there is none."""
 
-    keyless: Script | None
-    """What a request without a key is answered with; ``None``: as with one."""
+    no_key: Script | None = None
+    """Refusal of a request without a key; ``None``: it is answered as one with a key."""
+
+    required_header: str = ""
+    """Header without which a chat request is refused."""
 
     read: Callable[[RecordedRequest, Json], Question]
-    speaker: Callable[[RecordedRequest, Question, Usage], Speaker]
-    listing: Callable[[tuple[Model, ...], Mapping[str, str]], Json]
-    """The list of models, or the page of it that the query's parameters ask for."""
+    encoder: Callable[[RecordedRequest, Question, Usage], AnswerEncoder]
+    model_list: Callable[[tuple[Model, ...], Mapping[str, str]], Json]
+    """Makes the list of models, or the page of it that the query's parameters ask for."""
 
-    counted: Callable[[int], Json]
-    """The answer to a request to count tokens."""
+    token_count: Callable[[int], Json]
+    """Makes the answer to a request that counts tokens."""
 
-    complaint: Callable[[str], Script]
-    """The refusal of a request that breaks a rule."""
+    bad_request: Callable[[str], Script]
+    """Refuses a request that breaks a rule, with the service's message."""
 
-    no_model: Callable[[str], Script]
-    """The refusal of a model that is not there."""
-
-    header: str = ""
-    """A header that has to be there."""
-
-    endpoints: tuple[Endpoint, ...] = ()
-    """Tried in order."""
+    unknown_model: Callable[[str], Script]
+    """Refuses a model that is not offered."""
 
     def refusal(self, name: str) -> Script:
-        """The refusal *name*, a fault of the repertoire."""
+        """Return the refusal *name*, a fault of the repertoire."""
         return self.repertoire.faults[name].script(Conversation({}), "")
 
-    def answer(
+    def chat(
         self, request: RecordedRequest, document: Json | None, *, strict: bool, first_time: Callable[..., bool]
     ) -> Script:
-        """The script for a chat request, still to be spoken.
+        """Return the script for a chat request, which `encode` puts into the format.
 
         Args:
             request: The request.
@@ -109,18 +111,18 @@ class Format:
             first_time: Whether a once-only marker strikes for a conversation.
         """
         if document is None:
-            return self.complaint(NOT_JSON)
+            return self.bad_request(NOT_JSON)
         question = self.read(request, document)
         refused = self._refused(request, document, question) if strict else None
         return limited(self._played(question, first_time), question) if refused is None else refused
 
     def _refused(self, request: RecordedRequest, document: Json, question: Question) -> Script | None:
-        if self.header and self.header not in request.headers:
-            return self.complaint(f"{self.header}: header is required")
+        if self.required_header and self.required_header not in request.headers:
+            return self.bad_request(f"{self.required_header}: header is required")
         if not any(_is(question.model, model) for model in self.models):
-            return self.no_model(question.model)
+            return self.unknown_model(question.model)
         broken = next(filter(None, (rule(document, question) for rule in self.rules)), "")
-        return self.complaint(broken) if broken else None
+        return self.bad_request(broken) if broken else None
 
     def _played(self, question: Question, first_time: Callable[..., bool]) -> Script:
         conversation = question.conversation
@@ -133,22 +135,22 @@ class Format:
             script = searched(conversation, script)
         return with_thought(conversation, script) if conversation.wants_native_thinking else script
 
-    def speak(self, request: RecordedRequest, document: Json | None, script: Script) -> Script:
-        """*script* in this format."""
+    def encode(self, request: RecordedRequest, document: Json | None, script: Script) -> Script:
+        """Encode *script*, the answer to a chat request, in this format."""
         question = self.read(request, document or {})
-        speaker = self.speaker(request, question, used_by(script, question))
+        encoder = self.encoder(request, question, used_by(script, question))
         stream = question.stream and "unstreamed" not in question.habits
-        return spoken(script, speaker, stream=stream)
+        return encode_script(script, encoder, stream=stream)
 
     def list_models(self, request: RecordedRequest) -> Script:
-        """The answer to who asks for the models."""
-        return json_answer(200, self.listing(self.models, dict(parse_qsl(request.query))))
+        """Answer a request for the models."""
+        return json_answer(200, self.model_list(self.models, dict(parse_qsl(request.query))))
 
     def count(self, request: RecordedRequest, document: Json | None) -> Script:
-        """The answer to who asks for a count of tokens."""
+        """Answer a request that counts tokens."""
         if document is None:
-            return self.complaint(NOT_JSON)
-        return json_answer(200, self.counted(self.read(request, document).conversation.size))
+            return self.bad_request(NOT_JSON)
+        return json_answer(200, self.token_count(self.read(request, document).conversation.size))
 
 
 def _is(name: str, model: Model) -> bool:

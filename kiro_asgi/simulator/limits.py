@@ -21,8 +21,8 @@ def limited(script: Script, question: Question) -> Script:
 
 
 def _up_to_length(script: Script, most: int) -> Script:
-    spoken = sum(_tokens(step) for step in script)
-    return script if spoken <= most else tuple(_shortened(script, most))
+    tokens_so_far = sum(_tokens(step) for step in script)
+    return script if tokens_so_far <= most else tuple(_shortened(script, most))
 
 
 def _tokens(step: Step) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from email.utils import formatdate
 from time import time
 from typing import Any, Final
+from uuid import uuid4
 
 from attrs import define, field
 
@@ -18,8 +19,9 @@ from kiro_asgi.simulator.bodies import document_of, form_of
 from kiro_asgi.simulator.builders import json_answer, refusal
 from kiro_asgi.simulator.catalogue import MODELS, Model, listing
 from kiro_asgi.simulator.conversation import Conversation, as_map
-from kiro_asgi.simulator.doors import Door, door_of
 from kiro_asgi.simulator.faults import BAD_TOKEN
+from kiro_asgi.simulator.format import Format, FormatEndpoint
+from kiro_asgi.simulator.formats import find_endpoint
 from kiro_asgi.simulator.layouts import paced
 from kiro_asgi.simulator.record import RecordedRequest
 from kiro_asgi.simulator.rulebook import RULES
@@ -99,9 +101,9 @@ class Service:
 
     def script_for(self, request: RecordedRequest) -> Script:
         """The answer to *request*, whose ``operation`` is filled in."""
-        door = door_of(request)
-        if door is not None:
-            return self._through(door, request)
+        found = find_endpoint(request)
+        if found is not None:
+            return self._in_format(*found, request)
         method, request.operation = _operation(request)
         script = self._told(request)
         if script is not None:
@@ -120,15 +122,35 @@ class Service:
         queued = self._queued.get(request.operation)
         return queued.popleft() if script is None and queued else script
 
-    def _through(self, door: Door, request: RecordedRequest) -> Script:
-        """The answer to *request* in another format; scripts of Kiro's events are spoken in that."""
-        request.operation = door.operation
+    def _in_format(self, form: Format, endpoint: FormatEndpoint, request: RecordedRequest) -> Script:
+        """The answer to *request* in another format than Kiro's; scripts of Kiro's events are encoded in that."""
+        request.operation = f"{form.name}.{endpoint.does}"
         document = document_of(request)
         script = self._told(request)
         if script is None:
-            script = door.answer(request, document, self.accounts, strict=self.strict, first_time=self._first_time)
+            script = self._answer_in(form, endpoint, request, document)
             script = paced(script, self.pace) if self.pace else script
-        return door.spoken(request, document, script)
+        return form.encode(request, document, script) if endpoint.does == "chat" else script
+
+    def _answer_in(
+        self, form: Format, endpoint: FormatEndpoint, request: RecordedRequest, document: Mapping[str, Any] | None
+    ) -> Script:
+        if request.method != endpoint.method:
+            return form.refusal("404")
+        key = form.read_key(request)
+        if key in self.accounts.revoked:
+            return form.refusal("token-invalid")
+        if not key and form.no_key is not None:
+            return form.no_key
+        match endpoint.does:
+            case "chat":
+                return form.chat(request, document, strict=self.strict, first_time=self._first_time)
+            case "models":
+                return form.list_models(request)
+            case "count":
+                return form.count(request, document)
+            case _:
+                return _short_lived_token(request, key, self.accounts.expires_in)
 
     def _refused(self, asked: Asked) -> Refusal | None:
         if asked.token in self.accounts.revoked:
@@ -189,6 +211,18 @@ class Service:
     def call_mcp(self, request: RecordedRequest, document: Mapping[str, Any] | None) -> Script:
         """``/mcp``."""
         return self._guarded(request, mcp(as_map(document)))
+
+
+def _short_lived_token(request: RecordedRequest, key: str, expires_in: int) -> Script:
+    """A token for *key*, another one each time, and the address at which it is good."""
+    if not key:
+        return json_answer(401, {"message": "Bad credentials", "status": "401"})
+    expires_at = int(time()) + expires_in
+    token = f"tid={uuid4().hex};exp={expires_at};sku=simulated"
+    endpoints = {"api": f"http://{request.headers.get('host', 'localhost')}"}
+    return json_answer(
+        200, {"token": token, "expires_at": expires_at, "refresh_in": expires_in // 2, "endpoints": endpoints}
+    )
 
 
 def _operation(request: RecordedRequest) -> tuple[str, str]:

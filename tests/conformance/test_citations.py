@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi.simulator import Head, RawBytes
-from kiro_asgi.simulator.anthropic.message import sealed
+from kiro_asgi.simulator.anthropic.encoder import sealed
 from tests.conformance.asked import EACH_API, EACH_WAY
 from tests.conformance.asking import user
 from tests.conformance.clients import Clients

@@ -9,7 +9,7 @@ import pytest
 
 from kiro_asgi.simulator import RecordedRequest
 from kiro_asgi.simulator.answers import SENTENCE, THOUGHT
-from kiro_asgi.simulator.openai.speaker import REFUSAL
+from kiro_asgi.simulator.openai.encoder import REFUSAL
 from kiro_asgi.simulator.scripts import Head, RawBytes
 from kiro_asgi.simulator.service import Service
 from tests.simulator.asking import call

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kiro_asgi.simulator.answers import number
+from kiro_asgi.simulator.anthropic.encoder import AnthropicAnswerEncoder
 from kiro_asgi.simulator.anthropic.faults import REFUSALS, envelope, refusal
 from kiro_asgi.simulator.anthropic.reader import read
 from kiro_asgi.simulator.anthropic.rules import RULES
-from kiro_asgi.simulator.anthropic.speaker import AnthropicSpeaker
 from kiro_asgi.simulator.catalogue import Model
 from kiro_asgi.simulator.extras import repertoire
-from kiro_asgi.simulator.format import Endpoint, Format, bearer
+from kiro_asgi.simulator.format import Format, FormatEndpoint, bearer
 from kiro_asgi.simulator.record import RecordedRequest
 
 __all__ = ["ANTHROPIC"]
@@ -30,7 +30,7 @@ def _key(request: RecordedRequest) -> str:
     return request.headers.get("x-api-key") or bearer(request)
 
 
-def _listing(models: tuple[Model, ...], parameters: Mapping[str, str]) -> Mapping[str, Any]:
+def _model_list(models: tuple[Model, ...], parameters: Mapping[str, str]) -> Mapping[str, Any]:
     entries = [
         {
             "type": "model",
@@ -51,24 +51,23 @@ def _listing(models: tuple[Model, ...], parameters: Mapping[str, str]) -> Mappin
 
 
 ANTHROPIC: Final = Format(
-    "anthropic",
-    MODELS,
-    repertoire({}, {}, REFUSALS, refusal, lambda words: envelope(*words[1:])),
-    REFUSALS,
-    RULES,
-    _key,
-    refusal(401, "authentication_error", "x-api-key header is required"),
-    lambda request, document: read(document),
-    lambda request, question, used: AnthropicSpeaker(question, used),
-    _listing,
-    lambda size: {"input_tokens": size},
-    lambda message: refusal(400, "invalid_request_error", message),
-    lambda model: refusal(404, "not_found_error", f"model: {model}"),
-    "anthropic-version",
+    name="anthropic",
     endpoints=(
-        Endpoint.at(r"/v1/messages", "POST", "chat"),
-        Endpoint.at(r"/v1/messages/count_tokens", "POST", "count"),
-        Endpoint.at(r"/v1/models", "GET", "models", "anthropic-version"),
+        FormatEndpoint.at(r"/v1/messages", "POST", "chat"),
+        FormatEndpoint.at(r"/v1/messages/count_tokens", "POST", "count"),
+        FormatEndpoint.at(r"/v1/models", "GET", "models", "anthropic-version"),
     ),
+    models=MODELS,
+    repertoire=repertoire({}, {}, REFUSALS, refusal, lambda fields: envelope(*fields[1:])),
+    refusals=REFUSALS,
+    rules=RULES,
+    read_key=_key,
+    no_key=refusal(401, "authentication_error", "x-api-key header is required"),
+    required_header="anthropic-version",
+    read=lambda request, document: read(document),
+    encoder=lambda request, question, used: AnthropicAnswerEncoder(question, used),
+    model_list=_model_list,
+    token_count=lambda size: {"input_tokens": size},
+    bad_request=lambda message: refusal(400, "invalid_request_error", message),
+    unknown_model=lambda model: refusal(404, "not_found_error", f"model: {model}"),
 )
-"""Everything about the format."""

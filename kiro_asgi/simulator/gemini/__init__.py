@@ -10,11 +10,11 @@ from kiro_asgi.simulator.builders import text, words
 from kiro_asgi.simulator.catalogue import Model
 from kiro_asgi.simulator.conversation import Conversation
 from kiro_asgi.simulator.extras import habit, repertoire
-from kiro_asgi.simulator.format import Endpoint, Format, bearer
+from kiro_asgi.simulator.format import Format, FormatEndpoint, bearer
+from kiro_asgi.simulator.gemini.encoder import GeminiAnswerEncoder
 from kiro_asgi.simulator.gemini.faults import REFUSALS, bad_request, envelope, refusal
 from kiro_asgi.simulator.gemini.reader import read
 from kiro_asgi.simulator.gemini.rules import RULES
-from kiro_asgi.simulator.gemini.speaker import GeminiSpeaker
 from kiro_asgi.simulator.pieces import Usage, picture
 from kiro_asgi.simulator.question import Question
 from kiro_asgi.simulator.record import RecordedRequest
@@ -46,9 +46,9 @@ def _read(request: RecordedRequest, document: Mapping[str, Any]) -> Question:
     return read(document, model, stream=method == STREAM)
 
 
-def _speaker(request: RecordedRequest, question: Question, used: Usage) -> GeminiSpeaker:
-    asked = "alt=sse" in request.query.split("&")
-    return GeminiSpeaker(question, used, array="array" in question.habits or not asked)
+def _encoder(request: RecordedRequest, question: Question, used: Usage) -> GeminiAnswerEncoder:
+    events = "alt=sse" in request.query.split("&")
+    return GeminiAnswerEncoder(question, used, array="array" in question.habits or not events)
 
 
 def _key(request: RecordedRequest) -> str:
@@ -56,7 +56,7 @@ def _key(request: RecordedRequest) -> str:
     return request.headers.get("x-goog-api-key") or query.get("key") or bearer(request)
 
 
-def _listing(models: tuple[Model, ...], parameters: Mapping[str, str]) -> Mapping[str, Any]:
+def _model_list(models: tuple[Model, ...], parameters: Mapping[str, str]) -> Mapping[str, Any]:
     methods = ["generateContent", "countTokens"]
     entries = [
         {
@@ -84,15 +84,20 @@ def _listing(models: tuple[Model, ...], parameters: Mapping[str, str]) -> Mappin
     return {"models": entries[first:last], **({"nextPageToken": str(last)} if last < len(entries) else {})}
 
 
-def _no_model(model: str) -> Script:
+def _unknown_model(model: str) -> Script:
     status, word, message, _ = REFUSALS["bad-model"]
     return refusal(status, word, message.replace("none", model, 1))
 
 
 GEMINI: Final = Format(
-    "gemini",
-    MODELS,
-    repertoire(
+    name="gemini",
+    endpoints=(
+        FormatEndpoint.at(r"/v1(?:beta|alpha)?/models/[^/:]+:(?:streamG|g)enerateContent", "POST", "chat"),
+        FormatEndpoint.at(r"/v1(?:beta|alpha)?/models/[^/:]+:countTokens", "POST", "count"),
+        FormatEndpoint.at(r"/v1(?:beta|alpha)/models", "GET", "models"),
+    ),
+    models=MODELS,
+    repertoire=repertoire(
         {"image": Marker("an image of one pixel, then text", _image)},
         {
             "array": habit("one JSON array, delivered in pieces, instead of events"),
@@ -105,22 +110,16 @@ GEMINI: Final = Format(
         },
         REFUSALS,
         refusal,
-        lambda words: envelope(*words),
+        lambda fields: envelope(*fields),
     ),
-    REFUSALS,
-    RULES,
-    _key,
-    refusal(403, "PERMISSION_DENIED", UNREGISTERED),
-    _read,
-    _speaker,
-    _listing,
-    lambda size: {"totalTokens": size},
-    lambda message: refusal(*bad_request(message)),
-    _no_model,
-    endpoints=(
-        Endpoint.at(r"/v1(?:beta|alpha)?/models/[^/:]+:(?:streamG|g)enerateContent", "POST", "chat"),
-        Endpoint.at(r"/v1(?:beta|alpha)?/models/[^/:]+:countTokens", "POST", "count"),
-        Endpoint.at(r"/v1(?:beta|alpha)/models", "GET", "models"),
-    ),
+    refusals=REFUSALS,
+    rules=RULES,
+    read_key=_key,
+    no_key=refusal(403, "PERMISSION_DENIED", UNREGISTERED),
+    read=_read,
+    encoder=_encoder,
+    model_list=_model_list,
+    token_count=lambda size: {"totalTokens": size},
+    bad_request=lambda message: refusal(*bad_request(message)),
+    unknown_model=_unknown_model,
 )
-"""Everything about the format."""

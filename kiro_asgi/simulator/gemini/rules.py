@@ -1,4 +1,7 @@
-"""What the service refuses: names, turns, calls and their answers, tools.  Most messages are Google's own."""
+"""The rules of ``generateContent``: names, turns, calls, tools, options, signatures.  Most messages are Google's own.
+
+Source on signatures: https://ai.google.dev/gemini-api/docs/thought-signatures
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,12 @@ from typing import Any, Final
 
 from kiro_asgi.simulator.conversation import as_list, as_map
 from kiro_asgi.simulator.format import FormatRule, Json
-from kiro_asgi.simulator.gemini.fields import unknown_names
-from kiro_asgi.simulator.gemini.options import OPTIONS
+from kiro_asgi.simulator.gemini.encoder import SENTINELS, is_signature, signs_call
 from kiro_asgi.simulator.gemini.reader import contents_of, either, parts_of
-from kiro_asgi.simulator.gemini.signature_rules import SIGNATURES
 from kiro_asgi.simulator.question import Question
 
 __all__ = ["RULES"]
+
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
 DATA: Final = (
@@ -44,6 +46,97 @@ def names_known(document: Json, _: Question) -> str:
     name, place = found
     where = f" at '{place}'" if place else ""
     return f'Invalid JSON payload received. Unknown name "{name}"{where}: Cannot find field.'
+
+
+FREE: Final = ""
+"""A member whose value is anybody's JSON; others name a message, a list of those, or a map to those."""
+
+
+def _free(names: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), FREE)
+
+
+SCHEMA: Final[Mapping[str, str]] = {
+    **_free(
+        "type format title description nullable enum minItems maxItems required minProperties maxProperties minLength "
+        "maxLength pattern minimum maximum propertyOrdering default example"
+    ),
+    "items": "Schema",
+    "anyOf": "Schema",
+    "properties": "{Schema}",
+}
+"""What a schema may say: a part of OpenAPI 3.0."""
+
+MESSAGES: Final[Mapping[str, Mapping[str, str]]] = {
+    "Request": {
+        **_free("model cachedContent"),
+        "contents": "Content",
+        "systemInstruction": "Content",
+        "tools": "Tool",
+        "toolConfig": "ToolConfig",
+        "generationConfig": "GenerationConfig",
+        "safetySettings": "SafetySetting",
+    },
+    "Content": {"role": FREE, "parts": "Part"},
+    "Part": {
+        **_free("text thought thoughtSignature executableCode codeExecutionResult videoMetadata mediaResolution"),
+        "inlineData": "Blob",
+        "fileData": "FileData",
+        "functionCall": "FunctionCall",
+        "functionResponse": "FunctionResponse",
+    },
+    "Blob": _free("mimeType data"),
+    "FileData": _free("mimeType fileUri"),
+    "FunctionCall": _free("id name args"),
+    "FunctionResponse": _free("id name response parts willContinue scheduling"),
+    "Tool": {
+        **_free("googleSearch googleSearchRetrieval codeExecution urlContext computerUse googleMaps fileSearch"),
+        "functionDeclarations": "FunctionDeclaration",
+    },
+    "FunctionDeclaration": {
+        **_free("name description parametersJsonSchema responseJsonSchema behavior"),
+        "parameters": "Schema",
+        "response": "Schema",
+    },
+    "Schema": SCHEMA,
+    "ToolConfig": {"functionCallingConfig": "FunctionCallingConfig", "retrievalConfig": FREE},
+    "FunctionCallingConfig": _free("mode allowedFunctionNames"),
+    "GenerationConfig": {
+        **_free(
+            "stopSequences responseMimeType responseJsonSchema responseModalities candidateCount maxOutputTokens "
+            "temperature topP topK seed presencePenalty frequencyPenalty responseLogprobs logprobs speechConfig "
+            "imageConfig mediaResolution enableEnhancedCivicAnswers"
+        ),
+        "responseSchema": "Schema",
+        "thinkingConfig": "ThinkingConfig",
+    },
+    "ThinkingConfig": _free("includeThoughts thinkingBudget thinkingLevel"),
+    "SafetySetting": _free("category threshold"),
+}
+"""Message to its members, and what those are."""
+
+
+def unknown_names(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every name that is not known, and where it is."""
+    rest: list[tuple[str, str, Any]] = [("Request", "", document)]
+    while rest:
+        kind, place, value = rest.pop()
+        if isinstance(value, list):
+            rest += [(kind, f"{place}[{at}]", part) for at, part in enumerate(value)]
+        elif isinstance(value, Mapping) and kind.startswith("{"):
+            rest += [(kind[1:-1], f"{place}.{name}", part) for name, part in value.items()]
+        elif isinstance(value, Mapping):
+            for name, part in value.items():
+                member = MESSAGES[kind].get(_camel(name))
+                if member is None:
+                    yield name, place
+                elif member != FREE:
+                    rest.append((member, f"{place}.{name}".removeprefix("."), part))
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(other[:1].upper() + other[1:] for other in others)
 
 
 def contents_present(document: Json, _: Question) -> str:
@@ -221,6 +314,151 @@ def _faults(schema: Any, place: str) -> Iterator[str]:
         rest += [(part["items"], f"{where}.items")] if "items" in part else []
 
 
+RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    "temperature": (0, 2),
+    "topP": (0, 1),
+    "topK": (1, 1_000_000),
+    "candidateCount": (1, 1),
+    "maxOutputTokens": (1, 65_536),
+    "presencePenalty": (-2, 2),
+    "frequencyPenalty": (-2, 2),
+}
+"""Numbers and their bounds, both included."""
+
+BUDGETS: Final[Mapping[str, tuple[int, int]]] = {
+    "gemini-2.5-pro": (128, 32_768),
+    "gemini-2.5-flash": (0, 24_576),
+    "gemini-2.5-flash-lite": (512, 24_576),
+    "gemini-3-pro-preview": (128, 32_768),
+}
+"""Model to the bounds of its thinking budget; besides, -1 is a budget of all, and 0 one of Flash-Lite."""
+
+MODES: Final = ("MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED")
+MAX_STOPS: Final = 5
+CATEGORIES: Final = frozenset(
+    f"HARM_CATEGORY_{word}"
+    for word in ("HARASSMENT", "HATE_SPEECH", "SEXUALLY_EXPLICIT", "DANGEROUS_CONTENT", "CIVIC_INTEGRITY")
+)
+THRESHOLDS: Final = frozenset(("OFF", "BLOCK_NONE", "BLOCK_ONLY_HIGH", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_LOW_AND_ABOVE"))
+
+
+def _options(document: Json) -> Mapping[str, Any]:
+    return as_map(either(document, "generationConfig"))
+
+
+def numbers_in_range(document: Json, _: Question) -> str:
+    """Temperature, ``topP`` … are numbers within their bounds."""
+    for name, (least, most) in RANGES.items():
+        value = either(_options(document), name)
+        if value is None:
+            continue
+        if not isinstance(value, int | float) or not least <= value <= most:
+            return f"* GenerateContentRequest.generation_config.{name}: {name} must be in the range [{least}, {most}]."
+    return ""
+
+
+def few_stops(document: Json, _: Question) -> str:
+    """There are five stop sequences at most, none empty."""
+    stops = as_list(either(_options(document), "stopSequences"))
+    if len(stops) <= MAX_STOPS and all(stops):
+        return ""
+    return "* GenerateContentRequest.generation_config.stop_sequences: at most 5 stop sequences, none of them empty."
+
+
+def thinking_possible(document: Json, question: Question) -> str:
+    """A thinking budget is within the model's bounds; a level is for Gemini 3 only, and never beside a budget."""
+    thinking = as_map(either(_options(document), "thinkingConfig"))
+    budget, level = either(thinking, "thinkingBudget"), either(thinking, "thinkingLevel")
+    if budget is not None and level is not None:
+        return "You can only set only one of thinking budget and thinking level."
+    if level is not None:
+        known = question.model.startswith("gemini-3") and str(level).lower() in ("low", "high")
+        return "" if known else "Thinking level is not supported for this model."
+    if budget is None or question.model not in BUDGETS:
+        return ""
+    if not isinstance(budget, int):
+        return "Invalid value at 'generation_config.thinking_config.thinking_budget' (TYPE_INT32)"
+    least, most = BUDGETS[question.model]
+    if budget == -1 or (budget == 0 and "flash" in question.model) or least <= budget <= most:
+        return ""
+    return f"The thinking budget {budget} is invalid. Please choose a value between {least} and {most}."
+
+
+def thinking_leaves_room(document: Json, _: Question) -> str:
+    """The most tokens of the answer are more than the thinking budget, which is a part of them."""
+    budget = either(as_map(either(_options(document), "thinkingConfig")), "thinkingBudget")
+    most = either(_options(document), "maxOutputTokens")
+    if budget is None or most is None or most > budget:
+        return ""
+    return "The thinking budget must be less than max_output_tokens."
+
+
+def calling_configured(document: Json, _: Question) -> str:
+    """``functionCallingConfig`` has a known mode, comes with functions, and allows only those, with ``ANY``."""
+    config = as_map(either(as_map(either(document, "toolConfig")), "functionCallingConfig"))
+    mode, allowed = config.get("mode", "AUTO"), as_list(either(config, "allowedFunctionNames"))
+    tools = (as_map(tool) for tool in as_list(document.get("tools")))
+    names = [as_map(one).get("name") for tool in tools for one in as_list(either(tool, "functionDeclarations"))]
+    if mode not in MODES:
+        return f"Invalid value at 'tool_config.function_calling_config.mode', \"{mode}\""
+    if config and not names:
+        return "Function calling config is set without function_declarations."
+    if allowed and mode not in ("ANY", "VALIDATED"):
+        return "Allowed function names are only supported with the modes ANY and VALIDATED."
+    unknown = next((name for name in allowed if name not in names), None)
+    return "" if unknown is None else f"allowed_function_names: {unknown} is not a declared function."
+
+
+def safety_known(document: Json, _: Question) -> str:
+    """Safety settings have known categories, each once, and known thresholds."""
+    settings = [as_map(one) for one in as_list(either(document, "safetySettings"))]
+    categories = [str(one.get("category")) for one in settings]
+    if not set(categories) <= CATEGORIES or not {str(one.get("threshold")) for one in settings} <= THRESHOLDS:
+        return "Invalid value at 'safety_settings'"
+    return "" if len(set(categories)) == len(categories) else "safety_settings: element has duplicate category."
+
+
+def signatures_unchanged(document: Json, _: Question) -> str:
+    """A signature is one that was given, unchanged; that of a call is with that very call, and that of a text is not
+    with a call."""
+    for part in (part for content in contents_of(document) for part in parts_of(content)):
+        signature = either(part, "thoughtSignature")
+        if signature is not None and not _fits(signature, as_map(either(part, "functionCall"))):
+            return "Corrupted thought signature."
+    return ""
+
+
+def _fits(signature: object, call: Mapping[str, Any]) -> bool:
+    if call:
+        return signature in SENTINELS or signs_call(signature, call)
+    return signature in SENTINELS or is_signature(signature)
+
+
+def steps_signed(document: Json, question: Question) -> str:
+    """With Gemini 3, the first call of every step of the current turn has its signature."""
+    if not question.model.startswith("gemini-3"):
+        return ""
+    contents = contents_of(document)
+    began = max((at for at, content in enumerate(contents) if _is_asked(content)), default=-1)
+    for at, content in enumerate(contents[began + 1 :], began + 1):
+        parts = parts_of(content)
+        places = [place for place, part in enumerate(parts) if either(part, "functionCall")]
+        if places and not either(parts[places[0]], "thoughtSignature"):
+            name = as_map(either(parts[places[0]], "functionCall")).get("name")
+            return (
+                "Function call is missing a thought_signature in functionCall parts. This is required for tools to "
+                "work correctly, and missing thought_signature may lead to degraded model performance. Additional "
+                f"data, function call `default_api:{name}` , position {at + 1}. Please refer to "
+                "https://ai.google.dev/gemini-api/docs/thought-signatures for more details."
+            )
+    return ""
+
+
+def _is_asked(content: Mapping[str, Any]) -> bool:
+    """Whether *content* is the user's own, and not only answers to calls."""
+    return content.get("role") == "user" and any(not either(part, "functionResponse") for part in parts_of(content))
+
+
 def _parts(document: Json) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for at, content in enumerate(contents_of(document)):
         for number, part in enumerate(parts_of(content)):
@@ -251,6 +489,12 @@ RULES: Final[tuple[FormatRule, ...]] = (
     tools_of_one_kind,
     schemas_valid,
     json_schema_valid,
-    *OPTIONS,
-    *SIGNATURES,
+    numbers_in_range,
+    few_stops,
+    thinking_possible,
+    thinking_leaves_room,
+    calling_configured,
+    safety_known,
+    signatures_unchanged,
+    steps_signed,
 )

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from kiro_asgi.simulator.catalogue import Model
 from kiro_asgi.simulator.extras import habit, repertoire
-from kiro_asgi.simulator.format import Endpoint, Format, bearer
+from kiro_asgi.simulator.format import Format, FormatEndpoint, bearer
+from kiro_asgi.simulator.openai.encoder import CREATED, OpenAIAnswerEncoder
 from kiro_asgi.simulator.openai.faults import INVALID, REFUSALS, envelope, refusal
 from kiro_asgi.simulator.openai.reader import read
 from kiro_asgi.simulator.openai.rules import OUTPUT, RULES
-from kiro_asgi.simulator.openai.speaker import CREATED, OpenAISpeaker
 from kiro_asgi.simulator.scripts import Script
 
 __all__ = ["OPENAI"]
@@ -22,20 +22,25 @@ MODELS: Final = tuple(
 )
 
 
-def _listing(models: tuple[Model, ...], _: Mapping[str, str]) -> Mapping[str, Any]:
+def _model_list(models: tuple[Model, ...], _: Mapping[str, str]) -> Mapping[str, Any]:
     entries = [{"id": model.id, "object": "model", "created": CREATED, "owned_by": "simulated"} for model in models]
     return {"object": "list", "data": entries}
 
 
-def _no_model(model: str) -> Script:
+def _unknown_model(model: str) -> Script:
     status, kind, code, message = REFUSALS["bad-model"]
     return refusal(status, kind, code, message.replace("none", model, 1))
 
 
 OPENAI: Final = Format(
-    "openai",
-    MODELS,
-    repertoire(
+    name="openai",
+    endpoints=(
+        FormatEndpoint.at(r"(?:/v1)?/chat/completions", "POST", "chat"),
+        FormatEndpoint.at(r"(?:/v1)?/models", "GET", "models"),
+        FormatEndpoint.at(r"/copilot_internal/v2/token", "GET", "token"),
+    ),
+    models=MODELS,
+    repertoire=repertoire(
         {},
         {
             "no-done": habit("no [DONE] at the end"),
@@ -46,22 +51,15 @@ OPENAI: Final = Format(
         },
         REFUSALS,
         refusal,
-        lambda words: envelope(*words[1:]),
+        lambda fields: envelope(*fields[1:]),
     ),
-    REFUSALS,
-    RULES,
-    lambda request: bearer(request, "bearer", "token"),
-    None,
-    lambda request, document: read(document),
-    lambda request, question, used: OpenAISpeaker(question, used),
-    _listing,
-    lambda size: {"input_tokens": size},
-    lambda message: refusal(400, INVALID, None, message),
-    _no_model,
-    endpoints=(
-        Endpoint.at(r"(?:/v1)?/chat/completions", "POST", "chat"),
-        Endpoint.at(r"(?:/v1)?/models", "GET", "models"),
-        Endpoint.at(r"/copilot_internal/v2/token", "GET", "token"),
-    ),
+    refusals=REFUSALS,
+    rules=RULES,
+    read_key=lambda request: bearer(request, "bearer", "token"),
+    read=lambda request, document: read(document),
+    encoder=lambda request, question, used: OpenAIAnswerEncoder(question, used),
+    model_list=_model_list,
+    token_count=lambda size: {"input_tokens": size},
+    bad_request=lambda message: refusal(400, INVALID, None, message),
+    unknown_model=_unknown_model,
 )
-"""Everything about the format."""

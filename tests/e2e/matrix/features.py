@@ -8,8 +8,8 @@ from typing import Final
 from kiro_asgi.simulator import Event, RecordedRequest, Trailers, answer, text
 from kiro_asgi.simulator.answers import SENTENCE, THOUGHT
 from kiro_asgi.simulator.builders import sign
-from kiro_asgi.simulator.gemini.signatures import of_call, of_text
-from kiro_asgi.simulator.openai.speaker import REFUSAL
+from kiro_asgi.simulator.gemini.encoder import call_signature, text_signature
+from kiro_asgi.simulator.openai.encoder import REFUSAL
 from tests.e2e.matrix.apis import Failure
 from tests.e2e.matrix.pairing import Pairing
 from tests.e2e.matrix.table import Cell
@@ -82,11 +82,11 @@ def signed_call(pairing: Pairing) -> None:
 
 
 def signature_without_words(pairing: Pairing) -> None:
-    _signed(pairing, _thought(pairing), of_text(THOUGHT), words=False)
+    _signed(pairing, _thought(pairing), text_signature(THOUGHT), words=False)
 
 
 def call_signature_without_words(pairing: Pairing) -> None:
-    _signed(pairing, _thought_and_called(pairing), of_call("get_weather", ARGUMENTS), words=False)
+    _signed(pairing, _thought_and_called(pairing), call_signature("get_weather", ARGUMENTS), words=False)
 
 
 def no_more_thinking(pairing: Pairing) -> None:

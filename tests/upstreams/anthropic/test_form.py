@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
-from kiro_asgi.simulator.anthropic.form_rules import FORM as RULES
 from kiro_asgi.simulator.anthropic.reader import read
+from kiro_asgi.simulator.anthropic.rules import form_possible, schema_closed, schema_ends, schema_known
 from kiro_asgi.upstreams.anthropic.form import Form, compiled
 from kiro_asgi.upstreams.anthropic.reasons import FORM, FORM_UNKNOWN
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
 from kiro_asgi.wire.json import dumps, loads
 
+FORM_RULES = (form_possible, schema_closed, schema_known, schema_ends)
 KEY = Credential(CredentialKind.API_KEY, "k")
 MODEL = ModelCard("claude-haiku-4-5")
 S = {"type": "string"}
@@ -143,7 +144,7 @@ def test_what_is_sent_is_taken(schema: Any, definition: Any) -> None:
         form = {"type": "json_schema", "schema": found.schema}
         document = {"model": MODEL.id, "output_config": {"format": form}, "messages": [{"role": "user"}]}
         question = read(document)
-        assert [rule(document, question) for rule in RULES] == [""] * len(RULES)
+        assert [rule(document, question) for rule in FORM_RULES] == [""] * len(FORM_RULES)
         assert compiled(found.schema, Notes()) == Form(found.schema, exact=True)
 
 

@@ -27,7 +27,7 @@ from kiro_asgi.model.prompt import (
 from kiro_asgi.model.signatures import marked
 from kiro_asgi.simulator.anthropic.reader import read
 from kiro_asgi.simulator.anthropic.rules import RULES as RULEBOOK
-from kiro_asgi.simulator.anthropic.thinking_rules import signatures_valid
+from kiro_asgi.simulator.anthropic.rules import signatures_valid
 from kiro_asgi.upstreams.anthropic.rules import RULES
 from kiro_asgi.upstreams.base import ModelCard
 from tests.upstreams.anthropic.asking import (

@@ -1,4 +1,4 @@
-"""Says an answer as Chat Completions does, and as servers do that are like it but not quite."""
+"""Encodes an answer as Chat Completions does, and with the deviations of servers that imitate it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.simulator.builders import conversation_id
+from kiro_asgi.simulator.encoding import SSE, Collected
 from kiro_asgi.simulator.openai.faults import FAILURES, envelope
 from kiro_asgi.simulator.pieces import (
     CONTEXT_FULL,
@@ -26,9 +27,8 @@ from kiro_asgi.simulator.pieces import (
     Words,
 )
 from kiro_asgi.simulator.question import Question
-from kiro_asgi.simulator.speech import SSE, Collected
 
-__all__ = ["CREATED", "REFUSAL", "STOPS", "OpenAISpeaker"]
+__all__ = ["CREATED", "REFUSAL", "STOPS", "OpenAIAnswerEncoder"]
 
 Json = dict[str, Any]
 
@@ -52,7 +52,7 @@ STOPS: Final[Mapping[str, str]] = {
 
 
 @define
-class OpenAISpeaker:
+class OpenAIAnswerEncoder:
     """One answer, streamed or whole."""
 
     question: Question
@@ -65,7 +65,7 @@ class OpenAISpeaker:
 
     _stop: Stop | None = field(init=False, default=None)
 
-    def say(self, piece: Piece) -> Iterator[bytes]:
+    def encode(self, piece: Piece) -> Iterator[bytes]:
         """What *piece* adds to the stream, a chunk each."""
         if not self._started:
             self._started = True

@@ -1,6 +1,6 @@
-"""Speaks a script in another format than Kiro's: every event of it becomes bytes of that format.
+"""Encodes a script in another format than Kiro's: every event of it becomes bytes of that format.
 
-Pauses, breaks and bytes that are in the script stay as they are, so the faults of the wire are the same in all formats.
+Pauses, breaks and raw bytes of a script stay as they are, so the faults of the wire are the same in all formats.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from kiro_asgi.simulator.scripts import (
     TornFrame,
 )
 
-__all__ = ["SSE", "Block", "Collected", "Speaker", "spoken", "used_by"]
+__all__ = ["SSE", "AnswerEncoder", "Block", "Collected", "encode_script", "used_by"]
 
 SSE: Final = "text/event-stream"
 BREAKS: Final = (Reset, CloseEarly, HalfClose, Stall)
 
 
-class Speaker(Protocol):
-    """Says one answer in one format.  It says nothing before the first piece, so that an empty script is silence."""
+class AnswerEncoder(Protocol):
+    """Encodes one answer in one format: no bytes before the first piece, so that an empty script is silence."""
 
     content_type: str
     """Of a stream."""
 
-    def say(self, piece: Piece) -> Iterator[bytes]:
+    def encode(self, piece: Piece) -> Iterator[bytes]:
         """What *piece* adds to the stream, an event each."""
         ...
 
@@ -136,48 +136,48 @@ def _tokens(step: Step) -> int:
     return sum(isinstance(piece, Words | Thought | CallPart) for piece in pieces_of(step) or ())
 
 
-def spoken(script: Script, speaker: Speaker, *, stream: bool) -> Script:
-    """*script* with every event, and every piece, in the format of *speaker*."""
+def encode_script(script: Script, encoder: AnswerEncoder, *, stream: bool) -> Script:
+    """*script* with every event, and every piece, in the format of *encoder*."""
     if not any(pieces_of(step) is not None or isinstance(step, Repeat) for step in script):
-        return tuple(_head(step, speaker) for step in script)
-    return tuple(_streamed(script, speaker)) if stream else _collected(script, speaker)
+        return tuple(_head(step, encoder) for step in script)
+    return tuple(_streamed(script, encoder)) if stream else _collected(script, encoder)
 
 
-def _head(step: Step, speaker: Speaker) -> Step:
+def _head(step: Step, encoder: AnswerEncoder) -> Step:
     if isinstance(step, Head) and step.content_type == EVENT_STREAM:
-        return evolve(step, content_type=speaker.content_type, headers=())
+        return evolve(step, content_type=encoder.content_type, headers=())
     return step
 
 
-def _streamed(script: Script, speaker: Speaker) -> Iterator[Step]:
+def _streamed(script: Script, encoder: AnswerEncoder) -> Iterator[Step]:
     if not any(isinstance(step, Head) for step in script):
-        yield Head(content_type=speaker.content_type)
+        yield Head(content_type=encoder.content_type)
     for step in script:
         pieces = pieces_of(step)
         if pieces is not None:
-            yield from map(RawBytes, _said(pieces, speaker))
+            yield from map(RawBytes, _encoded(pieces, encoder))
             continue
         match step:
             case Repeat(frame, times) if not isinstance(frame, RawBytes):
-                first, *again = (list(_said(pieces_of(frame) or (), speaker)) for _ in range(min(times, 2)))
+                first, *again = (list(_encoded(pieces_of(frame) or (), encoder)) for _ in range(min(times, 2)))
                 yield from map(RawBytes, first)
-                yield from (Repeat(RawBytes(b"".join(said)), times - 1) for said in again)
+                yield from (Repeat(RawBytes(b"".join(data)), times - 1) for data in again)
             case TornFrame(frame, keep):
-                data = b"".join(_said(pieces_of(frame) or (), speaker))
+                data = b"".join(_encoded(pieces_of(frame) or (), encoder))
                 yield RawBytes(data[: len(data) // 2 if keep is None else keep])
             case CorruptChecksum(frame):
-                yield RawBytes(b"".join(_said(pieces_of(frame) or (), speaker)).replace(b"}", b")"))
+                yield RawBytes(b"".join(_encoded(pieces_of(frame) or (), encoder)).replace(b"}", b")"))
             case _:
-                yield _head(step, speaker)
-    yield from map(RawBytes, speaker.close())
+                yield _head(step, encoder)
+    yield from map(RawBytes, encoder.close())
 
 
-def _said(pieces: tuple[Piece, ...], speaker: Speaker) -> Iterator[bytes]:
+def _encoded(pieces: tuple[Piece, ...], encoder: AnswerEncoder) -> Iterator[bytes]:
     for piece in pieces:
-        yield from speaker.say(piece)
+        yield from encoder.encode(piece)
 
 
-def _collected(script: Script, speaker: Speaker) -> Script:
+def _collected(script: Script, encoder: AnswerEncoder) -> Script:
     """One document, where the script has pauses after them; broken off in the middle where the script breaks off."""
     answer = Collected()
     waits: list[Step] = []
@@ -190,8 +190,8 @@ def _collected(script: Script, speaker: Speaker) -> Script:
         elif not isinstance(step, Head | RawBytes) and pieces_of(step) is None:
             waits.append(step)
     if answer.failure is not None:
-        return (*_pauses(waits), *json_answer(*speaker.error(answer.failure)))
-    head, body = json_answer(200, speaker.document(answer))
+        return (*_pauses(waits), *json_answer(*encoder.error(answer.failure)))
+    head, body = json_answer(200, encoder.document(answer))
     if answer.stop is not None and not breaks:
         return (*_pauses(waits), head, body)
     assert isinstance(body, RawBytes)

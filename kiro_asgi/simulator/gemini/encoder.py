@@ -1,7 +1,12 @@
-"""Says an answer as ``generateContent`` and ``streamGenerateContent`` do."""
+"""Encodes an answer as ``generateContent`` and ``streamGenerateContent`` do, with thought signatures.
+
+A signature proves by itself that it was given here, and whether it was given with a certain call.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -9,7 +14,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.simulator.builders import conversation_id
-from kiro_asgi.simulator.gemini import signatures
+from kiro_asgi.simulator.encoding import SSE, Collected
 from kiro_asgi.simulator.gemini.faults import FAILURES, envelope
 from kiro_asgi.simulator.pieces import (
     CONTEXT_FULL,
@@ -26,9 +31,65 @@ from kiro_asgi.simulator.pieces import (
     Words,
 )
 from kiro_asgi.simulator.question import Question
-from kiro_asgi.simulator.speech import SSE, Collected
 
-__all__ = ["STOPS", "GeminiSpeaker"]
+__all__ = [
+    "SENTINELS",
+    "STOPS",
+    "GeminiAnswerEncoder",
+    "call_signature",
+    "is_signature",
+    "signs_call",
+    "text_signature",
+]
+
+SECRET: Final = b"kiro-asgi simulator, gemini\0"
+SENTINELS: Final = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
+"""Documented values for calls that did not come from the model."""
+
+HALF: Final = 16
+
+
+def _sealed(what: bytes) -> str:
+    digest = hashlib.sha256(what).digest()[:HALF]
+    return base64.b64encode(digest + hashlib.sha256(SECRET + digest).digest()[:HALF]).decode()
+
+
+def text_signature(text: str) -> str:
+    """The signature of an answer, or a thought, that starts with *text*."""
+    return _sealed(b"text\0" + text.encode(errors="surrogatepass"))
+
+
+def call_signature(name: str, arguments: Mapping[str, Any]) -> str:
+    """The signature of a call."""
+    return _sealed(f"call\0{name}\0{json.dumps(_plain(arguments), sort_keys=True)}".encode())
+
+
+def _plain(value: Any) -> Any:
+    """*value* with whole numbers as integers, as JavaScript writes them back."""
+    match value:
+        case dict():
+            return {key: _plain(part) for key, part in value.items()}
+        case list():
+            return [_plain(part) for part in value]
+        case float() if value.is_integer():
+            return int(value)
+        case _:
+            return value
+
+
+def is_signature(signature: object) -> bool:
+    """Whether *signature* was given by this service, and is unchanged."""
+    try:
+        data = base64.b64decode(str(signature), validate=True)
+    except ValueError:
+        return False
+    return len(data) == 2 * HALF and hashlib.sha256(SECRET + data[:HALF]).digest()[:HALF] == data[HALF:]
+
+
+def signs_call(signature: object, call: Mapping[str, Any]) -> bool:
+    """Whether *signature* was given with *call*, a ``functionCall``."""
+    return signature == call_signature(str(call.get("name")), call.get("args") or {})
+
 
 Json = dict[str, Any]
 
@@ -48,7 +109,7 @@ BLOCKED: Final = "REFUSED"
 
 
 @define
-class GeminiSpeaker:
+class GeminiAnswerEncoder:
     """One answer, streamed or whole."""
 
     question: Question
@@ -57,10 +118,10 @@ class GeminiSpeaker:
     """Whether a stream is one JSON array instead of events."""
 
     content_type: str = field(init=False)
-    _said: int = field(init=False, default=0)
+    _chunks: int = field(init=False, default=0)
     """Chunks so far."""
 
-    _spoken: int = field(init=False, default=0)
+    _visible: int = field(init=False, default=0)
     _thoughts: int = field(init=False, default=0)
     _text: list[str] = field(init=False, factory=list)
     _thought: list[str] = field(init=False, factory=list)
@@ -78,7 +139,7 @@ class GeminiSpeaker:
     def _type(self) -> str:
         return "application/json" if self.array else SSE
 
-    def say(self, piece: Piece) -> Iterator[bytes]:
+    def encode(self, piece: Piece) -> Iterator[bytes]:
         """What *piece* adds to the stream, a chunk each."""
         match piece:
             case Failure():
@@ -122,7 +183,7 @@ class GeminiSpeaker:
     def _parts(self, piece: Piece) -> Iterator[Json]:
         match piece:
             case Words(text):
-                self._spoken += 1
+                self._visible += 1
                 first = not any(self._text)
                 self._text.append(text)
                 yield {"text": text, **(self._signature() if first and self._signs("text") else {})}
@@ -135,7 +196,7 @@ class GeminiSpeaker:
             case CallPart():
                 yield from self._call(piece)
             case Picture(media_type, data):
-                self._spoken += 1
+                self._visible += 1
                 yield {"inlineData": {"mimeType": media_type, "data": data}}
             case Searched():
                 self._searched = piece
@@ -145,19 +206,19 @@ class GeminiSpeaker:
                 pass
 
     def _call(self, part: CallPart) -> Iterator[Json]:
-        said = self._calls.setdefault(part.call_id, [])
-        said.append(part.input)
+        fragments = self._calls.setdefault(part.call_id, [])
+        fragments.append(part.input)
         if not part.stop:
             return
-        self._spoken += 1
+        self._visible += 1
         try:
-            arguments = json.loads("".join(said) or "{}")
+            arguments = json.loads("".join(fragments) or "{}")
         except ValueError:
             self._malformed = True
             return
         named = {"id": part.call_id.removeprefix("tooluse_")} if self._names_calls else {}
         call = {**named, "name": part.name, "args": arguments}
-        signature = {} if self._signed else {"thoughtSignature": signatures.of_call(part.name, arguments)}
+        signature = {} if self._signed else {"thoughtSignature": call_signature(part.name, arguments)}
         self._signed = True
         yield {"functionCall": call, **(signature if self._thinks else {})}
 
@@ -176,7 +237,7 @@ class GeminiSpeaker:
 
     def _signature(self) -> Json:
         self._signed = True
-        return {"thoughtSignature": signatures.of_text("".join(self._thought) or "".join(self._text))}
+        return {"thoughtSignature": text_signature("".join(self._thought) or "".join(self._text))}
 
     def _trailing(self) -> Iterator[Json]:
         if self._signs("end"):
@@ -200,7 +261,7 @@ class GeminiSpeaker:
 
     def _about(self, *, final: bool) -> Json:
         prompt = self.used.input + self.used.cached
-        output = max(self.used.output - self._thoughts, self._spoken) if final else self._spoken
+        output = max(self.used.output - self._thoughts, self._visible) if final else self._visible
         usage = {
             "promptTokenCount": prompt,
             **({"cachedContentTokenCount": self.used.cached} if self.used.cached else {}),
@@ -209,17 +270,17 @@ class GeminiSpeaker:
             "totalTokenCount": prompt + output + self._thoughts,
         }
         identity = conversation_id(self.question.conversation.content).replace("-", "")[:22]
-        told = {} if "no-usage" in self.question.habits else {"usageMetadata": usage}
-        return {**told, "modelVersion": self.question.model, "responseId": identity}
+        usage_metadata = {} if "no-usage" in self.question.habits else {"usageMetadata": usage}
+        return {**usage_metadata, "modelVersion": self.question.model, "responseId": identity}
 
     def _wrapped(self, document: Json) -> Json:
         return {"response": document} if "envelope" in self.question.habits else document
 
     def _data(self, document: Json) -> bytes:
         text = json.dumps(self._wrapped(document), ensure_ascii=False)
-        self._said += 1
+        self._chunks += 1
         if self.array:
-            return f"{'[' if self._said == 1 else ','}{text}\r\n".encode()
+            return f"{'[' if self._chunks == 1 else ','}{text}\r\n".encode()
         return f"data: {text}\r\n\r\n".encode()
 
 

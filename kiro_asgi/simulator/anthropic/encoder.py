@@ -1,17 +1,19 @@
-"""Says an answer as Anthropic's Messages API does."""
+"""Encodes an answer as the Messages API does."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from attrs import define, field
 
 from kiro_asgi.simulator.anthropic.faults import FAILURES, envelope
-from kiro_asgi.simulator.anthropic.message import block_of, citations, ending, own_id, search_blocks
 from kiro_asgi.simulator.builders import conversation_id, tool_id
+from kiro_asgi.simulator.encoding import SSE, Block, Collected
 from kiro_asgi.simulator.pieces import (
+    CONTEXT_FULL,
     CallPart,
     Failure,
     Piece,
@@ -25,15 +27,99 @@ from kiro_asgi.simulator.pieces import (
     Words,
 )
 from kiro_asgi.simulator.question import Question
-from kiro_asgi.simulator.speech import SSE, Collected
 
-__all__ = ["AnthropicSpeaker"]
+__all__ = ["STOPS", "AnthropicAnswerEncoder", "block_of", "citations", "ending", "own_id", "sealed", "search_blocks"]
 
 Json = dict[str, Any]
 
+STOPS: Final[Mapping[str, str]] = {
+    "END_TURN": "end_turn",
+    "TOOL_USE": "tool_use",
+    "MAX_TOKENS": "max_tokens",
+    "STOP_SEQUENCE": "stop_sequence",
+    "CONTENT_FILTERED": "refusal",
+    "GUARDRAIL_INTERVENED": "refusal",
+    "REFUSED": "refusal",
+    CONTEXT_FULL: "model_context_window_exceeded",
+}
+"""Stop reason in Kiro's words to the one of this format."""
+
+
+def ending(stop: Stop) -> Json:
+    """Why the message ends."""
+    ending: Json = {"stop_reason": STOPS.get(stop.reason, stop.reason), "stop_sequence": stop.sequence or None}
+    if ending["stop_reason"] == "refusal":
+        ending["stop_details"] = {"type": "refusal", "category": "cyber", "explanation": "A simulated refusal."}
+    return ending
+
+
+def own_id(call_id: str, prefix: str = "toolu_") -> str:
+    """*call_id* with this format's prefix."""
+    return prefix + call_id.removeprefix("tooluse_").replace("-", "A")
+
+
+def block_of(block: Block, cites: list[Json]) -> Json:
+    """*block* as a block of content; *cites* are what its text rests on."""
+    match block.first:
+        case Words():
+            return {"type": "text", "text": block.text, **({"citations": cites} if cites else {})}
+        case Thought():
+            return {"type": "thinking", "thinking": block.text, "signature": block.seal}
+        case Sealed(data):
+            return {"type": "redacted_thinking", "data": data}
+        case CallPart(call_id, name):
+            return {"type": "tool_use", "id": own_id(call_id), "name": name, "input": _arguments(block.text)}
+        case _:
+            raise AssertionError(f"{block.first!r} is no block")
+
+
+def _arguments(text: str) -> Any:
+    try:
+        return json.loads(text or "{}")
+    except ValueError:
+        return {}
+
+
+def sealed(url: str) -> str:
+    """What stands for the page at *url*, and has to come back as it is."""
+    return b64encode(f"sealed {url}".encode()).decode()
+
+
+def search_blocks(searched: Searched, call_id: str) -> list[Json]:
+    """The call of a search, and its result."""
+    results = [
+        {
+            "type": "web_search_result",
+            "url": hit.url,
+            "title": hit.title,
+            "encrypted_content": sealed(hit.url),
+            "page_age": None,
+        }
+        for hit in searched.hits
+    ]
+    query = {"query": searched.query}
+    return [
+        {"type": "server_tool_use", "id": call_id, "name": "web_search", "input": query},
+        {"type": "web_search_tool_result", "tool_use_id": call_id, "content": results},
+    ]
+
+
+def citations(searched: Searched) -> list[Json]:
+    """What is cited of a search."""
+    return [
+        {
+            "type": "web_search_result_location",
+            "url": hit.url,
+            "title": hit.title,
+            "encrypted_index": sealed(hit.url),
+            "cited_text": hit.title,
+        }
+        for hit in searched.hits
+    ]
+
 
 @define
-class AnthropicSpeaker:
+class AnthropicAnswerEncoder:
     """One answer, streamed or whole."""
 
     question: Question
@@ -50,15 +136,15 @@ class AnthropicSpeaker:
     _cites: list[Json] = field(init=False, factory=list)
     _stop: Stop | None = field(init=False, default=None)
 
-    def say(self, piece: Piece) -> Iterator[bytes]:
+    def encode(self, piece: Piece) -> Iterator[bytes]:
         """What *piece* adds to the stream, an event each."""
         if not self._started:
             self._started = True
             yield _event("message_start", message=self._message([], None))
             yield _event("ping")
-        yield from self._say(piece)
+        yield from self._encode(piece)
 
-    def _say(self, piece: Piece) -> Iterator[bytes]:
+    def _encode(self, piece: Piece) -> Iterator[bytes]:
         match piece:
             case Words(text):
                 yield from self._words(text)
