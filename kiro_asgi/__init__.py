@@ -7,26 +7,41 @@ from kiro_asgi.asgi.app import App, create_app
 from kiro_asgi.asgi.mount import mount
 from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.config import Settings
+from kiro_asgi.dialects.base import Dialect
+from kiro_asgi.dialects.manifest import DialectManifest
 from kiro_asgi.errors import ConfigError, KiroAsgiError, RequestError, StoreUnavailable, UpstreamError
+from kiro_asgi.model.events import Event
+from kiro_asgi.model.message import Message
+from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.model.server_tools import SearchHit, ToolOutput
+from kiro_asgi.stages.base import Stage, StageFactory
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 from kiro_asgi.state.base import Store
 from kiro_asgi.state.locks import Locks
+from kiro_asgi.upstreams.base import Upstream
 
 __all__ = [
     "App",
     "ConfigError",
+    "Dialect",
+    "DialectManifest",
     "Estimator",
+    "Event",
     "KiroAsgiError",
     "Locks",
+    "Message",
+    "Prompt",
     "RequestError",
     "SearchHit",
     "ServerTool",
     "Settings",
+    "Stage",
+    "StageFactory",
     "Store",
     "StoreUnavailable",
     "TokenEstimator",
     "ToolOutput",
+    "Upstream",
     "UpstreamError",
     "__version__",
     "create_app",

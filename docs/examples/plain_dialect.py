@@ -14,6 +14,7 @@ from kiro_asgi.dialects import (
     Dialect,
     DialectManifest,
     DialectOptions,
+    DialectSettings,
     DialectTraits,
     Endpoint,
     ErrorReply,
@@ -24,12 +25,21 @@ from kiro_asgi.dialects import (
     invalid,
     message_of,
     missing,
+    setting,
 )
 from kiro_asgi.model.events import Event, RefusalDelta, TextDelta
 from kiro_asgi.model.message import Message, RefusalBlock, TextBlock
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 
 PLAIN_TEXT = b"text/plain; charset=utf-8"
+
+
+@frozen(kw_only=True)
+class PlainSettings(DialectSettings):
+    """What can be set below the API's name."""
+
+    model: str = setting("")
+    """Model of requests that name none."""
 
 
 @frozen
@@ -55,13 +65,14 @@ class PlainEncoder:
 class PlainText:
     """The dialect."""
 
+    settings: PlainSettings
     name = "plain"
     traits = DialectTraits(stream_type=PLAIN_TEXT, body_type=PLAIN_TEXT)
 
     def parse(self, body: bytes, headers: RequestHeaders = (), /) -> Inquiry:
         """The body is the prompt; ``x-model`` names the model, ``x-stream: yes`` asks for the answer as it comes."""
         sent = {name.lower(): value.decode("latin-1") for name, value in headers}
-        if not sent.get(b"x-model"):
+        if not (model := sent.get(b"x-model") or self.settings.model):
             raise missing("x-model", "name a model in this header; GET /v1/models lists them")
         try:
             text = body.decode()
@@ -70,7 +81,7 @@ class PlainText:
         if not text.strip():
             raise missing("body", "send a prompt")
         turns = (Turn(Role.USER, (Text(text),), "body"),)
-        return Inquiry(Prompt(sent[b"x-model"], turns), sent.get(b"x-stream") == "yes", None)
+        return Inquiry(Prompt(model, turns), sent.get(b"x-stream") == "yes", None)
 
     def notes(self, body: bytes, inquiry: Inquiry) -> tuple[()]:
         """Nothing of such a request is left out."""
@@ -95,10 +106,12 @@ class PlainText:
 
 def make(options: DialectOptions) -> Dialect:
     """The dialect; a larger one is imported here, so that it costs nothing where nobody serves it."""
-    return PlainText()
+    return PlainText(options.settings)
 
 
-PLAIN = DialectManifest(name="plain", title="Plain text", endpoints=(Endpoint("POST", "/plain"),), make=make)
+PLAIN = DialectManifest(
+    name="plain", title="Plain text", endpoints=(Endpoint("POST", "/plain"),), make=make, settings=PlainSettings
+)
 
 
 def application() -> object:

@@ -23,7 +23,7 @@ from kiro_asgi.asgi.cross_origin import CrossOrigin
 from kiro_asgi.asgi.exchange import Asked, Exchange
 from kiro_asgi.asgi.http import JSON, Disconnected, Headers, Stalled
 from kiro_asgi.asgi.lifespan import host_lifespan
-from kiro_asgi.asgi.operations import Gateway, Handler, handlers_of
+from kiro_asgi.asgi.operations import Gateway, Handler, handlers_of, new_dialects
 from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
 from kiro_asgi.asgi.passed_output import passed_output
 from kiro_asgi.asgi.readiness import problems_with, settings_to_serve
@@ -37,8 +37,7 @@ from kiro_asgi.asgi.tries import Tries, tries_before
 from kiro_asgi.asgi.typing import AnyASGIApp, Receive, Scope, Send
 from kiro_asgi.config import Settings
 from kiro_asgi.config.rules import require
-from kiro_asgi.dialects.builtin import BUILTIN
-from kiro_asgi.dialects.manifest import DialectManifest, DialectOptions, Endpoint
+from kiro_asgi.dialects.manifest import DialectManifest, Endpoint
 from kiro_asgi.dialects.models import render_model, render_models
 from kiro_asgi.errors import InternalError, KiroAsgiError, RequestError, UnknownModel
 from kiro_asgi.model.events import StopReason, Usage
@@ -73,7 +72,8 @@ class App:
         inner: Another application that gets every request whose path is not ours, as if this were its middleware.
         upstreams: Services besides those that come with the package; *settings* of `Settings.including` hold theirs, in
             others they have their defaults.
-        dialects: Client APIs besides those that come with the package.
+        dialects: Client APIs besides those that come with the package, with settings likewise; those that *settings*
+            have a table for are served without being named here.
         stages: Make stages for every answer: each is made for each try, and sees what the client is going to be shown.
             The first is the first to see it.
         store: Where what outlives a request is kept, instead of where ``state.engine`` says.
@@ -104,7 +104,7 @@ class App:
         token: Callable[[], str] = _token,
         draw: Callable[[], float] = random.random,
     ) -> None:
-        settings = settings.with_upstreams(upstreams)
+        settings = settings.with_defaults(*upstreams, *dialects)
         require(problems_with(settings))
         self._settings = settings
         self._inner = inner
@@ -113,23 +113,22 @@ class App:
         self._calls = Calls()
         self._draw = draw
         self._bodies = Bodies(settings.limits.body_bytes_in_flight)
-        apis = (*BUILTIN, *dialects)
-        self._routes = Routes(apis)
-        self._cross_origin = CrossOrigin(settings.cors.origins)
+        made = new_dialects(settings)
+        self._routes = Routes(tuple(made))
+        self._id_headers = self._routes.request_id_headers
+        self._retry_count_headers = self._routes.retry_count_headers
+        self._cross_origin = CrossOrigin(settings.cors.origins, self._routes.exposed_headers)
         self._auth = Authenticator(settings.client, self._cross_origin, self._routes.key_headers)
         self._service = Service.create(
             settings, Clocks(clock, wall_clock, draw), token, estimator, server_tools, store, stages
         )
         hide_in_logs(self._service.secrets)
-        options = DialectOptions(
-            emit_code_references=settings.emit_code_references, usage_chunk=settings.stream.usage_chunk
-        )
-        self._dialects = MappingProxyType({api.name: api.make(options) for api in apis})
+        self._dialects = MappingProxyType({api.name: dialect for api, dialect in made.items()})
         own = Gateway(settings, self._service, self._reply)
         self._handlers: Mapping[Endpoint, Handler] = MappingProxyType(
             {
                 **{endpoint: getattr(self, f"_{endpoint.operation}") for endpoint in GATEWAY},
-                **dict(chain.from_iterable(handlers_of(api, self._dialects[api.name], own).items() for api in apis)),
+                **dict(chain.from_iterable(handlers_of(api, each, own).items() for api, each in made.items())),
             }
         )
 
@@ -176,9 +175,9 @@ class App:
             return
         send = self._cross_origin.telling(scope, send)
         with Share(self._bodies) as share:
-            limit = self._settings.limits.write_timeout
+            limit, request_id = self._settings.limits.write_timeout, f"req_{self._token()}"
             await self._answer_call(
-                Call(scope, receive, send, f"req_{self._token()}", share, limit, self._clock, self._draw)
+                Call(scope, receive, send, request_id, self._id_headers, share, limit, self._clock, self._draw)
             )
 
     async def _answer_call(self, call: Call) -> None:
@@ -241,7 +240,7 @@ class App:
         call.model = asked.model
         exchange = await self._service.exchange(asked)
         call.upstream = exchange.upstream.name
-        tries = Tries(exchange, self._service, self._draw, tries_before(call.scope))
+        tries = Tries(exchange, self._service, self._draw, tries_before(call.scope, self._retry_count_headers))
         relay = Relay(tries, call, self._service, self._settings, self._clock)
         told, traits = wants_rules(call.scope), asked.dialect.traits
         content_type = b"content-type", traits.stream_type if exchange.inquiry.stream else traits.body_type
@@ -352,7 +351,7 @@ def create_app(
             says, and the file that it names.
         inner: As for `App`, like all that follow.
         upstreams: Services besides those that come with the package, whose settings are read as well.
-        dialects: Client APIs besides those that come with the package.
+        dialects: Client APIs besides those that come with the package, whose settings are read as well.
         stages: Make stages for every answer.
         store: Where what outlives a request is kept.
         server_tools: Tools to run here.
@@ -361,7 +360,7 @@ def create_app(
     Raises:
         ConfigError: The settings cannot work; the message lists every reason found.
     """
-    root = Settings.including(*upstreams)
+    root = Settings.including(*upstreams, *dialects)
     if settings is None:
         settings = settings_to_serve(os.environ, root)
     elif not isinstance(settings, Settings):

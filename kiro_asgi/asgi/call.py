@@ -40,6 +40,9 @@ class Call:
     _receive: Receive
     _send: Send
     request_id: str
+    _id_headers: tuple[bytes, ...]
+    """Names of the response headers that hold it."""
+
     _share: Share
     _write_timeout: float
     _clock: Callable[[], float]
@@ -87,7 +90,7 @@ class Call:
     @property
     def headers(self) -> Headers:
         """What every response carries."""
-        return identity_headers(self.request_id)
+        return identity_headers(self.request_id, self._id_headers)
 
     async def send(self, message: Message) -> None:
         """Send, and take a failure of the connection for what it is.

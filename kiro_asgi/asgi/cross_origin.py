@@ -31,8 +31,8 @@ _TOKEN: Final = re.compile(rb"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 _FORBIDDEN: Final = frozenset({b"cookie", b"cookie2"})
 """Headers that no page may be allowed to set; browsers refuse them as well."""
 
-_EXPOSED: Final = b"x-request-id, request-id, retry-after, retry-after-ms, x-should-retry, x-kiro-asgi-rules, allow"
-"""Headers of answers that a page may read; the official SDKs do."""
+_EXPOSED: Final = (b"x-kiro-asgi-rules", b"allow")
+"""Headers of answers, whatever the client API, that a page may read."""
 
 _MAX_AGE: Final = b"7200"
 """Seconds for which a browser need not ask again; Chromium takes no more."""
@@ -47,6 +47,8 @@ class CrossOrigin:
     """The origins whose pages may use the gateway, as browsers write them; none switches everything off."""
 
     _origins: tuple[str, ...] = ()
+    _exposed: tuple[bytes, ...] = ()
+    """Headers of answers that clients of the APIs read."""
 
     def admits(self, origin: bytes) -> bool:
         """Whether a page of *origin* may read answers."""
@@ -78,7 +80,8 @@ class CrossOrigin:
         origin = self._admitted(scope)
         told = [(b"vary", b"Origin")]
         if origin is not None:
-            told += [(_ALLOW_ORIGIN, origin), (b"access-control-expose-headers", _EXPOSED)]
+            exposed = b", ".join((*self._exposed, *_EXPOSED))
+            told += [(_ALLOW_ORIGIN, origin), (b"access-control-expose-headers", exposed)]
 
         async def tell(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -49,10 +49,10 @@ def header_values(scope: Scope, name: bytes) -> list[bytes]:
     return [value for key, value in scope.get("headers") or () if key.lower() == name]
 
 
-def identity_headers(request_id: str) -> tuple[tuple[bytes, bytes], ...]:
-    """The id of a request under the names that the client families look for."""
+def identity_headers(request_id: str, names: Iterable[bytes]) -> tuple[tuple[bytes, bytes], ...]:
+    """The id of a request under the *names* that clients look for."""
     value = request_id.encode("ascii")
-    return (b"x-request-id", value), (b"request-id", value)
+    return tuple((name, value) for name in names)
 
 
 async def read_body(

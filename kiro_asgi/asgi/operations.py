@@ -6,18 +6,19 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import cast
 
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import Asked
 from kiro_asgi.asgi.service import Service
 from kiro_asgi.asgi.typing import Send
 from kiro_asgi.config import Settings
-from kiro_asgi.dialects.base import CountingDialect, Dialect
-from kiro_asgi.dialects.manifest import DialectManifest, Endpoint
+from kiro_asgi.dialects.base import CountingDialect, Dialect, ListingDialect
+from kiro_asgi.dialects.builtin import BUILTIN
+from kiro_asgi.dialects.manifest import DialectManifest, DialectOptions, Endpoint, served
 from kiro_asgi.errors import ConfigError
 
-__all__ = ["Gateway", "Handler", "Operations", "handlers_of"]
+__all__ = ["Gateway", "Handler", "Operations", "handlers_of", "new_dialects"]
 
 Handler = Callable[[Call, str], Awaitable[None]]
 """Answers a call; the text is what its path names."""
@@ -55,6 +56,29 @@ class Operations:
         prompt = await service.offload.run(len(body), partial(dialect.parse_count, body))
         tokens = await service.count(call, prompt, len(body))
         await call.respond(200, dialect.render_count(tokens), [(b"content-type", dialect.traits.body_type)])
+
+    async def models(self, call: Call, argument: str) -> None:
+        """List the models of all upstreams."""
+        dialect = cast(ListingDialect, self._dialect)
+        body = dialect.render_models(await self._gateway.service.models.listings())
+        await call.respond(200, body, [(b"content-type", dialect.traits.body_type)])
+
+    async def model(self, call: Call, argument: str) -> None:
+        """Describe the model that the path names."""
+        call.model, dialect = argument, cast(ListingDialect, self._dialect)
+        body = dialect.render_model(await self._gateway.service.models.listing(argument))
+        await call.respond(200, body, [(b"content-type", dialect.traits.body_type)])
+
+
+def new_dialects(settings: Settings) -> dict[DialectManifest, Dialect]:
+    """The client APIs that are served: those that come with the package, then those that *settings* have a table for.
+
+    Raises:
+        ConfigError: A setting of one of them cannot work.
+    """
+    usual = DialectOptions(emit_code_references=settings.emit_code_references, usage_chunk=settings.stream.usage_chunk)
+    made = {api: api.make(usual) for api in BUILTIN}
+    return made | {api: api.make(evolve(usual, settings=own)) for api, own in served(settings)}
 
 
 def handlers_of(api: DialectManifest, dialect: Dialect, gateway: Gateway) -> dict[Endpoint, Handler]:

@@ -10,11 +10,14 @@ from functools import partial
 from typing import Any
 
 from kiro_asgi.asgi.auth import Authenticator
+from kiro_asgi.asgi.operations import new_dialects
+from kiro_asgi.asgi.routing import Routes
 from kiro_asgi.asgi.wiring import new_registry, new_store, new_transport
 from kiro_asgi.config import Settings, read_environment
 from kiro_asgi.config.reading import Reading
 from kiro_asgi.config.rules import require
 from kiro_asgi.config.tree import assembled
+from kiro_asgi.dialects.manifest import dialects_in
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials import Credentials
@@ -68,7 +71,12 @@ def _parts(settings: Settings) -> Iterator[Part]:
         yield (path,), each.make
         yield tables, partial(_credentials, settings, each)
         yield (path,), partial(read_aliases, each.settings.model_aliases, f"{path}.model_aliases")
+    yield tuple(name for name, _ in dialects_in(type(settings))), partial(_routes, settings)
     yield ("routing", *tables), partial(new_registry, settings, [each.name for each in found])
+
+
+def _routes(settings: Settings) -> None:
+    Routes(tuple(new_dialects(settings)))
 
 
 def _credentials(settings: Settings, configured: Configured[Any]) -> None:

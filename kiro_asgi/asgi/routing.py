@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Final
 
@@ -176,7 +176,22 @@ class Routes:
     @property
     def key_headers(self) -> tuple[bytes, ...]:
         """Names of the headers in which clients of any API show a key."""
-        return tuple(dict.fromkeys(chain.from_iterable(api.key_headers for api in self._apis)))
+        return _union(api.key_headers for api in self._apis)
+
+    @property
+    def request_id_headers(self) -> tuple[bytes, ...]:
+        """Names of the response headers in which clients of any API look for the id of a request."""
+        return _union(api.request_id_headers for api in self._apis)
+
+    @property
+    def retry_count_headers(self) -> tuple[bytes, ...]:
+        """Names of the request headers in which clients of any API count their tries."""
+        return _union(api.retry_count_headers for api in self._apis)
+
+    @property
+    def exposed_headers(self) -> tuple[bytes, ...]:
+        """Names of the response headers that clients of any API read."""
+        return _union((self.request_id_headers, *(api.exposed_headers for api in self._apis)))
 
     def _hint(self, path: str) -> str:
         """What somebody ought to be told who asks for *path*."""
@@ -205,3 +220,8 @@ class Routes:
             if name := template.find(path):
                 return {method: RouteMatch(endpoint, name) for method, endpoint in methods.items()}
         return {}
+
+
+def _union(names: Iterable[tuple[bytes, ...]]) -> tuple[bytes, ...]:
+    """All of *names*, each once, in their order."""
+    return tuple(dict.fromkeys(chain.from_iterable(names)))

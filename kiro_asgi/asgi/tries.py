@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from logging import getLogger
 from typing import Final
 
@@ -28,9 +29,9 @@ _CONNECTION_TROUBLE: Final = (UpstreamUnreachable, UpstreamProtocolError)
 _COUNT: Final = re.compile(rb"[0-9]{1,3}")
 
 
-def tries_before(scope: Scope) -> int:
-    """Times that the client has sent this request before, as the official SDKs count them."""
-    told = header_values(scope, b"x-stainless-retry-count")
+def tries_before(scope: Scope, headers: Iterable[bytes]) -> int:
+    """Times that the client has sent this request before, by its own count in one of *headers*."""
+    told = chain.from_iterable(header_values(scope, name) for name in headers)
     return max((int(value) for value in told if _COUNT.fullmatch(value)), default=0)
 
 

@@ -11,12 +11,12 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, cast
 
 from attrs import evolve
 
 from kiro_asgi.asgi.exchange import Passed
+from kiro_asgi.asgi.operations import new_dialects
 from kiro_asgi.asgi.passing import reason_against_passing, rendered
 from kiro_asgi.asgi.reasons import Reason
 from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
@@ -25,10 +25,11 @@ from kiro_asgi.cli.offline import PLACEHOLDER, Choice, Upstreams
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.cli.terminal import Output, Tone, output_on
 from kiro_asgi.config import Settings
+from kiro_asgi.config.installed import DIALECTS, offered
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.dialects.base import Dialect, TransparentDialect
 from kiro_asgi.dialects.builtin import BUILTIN
-from kiro_asgi.dialects.manifest import DialectManifest, DialectOptions
+from kiro_asgi.dialects.manifest import DialectManifest, dialects_in
 from kiro_asgi.dialects.rules import RULES as DIALECT_RULES
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.model.notes import Loss, Note, Rule
@@ -36,8 +37,6 @@ from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.wire.json import loads
 
 __all__ = ["add_arguments", "run"]
-
-APIS: Final[Mapping[str, DialectManifest]] = MappingProxyType({api.name: api for api in BUILTIN})
 
 ATTACHED: Final = frozenset(("bytes", "data", "file_data", "url"))
 """Members that hold base64 or a data URL, in the words of one upstream or another."""
@@ -49,7 +48,8 @@ BASE64: Final = re.compile(r"((?:data:[^,]{0,200};base64,)?)([A-Za-z0-9+/_-]{100
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("request", metavar="FILE", help="a client's request body; - reads standard input")
-    parser.add_argument("--api", choices=APIS, help="which API it is for; guessed from the body otherwise")
+    apis = [*(api.name for api in BUILTIN), *offered(DIALECTS)]
+    parser.add_argument("--api", choices=apis, help="which API it is for; guessed from the body otherwise")
     parser.add_argument("--upstream", metavar="NAME", help="who is asked, instead of whom the model's name means")
     parser.add_argument("--model-window", metavar="TOKENS", type=int, help="context window, instead of the model's")
     parser.add_argument("--json", action="store_true", help="for programs: one JSON object on standard output")
@@ -83,11 +83,10 @@ def explain(
     """What becomes of *body*, ready for JSON.
 
     Raises:
-        ConfigError: There is no such *upstream*, or the settings cannot be used.
+        ConfigError: There is no such *api* or *upstream*, or the settings cannot be used.
         KiroAsgiError: It would be refused.
     """
-    manifest = guess(body) if api is None else APIS[api]
-    dialect, upstreams = manifest.make(DialectOptions()), Upstreams.create(settings)
+    (manifest, dialect), upstreams = _api(body, settings, api), Upstreams.create(settings)
     passed = _passed(dialect, body)
     asked = passed.glance.model if passed is not None else dialect.parse(body).prompt.model
     choice = upstreams.choose(asked, upstream)
@@ -102,6 +101,17 @@ def explain(
     words["translated_because"] = {} if reason is None else {"reason": reason.name, "what": reason.what}
     facts = {"model": choice.model.id, "built_in": choice.built_in, "hint": upstreams.hint(choice)}
     return {"ok": True, "api": manifest.name, "upstream": choice.provider.name, **facts, **words}
+
+
+def _api(body: bytes, settings: Settings, name: str | None) -> tuple[DialectManifest, Dialect]:
+    """The client API of this *name*, be it served or only installed; without a name that which *body* looks like."""
+    if name is not None and name in offered(DIALECTS) and name not in dict(dialects_in(type(settings))):
+        settings = settings.with_defaults(DIALECTS.installed(name))
+    apis = new_dialects(settings)
+    manifest = guess(body, tuple(apis)) if name is None else next((api for api in apis if api.name == name), None)
+    if manifest is None:
+        raise ConfigError(f"{name}.enabled: the client API is switched off", code="explain.api")
+    return manifest, apis[manifest]
 
 
 def _passed(dialect: Dialect, body: bytes) -> Passed | None:

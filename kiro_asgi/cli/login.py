@@ -12,7 +12,7 @@ from typing import Any
 
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.config import Settings
-from kiro_asgi.config.installed import installed, offered
+from kiro_asgi.config.installed import UPSTREAMS, offered
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.upstreams.manifest import manifests_in
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options: those of the built-in service, and a command for each that is installed."""
     _service("").add_arguments(parser)
     add_config(parser)
-    if names := offered():
+    if names := offered(UPSTREAMS):
         services = parser.add_subparsers(
             dest="service", metavar="UPSTREAM", parser_class=_Installed, help="one from outside"
         )
@@ -60,7 +60,7 @@ def _service(name: str) -> ModuleType:
     """
     if not name:
         return next(it.login() for _, it in manifests_in(Settings) if it.login is not None)
-    manifest = installed(name)
+    manifest = UPSTREAMS.installed(name)
     if manifest.login is None:
         raise ConfigError(f"nobody signs in to {manifest.title}")
     return manifest.login()

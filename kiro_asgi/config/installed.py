@@ -1,56 +1,122 @@
-"""Upstreams from outside the package: manifests that a program hands over, or that installed packages offer.
+"""Upstreams and client APIs from outside the package: manifests that a program hands over, or that installed packages
+offer.
 
-A package offers one by an entry point of the group `GROUP`, which has the upstream's name.  It is imported where
+A package offers one by an entry point with the manifest's name, in the group of its kind.  It is imported where
 somebody has written settings below that name, and not before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from keyword import iskeyword
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 import attrs
+from attrs import frozen
 
 from kiro_asgi.config.leaves import families, leaves, slices
 from kiro_asgi.config.rules import TYPES
+from kiro_asgi.dialects.manifest import DialectManifest, DialectSettings, dialect_slice, dialects_in
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.setting import UPSTREAM
 from kiro_asgi.upstreams.manifest import Manifest, UpstreamSettings, manifests_in, slice_of
 
-__all__ = ["GROUP", "including", "installed", "offered", "with_installed"]
+__all__ = ["DIALECTS", "UPSTREAMS", "PartyKind", "including", "offered", "with_installed"]
 
 T = TypeVar("T")
-
-GROUP: Final = "kiro_asgi.upstreams"
-"""Entry points of this group are manifests."""
+M = TypeVar("M", bound="Manifest[Any] | DialectManifest")
 
 
-def including(root: type[T], manifests: Iterable[Manifest[Any]]) -> type[T]:
+@frozen(kw_only=True)
+class PartyKind(Generic[M]):
+    """What can be added from outside: the kind of manifest, and where it is found."""
+
+    title: str
+    """As messages call one of them, with its article."""
+
+    public: str
+    """The group of entry points that are manifests, and the module that outsiders import what they need from."""
+
+    manifest: type[M]
+
+    base: type
+    """A class that has every attribute that settings must have."""
+
+    declare: Callable[[M], Any]
+    """Make the field of a tree that holds the settings of a manifest."""
+
+    known: Callable[[type], Iterable[tuple[str, M]]]
+    """Field and manifest of those that the class of a tree has settings for."""
+
+    def installed(self, name: str) -> M:
+        """The manifest that an installed package offers by this *name*, imported.
+
+        Raises:
+            ConfigError: None or several do, it cannot be imported, or is something else.
+        """
+        points = offered(self).get(name, ())
+        if len(points) != 1:
+            packages = ", ".join(map(_package, points))
+            several = f"several packages offer {self.title} of this name; uninstall all but one: {packages}"
+            raise ConfigError(several if points else f"no installed package offers {self.title} {name!r}")
+        [point] = points
+        place = f"the entry point {point.value} of {_package(point)}"
+        try:
+            manifest = point.load()
+        except Exception as error:  # whatever a module does when it is imported
+            raise ConfigError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
+        if not isinstance(manifest, self.manifest):
+            wanted = f"{self.public}.{self.manifest.__name__}"
+            raise ConfigError(f"{place} must be a {wanted}, not {type(manifest).__name__}")
+        if manifest.name != name:
+            raise ConfigError(f"{place} is called {manifest.name!r}; it must have the entry point's name")
+        return manifest
+
+
+UPSTREAMS: Final[PartyKind[Manifest[Any]]] = PartyKind(
+    title="an upstream",
+    public="kiro_asgi.upstreams",
+    manifest=Manifest,
+    base=UpstreamSettings,
+    declare=slice_of,
+    known=manifests_in,
+)
+DIALECTS: Final[PartyKind[DialectManifest]] = PartyKind(
+    title="a client API",
+    public="kiro_asgi.dialects",
+    manifest=DialectManifest,
+    base=DialectSettings,
+    declare=dialect_slice,
+    known=dialects_in,
+)
+KINDS: Final[tuple[PartyKind[Any], ...]] = (UPSTREAMS, DIALECTS)
+"""Of one name the first kind is meant."""
+
+
+def including(root: type[T], manifests: Iterable[Manifest[Any] | DialectManifest]) -> type[T]:
     """*root* with settings for each of *manifests*, below its name; one that it has already stays as it is.
 
     Raises:
         ConfigError: One of them is no manifest, its settings are none, or its name is taken or cannot be one.
     """
-    tree: Any = root
-    known = dict(manifests_in(root))
-    new: dict[str, Manifest[Any]] = {}
+    known = {name: manifest for kind in KINDS for name, manifest in kind.known(root)}
+    new: dict[str, Manifest[Any] | DialectManifest] = {}
     for manifest in manifests:
         if known.get(getattr(manifest, "name", "")) is not manifest:
             if problem := next(_problems(root, manifest, new), ""):
-                raise ConfigError(problem, code="config.upstream")
+                raise ConfigError(problem, code="config.manifest")
             new[manifest.name] = manifest
-    return cast(type[T], _including(tree, tuple(new.values()))) if new else root
+    return cast(type[T], _including(cast(Any, root), tuple(new.values()))) if new else root
 
 
 @cache
-def _including(root: type[Any], manifests: tuple[Manifest[Any], ...]) -> Any:
+def _including(root: type[Any], manifests: tuple[Manifest[Any] | DialectManifest, ...]) -> Any:
     body = {"__module__": __name__, "__qualname__": root.__qualname__, "__doc__": root.__doc__}
-    kinds = {it.name: it.settings for it in manifests}
-    fields = {it.name: slice_of(it) for it in manifests}
-    return attrs.frozen(kw_only=True)(type(root.__name__, (root,), {**body, "__annotations__": kinds, **fields}))
+    hints = {it.name: it.settings for it in manifests}
+    fields = {it.name: kind.declare(it) for it in manifests if (kind := _kind(it)) is not None}
+    return attrs.frozen(kw_only=True)(type(root.__name__, (root,), {**body, "__annotations__": hints, **fields}))
 
 
 def with_installed(root: type, tables: Iterable[str]) -> tuple[type, Mapping[str, str]]:
@@ -61,77 +127,63 @@ def with_installed(root: type, tables: Iterable[str]) -> tuple[type, Mapping[str
     """
     there = {*(it.name for it in attrs.fields(root)), *slices(root), *families(root)}
     wrong: dict[str, str] = {}
-    if absent := dict.fromkeys(table for table in tables if table not in there):
-        for table in filter(offered().__contains__, absent):
+    for table in dict.fromkeys(table for table in tables if table not in there):
+        kinds = [kind for kind in KINDS if table in offered(kind)]
+        if len(kinds) > 1:
+            titles = " and ".join(kind.title for kind in kinds)
+            wrong[table] = f"installed packages offer {titles} of this name; uninstall one of them"
+        elif kinds:
             try:
-                root = including(root, (installed(table),))
+                root = including(root, (kinds[0].installed(table),))
             except ConfigError as error:
                 wrong[table] = error.message
     return root, wrong
 
 
-def offered() -> Mapping[str, tuple[EntryPoint, ...]]:
-    """What installed packages offer, by name; nothing of it is imported."""
+def offered(*kinds: PartyKind[Any]) -> Mapping[str, tuple[EntryPoint, ...]]:
+    """The entry points of *kinds* in installed packages, by name; of all kinds where none is named.  Nothing is
+    imported."""
     found: dict[str, tuple[EntryPoint, ...]] = {}
-    for point in entry_points(group=GROUP):
-        others = found.get(point.name, ())
-        if all((point.value, _package(point)) != (other.value, _package(other)) for other in others):
-            found[point.name] = (*others, point)
+    for kind in kinds or KINDS:
+        for point in entry_points(group=kind.public):
+            others = found.get(point.name, ())
+            if all((point.value, _package(point)) != (other.value, _package(other)) for other in others):
+                found[point.name] = (*others, point)
     return found
 
 
-def installed(name: str) -> Manifest[Any]:
-    """The manifest that an installed package offers by this *name*, imported.
-
-    Raises:
-        ConfigError: None or several do, it cannot be imported, or is something else.
-    """
-    points = offered().get(name, ())
-    if len(points) != 1:
-        packages = ", ".join(map(_package, points))
-        several = f"several packages offer this upstream; uninstall all but one: {packages}"
-        raise ConfigError(several if points else f"no installed package offers the upstream {name!r}")
-    [point] = points
-    place = f"the entry point {point.value} of {_package(point)}"
-    try:
-        manifest = point.load()
-    except Exception as error:  # whatever a module does when it is imported
-        raise ConfigError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
-    if not isinstance(manifest, Manifest):
-        raise ConfigError(f"{place} must be a kiro_asgi.upstreams.Manifest, not {type(manifest).__name__}")
-    if manifest.name != name:
-        raise ConfigError(f"{place} is called {manifest.name!r}; it must have the entry point's name")
-    return manifest
+def _kind(manifest: object) -> PartyKind[Any] | None:
+    return next((kind for kind in KINDS if isinstance(manifest, kind.manifest)), None)
 
 
 def _problems(root: type, manifest: Any, others: Iterable[str]) -> Iterator[str]:
     """What is wrong with *manifest*, which is to stand in *root* beside *others*."""
-    if not isinstance(manifest, Manifest):
-        yield f"an upstream must be a kiro_asgi.upstreams.Manifest, not {manifest!r:.60}"
+    if (kind := _kind(manifest)) is None:
+        yield f"neither a kiro_asgi.upstreams.Manifest nor a kiro_asgi.dialects.DialectManifest: {manifest!r:.60}"
         return
-    name, kind = manifest.name, manifest.settings
+    name, settings, title = manifest.name, manifest.settings, kind.title.partition(" ")[2]
     if not UPSTREAM.fits(name) or not name.isidentifier() or "__" in name:
-        yield f"the upstream {name!r:.60}: a name is a word of small letters, digits and single _"
+        yield f"the {title} {name!r:.60}: a name is a word of small letters, digits and single _"
     elif hasattr(root, name) or name in others or iskeyword(name):
-        yield f"the upstream {name!r}: the name is taken; give the manifest another"
-    elif not attrs.has(kind):
-        yield f"the upstream {name!r}: the settings must be a frozen attrs class, not {kind!r:.60}"
+        yield f"the {title} {name!r}: the name is taken; give the manifest another"
+    elif not attrs.has(settings):
+        yield f"the {title} {name!r}: the settings must be a frozen attrs class, not {settings!r:.60}"
     else:
-        yield from (f"the upstream {name!r}: {kind.__name__}{words}" for words in _settings_problems(kind))
+        yield from (f"the {title} {name!r}: {settings.__name__}{words}" for words in _settings_problems(settings, kind))
 
 
-def _settings_problems(kind: type) -> Iterator[str]:
+def _settings_problems(settings: type, kind: PartyKind[Any]) -> Iterator[str]:
     try:
-        settings, known = kind(), leaves(kind)
+        made, known = settings(), leaves(settings)
     except Exception as error:  # noqa: BLE001 - anybody's class
         yield f" cannot be made without arguments: {type(error).__name__}: {error}"
         return
     for leaf in known.values():
         if leaf.type not in TYPES:
             yield f".{leaf.path} must be annotated as bool, int, float, str or tuple[str, ...]"
-    for name in vars(UpstreamSettings):
-        if not name.startswith("_") and not hasattr(settings, name):
-            yield f" has no {name!r}; see kiro_asgi.upstreams.UpstreamSettings"
+    for name in vars(kind.base):
+        if not name.startswith("_") and not hasattr(made, name):
+            yield f" has no {name!r}; see {kind.public}.{kind.base.__name__}"
 
 
 def _package(point: EntryPoint) -> str:

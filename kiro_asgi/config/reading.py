@@ -69,8 +69,8 @@ class Reading:
     """What was read from all layers together."""
 
     root: type
-    """The class of the tree: that which was to be read, with the settings of upstreams that were written and that
-    installed packages offer."""
+    """The class of the tree: that which was to be read, with the settings of upstreams and client APIs that
+    were written and that installed packages offer."""
 
     values: Mapping[str, Any] = field(repr=False)
     sources: Mapping[str, str]

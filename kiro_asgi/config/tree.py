@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +26,7 @@ from kiro_asgi.config.leaves import assemble, values_of
 from kiro_asgi.config.reading import Reading, read_environment, read_mapping, read_toml
 from kiro_asgi.config.rules import require, violations
 from kiro_asgi.config.wholes import unnameable
+from kiro_asgi.dialects.manifest import DialectManifest
 from kiro_asgi.setting import Choices, setting
 from kiro_asgi.upstreams.builtin import BuiltinSettings
 from kiro_asgi.upstreams.manifest import Manifest
@@ -71,21 +72,21 @@ class Settings(BuiltinSettings):
         require(unnameable(self) or violations(type(self), values_of(self)))
 
     @classmethod
-    def including(cls, *upstreams: Manifest[Any]) -> type[Self]:
-        """The same class with the settings of *upstreams* from outside, each below its name.
+    def including(cls, *parties: Manifest[Any] | DialectManifest) -> type[Self]:
+        """The same class with the settings of *parties*, upstreams and client APIs from outside, each below its name.
 
         Raises:
             ConfigError: One of them is no manifest, or its name is taken or cannot be one.
         """
-        return including(cls, upstreams)
+        return including(cls, parties)
 
-    def with_upstreams(self, upstreams: Iterable[Manifest[Any]]) -> Settings:
-        """These settings, and of each of *upstreams* that they know nothing of the defaults.
+    def with_defaults(self, *parties: Manifest[Any] | DialectManifest) -> Settings:
+        """These settings, and the defaults of each of *parties* that they have no table for.
 
         Raises:
             ConfigError: As for `including`.
         """
-        kind = self.including(*upstreams)
+        kind = self.including(*parties)
         return self if kind is type(self) else kind(**{it.name: getattr(self, it.name) for it in fields(type(self))})
 
     @classmethod

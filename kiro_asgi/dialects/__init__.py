@@ -10,32 +10,54 @@ from kiro_asgi.dialects.base import (
     ErrorReply,
     Heading,
     Inquiry,
+    ListingDialect,
     RequestHeaders,
 )
 from kiro_asgi.dialects.errors import error_headers, message_of
-from kiro_asgi.dialects.manifest import ANSWER, COUNT, DialectManifest, DialectOptions, Endpoint
+from kiro_asgi.dialects.manifest import (
+    ANSWER,
+    COUNT,
+    MODEL,
+    MODELS,
+    DialectManifest,
+    DialectOptions,
+    DialectSettings,
+    Endpoint,
+)
+from kiro_asgi.dialects.models import Card, Listing
 from kiro_asgi.dialects.refusals import invalid, missing, unsupported
+from kiro_asgi.setting import Bounds, Choices, Shape, setting
 from kiro_asgi.wire.json import dumps, loads
 
 __all__ = [
     "ANSWER",
     "COUNT",
+    "MODEL",
+    "MODELS",
+    "Bounds",
+    "Card",
+    "Choices",
     "CountingDialect",
     "Dialect",
     "DialectManifest",
     "DialectOptions",
+    "DialectSettings",
     "DialectTraits",
     "Encoder",
     "Endpoint",
     "ErrorReply",
     "Heading",
     "Inquiry",
+    "Listing",
+    "ListingDialect",
     "RequestHeaders",
+    "Shape",
     "dumps",
     "error_headers",
     "invalid",
     "loads",
     "message_of",
     "missing",
+    "setting",
     "unsupported",
 ]

@@ -18,6 +18,7 @@ from kiro_asgi.model.prompt import Prompt, Tool
 from kiro_asgi.wire.json import dumps, loads, quote_bytes
 
 if TYPE_CHECKING:
+    from kiro_asgi.dialects.models import Listing
     from kiro_asgi.dialects.passage import Fault, Passage
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Glance",
     "Heading",
     "Inquiry",
+    "ListingDialect",
     "RequestHeaders",
     "TransparentDialect",
     "Writer",
@@ -217,6 +219,18 @@ class CountingDialect(Dialect, Protocol):
 
     def render_count(self, tokens: int, /) -> bytes:
         """The body of the answer."""
+        ...
+
+
+class ListingDialect(Dialect, Protocol):
+    """A client API with a list of models of its own, besides the one at ``/v1/models``."""
+
+    def render_models(self, listings: Iterable[Listing], /) -> bytes:
+        """The body of an answer with all models."""
+        ...
+
+    def render_model(self, listing: Listing, /) -> bytes:
+        """The body of an answer about one model."""
         ...
 
 

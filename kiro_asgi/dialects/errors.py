@@ -26,7 +26,10 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.wire.json import JsonError
 
-__all__ = ["REFUSED", "error_headers", "explanation", "message_of", "tokens_in"]
+__all__ = ["REFUSED", "RETRY_HEADERS", "error_headers", "explanation", "message_of", "tokens_in"]
+
+RETRY_HEADERS: Final = (b"retry-after", b"retry-after-ms", b"x-should-retry")
+"""Response headers about trying again that `error_headers` may write."""
 
 REFUSED: Final = "Your key is fine; the gateway's own credential for the service behind it was refused: "
 """Stands before a service's refusal of our credential, lest it read like one of the client's key."""

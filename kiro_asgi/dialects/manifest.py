@@ -1,21 +1,45 @@
-"""What a client API says of itself to everybody else: one value for each."""
+"""The manifest of a client API: all that the gateway knows of it without its code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, cast
 
-from attrs import frozen
+import attrs
+from attrs import field, frozen
 
 from kiro_asgi.dialects.base import Dialect
+from kiro_asgi.dialects.errors import RETRY_HEADERS
+from kiro_asgi.setting import setting
 
-__all__ = ["ANSWER", "COUNT", "DialectManifest", "DialectOptions", "Endpoint"]
+__all__ = [
+    "ANSWER",
+    "COUNT",
+    "MODEL",
+    "MODELS",
+    "DialectManifest",
+    "DialectOptions",
+    "DialectSettings",
+    "Endpoint",
+    "dialect_slice",
+    "dialects_in",
+    "served",
+]
+
+_KEY: Final = "kiro_asgi.dialect"
+"""Where a field's metadata hold the manifest of the client API whose settings it has."""
 
 ANSWER: Final = "answer"
 """Operation: read a request, ask an upstream, answer."""
 
 COUNT: Final = "count"
 """Operation: read a request, tell how many tokens its prompt has; for a `kiro_asgi.dialects.base.CountingDialect`."""
+
+MODELS: Final = "models"
+"""Operation: list the models of all upstreams; for a `kiro_asgi.dialects.base.ListingDialect`."""
+
+MODEL: Final = "model"
+"""Operation: describe the model that the path names; for a `kiro_asgi.dialects.base.ListingDialect`."""
 
 
 @frozen
@@ -31,6 +55,14 @@ class Endpoint:
 
 
 @frozen(kw_only=True)
+class DialectSettings:
+    """Settings that every client API from outside has; one with more of them derives its own class from this."""
+
+    enabled: bool = setting(True)
+    """Serve this API.  Of an installed package it is served where any of its settings is written, if only this one."""
+
+
+@frozen(kw_only=True)
 class DialectOptions:
     """What the operator says about the answers of an API; one that has no such thing passes it over."""
 
@@ -41,6 +73,9 @@ class DialectOptions:
     """Where streams tell token counts: in a chunk of their own, or in the one that says why the answer ended
     (``finish``)."""
 
+    settings: Any = None
+    """Of the API's own: an instance of its manifest's class; ``None`` for one that comes with the package."""
+
 
 @frozen(kw_only=True)
 class DialectManifest:
@@ -50,7 +85,7 @@ class DialectManifest:
     """
 
     name: str
-    """In settings, options of the command, and what an upstream says that it speaks."""
+    """Of its table of settings, in options of the command, and what an upstream says that it speaks."""
 
     title: str
     """As its documentation calls it."""
@@ -61,12 +96,25 @@ class DialectManifest:
     make: Callable[[DialectOptions], Dialect]
     """Everything that takes no waiting; a setting that cannot work is a `ConfigError`."""
 
+    settings: type[Any] = DialectSettings
+    """The class of its own settings, a frozen attrs class; they stand in a table of the API's name, and reach `make` as
+    `DialectOptions.settings`.  APIs that come with the package have none."""
+
     key_headers: tuple[bytes, ...] = (b"authorization",)
     """Request headers, in lower case, in which its clients show a key; ``authorization`` holds it behind ``Bearer``."""
 
     marks: tuple[bytes, ...] = ()
     """Request headers, in lower case, that only its clients send: at paths of no API, such as ``/v1/models``, they get
     errors of this one."""
+
+    request_id_headers: tuple[bytes, ...] = (b"x-request-id",)
+    """Response headers, in lower case, in which its clients look for the id of a request."""
+
+    retry_count_headers: tuple[bytes, ...] = ()
+    """Request headers, in lower case, in which its clients count how often they have sent a request before."""
+
+    exposed_headers: tuple[bytes, ...] = RETRY_HEADERS
+    """Further response headers, in lower case, that its clients read: pages of other origins may read them, too."""
 
     replaces: tuple[str, ...] = ()
     """Paths of older APIs, whose clients are told of the first endpoint."""
@@ -82,3 +130,22 @@ class DialectManifest:
     def root(self) -> str:
         """The path at which answers are asked for."""
         return self.endpoints[0].path
+
+
+def dialect_slice(manifest: DialectManifest) -> Any:
+    """Declare a field that holds the settings of *manifest*; without any of them it has their defaults."""
+    return field(factory=manifest.settings, metadata={_KEY: manifest})
+
+
+def dialects_in(tree: type) -> Iterator[tuple[str, DialectManifest]]:
+    """Field and manifest of every client API that the class *tree* has settings for."""
+    for it in attrs.fields(tree):
+        if (manifest := cast(DialectManifest | None, it.metadata.get(_KEY))) is not None:
+            yield it.name, manifest
+
+
+def served(tree: object) -> Iterator[tuple[DialectManifest, Any]]:
+    """Manifest and settings of every client API that *tree* has settings for and does not switch off."""
+    for name, manifest in dialects_in(type(tree)):
+        if (settings := getattr(tree, name)).enabled:
+            yield manifest, settings

@@ -116,7 +116,8 @@ async def test_what_is_taken_cannot_be_had(sim):
     """Names and paths; and an operation has to be there."""
     settings = settings_for(sim.url, {})
     for dialect, words in (
-        (evolve(PLAIN, name="anthropic"), "two by the name of anthropic"),
+        (evolve(PLAIN, name="anthropic"), "client API 'anthropic': the name is taken"),
+        (evolve(PLAIN, name="openai_chat"), "two by the name of openai_chat"),
         (evolve(PLAIN, endpoints=(Endpoint("POST", "/v1/messages"),)), "POST /v1/messages is taken"),
         (evolve(PLAIN, endpoints=(Endpoint("POST", "/plain", "sing"),)), "plain has no operation 'sing' for /plain"),
     ):

@@ -91,11 +91,11 @@ def test_mistakes_in_them_are_told_like_others(written: dict[str, Any], words: s
 
 def test_settings_without_them_get_their_defaults() -> None:
     """What was set before stays, and a class that has them already stays the class."""
-    settings = Settings.from_mapping({"kiro": {"api_key": "k"}}).with_upstreams([RIVER])
+    settings = Settings.from_mapping({"kiro": {"api_key": "k"}}).with_defaults(RIVER)
 
     assert settings.kiro.api_key == "k"
     assert dict(manifests_in(type(settings)))["river"] is RIVER
-    assert settings.with_upstreams([RIVER]) is settings
+    assert settings.with_defaults(RIVER) is settings
     assert type(settings) is Settings.including(RIVER)
 
 
@@ -112,8 +112,8 @@ class Odd(DirectSettings):
 @pytest.mark.parametrize(
     ("manifest", "words"),
     [
-        ("river", "an upstream must be a kiro_asgi.upstreams.Manifest, not 'river'"),
-        (RiverSettings, "an upstream must be a kiro_asgi.upstreams.Manifest, not "),
+        ("river", "neither a kiro_asgi.upstreams.Manifest nor a kiro_asgi.dialects.DialectManifest: 'river'"),
+        (RiverSettings, "neither a kiro_asgi.upstreams.Manifest nor "),
         *(
             (evolve(RIVER, name=name), "a name is a word of small letters")
             for name in ("", "River", "a-b", "a__b", "1a")

@@ -45,5 +45,6 @@ OPENAI_CHAT: Final = DialectManifest(
     title="OpenAI Chat Completions",
     endpoints=(Endpoint("POST", "/v1/chat/completions"),),
     make=_make,
+    retry_count_headers=(b"x-stainless-retry-count",),
     likeness=_likeness,
 )

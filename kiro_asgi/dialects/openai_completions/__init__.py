@@ -24,5 +24,6 @@ OPENAI_COMPLETIONS: Final = DialectManifest(
     title="OpenAI Completions",
     endpoints=(Endpoint("POST", "/v1/completions"),),
     make=_make,
+    retry_count_headers=(b"x-stainless-retry-count",),
     likeness=lambda request: 2 if "prompt" in request and "messages" not in request else -1,
 )

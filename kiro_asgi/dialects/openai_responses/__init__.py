@@ -38,6 +38,7 @@ OPENAI_RESPONSES: Final = DialectManifest(
         Endpoint("GET", "/v1/responses/resp_{id}/input_items", "list_input"),
     ),
     make=_make,
+    retry_count_headers=(b"x-stainless-retry-count",),
     likeness=lambda request: 2 if "input" in request and "messages" not in request else -1,
     operations=_operations,
 )
