@@ -51,7 +51,10 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.notes import Rule
 from kiro_asgi.model.server_tools import SearchHit, ToolOutput
-from kiro_asgi.simulator import faults, formats, rulebook, scenarios
+from kiro_asgi.simulator import formats
+from kiro_asgi.simulator import markers as simulated_markers
+from kiro_asgi.simulator.kiro import faults
+from kiro_asgi.simulator.kiro import rules as kiro_rules
 from kiro_asgi.upstreams.kiro.models import FALLBACK, find
 from kiro_asgi.upstreams.kiro.payloads import READERS, STOP_REASONS, Seen
 from kiro_asgi.upstreams.manifest import all_of
@@ -125,7 +128,7 @@ def markers() -> Iterator[Row]:
 
 def format_markers() -> Iterator[Row]:
     yield "Marker", "Formats", "Kind", "What happens", "Parameter"
-    rows: dict[tuple[str, scenarios.MarkerEntry], list[str]] = {}
+    rows: dict[tuple[str, simulated_markers.MarkerEntry], list[str]] = {}
     for form, known in simulator.FORMAT_MARKERS.items():
         for name, entry in known.items():
             rows.setdefault((name, entry), []).append(form)
@@ -164,7 +167,7 @@ def reasons() -> Iterator[Row]:
 
 def simulated_rules() -> Iterator[Row]:
     yield "What must hold", "Status", "Reason, or message"
-    for rule in rulebook.RULES:
+    for rule in kiro_rules.RULES:
         refusal = rule.refusal
         reason = f"``{refusal.reason}``" if refusal.reason else plain(refusal.message)
         yield first_line(rule.kept.__doc__), str(refusal.status), reason

@@ -8,16 +8,15 @@ For test suites::
     async with kiro_asgi.simulator.serve() as simulator:       # in this loop, asyncio or trio
         ...
 
-At the same address it speaks the formats of Gemini, Anthropic and OpenAI too; every script can be said in all of them.
+At the same address it has the APIs of Gemini, Anthropic and OpenAI too; every script can be encoded in each of them.
 
-What is answered follows from the prompt: marker words (`MARKERS`, `FORMAT_MARKERS`) choose an answer or a fault,
-anything else gets small talk.  `Simulator.enqueue` and `Simulator.answer_with` override both; `Simulator.requests`
-tells what was asked.
+The answer follows from the prompt: marker words (`MARKERS`, `FORMAT_MARKERS`) choose an answer or a fault, a prompt
+without one gets the default answer.  `Simulator.enqueue` and `Simulator.answer_with` override both;
+`Simulator.requests` has the requests that came.
 """
 
 from __future__ import annotations
 
-from kiro_asgi.simulator.auxiliary import PROFILE_ARN, usage_limits
 from kiro_asgi.simulator.builders import (
     Trailers,
     answer,
@@ -31,12 +30,12 @@ from kiro_asgi.simulator.builders import (
     tool_calls_interleaved,
     words,
 )
-from kiro_asgi.simulator.catalogue import MODELS, Model
-from kiro_asgi.simulator.control import Simulator
 from kiro_asgi.simulator.formats import FORMAT_MARKERS
+from kiro_asgi.simulator.kiro.accounts import PROFILE_ARN, usage_limits
+from kiro_asgi.simulator.markers import MARKERS, markers_as_markdown
+from kiro_asgi.simulator.models import MODELS, Model
 from kiro_asgi.simulator.pieces import Hit, picture, search
 from kiro_asgi.simulator.record import RecordedRequest
-from kiro_asgi.simulator.scenarios import MARKERS, markers_as_markdown
 from kiro_asgi.simulator.scripts import (
     CloseEarly,
     CorruptChecksum,
@@ -54,7 +53,7 @@ from kiro_asgi.simulator.scripts import (
     Step,
     TornFrame,
 )
-from kiro_asgi.simulator.server import running, serve
+from kiro_asgi.simulator.server import Simulator, running, serve
 
 __all__ = [
     "FORMAT_MARKERS",

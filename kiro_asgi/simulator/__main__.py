@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import anyio
 
-from kiro_asgi.simulator.scenarios import markers_as_markdown
+from kiro_asgi.simulator.markers import markers_as_markdown
 from kiro_asgi.simulator.server import serve
 
 __all__ = ["main"]

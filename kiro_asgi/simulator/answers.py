@@ -21,18 +21,17 @@ from kiro_asgi.simulator.builders import (
     tool_calls_interleaved,
     words,
 )
-from kiro_asgi.simulator.conversation import Conversation, ToolSpec
-from kiro_asgi.simulator.layouts import paced, with_layout
-from kiro_asgi.simulator.made_up import value_for
-from kiro_asgi.simulator.scripts import Event, Head, Layout, Repeat, Script
-from kiro_asgi.simulator.smalltalk import call, compose, wanted_tool
+from kiro_asgi.simulator.conversation import KiroConversation, OfferedTool
+from kiro_asgi.simulator.default_answer import call, compose, wanted_tool
+from kiro_asgi.simulator.schema_values import value_for
+from kiro_asgi.simulator.scripts import Event, Head, Layout, Repeat, Script, paced, with_layout
 
 __all__ = ["ANSWERS", "CHANGES", "SENTENCE", "UNICODE", "Marker", "number"]
 
 SENTENCE: Final = "This is a simulated answer, and it is streamed in small pieces."
 THOUGHT: Final = "A simulated thought, before the answer."
 UNICODE: Final = "Zażółć gęślą jaźń – 日本語のテキスト – 👩‍👩‍👧‍👦 – Ελληνικά – 🇳🇴 – עברית."
-WEATHER: Final = ToolSpec(
+WEATHER: Final = OfferedTool(
     "get_weather",
     "Look up current weather.",
     {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
@@ -50,7 +49,7 @@ class Marker:
     shows: str
     """What the client gets to see, as a sentence without a full stop."""
 
-    script: Callable[[Conversation, str], Script]
+    script: Callable[[KiroConversation, str], Script]
     parameter: str = ""
     """What follows ``=``; empty: nothing."""
 
@@ -64,33 +63,33 @@ def number(parameter: str, default: float, most: float) -> float:
     return min(max(value, 0.0), most) if value == value else default
 
 
-def _text(conversation: Conversation, _: str) -> Script:
+def _text(conversation: KiroConversation, _: str) -> Script:
     return compose(conversation, *text(*words(SENTENCE), model=conversation.model))
 
 
-def _thinking(conversation: Conversation, _: str) -> Script:
+def _thinking(conversation: KiroConversation, _: str) -> Script:
     return compose(conversation, *thinking(*words(THOUGHT)), *text(*words(SENTENCE)))
 
 
-def _thinking_tool(conversation: Conversation, parameter: str) -> Script:
+def _thinking_tool(conversation: KiroConversation, parameter: str) -> Script:
     return compose(conversation, *thinking(*words(THOUGHT)), *call(_tool_named(conversation, parameter), conversation))
 
 
-def _tagged(conversation: Conversation, parameter: str) -> Script:
+def _tagged(conversation: KiroConversation, parameter: str) -> Script:
     return compose(conversation, *tagged_thinking(THOUGHT, parameter or "thinking"), *text(*words(SENTENCE)))
 
 
-def _redacted(conversation: Conversation, _: str) -> Script:
+def _redacted(conversation: KiroConversation, _: str) -> Script:
     return compose(conversation, Event("reasoningContentEvent", {"redactedContent": SEALED}), *text(*words(SENTENCE)))
 
 
-def _tool_named(conversation: Conversation, name: str) -> ToolSpec:
+def _tool_named(conversation: KiroConversation, name: str) -> OfferedTool:
     named = next((tool for tool in conversation.tools if tool.name == name), None)
     tools = conversation.tools[::-1] if conversation.results else conversation.tools
     return named or wanted_tool(conversation) or next(iter(tools), WEATHER)
 
 
-def _given_arguments(conversation: Conversation, name: str) -> Mapping[str, Any] | None:
+def _given_arguments(conversation: KiroConversation, name: str) -> Mapping[str, Any] | None:
     """The JSON object that follows ``sim:tool=NAME`` in the question."""
     place = re.search(rf"sim:tool[=:]{re.escape(name)}\s*(?=\{{)", conversation.content) if name else None
     try:
@@ -99,7 +98,7 @@ def _given_arguments(conversation: Conversation, name: str) -> Mapping[str, Any]
         return None
 
 
-def _varied(tool: ToolSpec, conversation: Conversation, index: int) -> Mapping[str, Any]:
+def _varied(tool: OfferedTool, conversation: KiroConversation, index: int) -> Mapping[str, Any]:
     """Arguments that differ from call to call where the schema leaves room."""
     made = value_for(tool.schema, conversation.said)
     if not isinstance(made, dict):  # of a tool without a schema
@@ -113,73 +112,73 @@ def _varied(tool: ToolSpec, conversation: Conversation, index: int) -> Mapping[s
     return made if key is None or not index else {**made, key: f"{made[key]} {index + 1}"}
 
 
-def _calls(conversation: Conversation, parameter: str) -> list[tuple[Event, ...]]:
+def _calls(conversation: KiroConversation, parameter: str) -> list[tuple[Event, ...]]:
     tools = conversation.tools or (WEATHER,)
     picked = (tools[at % len(tools)] for at in range(max(int(number(parameter, 2, 100)), 1)))
     return [call(tool, conversation, at, _varied(tool, conversation, at)) for at, tool in enumerate(picked)]
 
 
-def _tool(conversation: Conversation, parameter: str) -> Script:
+def _tool(conversation: KiroConversation, parameter: str) -> Script:
     arguments = _given_arguments(conversation, parameter)
     called = call(_tool_named(conversation, parameter), conversation, arguments=arguments)
     return compose(conversation, *text("Let me check.", ""), *called)
 
 
-def _parallel(conversation: Conversation, parameter: str) -> Script:
+def _parallel(conversation: KiroConversation, parameter: str) -> Script:
     return compose(
         conversation, *text("Let me check."), *(step for one in _calls(conversation, parameter) for step in one)
     )
 
 
-def _interleaved(conversation: Conversation, parameter: str) -> Script:
+def _interleaved(conversation: KiroConversation, parameter: str) -> Script:
     return compose(conversation, *tool_calls_interleaved(*_calls(conversation, parameter)))
 
 
-def _cut_tool(conversation: Conversation, parameter: str) -> Script:
+def _cut_tool(conversation: KiroConversation, parameter: str) -> Script:
     tool = _tool_named(conversation, parameter)
     steps = (*text("I write the file."), *tool_call(tool.name, CUT_INPUT, stop=False))
     return compose(conversation, *steps, trailers=Trailers(None, None, 0, None, None))
 
 
-def _bad_tool_json(conversation: Conversation, parameter: str) -> Script:
+def _bad_tool_json(conversation: KiroConversation, parameter: str) -> Script:
     tool = _tool_named(conversation, parameter)
     return compose(conversation, *text("I write the file."), *tool_call(tool.name, CUT_INPUT))
 
 
-def _unicode(conversation: Conversation, _: str) -> Script:
+def _unicode(conversation: KiroConversation, _: str) -> Script:
     return compose(conversation, *text(*UNICODE), layout=Layout(chunk=7))
 
 
-def _stop(reason: str) -> Callable[[Conversation, str], Script]:
-    def script(conversation: Conversation, _: str) -> Script:
+def _stop(reason: str) -> Callable[[KiroConversation, str], Script]:
+    def script(conversation: KiroConversation, _: str) -> Script:
         return compose(conversation, *text(*words(SENTENCE)[:-3]), trailers=Trailers(reason))
 
     return script
 
 
-def _context_full(conversation: Conversation, _: str) -> Script:
+def _context_full(conversation: KiroConversation, _: str) -> Script:
     return compose(conversation, *text(*words(SENTENCE)), trailers=Trailers(None, None, 0, 100.0))
 
 
-def _thinking_only(conversation: Conversation, _: str) -> Script:
+def _thinking_only(conversation: KiroConversation, _: str) -> Script:
     return compose(conversation, *thinking(*words(THOUGHT)))
 
 
-def _count(conversation: Conversation, parameter: str) -> Script:
+def _count(conversation: KiroConversation, parameter: str) -> Script:
     last = int(number(parameter, 10, 100_000))
     return compose(conversation, *text(*(f"{at} " for at in range(1, last + 1))))
 
 
-def _repeated(conversation: Conversation, piece: str, times: int) -> Script:
+def _repeated(conversation: KiroConversation, piece: str, times: int) -> Script:
     head, *trailers = compose(conversation)
     return (head, Repeat(Event("assistantResponseEvent", {"content": piece}), times), *trailers)
 
 
-def _long(conversation: Conversation, parameter: str) -> Script:
+def _long(conversation: KiroConversation, parameter: str) -> Script:
     return _repeated(conversation, "word ", int(number(parameter, 1000, 10_000_000)))
 
 
-def _flood(conversation: Conversation, parameter: str) -> Script:
+def _flood(conversation: KiroConversation, parameter: str) -> Script:
     return _repeated(conversation, "0123456789abcdef" * 4096, int(number(parameter, 8, 10_240)) * 16)
 
 
@@ -208,7 +207,7 @@ ANSWERS: Final[Mapping[str, Marker]] = {
     "long": Marker("many equal small events", _long, "how many (1000)"),
     "flood": Marker("text in events of 64 KiB, as fast as it is read", _flood, "MiB (8)"),
 }
-"""Answers in place of small talk."""
+"""Answers in place of the default one."""
 
 
 def _inserted(script: Script, extra: Event) -> Script:

@@ -1,4 +1,4 @@
-"""A chat request as the simulated service reads it; forgiving, because `kiro_asgi.simulator.rules` judges it."""
+"""A chat request to the simulated Kiro service, read forgivingly: the rules judge it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from attrs import define, frozen
 
-__all__ = ["Conversation", "Message", "ToolSpec", "as_list", "as_map", "context_of", "results_of", "uses_of"]
+__all__ = ["KiroConversation", "Message", "OfferedTool", "as_list", "as_map", "context_of", "results_of", "uses_of"]
 
 Message = Mapping[str, Any]
 
@@ -50,7 +50,7 @@ def uses_of(message: Message) -> list[Mapping[str, Any]]:
 
 
 @frozen
-class ToolSpec:
+class OfferedTool:
     """One tool of a request."""
 
     name: str
@@ -64,7 +64,7 @@ def _result_text(result: Mapping[str, Any]) -> str:
 
 
 @define(eq=False, slots=False)
-class Conversation:
+class KiroConversation:
     """One request's document, with names for the places that matter."""
 
     document: Mapping[str, Any]
@@ -153,11 +153,11 @@ class Conversation:
         return context_of(self.current)
 
     @cached_property
-    def tools(self) -> tuple[ToolSpec, ...]:
+    def tools(self) -> tuple[OfferedTool, ...]:
         """The tools on offer."""
         specs = (as_map(as_map(item).get("toolSpecification")) for item in as_list(self.context.get("tools")))
         return tuple(
-            ToolSpec(
+            OfferedTool(
                 str(spec.get("name", "")),
                 str(spec.get("description", "")),
                 as_map(as_map(spec.get("inputSchema")).get("json")),

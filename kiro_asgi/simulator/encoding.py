@@ -12,6 +12,7 @@ from attrs import define, evolve, field
 
 from kiro_asgi.simulator.builders import json_answer
 from kiro_asgi.simulator.pieces import (
+    AnswerEnd,
     CallPart,
     Failure,
     Picture,
@@ -19,10 +20,9 @@ from kiro_asgi.simulator.pieces import (
     Seal,
     Sealed,
     Searched,
-    Stop,
     Thought,
+    TokensUsed,
     Unknown,
-    Usage,
     Words,
     pieces_of,
 )
@@ -42,7 +42,7 @@ from kiro_asgi.simulator.scripts import (
     TornFrame,
 )
 
-__all__ = ["SSE", "AnswerEncoder", "Block", "Collected", "encode_script", "used_by"]
+__all__ = ["SSE", "AnswerBlock", "AnswerEncoder", "CollectedAnswer", "encode_script", "used_by"]
 
 SSE: Final = "text/event-stream"
 BREAKS: Final = (Reset, CloseEarly, HalfClose, Stall)
@@ -59,10 +59,10 @@ class AnswerEncoder(Protocol):
         ...
 
     def close(self) -> Iterator[bytes]:
-        """The end of a stream; nothing unless there was a `Stop`."""
+        """The end of a stream; nothing unless there was a `AnswerEnd`."""
         ...
 
-    def document(self, answer: Collected) -> dict[str, Any]:
+    def document(self, answer: CollectedAnswer) -> dict[str, Any]:
         """The whole answer in one document."""
         ...
 
@@ -72,7 +72,7 @@ class AnswerEncoder(Protocol):
 
 
 @define
-class Block:
+class AnswerBlock:
     """A part of a collected answer."""
 
     first: Piece
@@ -85,11 +85,11 @@ class Block:
 
 
 @define
-class Collected:
+class CollectedAnswer:
     """An answer, whole."""
 
-    blocks: list[Block] = field(factory=list)
-    stop: Stop | None = None
+    blocks: list[AnswerBlock] = field(factory=list)
+    stop: AnswerEnd | None = None
     failure: Failure | None = None
 
     def add(self, piece: Piece) -> None:
@@ -97,7 +97,7 @@ class Collected:
         match piece:
             case Words(text) | Thought(text):
                 if not self.blocks or type(self.blocks[-1].first) is not type(piece):
-                    self.blocks.append(Block(piece))
+                    self.blocks.append(AnswerBlock(piece))
                 self.blocks[-1].text += text
             case CallPart(call_id, _, part, stop):
                 block = self._call(call_id) or self._opened(piece)
@@ -107,27 +107,27 @@ class Collected:
                 (self.blocks[-1] if self.blocks else self._opened(Thought(""))).seal = signature
             case Sealed() | Picture() | Searched():
                 self._opened(piece)
-            case Stop():
+            case AnswerEnd():
                 self.stop = piece
             case Failure():
                 self.failure = piece
-            case Usage() | Unknown():
+            case TokensUsed() | Unknown():
                 pass
 
-    def _call(self, call_id: str) -> Block | None:
+    def _call(self, call_id: str) -> AnswerBlock | None:
         calls = ((block, block.first) for block in self.blocks)
         return next((block for block, call in calls if isinstance(call, CallPart) and call.call_id == call_id), None)
 
-    def _opened(self, piece: Piece) -> Block:
-        self.blocks.append(Block(piece))
+    def _opened(self, piece: Piece) -> AnswerBlock:
+        self.blocks.append(AnswerBlock(piece))
         return self.blocks[-1]
 
 
-def used_by(script: Script, question: Question) -> Usage:
+def used_by(script: Script, question: Question) -> TokensUsed:
     """What *script* says that it took; where it says nothing, the size of the prompt, and a token for every event."""
     pieces = [piece for step in script for piece in pieces_of(step) or ()]
-    found = next((piece for piece in pieces if isinstance(piece, Usage)), None)
-    return found or Usage(question.conversation.size, sum(map(_tokens, script)))
+    found = next((piece for piece in pieces if isinstance(piece, TokensUsed)), None)
+    return found or TokensUsed(question.conversation.size, sum(map(_tokens, script)))
 
 
 def _tokens(step: Step) -> int:
@@ -179,7 +179,7 @@ def _encoded(pieces: tuple[Piece, ...], encoder: AnswerEncoder) -> Iterator[byte
 
 def _collected(script: Script, encoder: AnswerEncoder) -> Script:
     """One document, where the script has pauses after them; broken off in the middle where the script breaks off."""
-    answer = Collected()
+    answer = CollectedAnswer()
     waits: list[Step] = []
     breaks: list[Step] = []
     for step in script:

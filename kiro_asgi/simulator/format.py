@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kiro_asgi.simulator.answers import ANSWERS
 from kiro_asgi.simulator.builders import json_answer
-from kiro_asgi.simulator.catalogue import Model
-from kiro_asgi.simulator.conversation import Conversation
+from kiro_asgi.simulator.conversation import KiroConversation
 from kiro_asgi.simulator.encoding import AnswerEncoder, encode_script, used_by
-from kiro_asgi.simulator.extras import searched, with_thought
-from kiro_asgi.simulator.limits import limited
-from kiro_asgi.simulator.pieces import Usage
+from kiro_asgi.simulator.markers import Repertoire, play, searched, with_thought
+from kiro_asgi.simulator.models import Model
+from kiro_asgi.simulator.pieces import TokensUsed
 from kiro_asgi.simulator.question import Question
 from kiro_asgi.simulator.record import RecordedRequest
-from kiro_asgi.simulator.scenarios import Repertoire, play
-from kiro_asgi.simulator.scripts import Script
+from kiro_asgi.simulator.scripts import Event, Repeat, Script, Step
 
-__all__ = ["Format", "FormatEndpoint", "FormatRule", "Json", "bearer"]
+__all__ = ["FormatEndpoint", "FormatRule", "Json", "SimulatedFormat", "bearer", "limited"]
 
 Json = Mapping[str, Any]
 
@@ -61,7 +59,7 @@ class FormatEndpoint:
 
 
 @frozen(kw_only=True)
-class Format:
+class SimulatedFormat:
     """Everything about one simulated service: the manifest of a folder, and an entry of `formats.FORMATS`."""
 
     name: str
@@ -82,7 +80,7 @@ class Format:
     """Header without which a chat request is refused."""
 
     read: Callable[[RecordedRequest, Json], Question]
-    encoder: Callable[[RecordedRequest, Question, Usage], AnswerEncoder]
+    encoder: Callable[[RecordedRequest, Question, TokensUsed], AnswerEncoder]
     model_list: Callable[[tuple[Model, ...], Mapping[str, str]], Json]
     """Makes the list of models, or the page of it that the query's parameters ask for."""
 
@@ -97,7 +95,7 @@ class Format:
 
     def refusal(self, name: str) -> Script:
         """Return the refusal *name*, a fault of the repertoire."""
-        return self.repertoire.faults[name].script(Conversation({}), "")
+        return self.repertoire.faults[name].script(KiroConversation({}), "")
 
     def chat(
         self, request: RecordedRequest, document: Json | None, *, strict: bool, first_time: Callable[..., bool]
@@ -156,3 +154,65 @@ class Format:
 def _is(name: str, model: Model) -> bool:
     """Whether *name* is the model's, or that with a date."""
     return name == model.id or name.startswith(f"{model.id}-20")
+
+
+COUNTED_EVENTS: Final = ("assistantResponseEvent", "reasoningContentEvent", "toolUseEvent")
+"""Each counts as one token."""
+
+
+def limited(script: Script, question: Question) -> Script:
+    """End *script* at the token limit and the stop sequences of *question*; each event counts as a token."""
+    script = _up_to_stop(script, question.stops) if question.stops else script
+    return script if question.max_tokens is None else _up_to_length(script, question.max_tokens)
+
+
+def _up_to_length(script: Script, most: int) -> Script:
+    tokens_so_far = sum(_tokens(step) for step in script)
+    return script if tokens_so_far <= most else tuple(_shortened(script, most))
+
+
+def _tokens(step: Step) -> int:
+    if isinstance(step, Repeat):
+        return step.times
+    return int(isinstance(step, Event) and step.type in COUNTED_EVENTS)
+
+
+def _shortened(script: Script, most: int) -> Iterator[Step]:
+    left = most
+    for step in script:
+        tokens = _tokens(step)
+        if isinstance(step, Repeat) and left:
+            yield evolve(step, times=min(step.times, left))
+        elif tokens <= left:
+            yield _ended(step, stopReason="MAX_TOKENS")
+        left = max(left - tokens, 0)
+
+
+def _up_to_stop(script: Script, stops: tuple[str, ...]) -> Script:
+    text = "".join(_text(step) or "" for step in script)
+    places = sorted((at, stop) for stop in stops if stop and (at := text.find(stop)) >= 0)
+    return tuple(_stopped(script, *places[0])) if places else script
+
+
+def _stopped(script: Script, at: int, stop: str) -> Iterator[Step]:
+    done = 0
+    for step in script:
+        content = _text(step)
+        if content is not None and isinstance(step, Event):
+            kept = content[: max(at - done, 0)]
+            done += len(content)
+            if kept:
+                yield evolve(step, payload={**step.payload, "content": kept})
+        elif done <= at or not _tokens(step):
+            yield _ended(step, stopReason="STOP_SEQUENCE", stopSequence=stop)
+
+
+def _text(step: Step) -> str | None:
+    """The text of *step*, if that is what it is."""
+    return step.payload["content"] if isinstance(step, Event) and step.type == "assistantResponseEvent" else None
+
+
+def _ended(step: Step, **reason: str) -> Step:
+    if isinstance(step, Event) and step.type == "metadataEvent":
+        return evolve(step, payload={**step.payload, **reason})
+    return step

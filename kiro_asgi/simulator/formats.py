@@ -7,11 +7,11 @@ from types import MappingProxyType
 from typing import Final
 
 from kiro_asgi.simulator.anthropic import ANTHROPIC
-from kiro_asgi.simulator.format import Format, FormatEndpoint
+from kiro_asgi.simulator.format import FormatEndpoint, SimulatedFormat
 from kiro_asgi.simulator.gemini import GEMINI
+from kiro_asgi.simulator.markers import REPERTOIRE, MarkerEntry
 from kiro_asgi.simulator.openai import OPENAI
 from kiro_asgi.simulator.record import RecordedRequest
-from kiro_asgi.simulator.scenarios import REPERTOIRE, MarkerEntry
 
 __all__ = ["FORMATS", "FORMAT_MARKERS", "find_endpoint"]
 
@@ -24,7 +24,7 @@ FORMAT_MARKERS: Final[Mapping[str, Mapping[str, MarkerEntry]]] = MappingProxyTyp
 """Format to the markers that it knows and Kiro does not."""
 
 
-def find_endpoint(request: RecordedRequest) -> tuple[Format, FormatEndpoint] | None:
+def find_endpoint(request: RecordedRequest) -> tuple[SimulatedFormat, FormatEndpoint] | None:
     """Return the format and the endpoint of *request*; ``None``: it is for the Kiro service, or unknown."""
     known = ((form, endpoint) for form in FORMATS for endpoint in form.endpoints)
     return next(((form, endpoint) for form, endpoint in known if endpoint.matches(request)), None)

@@ -15,6 +15,7 @@ from kiro_asgi.simulator.scripts import Event, ExceptionFrame, Step
 
 __all__ = [
     "CONTEXT_FULL",
+    "AnswerEnd",
     "CallPart",
     "Failure",
     "Hit",
@@ -23,10 +24,9 @@ __all__ = [
     "Seal",
     "Sealed",
     "Searched",
-    "Stop",
     "Thought",
+    "TokensUsed",
     "Unknown",
-    "Usage",
     "Words",
     "picture",
     "pieces_of",
@@ -101,7 +101,7 @@ class Searched:
 
 
 @frozen
-class Stop:
+class AnswerEnd:
     """Why the answer ends."""
 
     reason: str
@@ -112,7 +112,7 @@ class Stop:
 
 
 @frozen
-class Usage:
+class TokensUsed:
     """What the answer took, in tokens."""
 
     input: int
@@ -140,7 +140,7 @@ class Failure:
     message: str
 
 
-Piece = Words | Thought | Seal | Sealed | CallPart | Picture | Searched | Stop | Usage | Unknown | Failure
+Piece = Words | Thought | Seal | Sealed | CallPart | Picture | Searched | AnswerEnd | TokensUsed | Unknown | Failure
 
 
 def search(query: str, *hits: Hit) -> Event:
@@ -169,14 +169,14 @@ def _call(payload: Mapping[str, Any]) -> Iterator[Piece]:
 def _metadata(payload: Mapping[str, Any]) -> Iterator[Piece]:
     used = as_map(payload.get("tokenUsage"))
     if used:
-        yield Usage(used["uncachedInputTokens"], used["outputTokens"], used["cacheReadInputTokens"])
+        yield TokensUsed(used["uncachedInputTokens"], used["outputTokens"], used["cacheReadInputTokens"])
     if "stopReason" in payload:
-        yield Stop(payload["stopReason"], payload.get("stopSequence", ""))
+        yield AnswerEnd(payload["stopReason"], payload.get("stopSequence", ""))
 
 
 def _context(payload: Mapping[str, Any]) -> Iterator[Piece]:
     if payload["contextUsagePercentage"] >= 100:
-        yield Stop(CONTEXT_FULL)
+        yield AnswerEnd(CONTEXT_FULL)
 
 
 def _search(payload: Mapping[str, Any]) -> Iterator[Piece]:

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from kiro_asgi.simulator.conversation import Conversation, ToolSpec
-from kiro_asgi.simulator.scenarios import find_markers
+from kiro_asgi.simulator.conversation import KiroConversation, OfferedTool
+from kiro_asgi.simulator.markers import find_markers
 
-__all__ = ["Question", "Result", "Turn", "conversation_of"]
+__all__ = ["ChatTurn", "Question", "Result", "conversation_of"]
 
 FORMATS: Final[Mapping[str, str]] = {"jpg": "jpeg"}
 """Subtypes of images that have another name."""
@@ -31,7 +31,7 @@ class Result:
 
 
 @frozen
-class Turn:
+class ChatTurn:
     """One message."""
 
     side: str
@@ -43,16 +43,16 @@ class Turn:
 
     results: tuple[Result, ...] = ()
 
-    def __add__(self, other: Turn) -> Turn:
+    def __add__(self, other: ChatTurn) -> ChatTurn:
         text = "\n".join(part for part in (self.text, other.text) if part)
-        return Turn(self.side, text, self.images + other.images, self.results + other.results)
+        return ChatTurn(self.side, text, self.images + other.images, self.results + other.results)
 
 
 @frozen
 class Question:
     """One request."""
 
-    conversation: Conversation
+    conversation: KiroConversation
     model: str
     stream: bool
     max_tokens: int | None = None
@@ -76,24 +76,24 @@ class Question:
 
 def conversation_of(
     model: str,
-    turns: Iterable[Turn],
+    turns: Iterable[ChatTurn],
     *,
     system: str = "",
-    tools: Iterable[ToolSpec] = (),
+    tools: Iterable[OfferedTool] = (),
     thinks: bool = False,
     schema: Any = None,
-) -> Conversation:
+) -> KiroConversation:
     """The same as a Kiro request; neighbours of one side are one message, and the system text is the first.
 
     What the answer has to look like, a *schema*, is told in words there.
     """
-    merged: list[Turn] = []
+    merged: list[ChatTurn] = []
     for turn in turns:
         if merged and merged[-1].side == turn.side:
             merged[-1] += turn
         else:
             merged.append(turn)
-    current = merged.pop() if merged and merged[-1].side == "user" else Turn("user", "Go on.")
+    current = merged.pop() if merged and merged[-1].side == "user" else ChatTurn("user", "Go on.")
     context = {"tools": [_tool(tool) for tool in tools], "toolResults": [_result(one) for one in current.results]}
     message = {
         "content": current.text,
@@ -105,15 +105,15 @@ def conversation_of(
     history = [{"userInputMessage": {"content": system + wanted}}, *map(_history, merged)]
     options = {"additionalModelRequestFields": {"thinking": {"type": "adaptive"}}} if thinks else {}
     state = {"currentMessage": {"userInputMessage": message}, "history": history}
-    return Conversation({"conversationState": state, **options})
+    return KiroConversation({"conversationState": state, **options})
 
 
-def _history(turn: Turn) -> dict[str, Any]:
+def _history(turn: ChatTurn) -> dict[str, Any]:
     kind = "userInputMessage" if turn.side == "user" else "assistantResponseMessage"
     return {kind: {"content": turn.text}}
 
 
-def _tool(tool: ToolSpec) -> dict[str, Any]:
+def _tool(tool: OfferedTool) -> dict[str, Any]:
     spec = {"name": tool.name, "description": tool.description, "inputSchema": {"json": tool.schema}}
     return {"toolSpecification": spec}
 

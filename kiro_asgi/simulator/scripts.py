@@ -14,16 +14,17 @@ completes the response properly.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from kiro_asgi.wire.eventstream import encode_frame
 
 __all__ = [
     "BYTE_STEPS",
     "EVENT_STREAM",
+    "Action",
     "CloseEarly",
     "CorruptChecksum",
     "Event",
@@ -40,6 +41,9 @@ __all__ = [
     "Step",
     "TornFrame",
     "encode",
+    "lay_out",
+    "paced",
+    "with_layout",
 ]
 
 EVENT_STREAM: Final = "application/vnd.amazon.eventstream"
@@ -183,3 +187,55 @@ def encode(step: Step) -> bytes:
             return encode(frame)
         case _:
             raise AssertionError(f"{step!r} has no bytes")
+
+
+Action = Head | bytes | Pause | Stall | Reset | CloseEarly | HalfClose
+
+
+def _pieces(step: Step) -> Iterator[bytes]:
+    data = encode(step)
+    for _ in range(step.times if type(step) is Repeat else 1):
+        yield data
+
+
+def _full_chunks(pending: bytearray, size: int) -> Iterator[bytes]:
+    while len(pending) >= size:
+        yield bytes(pending[:size])
+        del pending[:size]
+
+
+def lay_out(script: Script) -> Iterator[Action]:
+    """What to do, in order; each ``bytes`` is one HTTP chunk and never empty.
+
+    Chunks do not reach over a step that is not bytes: what is there goes out before a pause begins or a connection
+    breaks.
+    """
+    chunk = 0
+    pending = bytearray()
+    for step in script:
+        if isinstance(step, BYTE_STEPS):
+            for data in _pieces(step):
+                pending += data
+                if pending:
+                    yield from _full_chunks(pending, chunk or len(pending))
+            continue
+        if pending:
+            yield bytes(pending)
+            pending.clear()
+        if isinstance(step, Head):
+            chunk = step.layout.chunk
+        yield step
+    if pending:
+        yield bytes(pending)
+
+
+def with_layout(script: Script, layout: Layout) -> Script:
+    """The same script, cut differently."""
+    if not any(isinstance(step, Head) for step in script):
+        return (Head(layout=layout), *script)
+    return tuple(evolve(step, layout=layout) if isinstance(step, Head) else step for step in script)
+
+
+def paced(script: Script, seconds: float) -> Script:
+    """The same script with a pause after every event."""
+    return tuple(part for step in script for part in ((step, Pause(seconds)) if isinstance(step, Event) else (step,)))

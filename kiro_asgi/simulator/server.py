@@ -1,4 +1,4 @@
-"""The simulator's door: sockets, HTTP/1.1 by h11, asyncio or trio by anyio.
+"""The simulator's server: sockets, HTTP/1.1 by h11, asyncio or trio by anyio.
 
 Plain non-blocking sockets instead of a server library: resets, half-closes, single-byte writes and counting what
 the peer has taken need nothing between the script and the socket.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
+from http import HTTPStatus
 from itertools import count
 from typing import Any, Final
 
@@ -19,16 +21,18 @@ import anyio.lowlevel
 import h11
 from attrs import define, field
 
-from kiro_asgi.simulator.catalogue import MODELS, Model
-from kiro_asgi.simulator.control import Simulator
-from kiro_asgi.simulator.http import BAD_REQUEST, TOO_LARGE, listen, prepare, recorded, reset_on_close, response
-from kiro_asgi.simulator.layouts import lay_out
-from kiro_asgi.simulator.record import RecordedRequest
-from kiro_asgi.simulator.scripts import CloseEarly, HalfClose, Head, Pause, Reset, Script, Stall
-from kiro_asgi.simulator.service import Service
+from kiro_asgi.simulator.models import MODELS, Model
+from kiro_asgi.simulator.record import Journal, RecordedRequest
+from kiro_asgi.simulator.scripts import CloseEarly, HalfClose, Head, Pause, Reset, Script, Stall, lay_out
+from kiro_asgi.simulator.service import CHAT, Answerer, SimulatedService
 
-__all__ = ["running", "serve"]
+__all__ = ["Simulator", "running", "serve"]
 
+
+BAD_REQUEST: Final = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+TOO_LARGE: Final = b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+REQUEST_ID: Final = (b"x-amzn-requestid", b"00000000-0000-4000-8000-000000000000")
+BACKLOG: Final = 1024
 READ: Final = 65_536
 MAX_HEAD: Final = 65_536
 MAX_BODY: Final = 256 << 20
@@ -36,6 +40,35 @@ MAX_AHEAD: Final = 1 << 20
 """Bytes a peer may send while it is being answered."""
 
 FOREVER: Final = 86_400.0
+
+
+class Simulator(Journal):
+    """A running simulator: where it is, what it was asked, and what it shall answer.
+
+    Every method may be called from any thread.
+    """
+
+    def __init__(self, url: str, service: SimulatedService, keep: int) -> None:
+        super().__init__(keep)
+        self.url = url
+        """Base URL, without a slash at the end."""
+
+        self.service = service
+        self.accounts = service.accounts
+        self.calls = service.calls
+        """Operation to how often it was asked for, e.g. ``calls["RefreshToken"]``."""
+
+    def enqueue(self, *scripts: Script, operation: str = CHAT) -> None:
+        """Answer the next requests for *operation* with *scripts*, one each, whatever they ask."""
+        self.service.enqueue(*scripts, operation=operation)
+
+    def answer_with(self, answerer: Answerer | None) -> None:
+        """Ask *answerer* first about every request; where it returns ``None``, go on as usual."""
+        self.service.answer_with(answerer)
+
+    def revoke(self, token: str) -> None:
+        """Refuse this access token with 403 from now on."""
+        self.accounts.revoked.add(token)
 
 
 class _PeerGone(Exception):
@@ -78,7 +111,7 @@ class _Connection:
                     await self._send(self._wire.send(h11.InformationalResponse(status_code=100, headers=[])))
                 self._wire.receive_data(await self._receive())
             elif isinstance(event, h11.Request):
-                request = recorded(event, self.number)
+                request = _recorded(event, self.number)
             elif isinstance(event, h11.Data):
                 body += event.data
                 if len(body) > MAX_BODY:
@@ -111,14 +144,14 @@ class _Connection:
                     write = action.layout.write
                     await self._send_head(action, request)
                 case Pause(seconds):
-                    await self._be_silent(seconds)
+                    await self._wait(seconds)
                 case Stall():
-                    await self._be_silent(FOREVER)
+                    await self._wait(FOREVER)
                 case HalfClose():
                     self.sock.shutdown(socket.SHUT_WR)
-                    await self._be_silent(FOREVER)
+                    await self._wait(FOREVER)
                 case Reset():
-                    reset_on_close(self.sock)
+                    _reset_on_close(self.sock)
                     return False
                 case CloseEarly():
                     return False
@@ -132,7 +165,7 @@ class _Connection:
 
     async def _send_head(self, head: Head, request: RecordedRequest) -> None:
         request.status = head.status
-        await self._send(self._wire.send(response(head)), request=request)
+        await self._send(self._wire.send(_response(head)), request=request)
 
     async def _receive(self) -> bytes:
         while True:
@@ -143,7 +176,7 @@ class _Connection:
             except OSError as exc:
                 raise _PeerGone from exc
 
-    async def _be_silent(self, seconds: float) -> None:
+    async def _wait(self, seconds: float) -> None:
         """Send nothing for *seconds*, but listen: pipelined requests are kept, a peer that leaves ends it.
 
         Raises:
@@ -176,7 +209,7 @@ class _Connection:
 
 
 async def _accept(listener: socket.socket, simulator: Simulator, send_buffer: int | None) -> None:
-    async def converse(sock: socket.socket, number: int) -> None:
+    async def serve_connection(sock: socket.socket, number: int) -> None:
         try:
             await _Connection(sock, number, simulator).serve()
         finally:
@@ -192,9 +225,9 @@ async def _accept(listener: socket.socket, simulator: Simulator, send_buffer: in
             except OSError:  # the peer is gone already, or there are no descriptors left
                 await anyio.sleep(0.01)
                 continue
-            prepare(sock, send_buffer)
+            _prepare(sock, send_buffer)
             simulator.connections_opened += 1
-            connections.start_soon(converse, sock, next(numbers))
+            connections.start_soon(serve_connection, sock, next(numbers))
 
 
 @contextlib.asynccontextmanager
@@ -217,10 +250,10 @@ async def serve(
         keep: How many requests are remembered, bodies included.
         send_buffer: Bytes of socket buffer, so that back-pressure shows early; ``None``: the system's default.
     """
-    with listen(port) as listener:
+    with _listen(port) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         failure: Exception | None = None
-        simulator = Simulator(address, Service(pace=pace, models=models, strict=strict), keep)
+        simulator = Simulator(address, SimulatedService(pace=pace, models=models, strict=strict), keep)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_accept, listener, simulator, send_buffer)
             try:
@@ -247,3 +280,57 @@ def running(port: int = 0, *, backend: str = "asyncio", **options: Any) -> Itera
         portal.wrap_async_context_manager(serve(port, **settings)) as simulator,
     ):
         yield simulator
+
+
+def _recorded(event: h11.Request, connection: int) -> RecordedRequest:
+    """The request that *event* opens, still without its body."""
+    path, _, query = event.target.decode("ascii", "replace").partition("?")
+    headers = {name.decode("ascii"): value.decode("latin-1") for name, value in event.headers}
+    return RecordedRequest(event.method.decode("ascii"), path, query, headers, connection=connection)
+
+
+def _response(head: Head) -> h11.Response:
+    """*head* as h11 sends it."""
+    headers = [(name.encode(), value.encode("latin-1")) for name, value in head.headers]
+    headers += [(b"content-type", head.content_type.encode()), REQUEST_ID]
+    if head.length is not None:
+        headers.append((b"content-length", b"%d" % head.length))
+    return h11.Response(status_code=head.status, headers=headers, reason=_phrase(head.status).encode())
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def _listen(port: int) -> socket.socket:
+    """A listening, non-blocking socket on 127.0.0.1; *port* 0 takes a free one.
+
+    Raises:
+        OSError: The port is taken.
+    """
+    sock = socket.socket()
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("127.0.0.1", port))
+        sock.listen(BACKLOG)
+        sock.setblocking(False)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _prepare(sock: socket.socket, send_buffer: int | None) -> None:
+    """Make an accepted socket non-blocking and prompt."""
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if send_buffer is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
+
+
+def _reset_on_close(sock: socket.socket) -> None:
+    """Let closing *sock* send RST instead of FIN."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

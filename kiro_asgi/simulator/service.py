@@ -1,35 +1,60 @@
-"""Decides which script answers a request; knows nothing of sockets."""
+"""Chooses the script that answers a request, without any socket."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from email.utils import formatdate
 from time import time
 from typing import Any, Final
+from urllib.parse import parse_qsl
 from uuid import uuid4
 
 from attrs import define, field
 
-from kiro_asgi.simulator.accounts import Accounts
-from kiro_asgi.simulator.auxiliary import mcp, profiles
-from kiro_asgi.simulator.bodies import document_of, form_of
 from kiro_asgi.simulator.builders import json_answer, refusal
-from kiro_asgi.simulator.catalogue import MODELS, Model, listing
-from kiro_asgi.simulator.conversation import Conversation, as_map
-from kiro_asgi.simulator.faults import BAD_TOKEN
-from kiro_asgi.simulator.format import Format, FormatEndpoint
+from kiro_asgi.simulator.conversation import KiroConversation, as_map
+from kiro_asgi.simulator.format import FormatEndpoint, SimulatedFormat
 from kiro_asgi.simulator.formats import find_endpoint
-from kiro_asgi.simulator.layouts import paced
+from kiro_asgi.simulator.kiro.accounts import Accounts, mcp, profiles
+from kiro_asgi.simulator.kiro.faults import BAD_TOKEN
+from kiro_asgi.simulator.kiro.message_rules import ACCESS, KiroRequest, Refusal, check
+from kiro_asgi.simulator.kiro.rules import RULES
+from kiro_asgi.simulator.markers import play
+from kiro_asgi.simulator.models import MODELS, Model, listing
 from kiro_asgi.simulator.record import RecordedRequest
-from kiro_asgi.simulator.rulebook import RULES
-from kiro_asgi.simulator.rules import ACCESS, Asked, Refusal, check
-from kiro_asgi.simulator.scenarios import play
-from kiro_asgi.simulator.scripts import Script
+from kiro_asgi.simulator.scripts import Script, paced
 
-__all__ = ["CHAT", "Answerer", "Service"]
+__all__ = ["CHAT", "Answerer", "SimulatedService", "document_of", "form_of"]
+
+SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+"""How the escape of a half of a surrogate pair begins."""
+
+
+def document_of(request: RecordedRequest) -> Mapping[str, Any] | None:
+    """The body; ``None`` unless it is an object in UTF-8, without ``NaN`` and without halves of surrogate pairs."""
+    try:
+        document = json.loads(request.body.decode(), parse_constant=_refuse_constant)
+        if SURROGATE.search(request.body):
+            json.dumps(document, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def form_of(request: RecordedRequest) -> dict[str, str]:
+    """The fields of a form; empty unless the body is announced as one."""
+    if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
+        return {}
+    return dict(parse_qsl(request.body.decode("latin-1")))
+
 
 CHAT: Final = "GenerateAssistantResponse"
 Answerer = Callable[[RecordedRequest], Script | None]
@@ -68,8 +93,8 @@ MAX_FAILED_ONCE: Final = 10_000
 
 
 @define
-class Service:
-    """The simulated service's mind."""
+class SimulatedService:
+    """The simulated services: scripts of a test, else answers by rules and markers."""
 
     pace: float = 0.0
     """Seconds of pause after every event."""
@@ -100,12 +125,12 @@ class Service:
         self._answerer = answerer
 
     def script_for(self, request: RecordedRequest) -> Script:
-        """The answer to *request*, whose ``operation`` is filled in."""
+        """Return the answer to *request*, and fill in its ``operation``."""
         found = find_endpoint(request)
         if found is not None:
             return self._in_format(*found, request)
         method, request.operation = _operation(request)
-        script = self._told(request)
+        script = self._scripted(request)
         if script is not None:
             return script
         if not request.operation:
@@ -115,25 +140,29 @@ class Service:
             return json_answer(405, document, (("allow", method), ("x-amzn-errortype", "ValidationException")))
         return OPERATIONS[request.operation](self, request, document_of(request))
 
-    def _told(self, request: RecordedRequest) -> Script | None:
-        """What a test wants to be answered, if it wants anything."""
+    def _scripted(self, request: RecordedRequest) -> Script | None:
+        """Return the script that a test has set for *request*, if any."""
         self.calls[request.operation] += 1
         script = self._answerer(request) if self._answerer else None
         queued = self._queued.get(request.operation)
         return queued.popleft() if script is None and queued else script
 
-    def _in_format(self, form: Format, endpoint: FormatEndpoint, request: RecordedRequest) -> Script:
+    def _in_format(self, form: SimulatedFormat, endpoint: FormatEndpoint, request: RecordedRequest) -> Script:
         """The answer to *request* in another format than Kiro's; scripts of Kiro's events are encoded in that."""
         request.operation = f"{form.name}.{endpoint.does}"
         document = document_of(request)
-        script = self._told(request)
+        script = self._scripted(request)
         if script is None:
             script = self._answer_in(form, endpoint, request, document)
             script = paced(script, self.pace) if self.pace else script
         return form.encode(request, document, script) if endpoint.does == "chat" else script
 
     def _answer_in(
-        self, form: Format, endpoint: FormatEndpoint, request: RecordedRequest, document: Mapping[str, Any] | None
+        self,
+        form: SimulatedFormat,
+        endpoint: FormatEndpoint,
+        request: RecordedRequest,
+        document: Mapping[str, Any] | None,
     ) -> Script:
         if request.method != endpoint.method:
             return form.refusal("404")
@@ -152,27 +181,27 @@ class Service:
             case _:
                 return _short_lived_token(request, key, self.accounts.expires_in)
 
-    def _refused(self, asked: Asked) -> Refusal | None:
-        if asked.token in self.accounts.revoked:
+    def _refused(self, kiro_request: KiroRequest) -> Refusal | None:
+        if kiro_request.token in self.accounts.revoked:
             return Refusal(403, BAD_TOKEN)
         if not self.strict:
             return None
-        return check(asked, RULES)
+        return check(kiro_request, RULES)
 
     def chat(self, request: RecordedRequest, document: Mapping[str, Any] | None) -> Script:
         """``GenerateAssistantResponse``."""
         if document is None:
             return refusal(400, "Improperly formed request.", "REQUEST_BODY_INVALID_JSON")
-        conversation = Conversation(document, rpc=_place(request.path)[1] == "/")
-        refused = self._refused(Asked(request.headers, conversation, self.models, len(request.body)))
+        conversation = KiroConversation(document, rpc=_place(request.path)[1] == "/")
+        refused = self._refused(KiroRequest(request.headers, conversation, self.models, len(request.body)))
         if refused is not None:
             return refusal(refused.status, refused.message, refused.reason)
         script = play(conversation, lambda marker: self._first_time(marker, conversation))
         return paced(script, self.pace) if self.pace else script
 
-    def _first_time(self, marker: str, conversation: Conversation) -> bool:
-        told = [marker, conversation.content, *(str(message.get("content")) for _, message in conversation.history)]
-        key = hashlib.sha256("\0".join(told).encode(errors="surrogatepass")).digest()
+    def _first_time(self, marker: str, conversation: KiroConversation) -> bool:
+        texts = [marker, conversation.content, *(str(message.get("content")) for _, message in conversation.history)]
+        key = hashlib.sha256("\0".join(texts).encode(errors="surrogatepass")).digest()
         if key in self._failed_once:
             return False
         self._failed_once[key] = None
@@ -182,9 +211,9 @@ class Service:
 
     def _guarded(self, request: RecordedRequest, document: Any) -> Script:
         """Answer with *document* if there is a good bearer token."""
-        asked = Asked(request.headers, Conversation({}), None)
-        refused = check(asked, ACCESS)
-        if refused is None and asked.token in self.accounts.revoked:
+        kiro_request = KiroRequest(request.headers, KiroConversation({}), None)
+        refused = check(kiro_request, ACCESS)
+        if refused is None and kiro_request.token in self.accounts.revoked:
             refused = Refusal(403, BAD_TOKEN)
         if refused is not None:
             return refusal(refused.status, refused.message, refused.reason)
@@ -238,12 +267,12 @@ def _place(path: str) -> tuple[str, str]:
     return (match[1], match[2]) if match else ("", path)
 
 
-OPERATIONS: Final[Mapping[str, Callable[[Service, RecordedRequest, Mapping[str, Any] | None], Script]]] = {
-    CHAT: Service.chat,
-    "ListAvailableModels": Service.list_models,
-    "ListAvailableProfiles": Service.list_profiles,
-    "GetUsageLimits": Service.usage,
-    "InvokeMCP": Service.call_mcp,
+OPERATIONS: Final[Mapping[str, Callable[[SimulatedService, RecordedRequest, Mapping[str, Any] | None], Script]]] = {
+    CHAT: SimulatedService.chat,
+    "ListAvailableModels": SimulatedService.list_models,
+    "ListAvailableProfiles": SimulatedService.list_profiles,
+    "GetUsageLimits": SimulatedService.usage,
+    "InvokeMCP": SimulatedService.call_mcp,
     "RefreshToken": lambda service, _, document: service.accounts.refresh_social(document or {}),
     "CreateToken": lambda service, _, document: service.accounts.create_token(document or {}),
     "RegisterClient": lambda service, _, document: service.accounts.register_client(document or {}),

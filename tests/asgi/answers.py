@@ -11,7 +11,7 @@ import anyio.to_thread
 import tests.dialects.anthropic.grammar as anthropic_grammar
 import tests.dialects.openai_chat.grammar as openai_grammar
 import tests.dialects.openai_responses.grammar as responses_grammar
-from kiro_asgi.simulator.control import Simulator
+from kiro_asgi.simulator.server import Simulator
 from tests.asgi.driver import Exchange
 
 DIALECTS = ("anthropic", "openai")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi import App, Settings, create_app, simulator
-from kiro_asgi.simulator.control import Simulator
+from kiro_asgi.simulator.server import Simulator
 
 Gateway = Callable[..., App]
 """An app for slices of settings, ``gateway(retry={"base": 1})``; the same app for the same ones, unless *fresh*."""

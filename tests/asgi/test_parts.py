@@ -13,8 +13,8 @@ from anyio.lowlevel import checkpoint
 
 from kiro_asgi import App
 from kiro_asgi.simulator import CloseEarly, Event, RawBytes, answer, text, tool_call
-from kiro_asgi.simulator.control import Simulator
 from kiro_asgi.simulator.scripts import encode
+from kiro_asgi.simulator.server import Simulator
 from tests.asgi.answers import ALL_DIALECTS, cut_of, partial_text
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, ask

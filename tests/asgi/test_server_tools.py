@@ -17,7 +17,7 @@ from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.model.server_tools import SearchHit, ServerCall, ToolOutput
 from kiro_asgi.simulator import Head, Stall, json_answer, plain_answer, refusal
-from kiro_asgi.simulator.control import Simulator
+from kiro_asgi.simulator.server import Simulator
 from tests.asgi.answers import DIALECTS, PINGS, text_of
 from tests.asgi.conftest import Gateway, settings_for
 from tests.asgi.driver import ask

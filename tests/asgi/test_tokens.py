@@ -12,7 +12,7 @@ import pytest
 
 from kiro_asgi import App, create_app
 from kiro_asgi.simulator import RecordedRequest, refusal
-from kiro_asgi.simulator.control import Simulator
+from kiro_asgi.simulator.server import Simulator
 from tests.asgi.answers import DIALECTS, error_of, text_of
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import ask, get

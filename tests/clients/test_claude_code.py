@@ -48,7 +48,7 @@ def test_text(claude: ClaudeCode) -> None:
     """A question is answered, with thinking, in the model that was asked for."""
     reports = claude.ask("Hello there")
 
-    said = "Hello! I am a simulated model. Ask me for a sum, or let me count to ten."
+    said = "You said: Hello there"
     assert [it["type"] for it in blocks(reports, "assistant", "thinking", "text")] == ["thinking", "text"]
     assert {it["message"]["model"] for it in reports if it["type"] == "assistant"} == {MODEL}
     assert (reports[-1]["subtype"], reports[-1]["result"], reports[-1]["num_turns"]) == ("success", said, 1)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kiro_asgi import App, Settings, create_app
-from kiro_asgi.simulator.control import Simulator
+from kiro_asgi.simulator.server import Simulator
 from tests.asgi.conftest import anyio_backend, service, sim
 
 __all__ = ["anyio_backend", "app", "service", "sim"]

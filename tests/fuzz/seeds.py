@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.simulator.layouts import lay_out
 from kiro_asgi.simulator.record import RecordedRequest
-from kiro_asgi.simulator.service import Service
+from kiro_asgi.simulator.scripts import lay_out
+from kiro_asgi.simulator.service import SimulatedService
 from kiro_asgi.wire.eventstream import FrameDecoder
 from kiro_asgi.wire.sse import SseDecoder
 from tests.corpus.entries import HERE
@@ -94,7 +94,7 @@ def _answer(service: str, marker: str) -> bytes:
     path, headers, body = _asked(service, f"Weather? sim:{marker}")
     headers = {"authorization": "Bearer ksk_k", "content-type": "application/json", **headers}
     request = RecordedRequest("POST", path, "alt=sse", headers, json.dumps(body).encode())
-    script = Service(strict=False).script_for(request)
+    script = SimulatedService(strict=False).script_for(request)
     return b"".join(data for data in lay_out(script) if isinstance(data, bytes))
 
 

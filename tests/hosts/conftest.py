@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kiro_asgi import simulator
-from kiro_asgi.simulator.control import Simulator
+from kiro_asgi.simulator.server import Simulator
 from tests.conformance.clients import undisturbed
 from tests.hosts.matrix import CELLS
 from tests.hosts.record import Record, about

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from kiro_asgi.simulator import Pause, answer, text
-from kiro_asgi.simulator.control import Simulator
+from kiro_asgi.simulator.server import Simulator
 from tests.hosts.asking import APIS, collect, pieces
 from tests.hosts.matrix import Host
 from tests.hosts.running import KEY, Running

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kiro_asgi.simulator import answer, text
-from kiro_asgi.simulator.control import Simulator
+from kiro_asgi.simulator.server import Simulator
 from tests.hosts.asking import APIS, collect, pieces
 from tests.hosts.running import Running, environment, started
 from tests.hosts.test_cells import SLOWLY, WORDS, leave_in_the_middle

@@ -11,7 +11,7 @@ import anthropic
 import openai
 import pytest
 
-from kiro_asgi.simulator.control import Simulator
+from kiro_asgi.simulator.server import Simulator
 from tests.hosts.asking import APIS, pieces
 from tests.hosts.matrix import SERVERS, Server
 from tests.hosts.running import Running, environment, started

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from attrs import evolve
 
-from kiro_asgi.simulator.control import Simulator
+from kiro_asgi.simulator.server import Simulator
 from tests.hosts.matrix import HOSTS, SERVERS, Cell, Server, impossible
 from tests.hosts.running import KEY, Running, running
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kiro_asgi.simulator import answer, text
-from kiro_asgi.simulator.control import Simulator
+from kiro_asgi.simulator.server import Simulator
 from tests.cli.processes import clean_environment
 from tests.hosts.asking import APIS, collect, pieces
 from tests.hosts.running import KEY, Running, started

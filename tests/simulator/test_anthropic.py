@@ -11,7 +11,7 @@ from kiro_asgi.simulator import RecordedRequest
 from kiro_asgi.simulator.answers import SENTENCE, THOUGHT
 from kiro_asgi.simulator.builders import sign
 from kiro_asgi.simulator.scripts import Head, RawBytes
-from kiro_asgi.simulator.service import Service
+from kiro_asgi.simulator.service import SimulatedService
 from tests.simulator.asking import call
 from tests.simulator.speaking import HEADERS, SCHEMA, anthropic, ask, events, heard
 
@@ -34,7 +34,7 @@ def refused(messages: Any, headers: dict[str, str] | None = None, **more: Any) -
     """The message of the refusal; empty for an answer."""
     target, document = anthropic(messages, **more)
     asked = HEADERS["anthropic"] if headers is None else headers
-    script = Service().script_for(RecordedRequest("POST", target, "", asked, json.dumps(document).encode()))
+    script = SimulatedService().script_for(RecordedRequest("POST", target, "", asked, json.dumps(document).encode()))
     head, body = script[:2]
     assert isinstance(head, Head)
     if head.status == 200:

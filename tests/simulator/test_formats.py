@@ -14,7 +14,7 @@ from kiro_asgi.simulator.answers import CUT_INPUT, SENTENCE, THOUGHT, UNICODE
 from kiro_asgi.simulator.formats import FORMATS
 from kiro_asgi.simulator.record import RecordedRequest
 from kiro_asgi.simulator.scripts import Head, RawBytes, Script
-from kiro_asgi.simulator.service import Service
+from kiro_asgi.simulator.service import SimulatedService
 from tests.simulator import test_anthropic, test_gemini, test_openai
 from tests.simulator.asking import call
 from tests.simulator.speaking import HEADERS, REQUESTS, ask, hear, hear_document, heard
@@ -262,7 +262,7 @@ def test_cut_and_broken_calls(simulator, form):
 def test_writes_are_cut_as_asked(simulator, form):
     """Layouts cut the bytes of these formats as they do Kiro's, within characters too."""
     assert heard(simulator.url, form, "sim:unicode sim:whole").text == UNICODE
-    assert heard(simulator.url, form, "hello sim:bytes").text.startswith("Hello!")
+    assert heard(simulator.url, form, "Sing. sim:bytes").text == "You said: Sing. sim:bytes"
     chunks = ask(simulator.url, form, "sim:unicode sim:chunks=3").chunks
     assert hear(form, b"".join(chunks)).text == UNICODE
     assert {len(chunk) for chunk in chunks[:-1]} == {3}
@@ -311,7 +311,7 @@ def test_a_tool_can_be_demanded_and_forbidden(simulator, form):
 @each_format
 @both_ways
 def test_who_asks_for_thinking_gets_it(simulator, form, stream):
-    """Where thinking is asked for, small talk and calls alike begin with it."""
+    """Where thinking is asked for, default answers and calls alike begin with it."""
     asked = {
         "gemini": {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}},
         "anthropic": {"thinking": {"type": "enabled", "budget_tokens": 1024}},
@@ -409,7 +409,9 @@ def test_unknown_models_and_foreign_bodies(simulator, form):
 
 def test_catalogues_are_disjoint():
     """No model is on offer in two formats, nor in Kiro's."""
-    ids = [model.id for form in FORMATS for model in form.models] + [model.id for model in Service().models or ()]
+    ids = [model.id for form in FORMATS for model in form.models] + [
+        model.id for model in SimulatedService().models or ()
+    ]
 
     assert len(set(ids)) == len(ids)
 
@@ -442,7 +444,7 @@ def test_streamed_and_collected_say_the_same(form, pieces, times):
 
     told = []
     for stream in (True, False):
-        service = Service()
+        service = SimulatedService()
         service.enqueue(script, operation=f"{form}.chat")
         target, document = REQUESTS[form]("hello", stream=stream)
         path, _, query = target.partition("?")
@@ -509,14 +511,14 @@ def test_strange_requests_are_answered_or_refused(form, data):
     request = RecordedRequest("POST", path, query, HEADERS[form], json.dumps(document).encode())
 
     for strict in (True, False):
-        head = Service(strict=strict).script_for(request)[0]
+        head = SimulatedService(strict=strict).script_for(request)[0]
         assert isinstance(head, Head)
         assert head.status in (200, 400, 404)
 
 
 def test_kiros_refusals_pass_unspoken():
     """A refusal that a test makes in Kiro's words is sent as it is."""
-    service = Service()
+    service = SimulatedService()
     service.enqueue(refusal(429, "slow", "REASON"), operation="openai.chat")
     script = service.script_for(RecordedRequest("POST", "/chat/completions", "", {}, b"{}"))
 

@@ -12,7 +12,7 @@ from kiro_asgi.simulator import RecordedRequest
 from kiro_asgi.simulator.answers import SENTENCE
 from kiro_asgi.simulator.gemini import PIXEL
 from kiro_asgi.simulator.scripts import Head, RawBytes
-from kiro_asgi.simulator.service import Service
+from kiro_asgi.simulator.service import SimulatedService
 from tests.simulator.asking import call
 from tests.simulator.speaking import HEADERS, ask, events, gemini, hear_gemini, heard
 
@@ -23,7 +23,7 @@ def refused(contents: Any, *, model: str = "gemini-2.5-flash", **more: Any) -> s
     """The message of the refusal; empty for an answer."""
     target, document = gemini(contents, model=model, **more)
     path, _, query = target.partition("?")
-    script = Service().script_for(
+    script = SimulatedService().script_for(
         RecordedRequest("POST", path, query, HEADERS["gemini"], json.dumps(document).encode())
     )
     head, body = script[:2]
@@ -361,7 +361,7 @@ def test_nothing_is_checked_on_demand():
     path, _, query = target.partition("?")
     request = RecordedRequest("POST", path, query, HEADERS["gemini"], json.dumps(document).encode())
 
-    head = Service(strict=False).script_for(request)[0]
+    head = SimulatedService(strict=False).script_for(request)[0]
 
     assert isinstance(head, Head)
     assert head.status == 200

@@ -22,8 +22,7 @@ from kiro_asgi.simulator import (
     TornFrame,
     text,
 )
-from kiro_asgi.simulator.layouts import lay_out, paced, with_layout
-from kiro_asgi.simulator.scripts import encode
+from kiro_asgi.simulator.scripts import encode, lay_out, paced, with_layout
 from kiro_asgi.wire.eventstream import FrameDecoder
 
 HI = Event("assistantResponseEvent", {"content": "Hi"})

@@ -11,8 +11,8 @@ from attrs import frozen
 from kiro_asgi.simulator import FORMAT_MARKERS, MARKERS, markers_as_markdown
 from kiro_asgi.simulator.answers import CUT_INPUT, SENTENCE, THOUGHT, UNICODE
 from kiro_asgi.simulator.builders import sign
-from kiro_asgi.simulator.faults import REFUSALS
-from kiro_asgi.simulator.scenarios import find_markers
+from kiro_asgi.simulator.kiro.faults import REFUSALS
+from kiro_asgi.simulator.markers import find_markers
 from tests.simulator.asking import Answer, ask, call, prompt, tool
 
 TEXT = "assistantResponseEvent"
@@ -242,7 +242,7 @@ def test_markers_in_history_are_spent(simulator):
         {"assistantResponseMessage": {"content": "I could not, because of sim:500."}},
     ]
 
-    assert call(simulator.url, "/generateAssistantResponse", document).text.startswith("Hello!")
+    assert call(simulator.url, "/generateAssistantResponse", document).text.startswith("You said: ")
 
 
 def test_the_documentation_table_has_every_marker():

@@ -11,7 +11,7 @@ from kiro_asgi.simulator import RecordedRequest
 from kiro_asgi.simulator.answers import SENTENCE, THOUGHT
 from kiro_asgi.simulator.openai.encoder import REFUSAL
 from kiro_asgi.simulator.scripts import Head, RawBytes
-from kiro_asgi.simulator.service import Service
+from kiro_asgi.simulator.service import SimulatedService
 from tests.simulator.asking import call
 from tests.simulator.speaking import HEADERS, ask, events, heard, openai
 
@@ -29,7 +29,7 @@ def refused(messages: Any, **more: Any) -> str:
     """The message of the refusal; empty for an answer."""
     target, document = openai(messages, **more)
     request = RecordedRequest("POST", target, "", HEADERS["openai"], json.dumps(document).encode())
-    head, body = Service().script_for(request)[:2]
+    head, body = SimulatedService().script_for(request)[:2]
     assert isinstance(head, Head)
     if head.status == 200:
         return ""

@@ -11,13 +11,20 @@ from typing import Any
 import pytest
 
 from kiro_asgi.simulator import MODELS, Head, RawBytes, RecordedRequest
-from kiro_asgi.simulator.body_rules import result_length_allowed
 from kiro_asgi.simulator.builders import SEALED, sign
-from kiro_asgi.simulator.conversation import Conversation
-from kiro_asgi.simulator.history_rules import no_thinking_request_in_history
-from kiro_asgi.simulator.rulebook import RULES
-from kiro_asgi.simulator.rules import Asked, Refusal, api_key_announced, bearer_present, check, foreign_token_announced
-from kiro_asgi.simulator.service import Service
+from kiro_asgi.simulator.conversation import KiroConversation
+from kiro_asgi.simulator.kiro.message_rules import (
+    KiroRequest,
+    Refusal,
+    api_key_announced,
+    bearer_present,
+    check,
+    foreign_token_announced,
+    no_thinking_request_in_history,
+    result_length_allowed,
+)
+from kiro_asgi.simulator.kiro.rules import RULES
+from kiro_asgi.simulator.service import SimulatedService
 from tests.simulator.asking import KEY, prompt, tool
 
 IMPROPER = (400, None)
@@ -25,12 +32,12 @@ FORMAT = (400, "REQUEST_BODY_INVALID")
 
 
 def refusal(
-    document: Any, headers: dict[str, str] | None = None, service: Service | None = None
+    document: Any, headers: dict[str, str] | None = None, service: SimulatedService | None = None
 ) -> tuple[int, Any] | None:
     """Status and reason of the refusal; ``None`` for an answer."""
     body = document if isinstance(document, bytes) else json.dumps(document).encode()
     request = RecordedRequest("POST", "/generateAssistantResponse", "", KEY if headers is None else headers, body)
-    script = (service or Service()).script_for(request)
+    script = (service or SimulatedService()).script_for(request)
     head = script[0]
     assert isinstance(head, Head)
     if head.status == 200:
@@ -336,7 +343,7 @@ def test_what_is_allowed(path, value):
 )
 def test_credentials(headers, expected):
     """A bearer token must be there, be announced as what it is, and not be revoked."""
-    service = Service()
+    service = SimulatedService()
     service.accounts.revoked.add("revoked")
 
     assert refusal(prompt("hello"), headers, service) == expected
@@ -355,8 +362,8 @@ def test_without_a_model_list_any_name_is_taken():
     """``models=None`` takes every model; ``strict=False`` takes every request."""
     unknown = prompt("hello", model="my-model", additionalModelRequestFields={"x": 1})
 
-    assert refusal(unknown, service=Service(models=None)) is None
-    assert refusal(prompt(""), {}, Service(strict=False)) is None
+    assert refusal(unknown, service=SimulatedService(models=None)) is None
+    assert refusal(prompt(""), {}, SimulatedService(strict=False)) is None
 
 
 def test_a_pair_of_escaped_surrogates_is_a_character():
@@ -376,7 +383,7 @@ def test_every_rule_has_a_case():
         path, value, _ = case.values
         document = with_tools()
         change(path, value)(document)
-        asked = Asked(KEY, Conversation(document), MODELS, len(json.dumps(document)))
+        asked = KiroRequest(KEY, KiroConversation(document), MODELS, len(json.dumps(document)))
         refusing.add(next(rule.kept for rule in RULES if not rule.kept(asked)))
 
     assert {rule.kept for rule in RULES} - refusing == elsewhere
@@ -396,7 +403,7 @@ def test_a_large_body_is_checked_in_time():
     body = json.dumps(document)
 
     def read_and_check() -> Refusal | None:
-        return check(Asked(KEY, Conversation(json.loads(body)), MODELS, len(body)), RULES)
+        return check(KiroRequest(KEY, KiroConversation(json.loads(body)), MODELS, len(body)), RULES)
 
     assert len(body) > 580_000
     assert read_and_check() is None

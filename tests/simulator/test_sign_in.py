@@ -151,10 +151,10 @@ def test_usage_limits_are_a_switch(fresh):
 
 def test_memory_is_bounded(monkeypatch):
     """A simulator that runs for days forgets old tokens and codes, oldest first."""
-    from kiro_asgi.simulator import accounts, devices
+    from kiro_asgi.simulator.kiro import accounts
 
     monkeypatch.setattr(accounts, "MAX_KNOWN", 3)
-    monkeypatch.setattr(devices, "MAX_CODES", 3)
+    monkeypatch.setattr(accounts, "MAX_CODES", 3)
     account = accounts.Accounts()
     for number in range(9):
         account.refresh_social({"refreshToken": f"aor{number}"})

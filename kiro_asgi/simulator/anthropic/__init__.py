@@ -10,9 +10,9 @@ from kiro_asgi.simulator.anthropic.encoder import AnthropicAnswerEncoder
 from kiro_asgi.simulator.anthropic.faults import REFUSALS, envelope, refusal
 from kiro_asgi.simulator.anthropic.reader import read
 from kiro_asgi.simulator.anthropic.rules import RULES
-from kiro_asgi.simulator.catalogue import Model
-from kiro_asgi.simulator.extras import repertoire
-from kiro_asgi.simulator.format import Format, FormatEndpoint, bearer
+from kiro_asgi.simulator.format import FormatEndpoint, SimulatedFormat, bearer
+from kiro_asgi.simulator.markers import repertoire
+from kiro_asgi.simulator.models import Model
 from kiro_asgi.simulator.record import RecordedRequest
 
 __all__ = ["ANTHROPIC"]
@@ -50,7 +50,7 @@ def _model_list(models: tuple[Model, ...], parameters: Mapping[str, str]) -> Map
     return {"data": page, "has_more": more, **ends}
 
 
-ANTHROPIC: Final = Format(
+ANTHROPIC: Final = SimulatedFormat(
     name="anthropic",
     endpoints=(
         FormatEndpoint.at(r"/v1/messages", "POST", "chat"),

@@ -11,19 +11,19 @@ from attrs import define, field
 
 from kiro_asgi.simulator.anthropic.faults import FAILURES, envelope
 from kiro_asgi.simulator.builders import conversation_id, tool_id
-from kiro_asgi.simulator.encoding import SSE, Block, Collected
+from kiro_asgi.simulator.encoding import SSE, AnswerBlock, CollectedAnswer
 from kiro_asgi.simulator.pieces import (
     CONTEXT_FULL,
+    AnswerEnd,
     CallPart,
     Failure,
     Piece,
     Seal,
     Sealed,
     Searched,
-    Stop,
     Thought,
+    TokensUsed,
     Unknown,
-    Usage,
     Words,
 )
 from kiro_asgi.simulator.question import Question
@@ -45,7 +45,7 @@ STOPS: Final[Mapping[str, str]] = {
 """Stop reason in Kiro's words to the one of this format."""
 
 
-def ending(stop: Stop) -> Json:
+def ending(stop: AnswerEnd) -> Json:
     """Why the message ends."""
     ending: Json = {"stop_reason": STOPS.get(stop.reason, stop.reason), "stop_sequence": stop.sequence or None}
     if ending["stop_reason"] == "refusal":
@@ -58,7 +58,7 @@ def own_id(call_id: str, prefix: str = "toolu_") -> str:
     return prefix + call_id.removeprefix("tooluse_").replace("-", "A")
 
 
-def block_of(block: Block, cites: list[Json]) -> Json:
+def block_of(block: AnswerBlock, cites: list[Json]) -> Json:
     """*block* as a block of content; *cites* are what its text rests on."""
     match block.first:
         case Words():
@@ -123,7 +123,7 @@ class AnthropicAnswerEncoder:
     """One answer, streamed or whole."""
 
     question: Question
-    used: Usage
+    used: TokensUsed
     content_type: str = field(init=False, default=SSE)
     _started: bool = field(init=False, default=False)
     _next: int = field(init=False, default=0)
@@ -134,7 +134,7 @@ class AnthropicAnswerEncoder:
     """Call id to the index of its open block."""
 
     _cites: list[Json] = field(init=False, factory=list)
-    _stop: Stop | None = field(init=False, default=None)
+    _stop: AnswerEnd | None = field(init=False, default=None)
 
     def encode(self, piece: Piece) -> Iterator[bytes]:
         """What *piece* adds to the stream, an event each."""
@@ -156,7 +156,7 @@ class AnthropicAnswerEncoder:
                 yield from self._call(piece)
             case Searched():
                 yield from self._searched(piece)
-            case Stop():
+            case AnswerEnd():
                 self._stop = piece
             case Unknown(name, payload):
                 yield _event(name, **payload)
@@ -166,7 +166,7 @@ class AnthropicAnswerEncoder:
                 pass
 
     def close(self) -> Iterator[bytes]:
-        """The end of the stream, if there was a `Stop`."""
+        """The end of the stream, if there was a `AnswerEnd`."""
         if self._stop is None:
             return
         yield from self._closed()
@@ -175,7 +175,7 @@ class AnthropicAnswerEncoder:
         yield _event("message_delta", delta=ending(self._stop), usage={"output_tokens": self.used.output})
         yield _event("message_stop")
 
-    def document(self, answer: Collected) -> Json:
+    def document(self, answer: CollectedAnswer) -> Json:
         """A message."""
         cites: list[Json] = []
         blocks: list[Json] = []
@@ -192,7 +192,7 @@ class AnthropicAnswerEncoder:
         status, kind, message = FAILURES[failure.name]
         return status, envelope(kind, message)
 
-    def _message(self, blocks: list[Json], stop: Stop | None) -> Json:
+    def _message(self, blocks: list[Json], stop: AnswerEnd | None) -> Json:
         usage = {
             "input_tokens": self.used.input,
             "cache_creation_input_tokens": 0,

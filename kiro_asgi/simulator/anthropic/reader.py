@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kiro_asgi.simulator.conversation import ToolSpec, as_list, as_map
-from kiro_asgi.simulator.question import Question, Result, Turn, conversation_of
+from kiro_asgi.simulator.conversation import OfferedTool, as_list, as_map
+from kiro_asgi.simulator.question import ChatTurn, Question, Result, conversation_of
 
 __all__ = ["blocks_of", "read", "text_of"]
 
@@ -52,13 +52,13 @@ def _is_client_tool(tool: Mapping[str, Any]) -> bool:
     return tool.get("type") in (None, "custom")
 
 
-def _tool(tool: Mapping[str, Any]) -> ToolSpec:
-    return ToolSpec(str(tool.get("name")), str(tool.get("description", "")), as_map(tool.get("input_schema")))
+def _tool(tool: Mapping[str, Any]) -> OfferedTool:
+    return OfferedTool(str(tool.get("name")), str(tool.get("description", "")), as_map(tool.get("input_schema")))
 
 
-def _turn(message: Mapping[str, Any]) -> Turn:
+def _turn(message: Mapping[str, Any]) -> ChatTurn:
     blocks = blocks_of(message.get("content"))
-    return Turn(
+    return ChatTurn(
         "assistant" if message.get("role") == "assistant" else "user",
         text_of(message.get("content")),
         tuple(_images(blocks)),

@@ -7,19 +7,19 @@ from typing import Any, Final
 
 from kiro_asgi.simulator.answers import SENTENCE, Marker, number
 from kiro_asgi.simulator.builders import text, words
-from kiro_asgi.simulator.catalogue import Model
-from kiro_asgi.simulator.conversation import Conversation
-from kiro_asgi.simulator.extras import habit, repertoire
-from kiro_asgi.simulator.format import Format, FormatEndpoint, bearer
+from kiro_asgi.simulator.conversation import KiroConversation
+from kiro_asgi.simulator.default_answer import compose
+from kiro_asgi.simulator.format import FormatEndpoint, SimulatedFormat, bearer
 from kiro_asgi.simulator.gemini.encoder import GeminiAnswerEncoder
 from kiro_asgi.simulator.gemini.faults import REFUSALS, bad_request, envelope, refusal
 from kiro_asgi.simulator.gemini.reader import read
 from kiro_asgi.simulator.gemini.rules import RULES
-from kiro_asgi.simulator.pieces import Usage, picture
+from kiro_asgi.simulator.markers import habit, repertoire
+from kiro_asgi.simulator.models import Model
+from kiro_asgi.simulator.pieces import TokensUsed, picture
 from kiro_asgi.simulator.question import Question
 from kiro_asgi.simulator.record import RecordedRequest
 from kiro_asgi.simulator.scripts import Script
-from kiro_asgi.simulator.smalltalk import compose
 
 __all__ = ["GEMINI", "PIXEL"]
 
@@ -37,7 +37,7 @@ UNREGISTERED: Final = (
 STREAM: Final = "streamGenerateContent"
 
 
-def _image(conversation: Conversation, _: str) -> Script:
+def _image(conversation: KiroConversation, _: str) -> Script:
     return compose(conversation, picture("image/png", PIXEL), *text(*words(SENTENCE)))
 
 
@@ -46,7 +46,7 @@ def _read(request: RecordedRequest, document: Mapping[str, Any]) -> Question:
     return read(document, model, stream=method == STREAM)
 
 
-def _encoder(request: RecordedRequest, question: Question, used: Usage) -> GeminiAnswerEncoder:
+def _encoder(request: RecordedRequest, question: Question, used: TokensUsed) -> GeminiAnswerEncoder:
     events = "alt=sse" in request.query.split("&")
     return GeminiAnswerEncoder(question, used, array="array" in question.habits or not events)
 
@@ -89,7 +89,7 @@ def _unknown_model(model: str) -> Script:
     return refusal(status, word, message.replace("none", model, 1))
 
 
-GEMINI: Final = Format(
+GEMINI: Final = SimulatedFormat(
     name="gemini",
     endpoints=(
         FormatEndpoint.at(r"/v1(?:beta|alpha)?/models/[^/:]+:(?:streamG|g)enerateContent", "POST", "chat"),

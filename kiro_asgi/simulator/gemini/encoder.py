@@ -14,20 +14,20 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.simulator.builders import conversation_id
-from kiro_asgi.simulator.encoding import SSE, Collected
+from kiro_asgi.simulator.encoding import SSE, CollectedAnswer
 from kiro_asgi.simulator.gemini.faults import FAILURES, envelope
 from kiro_asgi.simulator.pieces import (
     CONTEXT_FULL,
+    AnswerEnd,
     CallPart,
     Failure,
     Picture,
     Piece,
     Seal,
     Searched,
-    Stop,
     Thought,
+    TokensUsed,
     Unknown,
-    Usage,
     Words,
 )
 from kiro_asgi.simulator.question import Question
@@ -113,7 +113,7 @@ class GeminiAnswerEncoder:
     """One answer, streamed or whole."""
 
     question: Question
-    used: Usage
+    used: TokensUsed
     array: bool
     """Whether a stream is one JSON array instead of events."""
 
@@ -133,7 +133,7 @@ class GeminiAnswerEncoder:
 
     _malformed: bool = field(init=False, default=False)
     _searched: Searched | None = field(init=False, default=None)
-    _stop: Stop | None = field(init=False, default=None)
+    _stop: AnswerEnd | None = field(init=False, default=None)
 
     @content_type.default
     def _type(self) -> str:
@@ -152,13 +152,13 @@ class GeminiAnswerEncoder:
                     yield self._data(self._chunk(parts))
 
     def close(self) -> Iterator[bytes]:
-        """The end of the stream, if there was a `Stop`."""
+        """The end of the stream, if there was a `AnswerEnd`."""
         if self._stop is not None:
             yield self._data(self._last(list(self._trailing())))
             if self.array:
                 yield b"]"
 
-    def document(self, answer: Collected) -> Json:
+    def document(self, answer: CollectedAnswer) -> Json:
         """The whole answer, in the shape of a chunk."""
         parts: list[Json] = []
         for block in answer.blocks:
@@ -172,7 +172,7 @@ class GeminiAnswerEncoder:
                     parts += self._parts(CallPart(call_id, name, block.text, block.done))
                 case piece:
                     parts += self._parts(piece)
-        self._stop = answer.stop or Stop("END_TURN")
+        self._stop = answer.stop or AnswerEnd("END_TURN")
         return self._wrapped(self._last([*parts, *self._trailing()]))
 
     def error(self, failure: Failure) -> tuple[int, Json]:
@@ -200,7 +200,7 @@ class GeminiAnswerEncoder:
                 yield {"inlineData": {"mimeType": media_type, "data": data}}
             case Searched():
                 self._searched = piece
-            case Stop():
+            case AnswerEnd():
                 self._stop = piece
             case _:
                 pass

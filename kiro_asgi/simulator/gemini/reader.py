@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kiro_asgi.simulator.conversation import ToolSpec, as_list, as_map
-from kiro_asgi.simulator.question import Question, Result, Turn, conversation_of
+from kiro_asgi.simulator.conversation import OfferedTool, as_list, as_map
+from kiro_asgi.simulator.question import ChatTurn, Question, Result, conversation_of
 
 __all__ = ["contents_of", "either", "parts_of", "read"]
 
@@ -65,11 +65,11 @@ def _text(parts: list[Mapping[str, Any]]) -> str:
     return "\n".join(str(part["text"]) for part in parts if part.get("text") and not part.get("thought"))
 
 
-def _declared(tools: list[Mapping[str, Any]]) -> Iterator[ToolSpec]:
+def _declared(tools: list[Mapping[str, Any]]) -> Iterator[OfferedTool]:
     for tool in tools:
         for declared in map(as_map, as_list(either(tool, "functionDeclarations"))):
             schema = either(declared, "parametersJsonSchema") or declared.get("parameters")
-            yield ToolSpec(str(declared.get("name")), str(declared.get("description", "")), as_map(_lower(schema)))
+            yield OfferedTool(str(declared.get("name")), str(declared.get("description", "")), as_map(_lower(schema)))
 
 
 def _lower(schema: Any) -> Any:
@@ -82,11 +82,11 @@ def _lower(schema: Any) -> Any:
     return [_lower(value) for value in schema] if isinstance(schema, list) else schema
 
 
-def _turn(content: Mapping[str, Any]) -> Turn:
+def _turn(content: Mapping[str, Any]) -> ChatTurn:
     parts = parts_of(content)
     pictures = (as_map(either(part, "inlineData")) for part in parts)
     results = (as_map(either(part, "functionResponse")) for part in parts)
-    return Turn(
+    return ChatTurn(
         "assistant" if content.get("role") == "model" else "user",
         _text(parts),
         tuple((str(either(one, "mimeType")), str(one.get("data", ""))) for one in pictures if one),

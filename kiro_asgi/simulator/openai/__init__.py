@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kiro_asgi.simulator.catalogue import Model
-from kiro_asgi.simulator.extras import habit, repertoire
-from kiro_asgi.simulator.format import Format, FormatEndpoint, bearer
+from kiro_asgi.simulator.format import FormatEndpoint, SimulatedFormat, bearer
+from kiro_asgi.simulator.markers import habit, repertoire
+from kiro_asgi.simulator.models import Model
 from kiro_asgi.simulator.openai.encoder import CREATED, OpenAIAnswerEncoder
 from kiro_asgi.simulator.openai.faults import INVALID, REFUSALS, envelope, refusal
 from kiro_asgi.simulator.openai.reader import read
@@ -32,7 +32,7 @@ def _unknown_model(model: str) -> Script:
     return refusal(status, kind, code, message.replace("none", model, 1))
 
 
-OPENAI: Final = Format(
+OPENAI: Final = SimulatedFormat(
     name="openai",
     endpoints=(
         FormatEndpoint.at(r"(?:/v1)?/chat/completions", "POST", "chat"),

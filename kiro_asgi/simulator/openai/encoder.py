@@ -9,10 +9,11 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.simulator.builders import conversation_id
-from kiro_asgi.simulator.encoding import SSE, Collected
+from kiro_asgi.simulator.encoding import SSE, CollectedAnswer
 from kiro_asgi.simulator.openai.faults import FAILURES, envelope
 from kiro_asgi.simulator.pieces import (
     CONTEXT_FULL,
+    AnswerEnd,
     CallPart,
     Failure,
     Picture,
@@ -20,10 +21,9 @@ from kiro_asgi.simulator.pieces import (
     Seal,
     Sealed,
     Searched,
-    Stop,
     Thought,
+    TokensUsed,
     Unknown,
-    Usage,
     Words,
 )
 from kiro_asgi.simulator.question import Question
@@ -56,14 +56,14 @@ class OpenAIAnswerEncoder:
     """One answer, streamed or whole."""
 
     question: Question
-    used: Usage
+    used: TokensUsed
     content_type: str = field(init=False, default=SSE)
     _started: bool = field(init=False, default=False)
     _thoughts: int = field(init=False, default=0)
     _calls: dict[str, int] = field(init=False, factory=dict)
     """Call id to its index."""
 
-    _stop: Stop | None = field(init=False, default=None)
+    _stop: AnswerEnd | None = field(init=False, default=None)
 
     def encode(self, piece: Piece) -> Iterator[bytes]:
         """What *piece* adds to the stream, a chunk each."""
@@ -80,17 +80,17 @@ class OpenAIAnswerEncoder:
                 yield from self._call(piece)
             case Searched():
                 yield self._chunk({"annotations": _annotations(piece)})
-            case Stop():
+            case AnswerEnd():
                 self._stop = piece
             case Unknown(_, payload):
                 yield self._chunk({"foo": payload})
             case Failure():
                 yield _data(envelope(*FAILURES[piece.name][1:]))
-            case Seal() | Sealed() | Picture() | Usage():
+            case Seal() | Sealed() | Picture() | TokensUsed():
                 pass
 
     def close(self) -> Iterator[bytes]:
-        """The end of the stream, if there was a `Stop`."""
+        """The end of the stream, if there was a `AnswerEnd`."""
         if self._stop is None:
             return
         if self._stop.reason == "REFUSED":
@@ -101,7 +101,7 @@ class OpenAIAnswerEncoder:
         if "no-done" not in self.question.habits:
             yield DONE
 
-    def document(self, answer: Collected) -> Json:
+    def document(self, answer: CollectedAnswer) -> Json:
         """A ``chat.completion``."""
         texts = [block.text for block in answer.blocks if isinstance(block.first, Words)]
         thoughts = [block.text for block in answer.blocks if isinstance(block.first, Thought)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kiro_asgi.simulator.conversation import ToolSpec, as_list, as_map
-from kiro_asgi.simulator.question import Question, Result, Turn, conversation_of
+from kiro_asgi.simulator.conversation import OfferedTool, as_list, as_map
+from kiro_asgi.simulator.question import ChatTurn, Question, Result, conversation_of
 
 __all__ = ["messages_of", "parts_of", "read", "text_of"]
 
@@ -69,17 +69,19 @@ def _must_call(choice: Any) -> str | None:
     return str(as_map(as_map(choice).get("function")).get("name", "")) if isinstance(choice, Mapping) else None
 
 
-def _tool(tool: Any) -> ToolSpec:
+def _tool(tool: Any) -> OfferedTool:
     function = as_map(as_map(tool).get("function"))
-    return ToolSpec(str(function.get("name")), str(function.get("description", "")), as_map(function.get("parameters")))
+    return OfferedTool(
+        str(function.get("name")), str(function.get("description", "")), as_map(function.get("parameters"))
+    )
 
 
-def _turn(message: Mapping[str, Any]) -> Turn:
+def _turn(message: Mapping[str, Any]) -> ChatTurn:
     text = text_of(message.get("content"))
     if message.get("role") == "tool":
-        return Turn("user", results=(Result(str(message.get("tool_call_id")), text),))
+        return ChatTurn("user", results=(Result(str(message.get("tool_call_id")), text),))
     side = "assistant" if message.get("role") == "assistant" else "user"
-    return Turn(side, text, tuple(_images(parts_of(message.get("content")))))
+    return ChatTurn(side, text, tuple(_images(parts_of(message.get("content")))))
 
 
 def _images(parts: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kiro_asgi import simulator
-from kiro_asgi.simulator.control import Simulator
+from kiro_asgi.simulator.server import Simulator
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ import pytest
 from attrs import frozen
 
 from kiro_asgi.simulator import Pause, answer, text
-from kiro_asgi.simulator.control import Simulator
+from kiro_asgi.simulator.server import Simulator
 from tests.conformance.asked import EACH_API, EACH_WAY, ask
 from tests.conformance.asking import MODEL
 from tests.conformance.clients import Clients, undisturbed

@@ -13,7 +13,7 @@ from kiro_asgi import simulator
 from kiro_asgi.config import Settings
 from kiro_asgi.model.notes import Loss
 from kiro_asgi.simulator import Head, RecordedRequest, Simulator
-from kiro_asgi.simulator.service import Service
+from kiro_asgi.simulator.service import SimulatedService
 from kiro_asgi.upstreams.manifest import all_of
 from tests.cli.processes import serving
 from tests.conformance.clients import connected, undisturbed
@@ -93,7 +93,7 @@ class Pairing:
         """The status that the service gives to the last request, were *signature* another one."""
         other = ("B" if signature[0] == "A" else "A") + signature[1:]
         body = self.request.body.replace(signature.encode(), other.encode())
-        head, *_ = Service().script_for(evolve(self.request, body=body))
+        head, *_ = SimulatedService().script_for(evolve(self.request, body=body))
         assert isinstance(head, Head)
         return head.status
 

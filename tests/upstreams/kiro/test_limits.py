@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.errors import UpstreamProtocolError
-from kiro_asgi.simulator.auxiliary import usage_limits
+from kiro_asgi.simulator.kiro.accounts import usage_limits
 from kiro_asgi.upstreams.kiro.limits import Limits, limits_request, parse_limits, parse_reset
 
 TRIAL = {"freeTrialStatus": "ACTIVE", "usageLimit": 500, "usageLimitWithPrecision": 500.0, "currentUsage": 100}

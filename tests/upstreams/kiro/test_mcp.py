@@ -14,7 +14,7 @@ from kiro_asgi.errors import (
     UpstreamProtocolError,
 )
 from kiro_asgi.model.server_tools import SearchHit
-from kiro_asgi.simulator.auxiliary import mcp
+from kiro_asgi.simulator.kiro.accounts import mcp
 from kiro_asgi.upstreams.base import Credential, CredentialKind
 from kiro_asgi.upstreams.kiro.mcp import parse_search
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream

@@ -11,9 +11,9 @@ from hypothesis import given
 from kiro_asgi.errors import UpstreamRejected
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, ThinkingPart, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.simulator.builders import sign
-from kiro_asgi.simulator.conversation import Conversation
-from kiro_asgi.simulator.rulebook import RULES
-from kiro_asgi.simulator.rules import Asked, check
+from kiro_asgi.simulator.conversation import KiroConversation
+from kiro_asgi.simulator.kiro.message_rules import KiroRequest, check
+from kiro_asgi.simulator.kiro.rules import RULES
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
 from kiro_asgi.upstreams.kiro.rules.table import TABLE
@@ -58,7 +58,7 @@ def current(asked: Prompt, tool_history: str = "text", **options: Any) -> Any:
 def accepted(request: Rendered) -> bool:
     """Whether the enforcing service has nothing against it."""
     headers = {name.decode(): value.decode() for name, value in request.request.headers}
-    asked = Asked(headers, Conversation(request.document), None, len(request.request.body))
+    asked = KiroRequest(headers, KiroConversation(request.document), None, len(request.request.body))
     return check(asked, RULES) is None
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from kiro_asgi.simulator.answers import SENTENCE, Marker, number
 from kiro_asgi.simulator.builders import json_answer, plain_answer, refusal, text, words
-from kiro_asgi.simulator.conversation import Conversation
+from kiro_asgi.simulator.conversation import KiroConversation
 from kiro_asgi.simulator.scripts import (
     CloseEarly,
     CorruptChecksum,
@@ -69,12 +69,12 @@ EXCEPTIONS: Final[Mapping[str, tuple[str, str | None]]] = {
 """Exception frames: message and reason."""
 
 
-def _refusing(name: str) -> Callable[[Conversation, str], Script]:
+def _refusing(name: str) -> Callable[[KiroConversation, str], Script]:
     status, message, reason = REFUSALS[name]
     return lambda conversation, parameter: refusal(status, message, reason)
 
 
-def _throttled(_: Conversation, parameter: str) -> Script:
+def _throttled(_: KiroConversation, parameter: str) -> Script:
     return refusal(429, TOO_MANY, "USER_REQUEST_RATE_EXCEEDED", retry_after=parameter or "2")
 
 
@@ -83,24 +83,24 @@ def _exception(name: str) -> ExceptionFrame:
     return ExceptionFrame(known, *EXCEPTIONS[known])
 
 
-def _always(*steps: Step) -> Callable[[Conversation, str], Script]:
+def _always(*steps: Step) -> Callable[[KiroConversation, str], Script]:
     return lambda conversation, parameter: steps
 
 
-def _bad_checksum(_: Conversation, parameter: str) -> Script:
+def _bad_checksum(_: KiroConversation, parameter: str) -> Script:
     return (Head(), *HALF, CorruptChecksum(UNSEEN, "prelude" if parameter == "prelude" else "message"), *HALF)
 
 
-def _torn(_: Conversation, parameter: str) -> Script:
+def _torn(_: KiroConversation, parameter: str) -> Script:
     keep = int(number(parameter, 0, 1 << 20)) or None
     return (Head(), *HALF, TornFrame(UNSEEN, keep))
 
 
-def _late(_: Conversation, parameter: str) -> Script:
+def _late(_: KiroConversation, parameter: str) -> Script:
     return (Pause(number(parameter, 1, 600)), Head(), *HALF)
 
 
-def _redirect(_: Conversation, parameter: str) -> Script:
+def _redirect(_: KiroConversation, parameter: str) -> Script:
     status = int(number(parameter, 302, 399)) or 302
     return plain_answer(status, b"", "text/plain", (("location", "/redirected"),))
 

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from kiro_asgi.simulator import Event
 from kiro_asgi.simulator.builders import sign, words
-from kiro_asgi.simulator.conversation import Conversation
-from kiro_asgi.simulator.made_up import value_for
-from kiro_asgi.simulator.smalltalk import converse
+from kiro_asgi.simulator.conversation import KiroConversation
+from kiro_asgi.simulator.default_answer import default_answer
+from kiro_asgi.simulator.schema_values import value_for
 from tests.simulator.asking import prompt, tool
 from tests.simulator.test_rules import with_tools
 
 
 def events(document: Any, kind: str = "assistantResponseEvent") -> list[Any]:
-    script = converse(Conversation(document))
+    script = default_answer(KiroConversation(document))
     return [step.payload for step in script if isinstance(step, Event) and step.type == kind]
 
 
@@ -36,26 +36,13 @@ def called(document: Any) -> tuple[str, Any] | None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        pytest.param(
-            "Hello!", "Hello! I am a simulated model. Ask me for a sum, or let me count to ten.", id="greeting"
-        ),
-        pytest.param("what is 2+3", "2 + 3 = 5", id="sum"),
-        pytest.param("What's 7 times 6?", "7 times 6 = 42", id="words"),
-        pytest.param("10 / 4", "10 / 4 = 2.5", id="only-an-expression"),
-        pytest.param("calculate 1/0", "Nobody can divide by zero.", id="zero"),
-        pytest.param("Count from 1 to 5.", "1, 2, 3, 4, 5.", id="count"),
-        pytest.param(
-            "Which model are you?",
-            "I am the simulator that comes with kiro_asgi. You asked for the model claude-sonnet-4.5.",
-            id="model",
-        ),
         pytest.param("Name three primes.", "You said: Name three primes.", id="echo"),
         pytest.param("<thinking_mode>off</thinking_mode>Sing.", "You said: Sing.", id="tags-are-not-speech"),
         pytest.param("s" * 500 + "\n\nSing.", "You said: Sing.", id="long-prompts-end-with-the-question"),
     ],
 )
 def test_says(content, expected):
-    """It greets, adds, counts, names the model, and repeats everything else."""
+    """A question that asks for nothing else is repeated, without tags, and without what stands before it."""
     assert said(prompt(content)) == expected
 
 
@@ -85,7 +72,7 @@ SEARCH = tool("search_files", "Find files whose content matches.", pattern={"typ
             "Hi.\n\nYou must call the tool search_files.", ("search_files", {"path": "example.txt"}), id="demanded"
         ),
         pytest.param("Sing. You must use one of the tools.", ("get_weather", {"city": "Oslo"}), id="any-demanded"),
-        pytest.param("Hello, how are you?", None, id="small-talk"),
+        pytest.param("Hello, how are you?", None, id="no-tool-meant"),
         pytest.param("Do not use any tools. Weather in Oslo?", None, id="forbidden"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The simulated sign-in services: who may sign in, with which tokens, and what comes with an account.
+"""The simulated services beside the chat: sign-in, profiles, usage limits, web search.
 
 ==================================  =======================  ============================================
 ``POST``                            Operation                What it does
@@ -19,17 +19,154 @@ operation answers it once with something else.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.simulator.auxiliary import PROFILE_ARN, usage_limits
 from kiro_asgi.simulator.builders import json_answer
-from kiro_asgi.simulator.devices import DEVICE_GRANT, Devices, oauth_error
+from kiro_asgi.simulator.conversation import as_map
 from kiro_asgi.simulator.scripts import Pause, Script
 
-__all__ = ["Accounts"]
+__all__ = ["DEVICE_GRANT", "PROFILE_ARN", "Accounts", "DeviceSignIn", "mcp", "oauth_error", "profiles", "usage_limits"]
+
+PROFILE_ARN: Final = "arn:aws:codewhisperer:us-east-1:123456789012:profile/SIMULATED"
+
+
+def profiles(arns: tuple[str, ...]) -> dict[str, Any]:
+    """The answer to ``ListAvailableProfiles``."""
+    entries = [
+        {"arn": arn, "profileName": f"Simulated {number}", "status": "ACTIVE", "profileType": "Q_DEVELOPER"}
+        for number, arn in enumerate(arns, 1)
+    ]
+    return {"profiles": entries, "nextToken": None}
+
+
+def usage_limits(
+    *, used: float = 12.5, limit: float = 1000.0, resets_at: float = 4_000_000_000.0, plan: str = "KIRO PRO"
+) -> dict[str, Any]:
+    """The answer to ``GetUsageLimits``; *resets_at* in seconds since the epoch."""
+    counted = {
+        "resourceType": "CREDIT",
+        "displayName": "Credit",
+        "displayNamePlural": "Credits",
+        "unit": "INVOCATIONS",
+        "currentUsage": int(used),
+        "currentUsageWithPrecision": used,
+        "usageLimit": int(limit),
+        "usageLimitWithPrecision": limit,
+        "currentOverages": 0,
+        "overageCap": 0,
+        "overageRate": 0.04,
+        "nextDateReset": resets_at,
+    }
+    return {
+        "nextDateReset": resets_at,
+        "daysUntilReset": 30,
+        "limits": [],
+        "usageBreakdownList": [counted],
+        "subscriptionInfo": {"type": "Q_DEVELOPER_STANDALONE_PRO", "subscriptionTitle": plan},
+        "overageConfiguration": {"overageStatus": "DISABLED"},
+        "userInfo": {"userId": "simulated", "email": "someone@example.org"},
+    }
+
+
+DEVICE_GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
+PREFIX: Final = "simulated-device-"
+PAGE: Final = "http://127.0.0.1/device"
+USER_CODE: Final = "SIMU-LATE"
+MAX_CODES: Final = 10_000
+"""Device codes that are remembered; then the oldest are unknown."""
+
+OUTCOMES: Final[Mapping[str, str]] = {"expired": "expired_token", "denied": "access_denied"}
+"""Outcome to the error that ends the polling."""
+
+
+@define
+class DeviceSignIn:
+    """Device authorizations: the code that a user confirms, and the polls of the client that waits for it.
+
+    Two services have them: AWS SSO OIDC with OAuth in camelCase, and the desktop service, for Google and GitHub, with
+    names and units of its own.
+    """
+
+    slow_downs: int = 0
+    """Polls of each code that are told to slow down, before anything else."""
+
+    pending: int = 1
+    """Polls of each code that come too early: the user has not finished."""
+
+    outcome: str = "approved"
+    """What the user does then: ``approved``, ``denied``, or nothing (``expired``)."""
+
+    interval: float = 1.0
+    """Seconds that a client is told to leave between two polls."""
+
+    expires_in: float = 600.0
+    """Seconds that a code is said to last."""
+
+    _polls: dict[str, int] = field(init=False, factory=dict, repr=False)
+    """Device code to the number of its polls."""
+
+    _started: int = field(init=False, default=0)
+
+    def authorize(self, document: Mapping[str, Any]) -> Script:
+        """``POST /device_authorization``."""
+        if not document.get("clientId") or not document.get("clientSecret"):
+            return oauth_error("invalid_client", "clientId and clientSecret are required")
+        if not document.get("startUrl"):
+            return oauth_error("invalid_request", "startUrl is required")
+        return json_answer(200, {**self._code(), "expiresIn": self.expires_in, "interval": self.interval})
+
+    def authorize_social(self, document: Mapping[str, Any]) -> Script:
+        """``POST /oauth/device/authorization``."""
+        if not document.get("clientId") or document.get("loginProvider") not in ("Google", "Github"):
+            return oauth_error("invalid_request", "clientId and loginProvider, Google or Github, are required")
+        times = {"expiresInMilliseconds": self.expires_in * 1000, "intervalInMilliseconds": self.interval * 1000}
+        return json_answer(200, {**self._code(), **times})
+
+    def poll(self, code: object) -> str:
+        """What a poll of *code* comes to: an OAuth error code, or nothing where the user has signed in."""
+        polls = self._polls.get(str(code))
+        if polls is None:
+            return "expired_token"
+        self._polls[str(code)] = polls + 1
+        if polls < self.slow_downs:
+            return "slow_down"
+        if polls < self.slow_downs + self.pending:
+            return "authorization_pending"
+        if self.outcome == "approved":
+            del self._polls[str(code)]
+            return ""
+        return OUTCOMES[self.outcome]
+
+    def _code(self) -> dict[str, Any]:
+        self._started += 1
+        code = f"{PREFIX}{self._started}"
+        self._polls[code] = 0
+        if len(self._polls) > MAX_CODES:
+            del self._polls[next(iter(self._polls))]
+        return {
+            "deviceCode": code,
+            "userCode": USER_CODE,
+            "verificationUri": PAGE,
+            "verificationUriComplete": f"{PAGE}?user_code={USER_CODE}",
+        }
+
+
+DESCRIPTIONS: Final[Mapping[str, str]] = {
+    "authorization_pending": "the user has not finished",
+    "slow_down": "polled too often",
+    "expired_token": "the device code is unknown or has expired",
+    "access_denied": "the user has refused",
+}
+
+
+def oauth_error(code: str, description: str = "") -> Script:
+    """A refusal as OAuth has it."""
+    return json_answer(400, {"error": code, "error_description": description or DESCRIPTIONS[code]})
+
 
 Tokens = dict[str, Any]
 
@@ -39,7 +176,7 @@ MAX_KNOWN: Final = 10_000
 
 @define
 class Accounts:
-    """Who may sign in, and with which tokens.  Every public field may be changed at any time."""
+    """The accounts, their tokens and profiles.  Every public field may be changed at any time."""
 
     expires_in: int = 3600
     """Seconds an access token is said to last."""
@@ -57,7 +194,7 @@ class Accounts:
     refresh_answer: Script | None = None
     """What every refresh is answered with instead, after *delay*, as `refusal` or `json_answer` makes it."""
 
-    devices: Devices = field(factory=Devices)
+    devices: DeviceSignIn = field(factory=DeviceSignIn)
     """How device flows go."""
 
     revoked: set[str] = field(factory=set, repr=False)
@@ -174,3 +311,46 @@ def _remember(table: dict[str, Any], key: str, value: Any) -> None:
     table[key] = value
     if len(table) > MAX_KNOWN:
         del table[next(iter(table))]
+
+
+WEB_SEARCH: Final[Mapping[str, Any]] = {
+    "name": "web_search",
+    "description": "Search the web.",
+    "inputSchema": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]},
+}
+
+
+def _search(query: str) -> dict[str, Any]:
+    page = {
+        "title": f"About {query}",
+        "url": "https://example.org/simulated",
+        "snippet": f"A simulated page about {query}.",
+        "publishedDate": 1_750_000_000_000,
+        "id": "1",
+        "domain": "example.org",
+        "maxVerbatimWordLimit": 30,
+        "publicDomain": False,
+    }
+    found = {"results": [page], "totalResults": 1, "query": query, "error": None}
+    return {"content": [{"type": "text", "text": json.dumps(found)}], "isError": False}
+
+
+def mcp(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON-RPC answer to a call of ``/mcp``; ``tools/call`` knows ``web_search`` only."""
+    frame = {"jsonrpc": "2.0", "id": document.get("id")}
+    parameters = as_map(document.get("params"))
+    match document.get("method"):
+        case "initialize":
+            server = {"name": "kiro-asgi simulator", "version": "1"}
+            result: dict[str, Any] = {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}},
+                "serverInfo": server,
+            }
+        case "tools/list":
+            result = {"tools": [WEB_SEARCH]}
+        case "tools/call" if parameters.get("name") == "web_search":
+            result = _search(str(as_map(parameters.get("arguments")).get("query", "")))
+        case _:
+            return {**frame, "error": {"code": -32601, "message": "Method not found"}}
+    return {**frame, "result": result}
