@@ -60,7 +60,8 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "loops": ((), {"anyio", "attrs"}),
     "private": ((), set()),
     "redaction": ((), {"attrs"}),
-    "state": (("errors", "limits", "loops", "private"), {"anyio", "attrs"}),
+    "state": (("errors", "limits", "loops", "private"), {"anyio", "attrs", "valkey"}),
+    "quota": (("errors", "limits", "loops", "state"), {"anyio", "attrs"}),
     "net": (
         (
             "errors",

@@ -297,7 +297,12 @@ def test_a_file_that_cannot_be_read_is_a_mistake_like_any_other(
 def test_secrets_are_never_shown(path: str) -> None:
     """R28: no key in a repr, in a description or in a message about itself."""
     canary = "canary-7f3a"
-    value = {"proxy": f"http://user:{canary}@proxy:3128", "headers": f"x-key={canary}"}.get(LEAVES[path].name, canary)
+    written = {
+        "proxy": f"http://user:{canary}@proxy:3128",
+        "headers": f"x-key={canary}",
+        "url": f"valkey://:{canary}@host",
+    }
+    value = written.get(LEAVES[path].name, canary)
     good = Settings.from_env({**REQUIRED, LEAVES[path].env: value})
     (row,) = (row for row in describe(good) if row.path == path)
     (line,) = problems(Settings.from_env, {**REQUIRED, LEAVES[path].env: f"{value}\n{canary}"})

@@ -70,7 +70,7 @@ def secrets_in(settings: Settings) -> Iterator[str]:
 
 def _parts(name: str, text: str) -> Iterator[str]:
     match name:
-        case "proxy":
+        case "proxy" | "url":
             user = text.partition("://")[2].rpartition("@")[0]
             yield from (unquote(user), user, unquote(user.partition(":")[2]))
         case "headers":

@@ -91,6 +91,8 @@ def new_store(settings: Settings, clocks: Clocks) -> Store:
     state = settings.state
     if state.engine == "memory":
         return MemoryStore(state.entries, state.bytes, clocks.steady)
+    if state.engine == "valkey":
+        return _new_shared_store(state.url)
     if not state.path:
         raise ConfigError("state.path: must name the file where state.engine is sqlite", code="state.path")
     path = Path(state.path).expanduser()
@@ -99,6 +101,20 @@ def new_store(settings: Settings, clocks: Clocks) -> Store:
     except OSError as error:
         raise ConfigError(f"state.path: {path} {error.strerror}", code="state.path") from error
     return SqliteStore(path, state.entries, state.bytes, clocks.wall)
+
+
+def _new_shared_store(url: str) -> Store:
+    """A store on a server; its client is an extra."""
+    if not url:
+        raise ConfigError("state.url: must name the server where state.engine is valkey", code="state.url")
+    try:
+        from kiro_asgi.state.valkey import ValkeyStore
+        from kiro_asgi.state.valkey_server import ValkeyServer
+    except ImportError:
+        raise ConfigError(
+            "state.engine: valkey needs its client; run pip install 'kiro-asgi[valkey]'", code="state.engine"
+        ) from None
+    return ValkeyStore(ValkeyServer(url))
 
 
 def retry_policy(settings: Settings) -> RetryPolicy:

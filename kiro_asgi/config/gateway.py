@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from kiro_asgi.config.shapes import HOST, PAGE, PARAMETER, REPAIR, ROUTE
+from kiro_asgi.config.shapes import HOST, PAGE, PARAMETER, REPAIR, ROUTE, STATE_URL
 from kiro_asgi.limits import ANSWER_BYTES, TOOL_INPUT_BYTES
 from kiro_asgi.setting import DAY, KEY, MOMENT, UPSTREAM, Bounds, Choices, setting
 
@@ -270,11 +270,17 @@ class StateSettings:
     """What is kept between requests: responses that clients go back to, answers that were cut, and signatures of tool
     calls."""
 
-    engine: str = setting("memory", Choices(("memory", "sqlite")))
-    """Where it is kept: in the ``memory`` of the process, or in a file, ``sqlite``, for all processes of a machine."""
+    engine: str = setting("memory", Choices(("memory", "sqlite", "valkey")))
+    """Where it is kept: in the ``memory`` of the process; in a file, ``sqlite``, for all processes of a machine; or on
+    a Valkey or Redis server, ``valkey``, for those of several machines."""
 
     path: str = ""
     """That file."""
+
+    url: str = setting("", STATE_URL, secret=True)
+    """That server: ``valkey://[user[:password]@]host[:port][/database]``, ``valkeys://`` with TLS, ``unix:///path``;
+    ``valkey+sentinel://host:port,host:port/name`` for the primary that sentinels know by that name, and
+    ``valkey+cluster://host:port`` for a cluster.  ``redis`` means the same as ``valkey``, ``rediss`` as ``valkeys``."""
 
     ttl: float = setting(86_400.0, Bounds(0, 30 * DAY))
     """Seconds that a response, or a signature, is kept."""

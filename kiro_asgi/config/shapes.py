@@ -7,7 +7,7 @@ from typing import Final
 
 from kiro_asgi.setting import Shape
 
-__all__ = ["HOST", "PAGE", "PARAMETER", "REPAIR", "ROUTE"]
+__all__ = ["HOST", "PAGE", "PARAMETER", "REPAIR", "ROUTE", "STATE_URL"]
 
 
 def _is_host(text: str) -> bool:
@@ -32,6 +32,10 @@ PAGE: Final = Shape(
         r"\*|null|[a-z][a-z0-9+.-]*://[a-z0-9._-]+(:[0-9]{1,5})?|[a-z][a-z0-9+.-]*://\[[0-9a-f:.]+\](:[0-9]{1,5})?"
     ).fullmatch,
     "origins in small letters without a path, such as https://app.example, or null, or *",
+)
+STATE_URL: Final = Shape(
+    re.compile(r"((valkeys?|rediss?)(\+sentinel|\+cluster)?://[^\s/]+(/\S*)?|unix://\S+)").fullmatch,
+    "an address such as valkey://host:6379/0, valkeys://, unix://, valkey+sentinel:// or valkey+cluster://",
 )
 ROUTE: Final = Shape(
     re.compile(r"[^=\s]+=[a-z][a-z0-9_-]*(/[^>\s]+)?(>[a-z][a-z0-9_-]*(/[^>\s]+)?)*").fullmatch,

@@ -6,6 +6,7 @@ import json
 import time
 from typing import Any
 
+import anyio
 import pytest
 
 from kiro_asgi import simulator
@@ -18,6 +19,7 @@ from kiro_asgi.state.memory import MemoryStore
 from tests.asgi.driver import Exchange, get, http_scope, post
 from tests.state.engines import Clock
 from tests.state.test_trouble import held
+from tests.valkey_server import free_port, needs_server, running
 
 pytestmark = pytest.mark.anyio
 
@@ -382,6 +384,47 @@ async def test_several_processes_share_a_file(gateway, tmp_path, caplog):
     await respond(keyless, "Go on.", previous_response_id=one["id"])
     await respond(keyless, "Go on.", previous_response_id=one["id"])
     assert ["state.seal_key" in record.message for record in caplog.records] == [True]
+
+
+@needs_server
+async def test_several_machines_share_a_server(gateway):
+    """A client that goes to another gateway at every turn loses nothing of its conversation, thinking included."""
+    with running() as server:
+        state = {"engine": "valkey", "url": server.url, "seal_key": "a-key-of-ours"}
+        apps = [gateway(fresh=True, state=state) for _ in range(2)]
+        response = await respond(apps[0], "sim:thinking", reasoning={"effort": "high"})
+        for turn in range(1, 7):
+            app = apps[turn % 2]
+            assert (await get(f"{PATH}/{response['id']}").run(app)).json() == response
+            response = await respond(app, "Go on.", previous_response_id=response["id"])
+        for app in apps:
+            await app.aclose()
+
+
+@needs_server
+async def test_a_server_that_is_lost_is_told_of_and_used_again(gateway):
+    """What builds on it is refused with 503 meanwhile, and everything else is answered."""
+    port = free_port()
+    state = {"engine": "valkey", "url": f"valkey://127.0.0.1:{port}", "seal_key": "a-key-of-ours"}
+    app = gateway(fresh=True, state=state)
+    with running(port):
+        one = await respond(app, "One.")
+    two = await respond(app, "Two.")
+    refused = await asking("Go on.", previous_response_id=one["id"]).run(app)
+    assert refused.status == 503
+    assert "retry-after" in dict(refused.headers)
+    assert (await get(f"{PATH}/{two['id']}").run(app)).json() == two, "it waits in this process to be written"
+    with running(port), anyio.fail_after(20):
+        while (await get(f"{PATH}/{one['id']}").run(app)).status == 503:  # noqa: ASYNC110 - it is another process
+            await anyio.sleep(0.1)
+        assert (await get(f"{PATH}/{two['id']}").run(app)).json() == two
+    await app.aclose()
+
+
+@pytest.mark.parametrize("url", ["", "http://127.0.0.1"])
+async def test_a_server_needs_an_address(gateway, url):
+    with pytest.raises(ConfigError, match=r"state\.url"):
+        gateway(fresh=True, state={"engine": "valkey", "url": url})
 
 
 async def test_the_file_is_closed_with_the_application(gateway, tmp_path):

@@ -1,0 +1,93 @@
+"""What the gateway asks of an engine that counts.
+
+Two things are counted: what is left of limits (`Counters`), which decides whether a request goes on, and what was used
+(`Ledger`), which decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from attrs import frozen
+
+from kiro_asgi.quota.claims import Budget, Claim, Granted, Lease, Rate, Refused
+
+__all__ = ["Counters", "Ledger", "UsageKey", "UsageRow"]
+
+
+class Counters(Protocol):
+    """Limits that all requests share, whichever process serves them."""
+
+    async def take(self, claims: Sequence[Claim]) -> Granted | Refused:
+        """Take all claims, or none: in one step, whoever else takes at the same moment.
+
+        Raises:
+            StoreUnavailable: Nobody can tell now.
+        """
+        ...
+
+    async def correct(self, claims: Sequence[Rate | Budget]) -> None:
+        """Take *amount* of each, whatever is left; less than nothing gives back.
+
+        Raises:
+            StoreUnavailable: As for `take`.
+        """
+        ...
+
+    async def renew(self, leases: Sequence[Lease]) -> None:
+        """Hold *leases* on, from now for as long as they say.
+
+        Raises:
+            StoreUnavailable: As for `take`.
+        """
+        ...
+
+    async def release(self, leases: Sequence[Lease]) -> None:
+        """Let go of *leases*.
+
+        Raises:
+            StoreUnavailable: As for `take`; they end by themselves then.
+        """
+        ...
+
+
+@frozen(order=True)
+class UsageKey:
+    """What usage is told apart by."""
+
+    day: str
+    """``2026-11-23``."""
+
+    principal: str
+    upstream: str
+    model: str
+
+
+@frozen
+class UsageRow:
+    """What was used."""
+
+    key: UsageKey
+    amounts: Mapping[str, float]
+    """Name of a counter to its sum; see `kiro_asgi.quota.ledger`."""
+
+
+class Ledger(Protocol):
+    """Sums of usage that outlive a process."""
+
+    async def add(self, rows: Sequence[UsageRow]) -> None:
+        """Add to the sums; for the rows of one day, all or nothing.
+
+        Raises:
+            StoreUnavailable: Nothing was added, if all rows are of one day.
+        """
+        ...
+
+    async def rows(self, first: str, last: str) -> Iterable[UsageRow]:
+        """The sums of the days from *first* to *last*, both included, in order of their keys.
+
+        Raises:
+            StoreUnavailable: They cannot be read now.
+        """
+        ...

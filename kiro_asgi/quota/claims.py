@@ -1,0 +1,164 @@
+"""Claims on counters: what a request takes of each limit before it may go on, and whether there is enough.
+
+Three kinds: a `Rate` (so much a minute), a `Budget` (so much a day or a month), a `Lease` (so many at once).  Nothing
+here keeps anything or knows the time, so every engine has the same rules: an engine looks up one number for each
+claim (0 where it has none), asks `refusal`, and keeps what `after` gives.
+
+A rate's number is the theoretical arrival time of the generic cell rate algorithm: the moment, in seconds since the
+epoch, from which all of the limit is there again.  Source: ITU-T I.371, annex A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+__all__ = ["Budget", "Claim", "Granted", "Lease", "Rate", "Refused", "Standing", "granted", "refusal"]
+
+_ROUNDING: Final = 1e-9
+"""Share of a limit by which sums of many fractions may be off: the last claim that fits is to fit."""
+
+_LEASE_SECONDS: Final = 90.0
+
+_LEASE_WAIT: Final = 1.0
+"""Seconds to wait for a lease; when one ends, nobody knows."""
+
+
+@frozen
+class Standing:
+    """How much of a limit is left."""
+
+    limit: float
+    remaining: float
+    reset_after: float
+    """Seconds until all of it is there again."""
+
+
+@frozen
+class Rate:
+    """At most *limit* in any *seconds*; all of it at once, where nothing was taken before."""
+
+    key: str
+    limit: float
+    amount: float = 1.0
+    """No more than *limit*: one request that needs more takes all, as no patience would give it more."""
+
+    seconds: float = 60.0
+
+    def after(self, kept: float, now: float) -> float:
+        """The number once *amount* is taken."""
+        return max(kept, now) + self.amount * self.seconds / self.limit
+
+    def wait(self, after: float, now: float) -> float:
+        """Seconds until that fits; 0 where it does."""
+        missing = after - now - self.seconds
+        return missing if missing > self.seconds * _ROUNDING else 0.0
+
+    def standing(self, kept: float, now: float) -> Standing:
+        """What is left."""
+        full_in = max(kept - now, 0.0)
+        return Standing(self.limit, max(self.limit - full_in * self.limit / self.seconds, 0.0), full_in)
+
+    def expires_at(self, kept: float) -> float:
+        """From when on the number is as good as none."""
+        return kept
+
+
+@frozen
+class Budget:
+    """At most *limit* until *ends_at*; the key names the day or the month."""
+
+    key: str
+    limit: float
+    ends_at: float
+    """Seconds since the epoch."""
+
+    amount: float = 1.0
+    """As for `Rate`."""
+
+    def after(self, kept: float, now: float) -> float:
+        """The number once *amount* is taken."""
+        return kept + self.amount
+
+    def wait(self, after: float, now: float) -> float:
+        """Seconds until that fits; 0 where it does."""
+        return 0.0 if after <= self.limit * (1 + _ROUNDING) else max(self.ends_at - now, _LEASE_WAIT)
+
+    def standing(self, kept: float, now: float) -> Standing:
+        """What is left."""
+        return Standing(self.limit, max(self.limit - kept, 0.0), max(self.ends_at - now, 0.0))
+
+    def expires_at(self, kept: float) -> float:
+        """From when on the number is as good as none."""
+        return self.ends_at
+
+
+@frozen
+class Lease:
+    """One of *limit* at once, held until it is released, or *seconds* after it was last renewed: whoever was killed
+    must not hold it for ever."""
+
+    key: str
+    limit: float
+    holder: str
+    """Tells leases of one key apart."""
+
+    seconds: float = _LEASE_SECONDS
+
+    def after(self, kept: float, now: float) -> float:
+        """How many are held once this one is; the number of a lease is how many others are held."""
+        return kept + 1
+
+    def wait(self, after: float, now: float) -> float:
+        """Seconds until that fits, as far as one can know; 0 where it does."""
+        return 0.0 if after <= self.limit else _LEASE_WAIT
+
+    def standing(self, kept: float, now: float) -> Standing:
+        """What is left."""
+        return Standing(self.limit, max(self.limit - kept, 0.0), 0.0 if kept <= 0 else _LEASE_WAIT)
+
+
+Claim: TypeAlias = Rate | Budget | Lease
+
+
+@frozen
+class Granted:
+    """All was taken."""
+
+    standings: tuple[Standing, ...]
+    """One for each claim, in order."""
+
+
+@frozen
+class Refused:
+    """Nothing was taken."""
+
+    index: int
+    """Of the claims, the one that is to be waited for longest."""
+
+    standing: Standing
+    retry_after: float
+    """Seconds."""
+
+
+def refusal(claims: Sequence[Claim], kept: Sequence[float], now: float) -> Refused | None:
+    """Why *claims* cannot all be taken, if they cannot.
+
+    Args:
+        claims: What is asked for; no two have one key.
+        kept: The number that the engine has for each.
+        now: Seconds since the epoch.
+    """
+    waits = [claim.wait(claim.after(number, now), now) for claim, number in zip(claims, kept, strict=True)]
+    longest = max(waits, default=0.0)
+    if longest <= 0:
+        return None
+    index = waits.index(longest)
+    return Refused(index, claims[index].standing(kept[index], now), longest)
+
+
+def granted(claims: Sequence[Claim], after: Sequence[float], now: float) -> Granted:
+    """How it stands with the limits of *claims* now that they are taken; *after* has their numbers."""
+    return Granted(tuple(claim.standing(number, now) for claim, number in zip(claims, after, strict=True)))
