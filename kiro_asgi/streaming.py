@@ -34,9 +34,9 @@ from kiro_asgi.model.message import MessageBuilder
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.stages.cut_answers import CutAnswer, truncation_records
+from kiro_asgi.stages.parts.argument_text import TruncationDiagnosis, diagnose_json_truncation
 from kiro_asgi.stages.thinking import ThinkingParser, ThinkingParseResult
 from kiro_asgi.stages.tool_calls import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
-from kiro_asgi.stages.truncation import TruncationDiagnosis, diagnose_json_truncation
 from kiro_asgi.upstreams.kiro.contract.effort import reasoning_effort_from_budget
 from kiro_asgi.upstreams.kiro.contract.json import safe_parse_json
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions

@@ -23,10 +23,9 @@ import pytest
 from attrs import frozen
 
 import kiro_asgi
-from kiro_asgi.stages.leaked_calls import _PREFIXES, _Notation, leaked_forms
-from kiro_asgi.stages.matching import WordMatcher
-from kiro_asgi.stages.thinking_parser import ThinkingParser
-from kiro_asgi.stages.written_calls import WrittenCalls
+from kiro_asgi.stages.parts.matching import WordMatcher
+from kiro_asgi.stages.parts.thinking_parser import ThinkingParser
+from kiro_asgi.stages.written_calls import _PREFIXES, WrittenCalls, _Notation, leaked_forms
 from kiro_asgi.wire.objects import ObjectScanner
 from tests.backtracking import Matcher, steps_of
 from tests.growth import assert_linear
@@ -138,18 +137,19 @@ def _made() -> dict[str, list[tuple[re.Pattern[Any], str]]]:
     notations = [_Notation(("f",), prefix) for prefix in _PREFIXES]
     heads = [(form.head, "fullmatch") for form in leaked_forms(("f",))]
     return {
-        """kiro_asgi.stages.leaked_calls: f'\\\\s*<{prefix}invoke name="{_NAME}">(.*?)</{prefix}invoke>'""": [
+        """kiro_asgi.stages.written_calls: f'\\\\s*<{prefix}invoke name="{_NAME}">(.*?)</{prefix}invoke>'""": [
             (notation._invocation, "match") for notation in notations
         ],
-        """kiro_asgi.stages.leaked_calls: f'\\\\s*<{prefix}parameter name="([^"]+)">(.*?)</{prefix}parameter>'""": [
+        """kiro_asgi.stages.written_calls: f'\\\\s*<{prefix}parameter name="([^"]+)">(.*?)</{prefix}parameter>'""": [
             (notation._parameter, "match") for notation in notations
         ],
-        "kiro_asgi.stages.leaked_calls: head": heads,
-        "kiro_asgi.stages.leaked_calls: f'<{prefix}{head}>'": heads,
-        """kiro_asgi.stages.matching: f'[{re.escape(''.join({word[0] for word in words}))}]' if words else '(?!)'""": [
+        "kiro_asgi.stages.written_calls: head": heads,
+        "kiro_asgi.stages.written_calls: f'<{prefix}{head}>'": heads,
+        "kiro_asgi.stages.parts.matching: "
+        """f'[{re.escape(''.join({word[0] for word in words}))}]' if words else '(?!)'""": [
             (WordMatcher(words)._starts, "search") for words in ((), ("]-^",))
         ],
-        "kiro_asgi.stages.thinking_parser: '|'.join(map(re.escape, self._openers)) or '(?!)'": [
+        "kiro_asgi.stages.parts.thinking_parser: '|'.join(map(re.escape, self._openers)) or '(?!)'": [
             (ThinkingParser()._opener, "finditer")
         ],
         "kiro_asgi.stages.written_calls: '|'.join((*map(re.escape, leads), *starts))": [

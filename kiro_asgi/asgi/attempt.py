@@ -48,7 +48,7 @@ class Attempt(Reading[Output[Event]]):
     @property
     def heard(self) -> bool:
         """Whether there has been an event since the upstream was asked."""
-        return self.answer is not None and self.answer.heard > self._heard_before
+        return self.answer is not None and self.answer.events_seen > self._heard_before
 
     @property
     def end(self) -> MessageEnd | None:
@@ -98,14 +98,14 @@ class Attempt(Reading[Output[Event]]):
             return None
         await self._push()
         self._continuations += 1
-        self._accepted, self._heard_before = False, answer.heard
+        self._accepted, self._heard_before = False, answer.events_seen
         return turn.following
 
     async def _end(self, answer: Answer, rest: Iterable[Event]) -> None:
         """Bring the last bytes of a call to the client, and the *rest* that they lead to."""
-        heard = answer.heard
+        heard = answer.events_seen
         await self._put(chain(answer.feed(self._taken()), rest))
-        if answer.heard != heard:
+        if answer.events_seen != heard:
             self._note_event(content=answer.opened)
 
     def _accept(self, content_type: str) -> None:
@@ -129,10 +129,10 @@ class Attempt(Reading[Output[Event]]):
         """One pass through the stages."""
         answer = self.answer
         assert answer is not None, "bytes of an answer that has no stages"
-        heard = answer.heard
+        heard = answer.events_seen
         await self._put(answer.feed(self._taken()))
         await self._push()
-        if answer.heard != heard:
+        if answer.events_seen != heard:
             self._note_event(content=answer.opened)
         if answer.enough:
             raise Enough

@@ -12,9 +12,9 @@ from kiro_asgi.config import Settings, ToolSettings
 from kiro_asgi.model.prompt import ThinkingMode, ToolCallPart, ToolChoice, ToolChoiceMode
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.stages.answer import Plan
-from kiro_asgi.stages.argument_names import USUAL, parse_names
+from kiro_asgi.stages.arguments import USUAL, parse_names
 from kiro_asgi.stages.citations import Citing
-from kiro_asgi.stages.mending import MENDINGS
+from kiro_asgi.stages.parts.argument_text import MENDINGS
 from kiro_asgi.stages.repairs import Repairs
 from kiro_asgi.stages.thinking import KEPT
 

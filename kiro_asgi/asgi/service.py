@@ -33,8 +33,7 @@ from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.base import StageFactory
-from kiro_asgi.stages.calibration import Calibration
-from kiro_asgi.stages.estimate import Estimator
+from kiro_asgi.stages.estimate import Calibration, Estimator
 from kiro_asgi.state.base import Store
 from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered
 from kiro_asgi.upstreams.registry import Target

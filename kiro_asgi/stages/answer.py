@@ -15,23 +15,19 @@ from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.stages.blocks import BlockFramer
 from kiro_asgi.stages.call_signatures import CallSignatures
 from kiro_asgi.stages.citations import Citations, Citing
-from kiro_asgi.stages.cited_pages import CitedPages
+from kiro_asgi.stages.cut_answers import Fingerprint, Fingerprinter
 from kiro_asgi.stages.ending import EndOfStream
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
-from kiro_asgi.stages.fingerprint import Fingerprint, Fingerprinter
+from kiro_asgi.stages.filters import CitedPages, EventCounter, RepeatFilter, SingleCall, ToolNames
 from kiro_asgi.stages.kept import KeptAnswer
 from kiro_asgi.stages.limits import Limits
-from kiro_asgi.stages.mending import MENDINGS
-from kiro_asgi.stages.pulse import Pulse
+from kiro_asgi.stages.parts.argument_text import MENDINGS
 from kiro_asgi.stages.repairs import Repairs
-from kiro_asgi.stages.repeats import RepeatFilter
 from kiro_asgi.stages.server_tools import ServerTools
-from kiro_asgi.stages.single_call import SingleCall
 from kiro_asgi.stages.structured import StructuredAnswer, StructuredCheck
 from kiro_asgi.stages.thinking import TAGS, OmittedThinking, ThinkingSplitter
 from kiro_asgi.stages.tool_calls import ToolCallAssembler
 from kiro_asgi.stages.tool_choice import DemandedCall, DemandedSearch, ForbiddenCalls
-from kiro_asgi.stages.tool_names import ToolNames
 from kiro_asgi.stages.usage import UsageMeter
 
 __all__ = ["Answer", "Plan", "build_pipeline"]
@@ -64,7 +60,7 @@ class Plan:
 
     drop_repeated_text: bool = False
     mendings: Collection[str] = MENDINGS
-    """What is mended in the text of arguments, see `kiro_asgi.stages.mending`."""
+    """What is mended in the text of arguments, see `kiro_asgi.stages.parts.argument_text`."""
 
     tool_input_bytes: int = TOOL_INPUT_BYTES
     answer_bytes: int = ANSWER_BYTES
@@ -108,7 +104,7 @@ class Plan:
     """Counts where the upstream does not."""
 
     output_factor: float = 1.0
-    """What experience makes of the estimator's weights of an answer, see `kiro_asgi.stages.calibration`."""
+    """What experience makes of the estimator's weights of an answer, see `kiro_asgi.stages.estimate`."""
 
     fingerprint: bool = False
     """Whether the answer may have to be known again, see `kiro_asgi.stages.recovery`."""
@@ -141,7 +137,7 @@ class Answer:
     """The neutral stages up to the one that finds calls of server tools."""
 
     _back: Pipeline[Delta, Event]
-    _pulse: Pulse
+    _counter: EventCounter
     _limits: Limits | None
     _server_tools: ServerTools | None
     _framer: BlockFramer
@@ -194,9 +190,9 @@ class Answer:
         return self._framer.begin()
 
     @property
-    def heard(self) -> int:
+    def events_seen(self) -> int:
         """Upstream events so far."""
-        return self._pulse.count
+        return self._counter.count
 
     @property
     def opened(self) -> bool:
@@ -231,7 +227,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         decoder: The upstream's own stages, bytes to deltas.
         plan: What the neutral ones are to do.
     """
-    pulse = Pulse()
+    counter = EventCounter()
     budget = AnswerBudget(plan.answer_bytes)
     limited = plan.stop or plan.max_tokens is not None
     limits = Limits(stop=plan.stop, max_tokens=plan.max_tokens, estimator=plan.estimator) if limited else None
@@ -241,7 +237,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
     call_signatures = CallSignatures(plan.other_signatures, budget=budget) if plan.keep_call_signatures else None
     permitted = plan.tool_choice.permitted
     front: tuple[Stage[Delta, Delta] | None, ...] = (
-        pulse,
+        counter,
         RepeatFilter() if plan.drop_repeated_text else None,
         _splitter(plan) if plan.thinking else None,
         limits,
@@ -285,7 +281,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         Pipeline(*decoder),
         Pipeline(*neutral),
         Pipeline(*back),
-        pulse,
+        counter,
         limits,
         server_tools,
         framer,

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from kiro_asgi.model.events import Delta
 from kiro_asgi.model.prompt import Prompt
 
-__all__ = ["Pipeline", "Stage", "StageFactory"]
+__all__ = ["Filter", "Pipeline", "Stage", "StageFactory"]
 
 In = TypeVar("In", contravariant=True)
 Out = TypeVar("Out", covariant=True)
@@ -31,6 +31,16 @@ class Stage(Protocol[In, Out]):
     def flush(self) -> Iterator[Out]:
         """What is left at the end of the input."""
         ...
+
+
+class Filter(Generic[Out]):
+    """Base of stages that have nothing left to say when the input ends."""
+
+    __slots__ = ()
+
+    def flush(self) -> Iterator[Out]:
+        """Nothing."""
+        return iter(())
 
 
 StageFactory = Callable[[Prompt], Stage[Delta, Delta]]

@@ -18,12 +18,13 @@ from kiro_asgi.model.budget import AnswerBudget
 from kiro_asgi.model.events import Delta, SignatureDelta, ThinkingDelta, ToolCallStart
 from kiro_asgi.model.prompt import Part, Prompt, Role, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.model.signatures import CALL, read_mark
+from kiro_asgi.stages.base import Filter
 
 __all__ = ["CallSignatures", "signed", "unsigned_calls"]
 
 
 @define
-class CallSignatures:
+class CallSignatures(Filter[Delta]):
     """Keeps which signature stood before which call."""
 
     _others: bool = True
@@ -52,10 +53,6 @@ class CallSignatures:
                 self.found[item.call_id], self._last = self._last, ""
             self._thought = type(item) is ThinkingDelta
             yield item
-
-    def flush(self) -> Iterator[Delta]:
-        """Nothing is held back."""
-        yield from ()
 
 
 def unsigned_calls(prompt: Prompt) -> tuple[str, ...]:

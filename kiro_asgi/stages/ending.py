@@ -1,14 +1,17 @@
-"""Why an answer ended, decided once."""
+"""The reason why an answer ended, decided once, and what the client is told of calls that were withheld."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from types import MappingProxyType
 from typing import Final
 
 from attrs import define, field, frozen
 
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.model.events import (
+    Appendix,
     ContextUsage,
     ConversationId,
     Delta,
@@ -29,9 +32,33 @@ from kiro_asgi.model.events import (
     ToolCallEnd,
     ToolCallMalformed,
 )
-from kiro_asgi.stages.malformed import words_for
 
-__all__ = ["NO_TERMINAL_SIGNAL", "EndOfStream"]
+__all__ = ["NO_TERMINAL_SIGNAL", "EndOfStream", "words_for"]
+
+_MOST: Final = 8
+"""Calls that are told of one by one."""
+
+_NAME: Final = 100
+"""Characters of a tool's name that are told."""
+
+_WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "en": "[Notice from the gateway] The model called the tool “{name}” with malformed arguments ({reason}). "
+        "The call was withheld, and nothing was executed.",
+        "zh": "[网关提示] 模型调用工具“{name}”时给出的参数格式有误（{reason}）。该调用已被拦截，未执行任何操作。",
+    }
+)
+
+
+def words_for(calls: Iterable[MalformedCall], language: str) -> Iterator[Appendix]:
+    """What the client is told behind the answer, in ``en`` or ``zh``; of very many calls, about the first.
+
+    Without a word it would see an answer that just ends, where the model meant to do something.
+    """
+    for call in islice(calls, _MOST):
+        said = _WORDS[language].format(name=call.name[:_NAME] or "?", reason=call.reason)
+        yield Appendix(f"\n\n{said}")
+
 
 NO_TERMINAL_SIGNAL: Final = "stream.no_terminal_signal"
 """The answer ended without a stop reason and without any report on usage: perhaps it was cut."""

@@ -22,6 +22,7 @@ from kiro_asgi.model.events import (
     TextDelta,
     ThinkingDelta,
 )
+from kiro_asgi.stages.base import Filter
 
 __all__ = ["SHOWN", "KeptAnswer", "KeptDeltas"]
 
@@ -70,7 +71,7 @@ class KeptDeltas:
 
 
 @define
-class KeptAnswer:
+class KeptAnswer(Filter[Event]):
     """Pass events on, and take room for each: whoever gets them keeps them all.
 
     Raises:
@@ -85,7 +86,3 @@ class KeptAnswer:
         for item in items:
             take(size_of(item))
             yield item
-
-    def flush(self) -> Iterator[Event]:
-        """Nothing is held back."""
-        yield from ()

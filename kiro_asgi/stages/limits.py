@@ -32,7 +32,7 @@ from kiro_asgi.model.events import (
     ToolInputDelta,
 )
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
-from kiro_asgi.stages.matching import WordMatcher
+from kiro_asgi.stages.parts.matching import WordMatcher
 
 __all__ = ["Limits", "check_stop"]
 

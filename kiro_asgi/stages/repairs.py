@@ -7,13 +7,10 @@ from typing import Any
 
 from attrs import field, frozen
 
-from kiro_asgi.stages.argument_names import Rename
-from kiro_asgi.stages.arguments import ArgumentRepairs
-from kiro_asgi.stages.excerpt import Form
-from kiro_asgi.stages.leaked_calls import leaked_forms
-from kiro_asgi.stages.mcp_bridge import MCP_XML
+from kiro_asgi.stages.arguments import ArgumentRepairs, Rename
+from kiro_asgi.stages.parts.written_forms import Form
 from kiro_asgi.stages.tool_spelling import MCP, ToolSpelling
-from kiro_asgi.stages.written_calls import WrittenCalls
+from kiro_asgi.stages.written_calls import MCP_XML, WrittenCalls, leaked_forms
 
 __all__ = ["Repairs"]
 

@@ -17,13 +17,14 @@ from kiro_asgi.model.events import (
     ToolCallStart,
     ToolInputDelta,
 )
+from kiro_asgi.stages.base import Filter
 from kiro_asgi.wire.json import loads
 
 __all__ = ["ServerTools"]
 
 
 @define
-class ServerTools:
+class ServerTools(Filter[Delta]):
     """Turns every whole call of one of these tools into a `ServerCall`, and keeps it.
 
     A call that is cut is reported like any other, and never run.
@@ -58,10 +59,6 @@ class ServerTools:
                 if type(item) in (ToolCallCut, ToolCallMalformed):
                     self._start = None
                 yield item
-
-    def flush(self) -> Iterator[Delta]:
-        """Nothing is held back."""
-        yield from ()
 
     def _call(self, start: ToolCallStart) -> ServerCall:
         self._start = None

@@ -26,8 +26,9 @@ from kiro_asgi.model.events import (
     TextDelta,
     ToolCallStart,
 )
-from kiro_asgi.stages.json_schema import Mismatch, Open, Undecided, check
+from kiro_asgi.stages.base import Filter
 from kiro_asgi.stages.kept import SHOWN, KeptDeltas
+from kiro_asgi.stages.parts.json_schema import Mismatch, Open, Undecided, check
 from kiro_asgi.wire.json import JsonError, has_lone_surrogates, loads
 
 __all__ = ["NOT_JSON", "SCHEMA_MISMATCH", "UNCHECKED", "UNWRAPPED", "StructuredAnswer", "StructuredCheck", "unwrapped"]
@@ -164,7 +165,7 @@ class StructuredCheck:
 
 
 @define
-class StructuredAnswer:
+class StructuredAnswer(Filter[Delta]):
     """Hold an answer back until it ends, and let it go if its text is one JSON document that the schema takes.
 
     What stands around it is left out.  Thinking waits as well, as an answer of which the client has nothing can
@@ -197,10 +198,6 @@ class StructuredAnswer:
                 ended = type(item) is Stop and item.reason is StopReason.END
                 yield from self._checked(kept) if ended else kept
             yield item
-
-    def flush(self) -> Iterator[Delta]:
-        """Nothing: what was held back went on with the `Stop`."""
-        yield from ()
 
     def _checked(self, kept: list[Delta]) -> Iterator[Delta]:
         """*kept* with nothing but the document for its text."""

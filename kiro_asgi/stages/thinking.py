@@ -25,7 +25,8 @@ from kiro_asgi.model.events import (
     ToolInputDelta,
 )
 from kiro_asgi.model.signatures import CALL, read_mark
-from kiro_asgi.stages.thinking_parser import (
+from kiro_asgi.stages.base import Filter
+from kiro_asgi.stages.parts.thinking_parser import (
     HANDLING,
     KEPT,
     MODES,
@@ -162,13 +163,9 @@ def _is_of_a_call(seal: Delta) -> bool:
     return type(seal) is SignatureDelta and read_mark(seal.signature).part == CALL
 
 
-class OmittedThinking:
+class OmittedThinking(Filter[Delta]):
     """Drop the text of thinking and keep its seals, for a client that wants nothing else of it."""
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """Pass *items* on, all but `ThinkingDelta`."""
         return (item for item in items if type(item) is not ThinkingDelta)
-
-    def flush(self) -> Iterator[Delta]:
-        """Nothing is held."""
-        yield from ()

@@ -27,8 +27,8 @@ from kiro_asgi.limits import TOOL_INPUT_BYTES
 from kiro_asgi.model.budget import AnswerBudget
 from kiro_asgi.model.events import Delta
 from kiro_asgi.stages.base import Stage
-from kiro_asgi.stages.mending import MENDINGS
-from kiro_asgi.stages.tool_calls_collected import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
+from kiro_asgi.stages.parts.argument_text import MENDINGS
+from kiro_asgi.stages.parts.open_calls import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
 from kiro_asgi.stages.tool_calls_incremental import IncrementalCalls
 from kiro_asgi.stages.tool_calls_whole import AtEnd, AtOnce, WholeCalls
 
@@ -72,7 +72,7 @@ class ToolCallAssembler:
     """What the ids begin with of calls that come without one; a number follows."""
 
     mendings: Collection[str] = MENDINGS
-    """What is mended in arguments, see `kiro_asgi.stages.mending`."""
+    """What is mended in arguments, see `kiro_asgi.stages.parts.argument_text`."""
 
     max_bytes: int = TOOL_INPUT_BYTES
     """Arguments of one call, in UTF-8; a call with more is cut."""

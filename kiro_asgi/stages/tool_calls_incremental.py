@@ -16,7 +16,7 @@ from kiro_asgi.model.events import (
     ToolCallStart,
     ToolInputDelta,
 )
-from kiro_asgi.stages.tool_buffer import CompleteCall, OpenCall, OpenCalls, Verdict
+from kiro_asgi.stages.parts.open_calls import CompleteCall, OpenCall, OpenCalls, Verdict
 from kiro_asgi.stages.tool_calls_whole import CONTENT, STRAY, length_of, opening_notices, repair_notices
 
 __all__ = ["IncrementalCalls"]

@@ -24,7 +24,7 @@ from kiro_asgi.model.events import (
     ToolCallStart,
     ToolInputDelta,
 )
-from kiro_asgi.stages.tool_buffer import CompleteCall, OpenCall, OpenCalls, Verdict, fingerprint
+from kiro_asgi.stages.parts.open_calls import CompleteCall, OpenCall, OpenCalls, Verdict, fingerprint
 
 __all__ = [
     "CONTENT",

@@ -29,6 +29,7 @@ from kiro_asgi.model.events import (
     ToolCallStart,
     ToolInputDelta,
 )
+from kiro_asgi.stages.base import Filter
 from kiro_asgi.stages.kept import SHOWN, KeptDeltas
 
 __all__ = ["FORBIDDEN", "TEXT_WITHHELD", "DemandedCall", "DemandedSearch", "ForbiddenCalls"]
@@ -53,7 +54,7 @@ _UNFORCED: Final = frozenset({StopReason.END, StopReason.STOP_SEQUENCE})
 
 
 @define
-class ForbiddenCalls:
+class ForbiddenCalls(Filter[Delta]):
     """Leave out whole calls of tools that may not be called, and note each.
 
     One that is cut or malformed is told of as ever: that says something about the answer.
@@ -74,13 +75,9 @@ class ForbiddenCalls:
             if not (self._withholding and type(item) in _OF_A_CALL):
                 yield item
 
-    def flush(self) -> Iterator[Delta]:
-        """Nothing is held back."""
-        yield from ()
-
 
 @define
-class DemandedCall:
+class DemandedCall(Filter[Delta]):
     """Show nothing of an answer before its first call, and then no text from before it.
 
     An answer that was broken off (its length, a filter, a call that is cut or malformed) is shown as it is.
@@ -126,10 +123,6 @@ class DemandedCall:
             else:
                 self._broken = self._broken or type(item) in (ToolCallCut, ToolCallMalformed)
                 yield item
-
-    def flush(self) -> Iterator[Delta]:
-        """Nothing: what was held back went on with the `Stop`."""
-        yield from ()
 
     def _is_demanded(self, item: Delta) -> bool:
         if type(item) is not ToolCallStart and type(item) is not ServerCall:

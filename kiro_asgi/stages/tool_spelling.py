@@ -10,6 +10,7 @@ from typing import Final
 from attrs import evolve, frozen
 
 from kiro_asgi.model.events import Delta, Notice, ToolCallStart
+from kiro_asgi.stages.base import Filter
 
 __all__ = ["CORRECTED", "MCP", "ToolSpelling", "respelled"]
 
@@ -69,7 +70,7 @@ def respelled(name: str, registered: Collection[str]) -> str:
 
 
 @frozen
-class ToolSpelling:
+class ToolSpelling(Filter[Delta]):
     """Gives calls the names that `respelled` finds, and notes each."""
 
     registered: Collection[str]
@@ -84,10 +85,6 @@ class ToolSpelling:
                     yield Notice(CORRECTED, f"{item.name} -> {name}")
                     item = evolve(item, name=name)
             yield item
-
-    def flush(self) -> Iterator[Delta]:
-        """Nothing is held back."""
-        yield from ()
 
 
 def _taken_apart(name: str) -> _Name:

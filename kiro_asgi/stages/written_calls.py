@@ -1,10 +1,20 @@
-"""Tool calls that a model wrote into its text instead of making them."""
+"""Tool calls that a model wrote into its text instead of making them, in any of these notations::
+
+    [Called write_file with args: {"path": "a"}]
+    [Tool call: write_file {"path": "a"}]
+    <invoke name="write_file"><parameter name="path">a</parameter></invoke>
+    <mcp__server__write_file>{"path": "a"}</mcp__server__write_file>
+
+Those with ``invoke`` also come as one of several within ``<function_calls>``.  The first three are what histories that
+were flattened to text, and the models' own training, look like.  People write them too, so only a call of a tool that
+there is, with arguments that can be read, counts.  The last is the form that some clients' prompts ask for.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from attrs import define, field
@@ -25,10 +35,12 @@ from kiro_asgi.model.events import (
     ToolCallFragment,
     Usage,
 )
-from kiro_asgi.stages.excerpt import Excerpt, Form
-from kiro_asgi.stages.fences import CodeTracker
+from kiro_asgi.stages.parts.fences import CodeTracker
+from kiro_asgi.stages.parts.written_forms import Brackets, Excerpt, Form, Word, WrittenCall, is_json
+from kiro_asgi.stages.tool_spelling import MCP
+from kiro_asgi.wire.json import dumps
 
-__all__ = ["WRITTEN", "WrittenCalls"]
+__all__ = ["MCP_XML", "WRITTEN", "WrittenCalls", "leaked_forms"]
 
 WRITTEN: Final = "tool_call.written"
 """A call was read from the text; the detail is the tool's name."""
@@ -166,3 +178,107 @@ class WrittenCalls:
 def _any_lead(leads: Iterable[str]) -> re.Pattern[str]:
     starts = (f"{re.escape(lead[:size])}\\Z" for lead in leads for size in range(len(lead) - 1, 0, -1))
     return re.compile("|".join((*map(re.escape, leads), *starts)))
+
+
+_SUFFIX: Final = "text"
+_NAME: Final = r"([A-Za-z0-9_.:/-]+)"
+_BRACKETED: Final = (
+    ("[Called ", rf"\[Called (?:tool )?{_NAME} with(?: (?:args|arguments|input))?:?\s*\{{"),
+    ("[Tool call: ", rf"\[Tool call: {_NAME}(?: with)?(?: (?:args|arguments|input))?:?\s*\{{"),
+)
+_PREFIXES: Final = ("", "antml:")
+"""What the names of the tags may begin with."""
+
+
+def leaked_forms(names: Collection[str]) -> tuple[Form, ...]:
+    """The notations, for calls of tools of these names."""
+    brackets = (_bracketed(names, lead, head) for lead, head in _BRACKETED)
+    return (*brackets, *(form for prefix in _PREFIXES for form in _tagged(names, prefix)))
+
+
+def _bracketed(names: Collection[str], lead: str, head: str) -> Form:
+    def calls(head: re.Match[str], excerpt: str) -> tuple[WrittenCall, ...]:
+        text = excerpt[head.end() - 1 : -1].rstrip()
+        return (WrittenCall(head[1], text),) if head[1] in names and is_json(text) else ()
+
+    return Form(lead=lead, stop="{", head=re.compile(head), closing=lambda _: Brackets(), calls=calls, suffix=_SUFFIX)
+
+
+def _tagged(names: Collection[str], prefix: str) -> tuple[Form, Form]:
+    notation = _Notation(names, prefix)
+
+    def form(lead: str, head: str, name: str, calls: Callable[[str], Sequence[WrittenCall]]) -> Form:
+        return Form(
+            lead=f"<{prefix}{lead}",
+            stop=">",
+            head=re.compile(f"<{prefix}{head}>"),
+            closing=lambda _: Word(f"</{prefix}{name}>"),
+            calls=lambda _, excerpt: calls(excerpt),
+            suffix=_SUFFIX,
+        )
+
+    return (
+        form('invoke name="', rf'invoke name="{_NAME}"', "invoke", notation.calls),
+        form("function_calls", "function_calls", "function_calls", notation.wrapped),
+    )
+
+
+@define
+class _Notation:
+    """The notation with tags."""
+
+    _names: Collection[str]
+    _prefix: str
+    _invocation: re.Pattern[str] = field(init=False)
+    _parameter: re.Pattern[str] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        prefix = self._prefix
+        self._invocation = re.compile(rf'\s*<{prefix}invoke name="{_NAME}">(.*?)</{prefix}invoke>', re.DOTALL)
+        self._parameter = re.compile(rf'\s*<{prefix}parameter name="([^"]+)">(.*?)</{prefix}parameter>', re.DOTALL)
+
+    def wrapped(self, text: str) -> Sequence[WrittenCall]:
+        """The calls within a pair of outer tags."""
+        return self.calls(text[text.index(">") + 1 : text.rindex("</")])
+
+    def calls(self, text: str) -> Sequence[WrittenCall]:
+        """All calls of *text*; none where there is anything else in it, or one of them is none."""
+        found = _only(self._invocation, text)
+        calls = [call for name, inside in found if (call := self._call(name, inside)) is not None]
+        return calls if len(calls) == len(found) else ()
+
+    def _call(self, name: str, inside: str) -> WrittenCall | None:
+        parameters = _only(self._parameter, inside)
+        arguments = dict(parameters)
+        readable = len(arguments) == len(parameters) and (bool(arguments) or not inside.strip())
+        return WrittenCall(name, dumps(arguments).decode()) if readable and name in self._names else None
+
+
+def _only(pattern: re.Pattern[str], text: str) -> list[tuple[str, str]]:
+    """Matches of *pattern* if *text* holds nothing else but blanks behind them; otherwise none."""
+    found, at = [], 0
+    while match := pattern.match(text, at):
+        found.append((match[1], match[2]))
+        at = match.end()
+    return [] if text[at:].strip() else found
+
+
+def _closing(head: re.Match[str]) -> Word:
+    return Word(f"</{head[1]}>")
+
+
+def _calls(head: re.Match[str], excerpt: str) -> tuple[WrittenCall]:
+    """One call; a body that is neither JSON nor empty is a text: the assembler makes it the member ``input``."""
+    body = excerpt[head.end() : -len(head[0]) - 1]
+    return (WrittenCall(head[1], body if is_json(body.strip() or "{}") else dumps(body).decode()),)
+
+
+MCP_XML: Final = Form(
+    lead=f"<{MCP}",
+    stop=">",
+    head=re.compile(rf"<({MCP}[A-Za-z0-9_.-]+)>"),
+    closing=_closing,
+    calls=_calls,
+    suffix="xml",
+)
+"""The form that some clients' prompts ask for; any name that begins as those of MCP tools do is taken."""

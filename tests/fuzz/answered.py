@@ -20,7 +20,7 @@ from kiro_asgi.model.events import Event, MessageEnd, TextDelta, ThinkingDelta, 
 from kiro_asgi.model.message import fold
 from kiro_asgi.model.prompt import ToolChoice
 from kiro_asgi.stages.answer import Plan, build_pipeline
-from kiro_asgi.stages.argument_names import USUAL
+from kiro_asgi.stages.arguments import USUAL
 from kiro_asgi.stages.repairs import Repairs
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Upstream

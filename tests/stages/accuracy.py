@@ -17,8 +17,7 @@ from typing import Any
 from attrs import frozen
 
 from kiro_asgi.model.events import Usage, UsageSource
-from kiro_asgi.stages.calibration import Calibration
-from kiro_asgi.stages.estimate import TokenEstimator
+from kiro_asgi.stages.estimate import Calibration, TokenEstimator
 
 TEXTS: list[dict[str, Any]] = json.loads(Path(__file__).with_name("tokens.json").read_text("utf-8"))
 TOKENIZERS = ("claude", "o200k")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kiro_asgi.model.events import Notice, TextDelta, ToolCallEnd, ToolCallStart, ToolInputDelta
-from kiro_asgi.stages.pulse import Pulse
-from kiro_asgi.stages.single_call import SingleCall
-from kiro_asgi.stages.tool_names import ToolNames
+from kiro_asgi.stages.filters import EventCounter, SingleCall, ToolNames
 from tests.helpers import run, run_apart
 
 
@@ -41,9 +39,9 @@ def test_a_tool_gets_its_own_name_back():
 
 def test_a_pulse_counts_when_something_passes():
     """One count for all that is fed at once, and nothing is changed."""
-    pulse = Pulse()
+    counter = EventCounter()
 
-    assert list(pulse.feed([])) == []
-    assert pulse.count == 0
-    assert run(pulse, [TextDelta("a"), TextDelta("")]) == [TextDelta("a"), TextDelta("")]
-    assert pulse.count == 1
+    assert list(counter.feed([])) == []
+    assert counter.count == 0
+    assert run(counter, [TextDelta("a"), TextDelta("")]) == [TextDelta("a"), TextDelta("")]
+    assert counter.count == 1

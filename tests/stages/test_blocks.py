@@ -33,7 +33,7 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.server_tools import ToolOutput
 from kiro_asgi.stages.blocks import BlockFramer
-from kiro_asgi.stages.truncation import truncation_info
+from kiro_asgi.stages.parts.argument_text import truncation_info
 from tests.grammar import check_events
 from tests.helpers import run, run_apart
 

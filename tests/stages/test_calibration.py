@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.model.events import Usage, UsageSource
-from kiro_asgi.stages.calibration import STEPS, Calibration, Experience
+from kiro_asgi.stages.estimate import STEPS, Calibration, Experience
 
 UP, CONTEXT, GUESS = UsageSource.UPSTREAM, UsageSource.CONTEXT, UsageSource.ESTIMATE
 M = "claude-sonnet-4.5"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kiro_asgi.model.events import Citation, Delta, Notice, TextDelta
-from kiro_asgi.stages.cited_pages import WITHOUT_ADDRESS, CitedPages
+from kiro_asgi.stages.filters import WITHOUT_ADDRESS, CitedPages
 from tests.helpers import run
 
 PAGE, FILE = Citation(4, 0, "Fjords", "https://example.org/"), Citation(4, 0, "notes")

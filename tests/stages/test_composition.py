@@ -26,8 +26,8 @@ from kiro_asgi.model.message import Message, TextBlock, ThinkingBlock, ToolCallB
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.stages.blocks import BlockFramer
 from kiro_asgi.stages.ending import EndOfStream
+from kiro_asgi.stages.filters import RepeatFilter
 from kiro_asgi.stages.limits import Limits
-from kiro_asgi.stages.repeats import RepeatFilter
 from kiro_asgi.stages.thinking import MODES, SCANS, ThinkingSplitter
 from kiro_asgi.stages.tool_calls import EMISSIONS, ToolCallAssembler
 from kiro_asgi.stages.usage import UsageMeter

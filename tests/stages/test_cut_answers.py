@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from kiro_asgi.model.events import MessageEnd, StopReason, TruncationInfo
 from kiro_asgi.model.message import Message, TextBlock, ThinkingBlock, ToolCallBlock
 from kiro_asgi.model.prompt import Role, Text, ToolResult, Turn
-from kiro_asgi.stages.cut_answers import CutAnswer, records_of, truncation_records
-from kiro_asgi.stages.fingerprint import Fingerprint
-from kiro_asgi.stages.truncation import truncation_info
+from kiro_asgi.stages.cut_answers import CutAnswer, Fingerprint, records_of, truncation_records
+from kiro_asgi.stages.parts.argument_text import truncation_info
 
 CUT = truncation_info("c1", "write", '{"path": "a')
 KEPT = evolve(CUT, call_id="")

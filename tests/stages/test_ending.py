@@ -25,7 +25,7 @@ from kiro_asgi.model.events import (
     ToolCallEnd,
 )
 from kiro_asgi.stages.ending import NO_TERMINAL_SIGNAL, EndOfStream
-from kiro_asgi.stages.truncation import truncation_info
+from kiro_asgi.stages.parts.argument_text import truncation_info
 from tests.helpers import run, run_apart
 from tests.stages.deltas import answers
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kiro_asgi.model.events import BlockEnd, BlockKind, BlockStart, MessageEnd, StopReason, TextDelta, ThinkingDelta
 from kiro_asgi.stages.blocks import BlockFramer
+from kiro_asgi.stages.cut_answers import Fingerprint, Fingerprinter
 from kiro_asgi.stages.ending import EndOfStream
-from kiro_asgi.stages.fingerprint import Fingerprint, Fingerprinter
 from kiro_asgi.stages.tool_calls import ToolCallAssembler
 from tests.helpers import run, run_apart
 from tests.stages.deltas import answers

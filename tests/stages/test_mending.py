@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.config.shapes import REPAIR
-from kiro_asgi.stages.mending import MENDINGS, parse_arguments
-from kiro_asgi.stages.truncation import is_cut
+from kiro_asgi.stages.parts.argument_text import MENDINGS, is_cut, parse_arguments
 from kiro_asgi.wire.json import JsonError, loads
 from tests.growth import assert_linear
 from tests.stages.timing import assert_linear as assert_linear_time

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kiro_asgi.model.events import Delta, TextDelta, ThinkingDelta, ToolCallFragment
-from kiro_asgi.stages.repeats import RepeatFilter
+from kiro_asgi.stages.filters import RepeatFilter
 from tests.helpers import run, run_apart
 
 A, B = TextDelta("a"), TextDelta("b")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kiro_asgi.model.budget import AnswerBudget
-from kiro_asgi.stages.tool_buffer import OpenCall, OpenCalls
+from kiro_asgi.stages.parts.open_calls import OpenCall, OpenCalls
 
 
 @pytest.mark.parametrize(

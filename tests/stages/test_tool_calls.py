@@ -24,8 +24,8 @@ from kiro_asgi.model.events import (
     ToolCallStart,
     ToolInputDelta,
 )
+from kiro_asgi.stages.parts.argument_text import malformed_call, truncation_info
 from kiro_asgi.stages.tool_calls import EMISSIONS, ToolCallAssembler
-from kiro_asgi.stages.truncation import malformed_call, truncation_info
 from kiro_asgi.wire.json import JsonError, loads
 from tests.helpers import run, run_apart
 from tests.stages.deltas import answers

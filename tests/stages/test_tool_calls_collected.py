@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from kiro_asgi.model.events import ToolCallFragment as Fragment
+from kiro_asgi.stages.parts.argument_text import truncation_info
 from kiro_asgi.stages.tool_calls import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
-from kiro_asgi.stages.truncation import truncation_info
 from kiro_asgi.wire.json import JsonError, loads
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.model.events import TruncationInfo
-from kiro_asgi.stages.truncation import TruncationDiagnosis, diagnose_json_truncation, truncation_info
+from kiro_asgi.stages.parts.argument_text import TruncationDiagnosis, diagnose_json_truncation, truncation_info
 from tests.stages.timing import assert_linear
 
 JSON = st.recursive(

@@ -19,10 +19,8 @@ from kiro_asgi.model.events import (
     ToolCallFragment,
     ToolInputDelta,
 )
-from kiro_asgi.stages.leaked_calls import leaked_forms
-from kiro_asgi.stages.mcp_bridge import MCP_XML
 from kiro_asgi.stages.tool_calls import ToolCallAssembler
-from kiro_asgi.stages.written_calls import WRITTEN, WrittenCalls
+from kiro_asgi.stages.written_calls import MCP_XML, WRITTEN, WrittenCalls, leaked_forms
 from kiro_asgi.wire.json import loads
 from tests.helpers import run, run_apart
 from tests.stages.deltas import answers

@@ -16,7 +16,7 @@ from kiro_asgi.limits import LARGEST_COUNT
 from kiro_asgi.model.events import MessageEnd, UsageSource
 from kiro_asgi.model.message import Message, MessageBuilder
 from kiro_asgi.stages.answer import Plan, build_pipeline
-from kiro_asgi.stages.calibration import Calibration
+from kiro_asgi.stages.estimate import Calibration
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from kiro_asgi.upstreams.kiro.limits import parse_limits

@@ -16,7 +16,7 @@ from attrs import Attribute, define, field, frozen, setters
 
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.model.events import TextDelta, ThinkingDelta
-from kiro_asgi.stages.fences import CodeTracker
+from kiro_asgi.stages.parts.fences import CodeTracker
 
 __all__ = [
     "HANDLING",

@@ -1,4 +1,4 @@
-"""Mending the JSON text of a call's arguments, where it is lexically beyond doubt what was meant.
+"""The JSON text of a call's arguments: read, mended where it is lexically beyond doubt what was meant, or known as cut.
 
 ======================  =============================================================================================
 name                    what is mended
@@ -9,6 +9,10 @@ name                    what is mended
 ======================  =============================================================================================
 
 Nothing else is: of single quotes, missing quotes or words without any, more than one reading is possible.
+
+Output and time limits cut the text anywhere, and the service then ends the call, or the stream, as if nothing had
+happened.  The tests for that are cheap and name a reason; whether a call may be delivered is decided by the strict
+parser alone (`kiro_asgi.stages.parts.open_calls`).
 """
 
 from __future__ import annotations
@@ -16,14 +20,26 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.wire.json import JsonError, dumps, loads
+from kiro_asgi.model.events import MalformedCall, TruncationInfo
+from kiro_asgi.wire.json import Extent, JsonError, dumps, extent, loads
 
-__all__ = ["MENDINGS", "Arguments", "mended_text", "parse_arguments"]
+__all__ = [
+    "MENDINGS",
+    "Arguments",
+    "TruncationDiagnosis",
+    "diagnose_json_truncation",
+    "is_cut",
+    "malformed_call",
+    "mended_text",
+    "parse_arguments",
+    "truncation_info",
+]
 
 _BLANK: Final = " \t\n\r"
 _BOM: Final = "\ufeff"
@@ -124,3 +140,80 @@ _MENDERS: Final = MappingProxyType[str, Callable[[str], str]](
 
 MENDINGS: Final = (*_MENDERS, _MARK)
 """Names of all that can be mended."""
+
+
+_CLOSERS: Final = (("{", "}", "mismatched delimiters"), ("[", "]", "mismatched brackets"))
+
+
+@frozen
+class TruncationDiagnosis:
+    """Whether some JSON text looks cut short."""
+
+    is_truncated: bool
+    reason: str = ""
+    """What gave it away; empty when nothing did."""
+
+    size_bytes: int = 0
+    """Length of the text in UTF-8 bytes."""
+
+
+def diagnose_json_truncation(raw: str) -> TruncationDiagnosis:
+    """Judge by delimiters whether *raw* was cut short; brackets inside strings do not count.
+
+    Text that is balanced but malformed is not called truncated, and neither is empty text.
+    """
+    reason = _reason(raw.strip())
+    return TruncationDiagnosis(bool(reason), reason, len(_utf8(raw)))
+
+
+def truncation_info(call_id: str, name: str, raw: str, *, reason: str = "") -> TruncationInfo:
+    """The record of a tool call that cannot be delivered.
+
+    Args:
+        call_id: The call's id.
+        name: The tool's name, as far as it is known.
+        raw: The arguments that did arrive.
+        reason: Why it cannot be delivered, where that is not a matter of its text.
+    """
+    data = _utf8(raw)
+    said = reason or _reason(raw.strip()) or ("malformed JSON" if raw.strip() else "no arguments arrived")
+    return TruncationInfo(call_id, name, said, len(data), sha256(data).hexdigest())
+
+
+def malformed_call(call_id: str, name: str, raw: str, *, reason: str) -> MalformedCall:
+    """The record of a tool call that has come to its end and cannot be read; arguments as of `truncation_info`."""
+    data = _utf8(raw)
+    return MalformedCall(call_id, name, reason, len(data), sha256(data).hexdigest())
+
+
+def is_cut(raw: str, *, stopped: bool) -> bool:
+    """Whether arguments that do not parse were cut short; otherwise they are complete, and malformed.
+
+    They were if more text could complete them, or if they neither hold a whole value nor end like one.
+
+    Args:
+        raw: What arrived.
+        stopped: Whether the upstream called the arguments complete.  It does so where it cut them, too, but a word
+            alone that it calls complete has no end to miss.
+    """
+    text = mended_text(raw)
+    match extent(text):
+        case Extent.BEGUN:
+            return True
+        case Extent.WHOLE:
+            return False
+    return not text.endswith(("}", "]")) and (not stopped or text.startswith(("{", "[", '"')))
+
+
+def _reason(text: str) -> str:
+    for opener, closer, reason in _CLOSERS:
+        if text.startswith(opener) and not text.endswith(closer):
+            return reason
+    bare = _STRINGS.sub("", text)
+    if any(bare.count(opener) != bare.count(closer) for opener, closer, _ in _CLOSERS):
+        return "unbalanced delimiters"
+    return ""
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

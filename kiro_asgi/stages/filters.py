@@ -1,0 +1,103 @@
+"""Filters: stages that look at one delta at a time and pass it on, change it or leave it out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from attrs import define, evolve, field, frozen
+
+from kiro_asgi.model.events import Citation, Delta, Notice, TextDelta, ToolCallEnd, ToolCallStart, ToolInputDelta
+from kiro_asgi.stages.base import Filter
+
+__all__ = ["WITHOUT_ADDRESS", "CitedPages", "EventCounter", "RepeatFilter", "SingleCall", "ToolNames"]
+
+
+@define
+class EventCounter(Filter[Delta]):
+    """Passes every delta on."""
+
+    count: int = field(init=False, default=0)
+    """How often there have been deltas: once for all that one `feed` brings."""
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """The same deltas."""
+        rest = iter(items)
+        for item in rest:
+            self.count += 1
+            yield item
+            yield from rest
+
+
+@define
+class RepeatFilter(Filter[Delta]):
+    """Drop a `TextDelta` that equals its direct neighbour before it; nothing else is compared.
+
+    Deltas are true increments, so this turns ``ha`` ``ha`` into ``ha``.  It exists for services known to send an
+    increment twice, and is off unless asked for.
+    """
+
+    _last: Delta | None = field(init=False, default=None)
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """Pass *items* on, without text that repeats its neighbour."""
+        last = self._last
+        for item in items:
+            if type(item) is TextDelta and item == last:
+                continue
+            self._last = last = item
+            yield item
+
+
+@define
+class SingleCall(Filter[Delta]):
+    """Passes the first tool call of an answer and leaves out the others; the model can ask again for what it needs."""
+
+    _seen: bool = field(init=False, default=False)
+    _dropping: bool = field(init=False, default=False)
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """The same deltas, without the second and later calls."""
+        for item in items:
+            if type(item) is ToolCallStart:
+                self._dropping, self._seen = self._seen, True
+                if self._dropping:
+                    yield Notice("tool_call.not_parallel", item.name)
+            if not (self._dropping and type(item) in (ToolCallStart, ToolInputDelta, ToolCallEnd)):
+                yield item
+
+
+@frozen
+class ToolNames(Filter[Delta]):
+    """Undoes the renaming that a request needed."""
+
+    names: Mapping[str, str]
+    """Name on the wire to the client's name; a name that is not here stays."""
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """The same deltas, tool calls under the client's names."""
+        for item in items:
+            if type(item) is ToolCallStart:
+                yield evolve(item, name=self.names.get(item.name, item.name))
+            else:
+                yield item
+
+
+WITHOUT_ADDRESS: Final = "citation.without_address"
+"""Sources without an address, such as documents of the request, are left out; said once an answer."""
+
+
+@define
+class CitedPages(Filter[Delta]):
+    """Pass everything on but a `Citation` without an address."""
+
+    _told: bool = field(init=False, default=False)
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """*items* without such sources, and a `Notice` for the first."""
+        for item in items:
+            if type(item) is not Citation or item.url:
+                yield item
+            elif not self._told:
+                self._told = True
+                yield Notice(WITHOUT_ADDRESS)
