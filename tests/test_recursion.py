@@ -40,6 +40,7 @@ BOUNDED = {
     "stages.argument_names": {"_with_twins": ARGUMENTS},
     "stages.tool_calls_whole": {"_room": ONCE},
     "upstreams.anthropic.content": {"Blocks._block": PARTS, "Blocks._result": PARTS, "Blocks.write": PARTS},
+    "upstreams.bedrock.content": {"Blocks._block": PARTS, "Blocks._result": PARTS},
     "upstreams.anthropic.form": {
         "_Writing._alternatives": PROMPT,
         "_Writing._members": PROMPT,

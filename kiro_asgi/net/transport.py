@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import anyio
+import anyio.to_thread
 from anyio.lowlevel import RunVar, current_token
 from attrs import define, field
 
@@ -181,13 +182,16 @@ class Transport:
             UpstreamUnreachable: No connection, or it broke.
             UpstreamTimeout: The upstream was silent for too long.
             UpstreamProtocolError: Not HTTP.
+            KiroAsgiError: What finishes the request cannot.
             TooBusy: Too many requests wait for a connection already, none became free in time, or this process has no
                 file descriptor left for one.
         """
-        wire = self._wire(request)
         lane = self._lanes.get(None) or await self._new_lane()
         await self._enter(lane, patience)
         try:
+            if request.finish is not None:  # not before there is a place for it: a signature does not last
+                request = await anyio.to_thread.run_sync(request.finish, request, abandon_on_cancel=True)
+            wire = self._wire(request)
             connection, idle = await self._connection(lane, wire.url.origin)
         except BaseException:
             lane.slots.release()

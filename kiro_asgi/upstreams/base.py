@@ -120,6 +120,9 @@ class UpstreamRequest:
     """Without ``Host`` and ``Content-Length``, which the transport adds."""
 
     body: bytes = field(default=b"", repr=False)
+    finish: Callable[[UpstreamRequest], UpstreamRequest] | None = field(default=None, eq=False, repr=False)
+    """Makes the request that is sent of this one: adds a signature, for example, that is good for minutes.  Called for
+    each try, in a worker thread, so it may block; may raise a `KiroAsgiError`.  ``None``: it is sent as it is."""
 
 
 class PausingTurn(Protocol):

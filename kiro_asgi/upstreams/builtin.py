@@ -7,12 +7,20 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from kiro_asgi.upstreams.anthropic import ANTHROPIC, AnthropicSettings
+from kiro_asgi.upstreams.bedrock import BEDROCK, BedrockSettings
 from kiro_asgi.upstreams.gemini import GEMINI, GeminiSettings
 from kiro_asgi.upstreams.kiro import KIRO, KiroSettings
 from kiro_asgi.upstreams.manifest import family_of, slice_of
 from kiro_asgi.upstreams.openai import OPENAI, OpenAISettings
 
-__all__ = ["AnthropicSettings", "BuiltinSettings", "GeminiSettings", "KiroSettings", "OpenAISettings"]
+__all__ = [
+    "AnthropicSettings",
+    "BedrockSettings",
+    "BuiltinSettings",
+    "GeminiSettings",
+    "KiroSettings",
+    "OpenAISettings",
+]
 
 
 @frozen(kw_only=True)
@@ -23,6 +31,7 @@ class BuiltinSettings:
     anthropic: AnthropicSettings = slice_of(ANTHROPIC)
     openai: OpenAISettings = slice_of(OPENAI)
     gemini: GeminiSettings = slice_of(GEMINI)
+    bedrock: BedrockSettings = slice_of(BEDROCK)
     custom: Mapping[str, OpenAISettings] = family_of(OPENAI)
     """Further services that speak Chat Completions, by names of your own."""
 

@@ -1,0 +1,106 @@
+"""Claude: what the Messages API knows of it, in whichever API it is asked.
+
+This is the one module that knows another party: InvokeModel takes a body of the Messages API and hands out its events.
+
+Sources: https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from attrs import evolve
+
+from kiro_asgi.model.events import Delta
+from kiro_asgi.model.notes import Notes
+from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.stages.base import Stage
+from kiro_asgi.upstreams.anthropic import models
+from kiro_asgi.upstreams.anthropic.events import MessageEvents
+from kiro_asgi.upstreams.anthropic.families import listed_family, normalise
+from kiro_asgi.upstreams.anthropic.rules import RULES
+from kiro_asgi.upstreams.anthropic.sampling import sampling_fields
+from kiro_asgi.upstreams.anthropic.thinking import length_and_thinking, thinks
+from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
+from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.bedrock.models import behind
+from kiro_asgi.upstreams.json_events import JsonEvent
+
+__all__ = ["RULES", "AnthropicUpstream", "betas", "fields", "invoked", "known", "messages", "prefilled"]
+
+VERSION: Final = "bedrock-2023-05-31"
+"""``anthropic_version`` of bodies; what the API's own version is called here."""
+
+_SAMPLED: Final = "2023-06-01"
+"""Version of the API whose sampling counts."""
+
+_LENGTHS: Final = (("claude-3-7-", 64_000), ("claude-3-5-", 8_192), ("claude-3-", 4_096))
+"""Beginning of a name to the greatest length of its answers, in tokens, where the Messages API has it no more."""
+
+BETAS: Final = (
+    "computer-use-",
+    "context-1m-",
+    "context-management-",
+    "compact-",
+    "effort-",
+    "fine-grained-tool-streaming-",
+    "interleaved-thinking-",
+    "max-tokens-",
+    "structured-outputs-",
+    "thinking-",
+    "token-efficient-tools-",
+    "tool-examples-",
+    "tool-search-tool-",
+)
+"""Beginnings of the names of betas that the service has; it refuses a request for any other."""
+
+
+def known(model: ModelCard) -> ModelCard:
+    """*model* with what the Messages API's own list says of the one that it is."""
+    name = normalise(behind(model))
+    card = next((card for card in models.KNOWN if normalise(card.id) == name), None)
+    if card is None:
+        longest = next((length for begins, length in _LENGTHS if name.startswith(begins)), model.max_output_tokens)
+        return evolve(model, id=name, max_output_tokens=longest)
+    return evolve(card, id=name, images=model.images)
+
+
+def messages() -> Stage[JsonEvent, Delta]:
+    """A fresh stage from events of the Messages API to deltas."""
+    return MessageEvents()
+
+
+def betas(asked: Iterable[str], notes: Notes) -> list[str]:
+    """Those of the betas that were *asked* for that the service has."""
+    names = [*dict.fromkeys(asked)]
+    kept = [name for name in names if name.startswith(BETAS)]
+    if len(kept) != len(names):
+        notes.applies("betas.unknown", "anthropic-beta", len(names) - len(kept))
+    return kept
+
+
+def invoked(document: Mapping[str, Any], betas: list[str]) -> dict[str, Any]:
+    """The body of InvokeModel for one of the Messages API: which model, and whether to stream, says the address."""
+    rest = {name: value for name, value in document.items() if name not in ("model", "stream")}
+    return {"anthropic_version": VERSION, **({"anthropic_beta": betas} if betas else {}), **rest}
+
+
+def prefilled(model: ModelCard) -> bool:
+    """Whether *model*, as `known` has it, goes on from an assistant's last turn."""
+    return listed_family(model).prefilled
+
+
+def fields(prompt: Prompt, model: ModelCard, resumed: bool, notes: Notes) -> dict[str, Any]:
+    """Length, thinking and sampling as members of the Messages API; Converse has places of its own for some.
+
+    Args:
+        prompt: What is asked.
+        model: Of whom, as `known` has it.
+        resumed: Whether the model is in the middle of a turn that does not begin with thinking.
+        notes: What was adapted.
+    """
+    family = listed_family(model)
+    thinking = thinks(prompt, family, resumed, notes)
+    made = length_and_thinking(prompt, model, family, notes, thinking=thinking)
+    return {**made, **sampling_fields(prompt.sampling, family, _SAMPLED, notes, thinking=thinking)}

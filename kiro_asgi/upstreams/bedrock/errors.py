@@ -1,0 +1,164 @@
+"""What the service's refusals mean, whether they come as an HTTP status or as a frame in the middle of an answer.
+
+The most telling fact decides: first well-known words of the message, then the exception's name, and only then the
+status.  A model's own error counts by the status that the model had.
+
+Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/CommonErrors.html and API_runtime_ConverseStream.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from kiro_asgi.errors import (
+    ContextTooLong,
+    KiroAsgiError,
+    UnknownModel,
+    UpstreamDenied,
+    UpstreamFault,
+    UpstreamOverloaded,
+    UpstreamQuotaSpent,
+    UpstreamRejected,
+    UpstreamThrottled,
+    UpstreamTimeout,
+    UpstreamTokenInvalid,
+)
+from kiro_asgi.upstreams.meanings import Class, Meaning, by_status, worded
+from kiro_asgi.upstreams.replies import clean, fields_of, report_of, retry_after
+from kiro_asgi.wire.members import text_of
+
+__all__ = ["EXCEPTIONS", "SIGNATURE", "UNSTREAMED", "exception_fault", "fault", "is_exception"]
+
+SIGNATURE: Final = "thinking_signature_invalid"
+"""Code of the refusal of earlier thinking."""
+
+UNSTREAMED: Final = "tools_not_streamed"
+"""Code of the refusal to stream where tools are offered."""
+
+PROFILE: Final = "inference_profile_required"
+
+_HINTS: Final[Mapping[str, str]] = MappingProxyType(
+    {PROFILE: " (ask for the id of an inference profile, or set bedrock.geography)"}
+)
+"""Code to what may be done about it, behind the service's words."""
+
+PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
+    (re.compile(r"provided model identifier is invalid", re.I), UnknownModel, "model_not_found"),
+    (re.compile(r"on-demand throughput isn", re.I), UnknownModel, PROFILE),
+    (re.compile(r"too many tokens per day", re.I), UpstreamQuotaSpent, "quota_spent"),
+    (re.compile(r"too many tokens, please wait", re.I), UpstreamThrottled, "throttled"),
+    (
+        re.compile(r"(?:input|prompt) is too long|exceeds? context limit|context window ?exceeded", re.I),
+        ContextTooLong,
+        "context_too_long",
+    ),
+    (re.compile(r"support tool use in streaming mode", re.I), UpstreamRejected, UNSTREAMED),
+    (
+        re.compile(
+            r"(signature|data).{0,20} in .{0,3}(redacted_)?thinking|thinking. blocks.{0,80}cannot be modified",
+            re.I | re.S,
+        ),
+        UpstreamRejected,
+        SIGNATURE,
+    ),
+    (re.compile(r"bearer token\b.{0,200}\b(?:invalid|expired)", re.I | re.S), UpstreamTokenInvalid, "token_invalid"),
+    (re.compile(r"data retention mode|use case details have not been", re.I), UpstreamDenied, "access_denied"),
+)
+"""Words of a message that say more than its exception's name, what they mean, and the error's code."""
+
+EXCEPTIONS: Final[Mapping[str, Meaning]] = MappingProxyType(
+    {
+        "validation": (UpstreamRejected, "validation"),
+        "serialization": (UpstreamRejected, "validation"),
+        "servicequotaexceeded": (UpstreamQuotaSpent, "quota_spent"),
+        "accessdenied": (UpstreamDenied, "access_denied"),
+        "optinrequired": (UpstreamDenied, "access_denied"),
+        "unrecognizedclient": (UpstreamTokenInvalid, "token_invalid"),
+        "invalidsignature": (UpstreamTokenInvalid, "token_invalid"),
+        "signaturedoesnotmatch": (UpstreamTokenInvalid, "token_invalid"),
+        "expiredtoken": (UpstreamTokenInvalid, "token_invalid"),
+        "invalidclienttokenid": (UpstreamTokenInvalid, "token_invalid"),
+        "missingauthenticationtoken": (UpstreamTokenInvalid, "token_invalid"),
+        "incompletesignature": (UpstreamTokenInvalid, "token_invalid"),
+        "requestexpired": (UpstreamTokenInvalid, "token_invalid"),
+        "resourcenotfound": (UnknownModel, "model_not_found"),
+        "unknownoperation": (UpstreamRejected, "not_found"),
+        "conflict": (UpstreamRejected, "conflict"),
+        "modeltimeout": (UpstreamTimeout, "timeout"),
+        "modelerror": (UpstreamFault, "model_error"),
+        "modelstreamerror": (UpstreamFault, "model_error"),
+        "throttling": (UpstreamThrottled, "throttled"),
+        "toomanyrequests": (UpstreamThrottled, "throttled"),
+        "modelnotready": (UpstreamOverloaded, "model_not_ready"),
+        "internalserver": (UpstreamFault, "internal"),
+        "internalfailure": (UpstreamFault, "internal"),
+        "serviceunavailable": (UpstreamOverloaded, "overloaded"),
+    }
+)
+"""Exception in small letters, without its ``Exception`` ending, to what it means."""
+
+STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
+    {
+        401: (UpstreamTokenInvalid, "token_invalid"),
+        403: (UpstreamDenied, "access_denied"),
+        404: (UpstreamRejected, "not_found"),
+        408: (UpstreamTimeout, "timeout"),
+        413: (ContextTooLong, "request_too_large"),
+        424: (UpstreamFault, "model_error"),
+        429: (UpstreamThrottled, "throttled"),
+        503: (UpstreamOverloaded, "overloaded"),
+        504: (UpstreamTimeout, "timeout"),
+    }
+)
+"""What a status means when nothing else is known."""
+
+_MODELS_OWN: Final = frozenset({"modelerror", "modelstreamerror"})
+"""Exceptions that hold the status of the model's own answer."""
+
+
+def fault(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
+    """The error that an answer with a *status* other than 200 means.
+
+    Its message is the service's own, redacted and cut, with the status behind it.
+    """
+    fields, report = fields_of(headers), report_of(body)
+    name = fields.get("x-amzn-errortype") or text_of(report, "code") or text_of(report, "__type")
+    said = _message(report) or clean(body.decode("utf-8", "replace")) or "no explanation"
+    meaning = by_status(status, STATUSES)
+    return _classify(name, report, meaning, said, f" (HTTP {status})", retry_after(fields))
+
+
+def exception_fault(name: str, report: Mapping[str, Any]) -> KiroAsgiError:
+    """The error that an exception in the middle of an answer means; *report* is its payload."""
+    said = _message(report) or f"the answer ended with {clean(name) or 'an unnamed exception'}"
+    return _classify(name, report, (UpstreamFault, "internal"), said, "", None)
+
+
+def is_exception(name: str) -> bool:
+    """Whether events of this type are errors: some relays send exceptions as events."""
+    return name.endswith("Exception") and _plain_name(name) in EXCEPTIONS
+
+
+def _classify(
+    name: str, report: Mapping[str, Any], otherwise: Meaning, said: str, behind: str, wait: float | None
+) -> KiroAsgiError:
+    plain, original = _plain_name(name), report.get("originalStatusCode")
+    kind, code = EXCEPTIONS.get(plain, otherwise)
+    if plain in _MODELS_OWN and type(original) is int:
+        kind, code = by_status(original, STATUSES)
+    kind, code = next(((found, word) for words, found, word in PHRASES if words.search(said)), (kind, code))
+    return kind(worded(kind, said) + _HINTS.get(code, "") + behind, code=code, retry_after=wait)
+
+
+def _plain_name(name: str) -> str:
+    """``aws.api#ThrottlingException:http://…`` is ``throttling``."""
+    bare = name.partition(":")[0].rpartition("#")[2].strip()
+    return bare.lower().removesuffix("exception")
+
+
+def _message(report: Mapping[str, Any]) -> str:
+    texts = (text_of(report, key) for key in ("originalMessage", "message", "Message"))
+    return clean(next(filter(None, texts), ""))

@@ -1,0 +1,1 @@
+"""What of Bedrock looks at the world: AWS's variables, files and sign-ins."""

@@ -1,0 +1,104 @@
+"""AWS credentials and signatures, by botocore: the chain of AWS's own tools, and Signature Version 4.
+
+Both block: the chain reads files, runs programs and asks metadata services, once for as long as credentials last.  So a
+request is signed in a worker thread, just before it is sent, again for each try: a signature is good for five minutes.
+
+Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any, Final
+
+from attrs import define, evolve, field
+
+from kiro_asgi.errors import ConfigError, UpstreamDenied
+from kiro_asgi.upstreams.base import UpstreamRequest
+
+__all__ = ["Signer", "environment"]
+
+SERVICE: Final = "bedrock"
+"""What signatures call the service, its lists of models as well."""
+
+SIGNED: Final = frozenset({b"content-type"})
+"""Headers that are signed, besides those that signing adds: what a proxy may change on the way is not."""
+
+
+def environment() -> Mapping[str, str]:
+    """The variables of this process: those that AWS's own tools read count here as well."""
+    return os.environ
+
+
+@define
+class Signer:
+    """Signs requests with the credentials that AWS's own tools would use.
+
+    Raises:
+        ConfigError: botocore is not installed, or the profile is not there.
+    """
+
+    _profile: str
+    _region: str
+    _session: Any = field(init=False, repr=False)
+    _lock: Lock = field(init=False, factory=Lock, repr=False)
+    """One thread looks for credentials; the others wait for what it finds."""
+
+    @_session.default
+    def _open(self) -> Any:
+        try:
+            from botocore.exceptions import ProfileNotFound  # type: ignore[import-untyped]
+            from botocore.session import Session  # type: ignore[import-untyped]
+        except ImportError:
+            raise ConfigError(
+                "bedrock: AWS credentials need botocore: pip install 'kiro-asgi[bedrock]', or set bedrock.api_key",
+                code="bedrock.botocore",
+            ) from None
+        session: Any = Session(profile=self._profile or None)
+        try:
+            session.get_scoped_config()
+        except ProfileNotFound:
+            raise ConfigError(
+                f"bedrock.profile: there is no profile {self._profile!r}", code="bedrock.profile"
+            ) from None
+        return session
+
+    @property
+    def region(self) -> str:
+        """The region, as the profile has it where nobody says another; empty where it has none."""
+        return self._region or self._session.get_config_variable("region") or ""
+
+    def sign(self, request: UpstreamRequest) -> UpstreamRequest:
+        """*request* with its signature, for now.
+
+        Raises:
+            UpstreamDenied: Code ``credentials.aws``: there are no credentials, or they cannot be renewed.
+        """
+        from botocore.auth import SigV4Auth  # type: ignore[import-untyped]
+        from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]
+
+        signed = {name.decode(): value.decode() for name, value in request.headers if name in SIGNED}
+        asked = AWSRequest(request.method, request.url, data=request.body, headers=signed)
+        SigV4Auth(self._credentials(), SERVICE, self.region).add_auth(asked)
+        added = tuple((name.lower().encode(), str(value).encode()) for name, value in asked.headers.items())
+        ours = tuple((name, value) for name, value in request.headers if name not in dict(added))
+        return evolve(request, headers=(*ours, *added), finish=None)
+
+    def _credentials(self) -> Any:
+        from botocore.exceptions import BotoCoreError
+
+        try:
+            with self._lock:
+                found = self._session.get_credentials()
+                frozen = None if found is None else found.get_frozen_credentials()
+        except BotoCoreError as error:
+            advice = (
+                "run aws sso login" if "SSO" in type(error).__name__ else "see what aws sts get-caller-identity says"
+            )
+            raise UpstreamDenied(f"AWS credentials cannot be had: {error}; {advice}", code="credentials.aws") from None
+        if frozen is None:
+            message = "there are no AWS credentials: set bedrock.api_key, bedrock.profile, or what AWS's tools read"
+            raise UpstreamDenied(message, code="credentials.aws")
+        return frozen

@@ -1,0 +1,371 @@
+"""From a prompt to the body of Converse.
+
+Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any, Final
+
+from attrs import evolve, frozen
+
+from kiro_asgi.errors import RequestError
+from kiro_asgi.model.notes import Notes
+from kiro_asgi.model.prompt import (
+    Part,
+    Prompt,
+    Role,
+    Text,
+    ThinkingPart,
+    Tool,
+    ToolCallPart,
+    ToolChoiceMode,
+    ToolResult,
+)
+from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.bedrock import claude
+from kiro_asgi.upstreams.bedrock.content import Blocks, cache_point, is_sayable, lifted
+from kiro_asgi.upstreams.bedrock.models import Family, family, is_claude
+from kiro_asgi.upstreams.efforts import effort_of, nearest_effort
+from kiro_asgi.upstreams.exchanges import Draft, exchanges, merged
+from kiro_asgi.upstreams.names import WireNames
+from kiro_asgi.upstreams.schema_roots import COMBINATORS, flat, target
+from kiro_asgi.upstreams.told import schema_instructions
+
+__all__ = ["Body", "Options", "document"]
+
+TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+CALL_ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
+
+GO_ON: Final = "Continue."
+"""What a user says who says nothing."""
+
+PAUSE: Final = "."
+"""What an assistant says between results and what the user says beside them, where a family wants them apart."""
+
+MOST_POINTS: Final = 4
+"""Cache points of one request."""
+
+_DEFAULT_EFFORT: Final = "medium"
+
+
+@frozen(kw_only=True)
+class Options:
+    """What the operator says about requests."""
+
+    replay_thinking: bool = True
+    betas: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = {}
+    """Members of every body: guardrail, tier, latency."""
+
+
+@frozen
+class Body:
+    """A request body, and what is to be known about it."""
+
+    document: dict[str, Any]
+    names: WireNames
+    """Of tools."""
+
+    notes: Notes
+    streamed: bool
+    """Whether the answer can be streamed."""
+
+
+def document(prompt: Prompt, model: ModelCard, options: Options) -> Body:
+    """The request body for *prompt*.
+
+    Raises:
+        RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
+    """
+    notes, peculiar = Notes(), family(model)
+    names = WireNames(TOOL_NAME, 64, "tools.renamed", notes)
+    drafts = _conversation(prompt, model, peculiar, options, notes)
+    system = [*_system(prompt, peculiar, notes)]
+    if system and not peculiar.system:
+        notes.applies("system.told", prompt.system_place)
+        drafts[0].parts[:0] = [Text(block["text"]) for block in system if "text" in block]
+        system = []
+    resumed = _is_resumed(drafts)
+    asked = claude.known(model) if is_claude(model) else model
+    drafts = _ended(drafts, claude.prefilled(asked) if is_claude(model) else peculiar.prefilled, notes)
+    tools = _tools(prompt, drafts, peculiar, names, notes)
+    made = _claude(prompt, asked, resumed, options, notes) if is_claude(model) else _others(prompt, peculiar, notes)
+    config = _tool_config(prompt, tools, peculiar, names, notes)
+    if is_claude(model) and tools and (choice := _messages_choice(prompt, names)):
+        config.pop("toolChoice", None)
+        made.setdefault("additionalModelRequestFields", {})["tool_choice"] = choice
+    blocks = Blocks(notes, names, model, peculiar)
+    messages: list[dict[str, Any]] = [
+        {"role": draft.role.value, "content": blocks.content(draft.parts, draft.place)} for draft in drafts
+    ]
+    if prompt.cache and "messages" in peculiar.cached:
+        messages[-1]["content"].append(cache_point(prompt.cache))
+    whole = {"system": system, "toolConfig": config, **made, **options.extra}
+    fields = {"messages": messages, **{name: value for name, value in whole.items() if value}}
+    _bound(fields, notes)
+    return Body(fields, names, notes, peculiar.streams_calls or not config)
+
+
+def _conversation(prompt: Prompt, model: ModelCard, peculiar: Family, options: Options, notes: Notes) -> list[Draft]:
+    """The turns in strict order, the user's first, each in the order in which the service wants its parts."""
+    ids = WireNames(CALL_ID, 64, "calls.id_changed", notes)
+    turns = (
+        evolve(
+            turn,
+            parts=tuple(
+                part
+                for part in turn.parts
+                if is_sayable(part, model, peculiar, turn.place, notes, replay=options.replay_thinking)
+            ),
+        )
+        for turn in prompt.turns
+    )
+    drafts = merged((draft for draft in exchanges(turns, ids, notes) if _in_order(draft, peculiar, notes)), notes)
+    if not peculiar.mixed:
+        drafts = [*_apart(drafts, notes)]
+    if not drafts:
+        notes.applies("turns.empty")
+    elif drafts[0].role is Role.ASSISTANT:
+        notes.applies("turns.user_first", drafts[0].place)
+    else:
+        return drafts
+    return [Draft(Role.USER, [Text(GO_ON)]), *drafts]
+
+
+def _in_order(draft: Draft, peculiar: Family, notes: Notes) -> bool:
+    """Whether anything is left of *draft* once its parts stand in order: thinking, text, calls; results, the rest."""
+    if draft.role is Role.USER:
+        draft.parts = [*lifted(draft.parts, peculiar, draft.place, notes)]
+        return bool(draft.parts)
+    ranks = [_RANKS.get(type(part), 1) for part in draft.parts]
+    if set(ranks) == {0}:
+        return not notes.applies("thinking.alone_dropped", draft.place)
+    interleaved = any(rank == 0 and before != 0 for before, rank in pairwise(ranks))
+    if ranks != sorted(ranks) and not interleaved:
+        notes.applies("calls.last", draft.place)
+        draft.parts = sorted(draft.parts, key=lambda part: _RANKS.get(type(part), 1))
+    return bool(draft.parts)
+
+
+_RANKS: Final = {ThinkingPart: 0, ToolCallPart: 2}
+
+
+def _apart(drafts: Iterable[Draft], notes: Notes) -> Iterator[Draft]:
+    """The turns with results of tools in turns of their own."""
+    for draft in drafts:
+        results: list[Part] = [part for part in draft.parts if type(part) is ToolResult]
+        if results and len(results) < len(draft.parts):
+            notes.applies("results.apart", draft.place)
+            yield Draft(Role.USER, results, draft.place)
+            yield Draft(Role.ASSISTANT, [Text(PAUSE)], draft.place)
+            draft.parts = [part for part in draft.parts if type(part) is not ToolResult]
+        yield draft
+
+
+def _is_resumed(drafts: list[Draft]) -> bool:
+    """Whether the model is in the middle of a turn that does not begin with thinking: it cannot begin to think now."""
+    *before, last = drafts
+    resumed = bool(before) and last.role is Role.USER and type(last.parts[0]) is ToolResult
+    return resumed and type(before[-1].parts[0]) is not ThinkingPart
+
+
+def _ended(drafts: list[Draft], prefilled: bool, notes: Notes) -> list[Draft]:
+    """The last word is the user's, or an assistant's that the model goes on from."""
+    last = drafts[-1]
+    if last.role is Role.USER:
+        return drafts
+    said = last.parts[-1]
+    if not prefilled or type(said) is not Text:
+        notes.applies("turns.prefill", last.place)
+        return [*drafts, Draft(Role.USER, [Text(GO_ON)], last.place)]
+    if said.text != said.text.rstrip():
+        notes.applies("turns.trimmed", last.place)
+        last.parts[-1] = Text(said.text.rstrip(), said.cache)
+    return drafts
+
+
+def _system(prompt: Prompt, peculiar: Family, notes: Notes) -> Iterator[dict[str, Any]]:
+    for index, text in enumerate(prompt.system):
+        if text and not text.isspace():
+            yield {"text": text}
+            mark = prompt.system_marks.get(index, "")
+            if mark and "system" in peculiar.cached:
+                yield cache_point(mark)
+    if prompt.schema is not None:
+        notes.applies("output.schema_told")
+        yield {"text": "\n\n".join(schema_instructions(prompt.schema))}
+
+
+def _tools(
+    prompt: Prompt, drafts: Iterable[Draft], peculiar: Family, names: WireNames, notes: Notes
+) -> list[dict[str, Any]]:
+    """Specifications of the tools to define: each name once, and those that history calls where none is offered.
+
+    Raises:
+        RequestError: A tool must be called that is not there.
+    """
+    first: dict[str, Tool] = {}
+    for tool in prompt.tools:
+        if first.setdefault(tool.name, tool) is not tool:
+            notes.applies("tools.duplicate_dropped", tool.place)
+    wanted = prompt.tool_choice
+    if wanted.mode is ToolChoiceMode.NAMED and wanted.name not in first:
+        message = f"tool_choice: no tool is named {wanted.name[:60]!r} (rule tools.choice_unknown)"
+        raise RequestError(message, code="unsupported_value", param="tool_choice")
+    called = {
+        part.name: Tool(part.name, schema={"type": "object"}, place=draft.place)
+        for draft in drafts
+        for part in draft.parts
+        if type(part) is ToolCallPart
+    }
+    if wanted.mode is ToolChoiceMode.NONE and not called:
+        return []
+    if not first and called:
+        notes.applies("tools.stubbed", next(iter(called.values())).place)
+    written: list[dict[str, Any]] = []
+    for tool in (first or called).values():
+        described = {"description": tool.description} if tool.description.strip() else {}
+        schema = {"json": _schema(tool.schema, tool.place, notes)}
+        written.append({"toolSpec": {"name": names.wire(tool.name, tool.place), **described, "inputSchema": schema}})
+        if tool.cache and "tools" in peculiar.cached:
+            written.append(cache_point(tool.cache))
+    return written
+
+
+def _schema(schema: Mapping[str, Any], place: str, notes: Notes) -> dict[str, Any]:
+    """The client's schema, an object at its root."""
+    if "$ref" in schema and (found := target(schema, schema)):
+        schema = {**found, **{key: value for key, value in schema.items() if key != "$ref"}}
+    if any(keyword in schema for keyword in COMBINATORS):
+        notes.applies("schema.combinators", place)
+        schema = flat(schema)
+    if schema.get("type") != "object":
+        notes.applies("schema.root", place)
+    return {**schema, "type": "object"}
+
+
+def _tool_config(
+    prompt: Prompt, tools: list[dict[str, Any]], peculiar: Family, names: WireNames, notes: Notes
+) -> dict[str, Any]:
+    wanted = prompt.tool_choice
+    if not tools:
+        return {}
+    mode = wanted.mode if prompt.tools else ToolChoiceMode.NONE
+    if mode in (ToolChoiceMode.REQUIRED, ToolChoiceMode.NAMED) and mode not in peculiar.choices:
+        notes.applies("tools.choice", "tool_choice")
+        mode = ToolChoiceMode.AUTO
+    if mode is ToolChoiceMode.REQUIRED:
+        return {"tools": tools, "toolChoice": {"any": {}}}
+    if mode is ToolChoiceMode.NAMED:
+        return {"tools": tools, "toolChoice": {"tool": {"name": names.wire(wanted.name)}}}
+    return {"tools": tools}
+
+
+def _messages_choice(prompt: Prompt, names: WireNames) -> dict[str, Any]:
+    """What Converse has no word for, in words of the Messages API: no call at all, or no two at once."""
+    wanted = prompt.tool_choice
+    if not prompt.tools or wanted.mode is ToolChoiceMode.NONE:
+        return {"type": "none"}
+    if wanted.parallel:
+        return {}
+    alone = {"disable_parallel_tool_use": True}
+    match wanted.mode:
+        case ToolChoiceMode.REQUIRED:
+            return {"type": "any", **alone}
+        case ToolChoiceMode.NAMED:
+            return {"type": "tool", "name": names.wire(wanted.name), **alone}
+    return {"type": "auto", **alone}
+
+
+_INFERENCE: Final = (
+    ("maxTokens", "max_tokens"),
+    ("temperature", "temperature"),
+    ("topP", "top_p"),
+    ("stopSequences", "stop_sequences"),
+)
+"""Members of ``inferenceConfig``, and what the Messages API calls them."""
+
+
+def _claude(prompt: Prompt, model: ModelCard, resumed: bool, options: Options, notes: Notes) -> dict[str, Any]:
+    fields = claude.fields(prompt, model, resumed, notes)
+    inference = {ours: fields.pop(theirs) for ours, theirs in _INFERENCE if theirs in fields}
+    if betas := claude.betas((*options.betas, *prompt.betas), notes):
+        fields["anthropic_beta"] = betas
+    made: dict[str, Any] = {"inferenceConfig": inference, "additionalModelRequestFields": fields}
+    if "stopSequences" in inference:
+        made["additionalModelResponseFieldPaths"] = ["/delta/stop_sequence"]
+    return made
+
+
+def _others(prompt: Prompt, peculiar: Family, notes: Notes) -> dict[str, Any]:
+    """Length, sampling and reasoning of models that are not Claude."""
+    sampling = prompt.sampling
+    for name in sampling.given(("seed", "presence_penalty", "frequency_penalty")):
+        notes.applies("sampling.ignored", name)
+    stops = [text for text in sampling.stop if text and not text.isspace()]
+    if len(stops) != len(sampling.stop):
+        notes.applies("sampling.stop_blank", "stop_sequences")
+    inference: dict[str, Any] = {}
+    if sampling.max_tokens is not None:
+        inference["maxTokens"] = max(sampling.max_tokens, 1)
+    if peculiar.sampled:
+        inference |= _sampled(prompt, notes)
+    else:
+        for name in sampling.given(("temperature", "top_p")):
+            notes.applies("sampling.model", name)
+    if stops:
+        inference["stopSequences"] = stops
+    own: dict[str, Any] = {}
+    if sampling.top_k is not None and peculiar.top_k:
+        *outer, last = peculiar.top_k
+        own = {last: sampling.top_k}
+        for name in reversed(outer):
+            own = {name: own}
+    elif sampling.top_k is not None:
+        notes.applies("sampling.model", "top_k")
+    own |= _reasoning(prompt, peculiar, notes)
+    return {"inferenceConfig": inference, "additionalModelRequestFields": own}
+
+
+def _sampled(prompt: Prompt, notes: Notes) -> dict[str, Any]:
+    sampling, made = prompt.sampling, {}
+    if sampling.temperature is not None:
+        if sampling.temperature > 1:
+            notes.applies("sampling.temperature", "temperature")
+        made["temperature"] = min(sampling.temperature, 1)
+    if sampling.top_p is not None:
+        made["topP"] = sampling.top_p
+    return made
+
+
+def _reasoning(prompt: Prompt, peculiar: Family, notes: Notes) -> dict[str, Any]:
+    """The member by which the model is asked to reason; nothing where that is not wanted, or it cannot be asked."""
+    wanted = prompt.thinking
+    if not wanted.wanted and not wanted.effort:
+        return {}
+    if peculiar.reasoning is None:
+        notes.applies("thinking.unavailable", "thinking")
+        return {}
+    effort = wanted.effort or (effort_of(wanted.budget_tokens) if wanted.budget_tokens else _DEFAULT_EFFORT)
+    if effort == "none" and "none" not in peculiar.reasoning.levels:
+        return {}
+    nearest = nearest_effort(effort, peculiar.reasoning.levels)
+    if nearest != wanted.effort:
+        notes.applies("thinking.effort", "thinking")
+    return peculiar.reasoning.fields(nearest) if nearest else {}
+
+
+def _bound(fields: Mapping[str, Any], notes: Notes) -> None:
+    """Take the first cache points out where there are too many: a later one stands for more of the prompt."""
+    lists = [fields.get("toolConfig", {}).get("tools", []), fields.get("system", [])]
+    lists += [message["content"] for message in fields["messages"]]
+    too_many = sum("cachePoint" in block for blocks in lists for block in blocks) - MOST_POINTS
+    for blocks in lists:
+        for block in [block for block in blocks if "cachePoint" in block][: max(too_many, 0)]:
+            notes.applies("cache.limit")
+            blocks[:] = [each for each in blocks if each is not block]
+            too_many -= 1

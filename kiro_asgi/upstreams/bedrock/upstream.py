@@ -1,0 +1,234 @@
+"""Amazon Bedrock: how requests come to it, and which API a model is asked by.
+
+Sources: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html and
+API_runtime_InvokeModelWithResponseStream.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from attrs import define, evolve, field, setters
+
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.notes import Note, Notes
+from kiro_asgi.model.prompt import Document, Image, Prompt
+from kiro_asgi.stages.base import Stage
+from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
+from kiro_asgi.upstreams.attached import instead_of_address
+from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
+from kiro_asgi.upstreams.bedrock import claude, models
+from kiro_asgi.upstreams.bedrock.answer import FRAMES, stages
+from kiro_asgi.upstreams.bedrock.errors import SIGNATURE, UNSTREAMED, fault
+from kiro_asgi.upstreams.bedrock.request import Options, document
+from kiro_asgi.upstreams.direct import DirectUpstream
+from kiro_asgi.upstreams.media_types import JSON
+from kiro_asgi.upstreams.refusals import refusal
+from kiro_asgi.wire.json import dumps
+
+__all__ = ["BedrockUpstream", "Sign", "host"]
+
+Sign = Callable[[UpstreamRequest], UpstreamRequest]
+"""A request to the same with its signature.  May block."""
+
+_SUFFIXES: Final = (
+    ("cn-", "amazonaws.com.cn"),
+    ("eusc-", "amazonaws.eu"),
+    ("us-isob-", "sc2s.sgov.gov"),
+    ("us-isof-", "csp.hci.ic.gov"),
+    ("us-iso-", "c2s.ic.gov"),
+    ("eu-isoe-", "cloud.adc-e.uk"),
+    ("", "amazonaws.com"),
+)
+"""Beginning of a region's name to the end of its hosts'."""
+
+_SIGNATURES: Final = "healed.signatures"
+_UNSTREAMED: Final = "healed.unstreamed"
+
+
+def host(service: str, region: str) -> str:
+    """Base URL of *service*, ``bedrock-runtime`` or ``bedrock``, in a region."""
+    suffix = next(suffix for begins, suffix in _SUFFIXES if region.startswith(begins))
+    return f"https://{service}.{region}.{suffix}"
+
+
+@define(kw_only=True, on_setattr=setters.frozen)
+class BedrockUpstream(DirectUpstream):
+    """How one region of the service is talked to; holds no state, and no secret but what *sign* has."""
+
+    name: str = "bedrock"
+    control: str = ""
+    """Base URL of lists of models."""
+
+    geography: str = ""
+    """Of inference profiles for ids without one; empty for none."""
+
+    invokes: bool = True
+    """Whether Claude is asked by InvokeModel."""
+
+    betas: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = field(factory=dict)
+    """Members of every body of Converse."""
+
+    invoke_headers: tuple[tuple[bytes, bytes], ...] = ()
+    """The same for InvokeModel."""
+
+    sign: Sign | None = field(default=None, repr=False)
+    """Signs requests whose credential has no key."""
+
+    builtin: tuple[ModelCard, ...] = ()
+    healings: tuple[str, ...] = ()
+    """What `healed` changed, by the names of its rules."""
+
+    messages: claude.AnthropicUpstream = field(init=False, repr=False)
+    """Renders what Claude is asked by InvokeModel."""
+
+    traits: Traits = field(init=False)
+
+    @messages.default
+    def _make_messages(self) -> claude.AnthropicUpstream:
+        # Of another server than Anthropic's, since its host is: it gets nothing that only theirs is sure to know.
+        return claude.AnthropicUpstream(endpoint=self.endpoint, replay_thinking=self.replay_thinking)
+
+    @traits.default
+    def _make_traits(self) -> Traits:
+        return Traits(cites=True, learns=self.healings == (_UNSTREAMED,))
+
+    def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
+        """Render *prompt* for the API that *model* is asked by; neither has a word for a *conversation*.
+
+        Raises:
+            RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place, and
+                the message the rule.
+        """
+        if self.invokes and models.is_claude(model):
+            return self._invoke(prompt, model, credential)
+        options = Options(replay_thinking=self.replay_thinking, betas=self.betas, extra=self.extra)
+        body = document(prompt, model, options)
+        streamed = body.streamed and _UNSTREAMED not in self.healings
+        operation, accept = ("converse-stream", FRAMES) if streamed else ("converse", JSON)
+        asked = body.document if streamed else _unstreamed(body.document)
+        return Rendered(
+            self._ask(model, operation, credential, asked, accept),
+            body.names.changed(),
+            notes=(*map(Note, self.healings), *body.notes.found()),
+            document=asked,
+        )
+
+    def _invoke(self, prompt: Prompt, model: ModelCard, credential: Credential) -> Rendered:
+        _refuse_addresses(prompt)
+        rendered = self.messages.render(prompt, claude.known(model), credential)
+        notes = Notes()
+        body = claude.invoked(rendered.document, claude.betas((*self.betas, *prompt.betas), notes))
+        request = self._ask(model, "invoke-with-response-stream", credential, body, FRAMES, self.invoke_headers)
+        return evolve(rendered, request=request, document=body, notes=(*rendered.notes, *notes.found()))
+
+    def _ask(
+        self,
+        model: ModelCard,
+        operation: str,
+        credential: Credential,
+        body: Mapping[str, Any],
+        accept: str,
+        more: tuple[tuple[bytes, bytes], ...] = (),
+    ) -> UpstreamRequest:
+        # Nothing of an id stands as it is: the slash of an ARN would be a part of the path.
+        path = f"/model/{quote(model.id, safe='', errors='replace')}/{operation}"
+        request = self.post(self.url(credential, path), credential, dumps(dict(body)), accept)
+        return self._signed(evolve(request, headers=(*request.headers, *more)), credential)
+
+    def _signed(self, request: UpstreamRequest, credential: Credential) -> UpstreamRequest:
+        return request if credential.secret else evolve(request, finish=self.sign)
+
+    def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:
+        """Fresh stages, bytes to `Delta`, for an answer of this media type.
+
+        Raises:
+            NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
+        """
+        return stages(content_type, claude.messages)
+
+    def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
+        """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.bedrock.errors`."""
+        return fault(status, headers, body)
+
+    def healed(self, error: KiroAsgiError, rendered: Rendered) -> BedrockUpstream | None:
+        """This upstream without what *error* refuses: earlier thinking, for its signature, or a stream; ``None`` where
+        that is no remedy, or was tried already."""
+        if error.code == UNSTREAMED and _UNSTREAMED not in self.healings:
+            return evolve(self, healings=(*self.healings, _UNSTREAMED))
+        if error.code == SIGNATURE and self.replay_thinking and _thought(rendered.document):
+            return evolve(self, replay_thinking=False, healings=(*self.healings, _SIGNATURES))
+        return None
+
+    def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
+        """Tokens that the model will read: all texts and tools as JSON, images and documents at a fixed price each."""
+        if "anthropic_version" in rendered.document:
+            return self.messages.weigh(rendered, estimator)
+        fields = rendered.document
+        blocks = [*_blocks(fields)]
+        media = {"image": IMAGE_TOKENS, "document": DOCUMENT_TOKENS}
+        price = sum(cost for block in blocks for kind, cost in media.items() if kind in block)
+        said = [block for block in blocks if not block.keys() & {*media, "toolResult"}]
+        told = dumps([fields.get("system", []), fields.get("toolConfig", {}), said]).decode()
+        return price + TURN_TOKENS * len(fields["messages"]) + estimator.weigh(told)
+
+    def statistics(self, rendered: Rendered) -> Mapping[str, int]:
+        """``bytes``, and of Converse ``messages`` and ``tools``, of InvokeModel what the Messages API counts."""
+        body = rendered.document
+        if "anthropic_version" in body:
+            return self.messages.statistics(rendered)
+        tools = body.get("toolConfig", {}).get("tools", ())
+        return {"bytes": len(rendered.request.body), "messages": len(body["messages"]), "tools": len(tools)}
+
+    def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
+        """Ask for the models of the account and region; `parse_models` reads the answer."""
+        base = (credential.endpoint or self.control).rstrip("/")
+        return self._signed(self.get(base + models.models_path(page), credential), credential)
+
+    def parse_models(self, body: bytes) -> ModelPage:
+        """Read a part of the list of models.
+
+        Raises:
+            UpstreamProtocolError: It is none.
+        """
+        return models.parse_models(body)
+
+    def normalise(self, model: str) -> str:
+        """The id in small letters, behind the geography where that is set and the id has none; an ARN as it is."""
+        name = model.strip()
+        if name.lower().startswith("arn:"):
+            return name
+        name = name.lower()
+        return f"{self.geography}.{name}" if self.geography and models.base_model(name) == name else name
+
+
+def _blocks(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Every block of Converse, those in the results of tools among them."""
+    for message in body["messages"]:
+        for block in message["content"]:
+            yield block
+            yield from block.get("toolResult", {}).get("content", ())
+
+
+def _unstreamed(body: Mapping[str, Any]) -> dict[str, Any]:
+    """*body* for an answer that is not streamed: the model's own members stand at another place in it."""
+    if "additionalModelResponseFieldPaths" not in body:
+        return dict(body)
+    return {**body, "additionalModelResponseFieldPaths": ["/stop_sequence"]}
+
+
+def _thought(body: Mapping[str, Any]) -> bool:
+    """Whether a body hands thinking back."""
+    blocks = [block for message in body["messages"] for block in message["content"]]
+    return any("reasoningContent" in block or str(block.get("type", "")).endswith("thinking") for block in blocks)
+
+
+def _refuse_addresses(prompt: Prompt) -> None:
+    for turn in prompt.turns:
+        for part in turn.content():
+            if isinstance(part, Image | Document) and part.url:
+                rule = "images.address" if isinstance(part, Image) else "documents.address"
+                raise refusal(rule, f"an address; {instead_of_address(part.url)}", part.place)
