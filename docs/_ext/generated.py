@@ -139,7 +139,7 @@ def format_markers() -> Iterator[Row]:
 
 def simulated_refusals() -> Iterator[Row]:
     tables = (faults.REFUSALS, *(form.refusals for form in formats.FORMATS))
-    yield "Marker", *(UPSTREAMS[name] for name in ("kiro", *(form.name for form in formats.FORMATS)))
+    yield "Marker", *(UPSTREAMS.get(name, name.title()) for name in ("kiro", *(form.name for form in formats.FORMATS)))
     for name in tables[0]:
         first, *others = (table[name] for table in tables)
         cells = [(first[0], first[2]), *((words[0], words[1]) for words in others)]
@@ -405,7 +405,7 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "gateway-rules": (lambda: rules(GATEWAY_RULES), "26 62 12"),
     **{f"{each.name}-rules": (partial(rules, each.make().rules), "26 62 12") for each in KNOWN},
     "format-markers": (format_markers, "20 16 8 36 20"),
-    "simulated-refusals": (simulated_refusals, "16 24 20 20 20"),
+    "simulated-refusals": (simulated_refusals, "15 17 17 17 17 17"),
     "simulated-rules": (simulated_rules, "62 8 30"),
     **{f"simulated-{form.name}-rules": (partial(format_rules, form.name), "100") for form in formats.FORMATS},
     "errors": (error_tree, "34 10 12 44"),

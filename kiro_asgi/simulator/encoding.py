@@ -66,8 +66,8 @@ class AnswerEncoder(Protocol):
         """The whole answer in one document."""
         ...
 
-    def error(self, failure: Failure) -> tuple[int, dict[str, Any]]:
-        """Status and body where *failure* is all that is answered."""
+    def error(self, failure: Failure) -> Script:
+        """The response where *failure* is all that is answered."""
         ...
 
 
@@ -190,7 +190,7 @@ def _collected(script: Script, encoder: AnswerEncoder) -> Script:
         elif not isinstance(step, Head | RawBytes) and pieces_of(step) is None:
             waits.append(step)
     if answer.failure is not None:
-        return (*_pauses(waits), *json_answer(*encoder.error(answer.failure)))
+        return (*_pauses(waits), *encoder.error(answer.failure))
     head, body = json_answer(200, encoder.document(answer))
     if answer.stop is not None and not breaks:
         return (*_pauses(waits), head, body)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from kiro_asgi.simulator.answers import ANSWERS
 from kiro_asgi.simulator.builders import json_answer
@@ -76,6 +76,9 @@ class SimulatedFormat:
     no_key: Script | None = None
     """Refusal of a request without a key; ``None``: it is answered as one with a key."""
 
+    check_signature: Callable[[RecordedRequest], Script | None] = lambda request: None
+    """Refuses a request that is not signed with its key as it should be."""
+
     required_header: str = ""
     """Header without which a chat request is refused."""
 
@@ -83,6 +86,9 @@ class SimulatedFormat:
     encoder: Callable[[RecordedRequest, Question, TokensUsed], AnswerEncoder]
     model_list: Callable[[tuple[Model, ...], Mapping[str, str]], Json]
     """Makes the list of models, or the page of it that the query's parameters ask for."""
+
+    other_lists: Mapping[str, Callable[[tuple[Model, ...], Mapping[str, str]], Json]] = field(factory=dict)
+    """Path to what makes the list there, where there are others than that of models."""
 
     token_count: Callable[[int], Json]
     """Makes the answer to a request that counts tokens."""
@@ -142,7 +148,8 @@ class SimulatedFormat:
 
     def list_models(self, request: RecordedRequest) -> Script:
         """Answer a request for the models."""
-        return json_answer(200, self.model_list(self.models, dict(parse_qsl(request.query))))
+        made = self.other_lists.get(request.path, self.model_list)
+        return json_answer(200, made(self.models, dict(parse_qsl(request.query))))
 
     def count(self, request: RecordedRequest, document: Json | None) -> Script:
         """Answer a request that counts tokens."""

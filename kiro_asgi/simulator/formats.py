@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from kiro_asgi.simulator.anthropic import ANTHROPIC
+from kiro_asgi.simulator.bedrock import BEDROCK
 from kiro_asgi.simulator.format import FormatEndpoint, SimulatedFormat
 from kiro_asgi.simulator.gemini import GEMINI
 from kiro_asgi.simulator.markers import REPERTOIRE, MarkerEntry
@@ -15,7 +16,7 @@ from kiro_asgi.simulator.record import RecordedRequest
 
 __all__ = ["FORMATS", "FORMAT_MARKERS", "find_endpoint"]
 
-FORMATS: Final = (GEMINI, ANTHROPIC, OPENAI)
+FORMATS: Final = (GEMINI, ANTHROPIC, OPENAI, BEDROCK)
 """The one list of them; their endpoints are tried in this order.  A new one is a folder and an entry here."""
 
 FORMAT_MARKERS: Final[Mapping[str, Mapping[str, MarkerEntry]]] = MappingProxyType(

@@ -63,6 +63,12 @@ class Question:
     searches: bool = False
     """Whether the service may search the web by itself."""
 
+    operation: str = ""
+    """The one that was asked, where a service answers in more than one."""
+
+    fields_wanted: tuple[str, ...] = ()
+    """Paths of fields of the model's own answer that are to be passed on."""
+
     with_usage: bool = True
     """Whether a stream tells what it took."""
 

@@ -171,6 +171,8 @@ class SimulatedService:
             return form.refusal("token-invalid")
         if not key and form.no_key is not None:
             return form.no_key
+        if (refused := form.check_signature(request)) is not None:
+            return refused
         match endpoint.does:
             case "chat":
                 return form.chat(request, document, strict=self.strict, first_time=self._first_time)

@@ -20,7 +20,7 @@ from tests.simulator.asking import call
 from tests.simulator.speaking import HEADERS, REQUESTS, ask, hear, hear_document, heard
 
 HALF = "This is a simulated answer,"
-NAMES = [form.name for form in FORMATS]
+NAMES = [*REQUESTS]
 STOPS = {
     "text": ("STOP", "end_turn", "stop"),
     "length": ("MAX_TOKENS", "max_tokens", "length"),

@@ -10,7 +10,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.simulator.anthropic.faults import FAILURES, envelope
-from kiro_asgi.simulator.builders import conversation_id, tool_id
+from kiro_asgi.simulator.builders import conversation_id, json_answer, tool_id
 from kiro_asgi.simulator.encoding import SSE, AnswerBlock, CollectedAnswer
 from kiro_asgi.simulator.pieces import (
     CONTEXT_FULL,
@@ -27,6 +27,7 @@ from kiro_asgi.simulator.pieces import (
     Words,
 )
 from kiro_asgi.simulator.question import Question
+from kiro_asgi.simulator.scripts import Script
 
 __all__ = ["STOPS", "AnthropicAnswerEncoder", "block_of", "citations", "ending", "own_id", "sealed", "search_blocks"]
 
@@ -187,10 +188,10 @@ class AnthropicAnswerEncoder:
                 blocks += [block_of(block, cites if isinstance(block.first, Words) else [])]
         return self._message(blocks, answer.stop)
 
-    def error(self, failure: Failure) -> tuple[int, Json]:
-        """Status and body where *failure* is all that is answered."""
+    def error(self, failure: Failure) -> Script:
+        """The response where *failure* is all that is answered."""
         status, kind, message = FAILURES[failure.name]
-        return status, envelope(kind, message)
+        return json_answer(status, envelope(kind, message))
 
     def _message(self, blocks: list[Json], stop: AnswerEnd | None) -> Json:
         usage = {

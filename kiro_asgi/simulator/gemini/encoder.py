@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.simulator.builders import conversation_id
+from kiro_asgi.simulator.builders import conversation_id, json_answer
 from kiro_asgi.simulator.encoding import SSE, CollectedAnswer
 from kiro_asgi.simulator.gemini.faults import FAILURES, envelope
 from kiro_asgi.simulator.pieces import (
@@ -31,6 +31,7 @@ from kiro_asgi.simulator.pieces import (
     Words,
 )
 from kiro_asgi.simulator.question import Question
+from kiro_asgi.simulator.scripts import Script
 
 __all__ = [
     "SENTINELS",
@@ -175,10 +176,10 @@ class GeminiAnswerEncoder:
         self._stop = answer.stop or AnswerEnd("END_TURN")
         return self._wrapped(self._last([*parts, *self._trailing()]))
 
-    def error(self, failure: Failure) -> tuple[int, Json]:
-        """Status and body where *failure* is all that is answered."""
+    def error(self, failure: Failure) -> Script:
+        """The response where *failure* is all that is answered."""
         words = FAILURES[failure.name]
-        return words[0], envelope(*words)
+        return json_answer(words[0], envelope(*words))
 
     def _parts(self, piece: Piece) -> Iterator[Json]:
         match piece:

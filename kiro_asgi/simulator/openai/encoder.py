@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.simulator.builders import conversation_id
+from kiro_asgi.simulator.builders import conversation_id, json_answer
 from kiro_asgi.simulator.encoding import SSE, CollectedAnswer
 from kiro_asgi.simulator.openai.faults import FAILURES, envelope
 from kiro_asgi.simulator.pieces import (
@@ -27,6 +27,7 @@ from kiro_asgi.simulator.pieces import (
     Words,
 )
 from kiro_asgi.simulator.question import Question
+from kiro_asgi.simulator.scripts import Script
 
 __all__ = ["CREATED", "REFUSAL", "STOPS", "OpenAIAnswerEncoder"]
 
@@ -117,10 +118,10 @@ class OpenAIAnswerEncoder:
         usage = {} if "no-usage" in self.question.habits else {"usage": self._usage(sum(map(_words, thoughts)))}
         return {**self._head(), "object": "chat.completion", "choices": [choice], **usage}
 
-    def error(self, failure: Failure) -> tuple[int, Json]:
-        """Status and body where *failure* is all that is answered."""
+    def error(self, failure: Failure) -> Script:
+        """The response where *failure* is all that is answered."""
         status, kind, code, message = FAILURES[failure.name]
-        return status, envelope(kind, code, message)
+        return json_answer(status, envelope(kind, code, message))
 
     @property
     def _reasoning(self) -> str:
