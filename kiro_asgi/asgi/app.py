@@ -6,42 +6,51 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from logging import getLogger
 from math import ceil
 from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.asgi.access import log_access
+from kiro_asgi.asgi.attachments import Attachments
+from kiro_asgi.asgi.attempts import Attempts
 from kiro_asgi.asgi.auth import Authenticator
 from kiro_asgi.asgi.bodies import Bodies, Share
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.calls import Calls
+from kiro_asgi.asgi.conversations import Conversations
 from kiro_asgi.asgi.cross_origin import CrossOrigin
-from kiro_asgi.asgi.exchange import Asked, Exchange
+from kiro_asgi.asgi.exchange import ClientRequest, Exchange
+from kiro_asgi.asgi.exchanges import ExchangeFactory
 from kiro_asgi.asgi.http import JSON, Disconnected, Headers, Stalled
 from kiro_asgi.asgi.lifespan import host_lifespan
+from kiro_asgi.asgi.models import Models
+from kiro_asgi.asgi.offload import Offload
 from kiro_asgi.asgi.operations import Gateway, Handler, handlers_of, new_dialects
-from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
-from kiro_asgi.asgi.passed_output import passed_output
+from kiro_asgi.asgi.output import Output
+from kiro_asgi.asgi.pace import Pace
+from kiro_asgi.asgi.provider import Provider
+from kiro_asgi.asgi.providers import new_providers
 from kiro_asgi.asgi.readiness import problems_with, settings_to_serve
+from kiro_asgi.asgi.reading import AnswerContext
+from kiro_asgi.asgi.recovery import Recovery
 from kiro_asgi.asgi.relay import Outcome, Relay
 from kiro_asgi.asgi.reports import rules_header, wants_rules
 from kiro_asgi.asgi.routing import GATEWAY, HEALTH, Routes
-from kiro_asgi.asgi.secrets import hide_in_logs
+from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.asgi.server_tools import ServerTool
-from kiro_asgi.asgi.service import Service
-from kiro_asgi.asgi.tries import Tries, tries_before
+from kiro_asgi.asgi.signatures import Signatures
 from kiro_asgi.asgi.typing import AnyASGIApp, Receive, Scope, Send
+from kiro_asgi.asgi.wiring import new_fetcher, new_registry, new_store, retry_policy
 from kiro_asgi.config import Settings
 from kiro_asgi.config.rules import require
 from kiro_asgi.dialects.manifest import DialectManifest, Endpoint
 from kiro_asgi.dialects.models import render_model, render_models
 from kiro_asgi.errors import InternalError, KiroAsgiError, RequestError, UnknownModel
-from kiro_asgi.model.events import StopReason, Usage
-from kiro_asgi.model.message import Message, sentences, unfold, whole
+from kiro_asgi.loops import PerLoop
+from kiro_asgi.model.message import unfold
 from kiro_asgi.net.credentials import Clocks
 from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
@@ -116,21 +125,52 @@ class App:
         made = new_dialects(settings)
         self._routes = Routes(tuple(made))
         self._id_headers = self._routes.request_id_headers
-        self._retry_count_headers = self._routes.retry_count_headers
         self._cross_origin = CrossOrigin(settings.cors.origins, self._routes.exposed_headers)
         self._auth = Authenticator(settings.client, self._cross_origin, self._routes.key_headers)
-        self._service = Service.create(
-            settings, Clocks(clock, wall_clock, draw), token, estimator, server_tools, store, stages
+        clocks = Clocks(clock, wall_clock, draw)
+        providers = new_providers(settings, clocks, server_tools)
+        self._providers = tuple(providers.values())
+        self._store = new_store(settings, clocks) if store is None else store
+        held = partial(_held, tuple(secrets_in(settings)), self._providers)
+        self._context = context = AnswerContext(
+            settings=settings,
+            clocks=clocks,
+            policy=retry_policy(settings),
+            secrets=Secrets(held),
+            offload=Offload(),
+            pace=PerLoop(partial(Pace, clock)),
+            retry_count_headers=self._routes.retry_count_headers,
         )
-        hide_in_logs(self._service.secrets)
+        hide_in_logs(context.secrets)
+        self._exchanges = ExchangeFactory(
+            models=Models(new_registry(settings, providers), providers),
+            policy=context.policy,
+            offload=context.offload,
+            conversations=Conversations.by(settings.conversation_salt),
+            recovery=Recovery(self._store, settings.recovery.ttl, settings.recovery.enabled),
+            signatures=Signatures(self._store, settings.state.ttl),
+            attachments=Attachments(new_fetcher(settings)),
+            estimator=estimator,
+            stream=settings.stream,
+        )
         self._dialects = MappingProxyType({api.name: dialect for api, dialect in made.items()})
-        own = Gateway(settings, self._service, self._reply)
-        self._handlers: Mapping[Endpoint, Handler] = MappingProxyType(
-            {
-                **{endpoint: getattr(self, f"_{endpoint.operation}") for endpoint in GATEWAY},
-                **dict(chain.from_iterable(handlers_of(api, each, own).items() for api, each in made.items())),
-            }
+        forwardings = (provider.upstream.forwarding for provider in self._providers)
+        gateway = Gateway(
+            settings=settings,
+            store=self._store,
+            offload=context.offload,
+            exchanges=self._exchanges,
+            stages=tuple(stages),
+            spoken=frozenset(each.dialect for each in forwardings if each is not None),
+            token=token,
+            wall=wall_clock,
+            reply=self._reply,
         )
+        self._handlers: dict[Endpoint, Handler] = {
+            endpoint: getattr(self, f"_{endpoint.operation}") for endpoint in GATEWAY
+        }
+        for api, dialect in made.items():
+            self._handlers |= handlers_of(api, dialect, gateway)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one connection scope; hosts hand over scope, receive and send with types of their own.
@@ -150,12 +190,18 @@ class App:
 
     async def aclose(self) -> None:
         """Write what is still to be stored, and close the idle upstream connections of the running event loop."""
-        await self._service.aclose()
+        for provider in self._providers:
+            await provider.catalogue.landed()
+            await provider.credentials.aclose()
+        for provider in self._providers:
+            await provider.transport.aclose()
+        await self._exchanges.aclose()
+        await self._store.aclose()
 
     @property
     def is_busy(self) -> bool:
         """Whether many answers are under way in the running event loop."""
-        return self._service.pace.here().is_busy
+        return self._context.pace.here().is_busy
 
     def interrupt(self) -> None:
         """End every call under way in the running event loop, for a process that must end: returns at once.
@@ -185,7 +231,7 @@ class App:
         unexpected = await self._caught(call, self._serve(call))
         if unexpected is not None and not call.status:
             await self._caught(call, self._refuse(call, InternalError(call.request_id)))
-        log_access(call, started, self._clock(), self._service.rests())
+        log_access(call, started, self._clock(), self._rests())
         call.tell = None
         _forget_frames(call.failure)
         if unexpected is not None and self._raises(call.scope):
@@ -233,59 +279,42 @@ class App:
         if isinstance(error, UnknownModel):
             error.model = error.model or call.model
         dialect = self._dialects[self._routes.api(call.scope).name]
-        reply = dialect.error(self._service.secrets.shown(error), call.request_id)
+        reply = dialect.error(self._context.secrets.shown(error), call.request_id)
         await call.respond(reply.status, reply.body, [(b"content-type", reply.content_type), *reply.headers])
 
-    async def _reply(self, call: Call, asked: Asked, send: Send) -> None:
-        call.model = asked.model
-        exchange = await self._service.exchange(asked)
-        call.upstream = exchange.upstream.name
-        tries = Tries(exchange, self._service, self._draw, tries_before(call.scope, self._retry_count_headers))
-        relay = Relay(tries, call, self._service, self._settings, self._clock)
-        told, traits = wants_rules(call.scope), asked.dialect.traits
-        content_type = b"content-type", traits.stream_type if exchange.inquiry.stream else traits.body_type
+    async def _reply(self, call: Call, request: ClientRequest, send: Send) -> None:
+        call.model = request.model
+        exchange = await self._exchanges.settle(request)
+        call.upstream, call.notes = exchange.upstream.name, exchange.notes
+        traits, tells_rules = request.dialect.traits, wants_rules(call.scope)
+        content_type = b"content-type", traits.stream_type if exchange.streamed else traits.body_type
 
         def headers() -> Headers:
             usual = (content_type, *call.headers)
-            return (*usual, rules_header(tries.exchange.notes)) if told else usual
+            return (*usual, rules_header(call.notes)) if tells_rules else usual
 
         def output(exchange: Exchange) -> Output[Any]:
-            way = send if exchange.inquiry.stream else call.in_time(send)
-            return self._output(way, exchange, headers)
+            channel = send if exchange.streamed else call.in_time(send)
+            return exchange.output(channel, headers, self._settings, self._clock)
 
-        if exchange.inquiry.prompt.sampling.max_tokens == 0:
-            await _warm_up(output(exchange), exchange)
+        if (answer := exchange.known_answer) is not None:
+            known = output(exchange)
+            known.put(unfold(answer))
+            await known.finish()
             return
+        await Relay(Attempts(exchange, self._exchanges, self._context, call, output), call, self._context).run()
 
-        async def tell(error: KiroAsgiError) -> None:
-            await relay.break_off(error)
-            call.outcome, call.failure = relay.outcome.value, relay.failure
-
-        if exchange.inquiry.stream:
-            call.tell = tell
-        try:
-            await relay.run(output)
-        finally:
-            call.upstream, call.usage, call.span = relay.exchange.upstream.name, relay.usage, relay.span
-        call.outcome, call.failure = relay.outcome.value, relay.failure
-
-    def _output(self, send: Send, exchange: Exchange, headers: Callable[[], Headers]) -> Output[Any]:
-        if exchange.passed is not None:
-            return passed_output(send, exchange.passed, headers, self._clock, self._settings.limits.answer_bytes)
-        dialect, heading, stream = exchange.asked.dialect, exchange.asked.heading, self._settings.stream
-        if exchange.inquiry.stream and stream.synthetic:
-            cut = sentences if stream.sentences else whole
-            return Synthetic(send, headers, self._clock, partial(dialect.encoder, heading), cut)
-        if exchange.inquiry.stream:
-            return Streamed(send, headers, self._clock, partial(dialect.encoder, heading))
-        return Collected(send, headers, self._clock, lambda message: dialect.render(message, heading))
+    def _rests(self) -> Iterator[tuple[str, KiroAsgiError, float]]:
+        """Credentials that rest now: the name of each, why, and the seconds until somebody may ask."""
+        for provider in self._providers:
+            yield from provider.credentials.rests()
 
     async def _models(self, call: Call, argument: str) -> None:
-        await call.respond(200, render_models(await self._service.models.listings()), [JSON])
+        await call.respond(200, render_models(await self._exchanges.models.listings()), [JSON])
 
     async def _model(self, call: Call, argument: str) -> None:
         call.model = argument
-        await call.respond(200, render_model(await self._service.models.listing(argument)), [JSON])
+        await call.respond(200, render_model(await self._exchanges.models.listing(argument)), [JSON])
 
     async def _health(self, call: Call, argument: str) -> None:
         await call.respond(200, dumps({"status": "ok", **await self._resting(call.scope)}), [JSON])
@@ -299,15 +328,16 @@ class App:
         return {
             "resting": [
                 {"credential": name, "reason": type(fault).__name__, "seconds": ceil(left)}
-                for name, fault, left in self._service.rests()
+                for name, fault, left in self._rests()
             ]
         }
 
 
-async def _warm_up(output: Output[Any], exchange: Exchange) -> None:
-    """Answer a request for no tokens at all, which fills caches elsewhere; there is nothing to ask the upstream for."""
-    output.put(unfold(Message(stop_reason=StopReason.LENGTH, usage=Usage(input_tokens=exchange.input_tokens))))
-    await output.finish()
+def _held(given: tuple[str, ...], providers: tuple[Provider, ...]) -> Iterator[str]:
+    """All secrets: those of the settings, and the tokens that there are now."""
+    yield from given
+    for provider in providers:
+        yield from provider.credentials.secrets
 
 
 def _forget_frames(error: BaseException | None) -> None:

@@ -15,6 +15,7 @@ from kiro_asgi.asgi.typing import Message, Receive, Scope, Send
 from kiro_asgi.config import LimitSettings
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Usage
+from kiro_asgi.model.notes import Note
 
 __all__ = ["Call"]
 
@@ -56,6 +57,9 @@ class Call:
 
     upstream: str = ""
     """The upstream that was asked last, where one was to be asked."""
+
+    notes: tuple[Note, ...] = ()
+    """What was adapted of the request for the upstream that was asked last."""
 
     outcome: str = ""
     """How a relayed answer ended."""

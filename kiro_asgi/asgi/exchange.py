@@ -1,28 +1,38 @@
-"""One client request and all decided facts about it."""
+"""One client request, and what is settled about it before an upstream is asked.
+
+There are two kinds of exchange: `kiro_asgi.asgi.translated` puts the request into the upstream's words and the answer
+into the client's; `kiro_asgi.asgi.passthrough` hands both on as they are.  Everybody else knows `Exchange` only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from attrs import define, evolve, field, frozen
 
+from kiro_asgi.asgi.http import Headers
 from kiro_asgi.asgi.models import Route
-from kiro_asgi.asgi.recovery import Recovered
-from kiro_asgi.asgi.server_tools import Toolbox
+from kiro_asgi.asgi.output import Output
+from kiro_asgi.asgi.typing import Send
+from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import Dialect, Glance, Heading, Inquiry, TransparentDialect
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.base import StageFactory
-from kiro_asgi.stages.estimate import Estimator
-from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Upstream
-from kiro_asgi.upstreams.setup import Manner
+from kiro_asgi.upstreams.base import Credential, Rendered, Upstream
 
-__all__ = ["Asked", "Exchange", "Passed"]
+if TYPE_CHECKING:
+    from kiro_asgi.asgi.reading import AnswerContext, Reading
+
+__all__ = ["ClientRequest", "Exchange", "PassthroughRequest"]
 
 
 @frozen(kw_only=True)
-class Passed:
-    """A request that goes on as it is, to a service of the client's own API."""
+class PassthroughRequest:
+    """A request as it came, for a service of the client's own API."""
 
     dialect: TransparentDialect
     glance: Glance
@@ -31,17 +41,19 @@ class Passed:
 
 
 @define(kw_only=True)
-class Asked:
-    """What a client asks, whoever is going to answer; read no further than the answer needs it."""
+class ClientRequest:
+    """What a client asks, whichever upstream is going to answer; parsed when somebody wants to know."""
 
     request_id: str
+    """What clients and log lines call it."""
+
     principal: str
     dialect: Dialect
     size: int
     """Bytes of the request, with all that it builds on: how long work on it takes."""
 
-    passed: Passed | None = None
-    """The request as it came, where an upstream may take it like that.  Taken away where it must be translated."""
+    passthrough: PassthroughRequest | None = None
+    """The request as it came, where an upstream may take it like that."""
 
     stages: tuple[StageFactory, ...] = ()
     """The application's own."""
@@ -49,24 +61,24 @@ class Asked:
     _hold: Callable[[int], None]
     _read: Callable[[], Inquiry] = field(repr=False)
     _head: Callable[[Inquiry], Heading]
-    _inquiry: Inquiry | None = field(init=False, default=None)
+    _parsed: Inquiry | None = None
     _heading: Heading | None = field(init=False, default=None)
 
     @property
     def model(self) -> str:
         """As the client wrote it."""
-        return self.inquiry.prompt.model if self.passed is None else self.passed.glance.model
+        return self.parsed.prompt.model if self.passthrough is None else self.passthrough.glance.model
 
     @property
-    def inquiry(self) -> Inquiry:
+    def parsed(self) -> Inquiry:
         """All of it.
 
         Raises:
             RequestError: It is not a legal request.
         """
-        if self._inquiry is None:
-            self._inquiry = self._read()
-        return self._inquiry
+        if self._parsed is None:
+            self._parsed = self._read()
+        return self._parsed
 
     def hold(self, size: int) -> None:
         """Make room for *size* more bytes until the answer has ended.
@@ -77,77 +89,110 @@ class Asked:
         self._hold(size)
         self.size += size
 
-    def replace(self, prompt: Prompt) -> None:
+    def replace_prompt(self, prompt: Prompt) -> None:
         """Go on with *prompt*, which asks the same and needs less."""
-        self._inquiry = evolve(self.inquiry, prompt=prompt)
+        self._parsed = evolve(self.parsed, prompt=prompt)
 
-    def head(self, inquiry: Inquiry) -> Heading:
-        """What every part of an answer to *inquiry* repeats, with an id that no other answer has."""
-        return self._head(inquiry)
+    def without_passthrough(self) -> ClientRequest:
+        """The same request for upstreams that are to be asked in their own words."""
+        return evolve(self, passthrough=None)
+
+    def new_heading(self, parsed: Inquiry) -> Heading:
+        """What every part of an answer to *parsed* repeats, with an id that no other answer has."""
+        return self._head(parsed)
 
     @property
     def heading(self) -> Heading:
         """What every part of a translated answer repeats."""
         if self._heading is None:
-            self._heading = self._head(self.inquiry)
+            self._heading = self._head(self.parsed)
         return self._heading
 
 
-@frozen(kw_only=True)
-class Exchange:
-    """Everything that is settled before an upstream is asked.
+class Exchange(Protocol):
+    """Everything that is settled before an upstream is asked; frozen.
 
-    What a failed try makes different about the next one is another exchange.
+    What a failed attempt makes different about the next one is another exchange.
     """
 
-    asked: Asked
-    route: Route
-    inquiry: Inquiry
-    """What the client asks, as this upstream is to be asked it."""
-
-    upstream: Upstream
-    credential: Credential
-    conversation: str
-    """The UUID that the upstream knows the conversation by."""
-
-    rendered: Rendered
-    estimator: Estimator
-    input_tokens: int
-    """The prompt's size, estimated."""
-
-    weight: float
-    """The same before experience corrected it."""
-
-    output_factor: float
-    """What experience multiplies estimates of the answer by."""
-
-    recovered: Recovered
-    """The prompt, and what was told to the model about answers that were cut."""
-
-    passed: Passed | None = None
-    """What goes on as it is; ``None`` where the answer is translated."""
+    @property
+    def request(self) -> ClientRequest:
+        """What the client asks."""
+        ...
 
     @property
-    def request_id(self) -> str:
-        """What clients and log lines call it."""
-        return self.asked.request_id
+    def route(self) -> Route:
+        """Whom to ask, and for which model."""
+        ...
 
     @property
-    def model(self) -> ModelCard:
-        """Who is asked."""
-        return self.route.model
+    def upstream(self) -> Upstream:
+        """The route's, or as it has to ask after what it refused."""
+        ...
 
     @property
-    def manner(self) -> Manner:
-        """How the answer is waited for and read."""
-        return self.route.provider.manner
+    def credential(self) -> Credential:
+        """In whose name."""
+        ...
 
     @property
-    def toolbox(self) -> Toolbox:
-        """The tools that the gateway runs."""
-        return self.route.provider.toolbox
+    def rendered(self) -> Rendered:
+        """What the upstream is sent."""
+        ...
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the client wants the answer as it comes."""
+        ...
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """Everything that was adapted."""
-        return (*self.inquiry.notes, *self.recovered.notes, *self.rendered.notes)
+        ...
+
+    @property
+    def first_event_timeout(self) -> float:
+        """Seconds from asking the upstream to its first event."""
+        ...
+
+    @property
+    def known_answer(self) -> Message | None:
+        """The answer, where no upstream need be asked for it."""
+        ...
+
+    def sizes(self) -> Mapping[str, int]:
+        """Sizes and counts of what the upstream is sent, for a log line: never a word of its text."""
+        ...
+
+    def with_credential(self, credential: Credential) -> Self:
+        """The same request in the name of *credential*."""
+        ...
+
+    def with_route(self, route: Route) -> Self:
+        """The same request, with another way to go on if it fails."""
+        ...
+
+    def adapted(self, error: KiroAsgiError) -> Self | None:
+        """The same request in other words, where *error* says that the words were the trouble; else ``None``."""
+        ...
+
+    def reminded(self, complaint: str) -> Self:
+        """The same request with *complaint* as the last that its user says."""
+        ...
+
+    def output(
+        self, send: Send, headers: Callable[[], Headers], settings: Settings, clock: Callable[[], float]
+    ) -> Output[Any]:
+        """Where the answer goes.
+
+        Args:
+            send: The client's channel.
+            headers: Gives those of the response, when they are sent.
+            settings: How to serve.
+            clock: Monotonic seconds.
+        """
+        ...
+
+    def reading(self, output: Any, context: AnswerContext) -> Reading[Any, Any]:
+        """What reads one attempt's answer into *output*, which is of this exchange."""
+        ...

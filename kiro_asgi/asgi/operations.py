@@ -9,14 +9,18 @@ from typing import cast
 from attrs import define, evolve, frozen
 
 from kiro_asgi.asgi.call import Call
-from kiro_asgi.asgi.exchange import Asked
-from kiro_asgi.asgi.service import Service
+from kiro_asgi.asgi.exchange import ClientRequest, PassthroughRequest
+from kiro_asgi.asgi.exchanges import ExchangeFactory
+from kiro_asgi.asgi.offload import Offload
+from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.asgi.typing import Send
 from kiro_asgi.config import Settings
-from kiro_asgi.dialects.base import CountingDialect, Dialect, ListingDialect
+from kiro_asgi.dialects.base import CountingDialect, Dialect, Inquiry, ListingDialect, TransparentDialect
 from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.dialects.manifest import DialectManifest, DialectOptions, Endpoint, served
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.stages.base import StageFactory
+from kiro_asgi.state.base import Store
 
 __all__ = ["Gateway", "Handler", "Operations", "handlers_of", "new_dialects"]
 
@@ -24,14 +28,48 @@ Handler = Callable[[Call, str], Awaitable[None]]
 """Answers a call; the text is what its path names."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Gateway:
     """What operations use of the application."""
 
     settings: Settings
-    service: Service
-    reply: Callable[[Call, Asked, Send], Awaitable[None]]
+    store: Store
+    offload: Offload
+    exchanges: ExchangeFactory
+    reply: Callable[[Call, ClientRequest, Send], Awaitable[None]]
     """Ask an upstream, and answer by way of the last."""
+
+    _stages: tuple[StageFactory, ...]
+    _spoken: frozenset[str]
+    """Client APIs that an upstream speaks."""
+
+    _token: Callable[[], str]
+    _wall: Callable[[], float]
+
+    def request(
+        self,
+        call: Call,
+        dialect: Dialect,
+        size: int,
+        read: Callable[[], Inquiry],
+        passthrough: PassthroughRequest | None = None,
+    ) -> ClientRequest:
+        """The request of *call*, of *size* bytes, which *read* parses."""
+        return ClientRequest(
+            request_id=call.request_id,
+            principal=call.principal,
+            hold=call.hold,
+            dialect=dialect,
+            size=size,
+            passthrough=passthrough,
+            stages=self._stages,
+            read=read,
+            head=lambda parsed: dialect.heading(parsed, self._token, int(self._wall())),
+        )
+
+    def passes(self, dialect: Dialect) -> bool:
+        """Whether requests of *dialect* may go on as they are."""
+        return dialect.traits.transparent and dialect.name in self._spoken
 
 
 @define
@@ -44,29 +82,46 @@ class Operations:
     async def answer(self, call: Call, argument: str) -> None:
         """Answer."""
         gateway = self._gateway
-        body = await call.body(gateway.settings.limits)
-        asked = await gateway.service.asked(call, self._dialect, body)
-        del body  # only the request keeps it, as long as it needs it
-        await gateway.reply(call, asked, call.send)
+        request = await self._request(call, await call.body(gateway.settings.limits))
+        await gateway.reply(call, request, call.send)
+
+    async def _request(self, call: Call, body: bytes) -> ClientRequest:
+        """The request; parsed at once unless an upstream may take it as it came.
+
+        Raises:
+            RequestError: It is not a legal request.
+        """
+        gateway, dialect, size = self._gateway, self._dialect, len(body)
+        headers = tuple(call.scope.get("headers") or ())
+        parse: Callable[[], Inquiry] = partial(dialect.parse, body, headers)
+        if wants_notes(call.scope):
+            parse = partial(_with_notes, dialect, parse, body)
+        if not gateway.passes(dialect):
+            parsed = await gateway.offload.run(size, parse)
+            return gateway.request(call, dialect, size, lambda: parsed)
+        transparent = cast(TransparentDialect, dialect)
+        glance = await gateway.offload.run(size, partial(transparent.glance, body))
+        source = PassthroughRequest(dialect=transparent, glance=glance, headers=headers)
+        return gateway.request(call, dialect, size, parse, source)
 
     async def count(self, call: Call, argument: str) -> None:
         """Tell how many tokens a prompt has."""
-        dialect, service = cast(CountingDialect, self._dialect), self._gateway.service
-        body = await call.body(self._gateway.settings.limits)
-        prompt = await service.offload.run(len(body), partial(dialect.parse_count, body))
-        tokens = await service.count(call, prompt, len(body))
+        dialect, gateway = cast(CountingDialect, self._dialect), self._gateway
+        body = await call.body(gateway.settings.limits)
+        prompt = await gateway.offload.run(len(body), partial(dialect.parse_count, body))
+        tokens = await gateway.exchanges.count(prompt, len(body), call.hold)
         await call.respond(200, dialect.render_count(tokens), [(b"content-type", dialect.traits.body_type)])
 
     async def models(self, call: Call, argument: str) -> None:
         """List the models of all upstreams."""
         dialect = cast(ListingDialect, self._dialect)
-        body = dialect.render_models(await self._gateway.service.models.listings())
+        body = dialect.render_models(await self._gateway.exchanges.models.listings())
         await call.respond(200, body, [(b"content-type", dialect.traits.body_type)])
 
     async def model(self, call: Call, argument: str) -> None:
         """Describe the model that the path names."""
         call.model, dialect = argument, cast(ListingDialect, self._dialect)
-        body = dialect.render_model(await self._gateway.service.models.listing(argument))
+        body = dialect.render_model(await self._gateway.exchanges.models.listing(argument))
         await call.respond(200, body, [(b"content-type", dialect.traits.body_type)])
 
 
@@ -79,6 +134,11 @@ def new_dialects(settings: Settings) -> dict[DialectManifest, Dialect]:
     usual = DialectOptions(emit_code_references=settings.emit_code_references, usage_chunk=settings.stream.usage_chunk)
     made = {api: api.make(usual) for api in BUILTIN}
     return made | {api: api.make(evolve(usual, settings=own)) for api, own in served(settings)}
+
+
+def _with_notes(dialect: Dialect, parse: Callable[[], Inquiry], body: bytes) -> Inquiry:
+    inquiry = parse()
+    return evolve(inquiry, notes=dialect.notes(body, inquiry))
 
 
 def handlers_of(api: DialectManifest, dialect: Dialect, gateway: Gateway) -> dict[Endpoint, Handler]:

@@ -46,6 +46,9 @@ class Output(Protocol[In]):
     begun: bool
     """Whether the client has been sent anything of an answer: another one would say things twice."""
 
+    opened: bool
+    """Whether the client has been shown the start of a message of ours: only the rest of it may follow."""
+
     closing: bool
     """Whether the last message is on its way, or sent: then there is nothing left to break off."""
 
@@ -93,6 +96,7 @@ class Sending(Generic[Item]):
 
     committed: bool = field(init=False, default=False)
     begun: bool = field(init=False, default=False)
+    opened: bool = field(init=False, default=False)
     closing: bool = field(init=False, default=False)
     last_sent: float = field(init=False)
     _pending: list[bytes] = field(init=False, factory=list)
@@ -189,7 +193,7 @@ class Streamed(Sending[Event]):
 
     async def open(self, items: Iterable[Event], /) -> None:
         """Send the head, what the start of the message gives, and a heartbeat."""
-        self._opening = tuple(items)
+        self._opening, self.opened = tuple(items), True
         await super().open(self._opening)
 
 
@@ -261,6 +265,7 @@ class Whole(Generic[Item]):
     _headers: Callable[[], Headers]
     committed: bool = field(init=False, default=False)
     begun: bool = field(init=False, default=False)
+    opened: bool = field(init=False, default=False)
     closing: bool = field(init=False, default=False)
     last_sent: float = field(init=False, default=0.0)
 

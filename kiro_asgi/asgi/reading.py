@@ -10,28 +10,32 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
-from attrs import define, field
+from attrs import define, field, frozen
 
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.offload import Offload
 from kiro_asgi.asgi.output import PART, Output
 from kiro_asgi.asgi.pace import SHORT, Pace
-from kiro_asgi.asgi.plan import first_event_timeout
 from kiro_asgi.asgi.refusals import log_refusal
+from kiro_asgi.asgi.secrets import Secrets
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError, NotTheUpstream, UpstreamTimeout
 from kiro_asgi.limits import REFUSAL_BYTES
+from kiro_asgi.loops import PerLoop
 from kiro_asgi.model.events import MessageEnd, Usage
+from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.net.transport import Enough, Headers
 from kiro_asgi.upstreams.base import UpstreamRequest
 
-__all__ = ["Reading"]
+__all__ = ["AnswerContext", "Reading"]
 
 
 def _nothing() -> None:
     """Nobody wants to know."""
 
 
+Facts = TypeVar("Facts", bound=Exchange)
 Way = TypeVar("Way", bound=Output[Any])
 Item = TypeVar("Item")
 
@@ -60,17 +64,30 @@ class _Part(Generic[Item]):
                 return
 
 
+@frozen(kw_only=True)
+class AnswerContext:
+    """What all answers of one application share."""
+
+    settings: Settings
+    clocks: Clocks
+    policy: RetryPolicy
+    secrets: Secrets
+    offload: Offload
+    pace: PerLoop[Pace]
+    retry_count_headers: tuple[bytes, ...]
+    """Names of the request headers in which clients count their attempts."""
+
+
 @define
-class Reading(ABC, Generic[Way]):
+class Reading(ABC, Generic[Facts, Way]):
     """Reads one answer, as `kiro_asgi.net.transport.Reader`."""
 
-    _exchange: Exchange
-    _settings: Settings
+    _exchange: Facts
     _output: Way
-    _clock: Callable[[], float]
-    _pace: Pace
-    _offload: Offload
-
+    _context: AnswerContext
+    _settings: Settings = field(init=False)
+    _clock: Callable[[], float] = field(init=False)
+    _pace: Pace = field(init=False)
     first_event_timeout: float = field(init=False)
     """Seconds from asking to the first event, however many bytes come before it."""
 
@@ -104,7 +121,9 @@ class Reading(ABC, Generic[Way]):
     """Puts a chunk aside."""
 
     def __attrs_post_init__(self) -> None:
-        self.first_event_timeout = first_event_timeout(self._exchange)
+        context = self._context
+        self._settings, self._clock, self._pace = context.settings, context.clocks.steady, context.pace.here()
+        self.first_event_timeout = self._exchange.first_event_timeout
         self._made = self._asked = self._last_event = self._clock()
         self.take = self._chunks.append
 
@@ -210,7 +229,7 @@ class Reading(ABC, Generic[Way]):
     async def _put_held(self, part: Iterable[Any]) -> KiroAsgiError | None:
         """Take *part* in a thread: much has come of which the client has nothing, which may be one call or event."""
         async with self.working:
-            return await self._offload.run(self._held, partial(self._output.put, part))
+            return await self._context.offload.run(self._held, partial(self._output.put, part))
 
     async def _put(self, items: Iterable[Any]) -> None:
         """Take *items*, in parts where that takes long: one read can bring a thousand calls, an end all that was held.

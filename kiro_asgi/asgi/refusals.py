@@ -6,7 +6,6 @@ Its words only where somebody has switched that on.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from http import HTTPStatus
 from logging import getLogger
 from typing import Final
@@ -36,7 +35,7 @@ def log_refusal(exchange: Exchange, status: int, headers: Headers, error: KiroAs
     if status != HTTPStatus.BAD_REQUEST:
         return
     told = [f"{name.decode().lower()}={_plain(value)}" for name, value in headers if name.lower() in _TELLING]
-    counts = [f"{name}={count}" for name, count in _sizes(exchange).items()]
+    counts = [f"{name}={count}" for name, count in exchange.sizes().items()]
     rules = ",".join(note.rule for note in exchange.notes) or "none"
     _log.warning(
         "upstream answered %d %s: %r; %s; rules applied: %s",
@@ -45,21 +44,14 @@ def log_refusal(exchange: Exchange, status: int, headers: Headers, error: KiroAs
         error,
         " ".join((*told, *counts)),
         rules,
-        extra={"request_id": exchange.request_id},
+        extra={"request_id": exchange.request.request_id},
     )
-
-
-def _sizes(exchange: Exchange) -> Mapping[str, int]:
-    """What a client wrote itself is only weighed: nobody has made sure what is in it."""
-    if exchange.passed is not None:
-        return {"bytes": len(exchange.rendered.request.body)}
-    return exchange.upstream.statistics(exchange.rendered)
 
 
 def log_body(exchange: Exchange) -> None:
     """Write down what the upstream is sent, where somebody wants that: no secrets, and nothing that is no text."""
     body = _BULK.sub('"[left out]"', exchange.rendered.request.body.decode("utf-8", "replace"))
-    _log.debug("request body: %s", redacted(body), extra={"request_id": exchange.request_id})
+    _log.debug("request body: %s", redacted(body), extra={"request_id": exchange.request.request_id})
 
 
 def _plain(value: bytes) -> str:

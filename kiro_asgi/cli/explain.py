@@ -15,9 +15,9 @@ from typing import Any, Final, cast
 
 from attrs import evolve
 
-from kiro_asgi.asgi.exchange import Passed
+from kiro_asgi.asgi.exchange import PassthroughRequest
 from kiro_asgi.asgi.operations import new_dialects
-from kiro_asgi.asgi.passing import reason_against_passing, rendered
+from kiro_asgi.asgi.passthrough import reason_to_translate, render_passthrough
 from kiro_asgi.asgi.reasons import Reason
 from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
 from kiro_asgi.cli.guess import guess
@@ -114,23 +114,23 @@ def _api(body: bytes, settings: Settings, name: str | None) -> tuple[DialectMani
     return manifest, apis[manifest]
 
 
-def _passed(dialect: Dialect, body: bytes) -> Passed | None:
+def _passed(dialect: Dialect, body: bytes) -> PassthroughRequest | None:
     """*body* as it would go on, if an upstream spoke this API."""
     if not dialect.traits.transparent:
         return None
     transparent = cast(TransparentDialect, dialect)
-    return Passed(dialect=transparent, glance=transparent.glance(body), headers=())
+    return PassthroughRequest(dialect=transparent, glance=transparent.glance(body), headers=())
 
 
-def _reason(passed: Passed | None, choice: Choice, settings: Settings) -> Reason | None:
+def _reason(passed: PassthroughRequest | None, choice: Choice, settings: Settings) -> Reason | None:
     """Why the request does not go through as it is; ``None`` also where nothing of its API ever does."""
     if passed is None:
         return None
-    return reason_against_passing(passed, choice.provider, choice.model, settings.stream)
+    return reason_to_translate(passed, choice.provider, choice.model, settings.stream)
 
 
-def _as_it_is(passed: Passed, choice: Choice) -> dict[str, Any]:
-    body = rendered(passed, choice.provider.upstream, choice.model, PLACEHOLDER).request.body
+def _as_it_is(passed: PassthroughRequest, choice: Choice) -> dict[str, Any]:
+    body = render_passthrough(passed, choice.provider.upstream, choice.model, PLACEHOLDER).request.body
     sizes = {"bytes": len(body)}
     return {"as_it_is": True, "rules": [], "tool_names": {}, "sizes": sizes, "payload": _elided(loads(body))}
 

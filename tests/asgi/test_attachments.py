@@ -78,7 +78,7 @@ async def app(sim: Any, host: Host) -> AsyncIterator[App]:
     resolver = Resolver({HOST: [("127.0.0.1",)], "inner.example.test": [("10.0.0.1",)]})
     tls = ssl.create_default_context(cafile=CERTIFICATE)
     fetcher = new_fetcher(settings, resolve=resolver, permits=permit_loopback, tls=tls)
-    made._service._attachments = Attachments(fetcher)
+    made._exchanges._attachments = Attachments(fetcher)
     yield made
     await made.aclose()
 

@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi.asgi.attempt import Attempt
+from kiro_asgi.asgi.attempts import Attempts
 from kiro_asgi.asgi.relay import Relay
+from kiro_asgi.asgi.translated import TranslatedExchange, TranslatedReading
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.simulator import Reset, answer, refusal, text
 from tests.asgi.driver import Exchange, ask
 
 pytestmark = pytest.mark.anyio
 
-LARGE = (Attempt, Prompt, Relay)
+LARGE = (Attempts, Prompt, Relay, TranslatedExchange, TranslatedReading)
 """What holds a request, or an answer."""
 
 SCRIPTS: dict[str, Any] = {

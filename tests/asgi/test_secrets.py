@@ -95,7 +95,7 @@ async def test_no_failure_of_a_renewal_tells_a_secret(sim, token_file, caplog):
     with caplog.at_level(logging.DEBUG, "kiro_asgi"):
         exchange = await ask("anthropic", "sim:text", stream=False).run(app)
     sim.accounts.refresh_answer = None
-    failures = [slot._failure for slot in app._service._providers[0].credentials._slots]
+    failures = [slot._failure for slot in app._providers[0].credentials._slots]
     await app.aclose()
 
     assert exchange.status == 502 and failures[0] is not None

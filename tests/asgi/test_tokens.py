@@ -188,7 +188,7 @@ async def test_nobody_waits_for_a_token_without_end(dialect, signed_in, sim, mon
     app = signed_in({"expiresAt": ENDED})
     try:
         first = await ask(dialect, "sim:text", stream=True).run(app)
-        await app._service._providers[0].credentials.aclose()
+        await app._providers[0].credentials.aclose()
     finally:
         sim.accounts.delay = 0.0
     second = await ask(dialect, "sim:text", stream=True).run(app)

@@ -57,7 +57,7 @@ class ResponsesOperations:
     """Whether the key is known to other processes and to later ones, or somebody has been told that it is not."""
 
     def __attrs_post_init__(self) -> None:
-        settings, store = self._gateway.settings, self._gateway.service.store
+        settings, store = self._gateway.settings, self._gateway.store
         state = settings.state
         second_look = 0.0 if state.engine == "memory" else _SECOND_LOOK
         self._responses = Responses(store, state.ttl, settings.limits.body_bytes, second_look)
@@ -70,13 +70,13 @@ class ResponsesOperations:
         if options.seals_reasoning or (options.store and self._gateway.settings.state.engine != "memory"):
             self._warn()
         keeping = Keeping(self._responses, call.principal, dialect, earlier, call.send)
-        asked = self._gateway.service.asked_for(call, dialect, inquiry, size)
-        await self._gateway.reply(call, asked, keeping.send if options.store else call.send)
+        request = self._gateway.request(call, dialect, size, lambda: inquiry)
+        await self._gateway.reply(call, request, keeping.send if options.store else call.send)
 
     async def count(self, call: Call, argument: str) -> None:
         """Tell how large the input of a request is."""
         _, inquiry, _, size = await self._read(call)
-        tokens = await self._gateway.service.count(call, inquiry.prompt, size)
+        tokens = await self._gateway.exchanges.count(inquiry.prompt, size, call.hold)
         await call.respond(200, dumps({"object": "response.input_tokens", "input_tokens": tokens}), [JSON])
 
     async def retrieve(self, call: Call, argument: str) -> None:
@@ -114,7 +114,7 @@ class ResponsesOperations:
     async def _read(self, call: Call) -> tuple[Recorded, Inquiry, int, int]:
         """The request of *call* with all that it builds on, how many items of its input come from there, and
         the bytes of all."""
-        sealer, offload = Sealer.create(self._key, call.principal), self._gateway.service.offload
+        sealer, offload = Sealer.create(self._key, call.principal), self._gateway.offload
         body = await call.body(self._gateway.settings.limits)
         value = await offload.run(len(body), partial(read_json, body))
         own, earlier, size = value, 0, len(body)

@@ -1,0 +1,284 @@
+"""The attempts at one request: each asks an upstream once, and what it fails with decides about the next one.
+
+This is the one place where an error of an upstream is decided upon.  In this order: the same request in other words,
+where the words were refused; what `kiro_asgi.net.retry` says, which is the same again later, with a new token, with
+another credential, or with a reminder; then the next upstream that the operator wrote down; then the client.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from logging import getLogger
+from typing import Any, Final
+
+import anyio
+from attrs import define, field
+
+from kiro_asgi.asgi.call import Call
+from kiro_asgi.asgi.exchange import Exchange
+from kiro_asgi.asgi.exchanges import ExchangeFactory
+from kiro_asgi.asgi.http import header_values
+from kiro_asgi.asgi.output import Output, Sending
+from kiro_asgi.asgi.reading import AnswerContext, Reading
+from kiro_asgi.asgi.refusals import log_body
+from kiro_asgi.asgi.reports import log_notes
+from kiro_asgi.asgi.typing import Scope
+from kiro_asgi.errors import (
+    KiroAsgiError,
+    UnmetPromise,
+    UpstreamProtocolError,
+    UpstreamQuotaSpent,
+    UpstreamRequestTooCostly,
+    UpstreamUnreachable,
+)
+from kiro_asgi.net.retry import Remedy
+from kiro_asgi.upstreams.base import Credential
+
+__all__ = ["Attempts"]
+
+_log = getLogger("kiro_asgi")
+
+_CONNECTION_TROUBLE: Final = (UpstreamUnreachable, UpstreamProtocolError)
+"""After these, idle connections are not trusted either."""
+
+_COUNT: Final = re.compile(rb"[0-9]{1,3}")
+
+
+def _attempts_before(scope: Scope, headers: Iterable[bytes]) -> int:
+    """Times that the client has sent this request before, by its own count in one of *headers*."""
+    counts = [value for name in headers for value in header_values(scope, name)]
+    return max((int(value) for value in counts if _COUNT.fullmatch(value)), default=0) if counts else 0
+
+
+@define
+class Attempts:
+    """The attempts at one request, counted for each upstream."""
+
+    exchange: Exchange
+    """The facts of the latest attempt."""
+
+    _exchanges: ExchangeFactory
+    _context: AnswerContext
+    _call: Call
+    _outputs: Callable[[Exchange], Output[Any]]
+    """Makes the way out for an exchange; asked again where an answer of another kind takes another way."""
+
+    output: Output[Any] = field(init=False)
+    reading: Reading[Any, Any] | None = field(init=False, default=None)
+    """Of the latest attempt; ``None`` before the first."""
+
+    _before: int = field(init=False)
+    """Attempts that the client has made before: each had an answer that it might try again, so each was one call."""
+
+    _number: int = field(init=False, default=1)
+    """Of the latest attempt, wherever it was made."""
+
+    _unchanged: int = field(init=False)
+    """Attempts at this upstream that changed nothing."""
+
+    _waited: float = field(init=False, default=0.0)
+    """Seconds, between all attempts."""
+
+    _renewed: bool = field(init=False, default=False)
+    """Whether the credential in use had its one new token."""
+
+    _reminded: bool = field(init=False, default=False)
+    """Whether the model was told that its answer broke a promise."""
+
+    _spent: list[Credential] = field(init=False, factory=list)
+    """Credentials that failed; none is used again for this request, however short its rest."""
+
+    _abandoned: bool = field(init=False, default=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.output = self._outputs(self.exchange)
+        self._before = self._unchanged = _attempts_before(self._call.scope, self._context.retry_count_headers)
+
+    async def run(self) -> None:
+        """Ask until an answer has gone out whole.
+
+        Raises:
+            KiroAsgiError: There is none, or it broke off, and there must be no other attempt.
+        """
+        while True:
+            try:
+                await self._attempt()
+            except KiroAsgiError as error:
+                await self._prepare_another(error)
+            else:
+                return
+
+    async def abandon(self) -> None:
+        """Let go of the upstream: its connection is free at once, and there is no other attempt."""
+        self._abandoned = True
+        if self.reading is not None:
+            await self.exchange.route.provider.transport.hang_up(self.reading)
+
+    async def _attempt(self) -> None:
+        exchange, settings, call = self.exchange, self._context.settings, self._call
+        call.upstream, call.notes = exchange.upstream.name, exchange.notes
+        self.output.restart()
+        self.reading = reading = exchange.reading(self.output, self._context)
+        log_notes(call.notes, call.request_id)
+        if settings.log_bodies:
+            log_body(exchange)
+        provider = exchange.route.provider
+        with provider.credentials.asking(exchange.credential, exchange.route.model.id) as accepted:
+            reading.on_accept = accepted
+            await provider.transport.fetch(exchange.rendered.request, reading, patience=settings.limits.request_timeout)
+            while (following := await reading.next_part()) is not None:
+                request = await self._context.offload.run(exchange.request.size, following)
+                await provider.transport.fetch(request, reading, patience=reading.left)
+            await reading.finish()
+
+    async def _prepare_another(self, error: KiroAsgiError) -> None:
+        """Change what has to be different about the next attempt, and wait as long as the policy says.
+
+        Raises:
+            KiroAsgiError: There must be no other one; its reason need not be *error*.
+        """
+        before = self.exchange
+        try:
+            if self._abandoned or self.output.begun:
+                raise error
+            try:
+                await self._prepare_same_upstream(error)
+            except KiroAsgiError as failure:
+                await self._prepare_another_upstream(failure)
+        except KiroAsgiError as final:
+            self._note_retries(final)
+            raise
+        self._number += 1
+        if type(self.exchange) is not type(before):
+            self._change_output()
+
+    def _note_retries(self, error: KiroAsgiError) -> None:
+        """Note on *error*, after which there is no other attempt, that the client need not make one, if that is so."""
+        error.retried = self._number > 1
+        if error.retried and error.retry_safe and error.retry_after is None:
+            error.retry_after = self._context.policy.backoff(error, self._unchanged + 1)
+
+    def _change_output(self) -> None:
+        """Take another way out, where an answer is translated that was to go through, or the other way round."""
+        output = self._outputs(self.exchange)
+        if isinstance(output, Sending) and isinstance(self.output, Sending):
+            output.take_over(self.output)
+        self.output = output
+
+    async def _prepare_same_upstream(self, error: KiroAsgiError) -> None:
+        """As `_prepare_another`, as long as this upstream may be asked again."""
+        context, exchange = self._context, self.exchange
+        adapted = await context.offload.run(exchange.request.size, partial(exchange.adapted, error))
+        if adapted is not None:
+            self._warn("asking differently: %r", error)
+            self.exchange = adapted
+            return
+        step = context.policy.decide(
+            error,
+            self._unchanged + 1,
+            context.clocks.draw,
+            renewed=self._renewed,
+            reminded=self._reminded,
+            waited=self._waited,
+        )
+        if step is None:
+            raise error
+        match step.remedy:
+            case Remedy.AGAIN:
+                await self._wait(error, step.seconds)
+            case Remedy.REMIND:
+                assert isinstance(error, UnmetPromise), "a reminder of what was not promised"
+                await self._remind(error)
+            case Remedy.RENEW:
+                await self._renew(error)
+            case Remedy.ELSEWHERE:
+                await self._use_next_credential(error)
+            case Remedy.NOWHERE:
+                await self._cool(error)
+                self.exchange = exchange.with_route(self._exchanges.models.without_service(exchange.route))
+                raise error
+
+    async def _wait(self, error: KiroAsgiError, seconds: float) -> None:
+        self._unchanged += 1
+        self._waited += seconds
+        self._warn("next in %.1f s: %r", seconds, error)
+        if isinstance(error, _CONNECTION_TROUBLE):
+            await self.exchange.route.provider.transport.reset()
+        await anyio.sleep(seconds)
+
+    async def _remind(self, error: UnmetPromise) -> None:
+        self._unchanged += 1
+        self._reminded = True
+        self._warn("asking once more: %r", error)
+        work = partial(self.exchange.reminded, error.complaint)
+        self.exchange = await self._context.offload.run(self.exchange.request.size, work)
+
+    async def _renew(self, error: KiroAsgiError) -> None:
+        """Ask with a newer token, or where there is none to be had, with another credential."""
+        self._renewed = True
+        try:
+            newer = await self.exchange.route.provider.credentials.renew(self.exchange.credential)
+        except KiroAsgiError as why:
+            newer, error = None, why
+        if newer is None:
+            await self._use_next_credential(error)
+        else:
+            await self._use(newer, error)
+
+    async def _use_next_credential(self, error: KiroAsgiError) -> None:
+        """Ask with a credential that has not failed, while the one that was used cools down.
+
+        Raises:
+            KiroAsgiError: *error*, where no other is left.
+        """
+        exchange = self.exchange
+        self._spent.append(exchange.credential)
+        error = await self._cool(error)
+        try:
+            other = await exchange.route.provider.credentials.get(exchange.route.model.id, besides=self._spent)
+        except KiroAsgiError:
+            raise error from None
+        self._renewed = False
+        await self._use(other, error)
+
+    async def _use(self, credential: Credential, error: KiroAsgiError) -> None:
+        work = partial(self.exchange.with_credential, credential)
+        changed = await self._context.offload.run(self.exchange.request.size, work)
+        self._warn("next with %s: %r", credential.source, error)
+        self.exchange = changed
+
+    async def _cool(self, error: KiroAsgiError) -> KiroAsgiError:
+        """Let the credential rest that was used, unless *error* says nothing about further requests.
+
+        Returns:
+            *error*, with the time of the next quota where that is what it is about.
+        """
+        route, credential = self.exchange.route, self.exchange.credential
+        provider, model = route.provider, route.model.id
+        if not error.asked or isinstance(error, UpstreamRequestTooCostly):
+            return error
+        provider.credentials.cool(credential, error, model)
+        if isinstance(error, UpstreamQuotaSpent):
+            error = await provider.with_reset(error, credential, self._context.clocks.wall())
+            provider.credentials.cool(credential, error, model)
+        return error
+
+    async def _prepare_another_upstream(self, failure: KiroAsgiError) -> None:
+        """Ask the next upstream that the operator wrote down.
+
+        Raises:
+            KiroAsgiError: *failure*, where there is no such place, or it would be no remedy.
+        """
+        request = self.exchange.request
+        if self.output.opened:
+            request = request.without_passthrough()
+        changed = await self._exchanges.settle_next(request, self.exchange.route.rest, failure)
+        self._warn("next with %s: %r", changed.upstream.name, failure)
+        self.exchange = changed
+        self._unchanged, self._renewed = self._before, False
+
+    def _warn(self, message: str, *arguments: object) -> None:
+        extra = {"request_id": self._call.request_id}
+        _log.warning("try %d failed, " + message, self._number, *arguments, extra=extra)

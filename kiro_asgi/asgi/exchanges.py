@@ -1,0 +1,177 @@
+"""From a request to an exchange: whom to ask, in whose name and in which words; and what is learnt from the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
+
+from attrs import define, evolve, field
+
+from kiro_asgi.asgi.attachments import Attachments
+from kiro_asgi.asgi.conversations import Conversations
+from kiro_asgi.asgi.exchange import ClientRequest, Exchange
+from kiro_asgi.asgi.models import Models, Route
+from kiro_asgi.asgi.offload import Offload
+from kiro_asgi.asgi.passthrough import PassthroughExchange, reason_to_translate
+from kiro_asgi.asgi.plan import Estimate
+from kiro_asgi.asgi.recovery import Recovered, Recovery
+from kiro_asgi.asgi.signatures import Signatures
+from kiro_asgi.asgi.translated import TranslatedExchange
+from kiro_asgi.config import StreamSettings
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.net.retry import RetryPolicy
+from kiro_asgi.stages.answer import Answer
+from kiro_asgi.stages.estimate import Calibration, Estimator
+from kiro_asgi.upstreams.base import Credential, Rendered
+from kiro_asgi.upstreams.registry import Target
+
+__all__ = ["ExchangeFactory"]
+
+T = TypeVar("T")
+
+
+@define(kw_only=True)
+class ExchangeFactory:
+    """Settles the requests of one application."""
+
+    models: Models
+    _policy: RetryPolicy
+    _offload: Offload
+    _conversations: Conversations
+    _recovery: Recovery
+    _signatures: Signatures
+    _attachments: Attachments
+    _estimator: Estimator
+    _calibration: Calibration = field(factory=Calibration)
+    _stream: StreamSettings
+
+    async def settle(self, request: ClientRequest) -> Exchange:
+        """Settle all facts about a request.
+
+        Raises:
+            RequestError: The upstream cannot be asked this.
+            UpstreamError: There is no credential to ask with, or it rests.
+        """
+        return await self._first(partial(self._settled, request), await self.models.targets(request.model))
+
+    async def settle_next(self, request: ClientRequest, rest: tuple[Target, ...], failure: KiroAsgiError) -> Exchange:
+        """The same for the first of *rest* where that is possible, after *failure* at the targets before it.
+
+        Raises:
+            KiroAsgiError: *failure*, where there is no such place, or it would be no remedy.
+        """
+        return await self._first(partial(self._settled, request), rest, failure)
+
+    async def count(self, prompt: Prompt, size: int, hold: Callable[[int], None]) -> int:
+        """Tokens of *prompt*, from a request of *size* bytes, as it would be sent.
+
+        Args:
+            prompt: What would be asked.
+            size: How long work on it takes.
+            hold: As `ClientRequest.hold`.
+
+        Raises:
+            KiroAsgiError: As for `settle`.
+        """
+        return await self._first(partial(self._counted, prompt, size, hold), await self.models.targets(prompt.model))
+
+    async def aclose(self) -> None:
+        """Close the idle connections of the running event loop."""
+        await self._attachments.aclose()
+
+    async def _first(
+        self, settle: Callable[[Route], Awaitable[T]], targets: tuple[Target, ...], failure: KiroAsgiError | None = None
+    ) -> T:
+        """What *settle* gives for the first of *targets* where that is possible.
+
+        Args:
+            settle: Does what can be done without asking for an answer.
+            targets: Where, in order.
+            failure: Why it was not possible before them.
+
+        Raises:
+            KiroAsgiError: Nowhere; the first reason there was.  It alone decides whether another upstream helps.
+        """
+        for at, target in enumerate(targets, 1):
+            if failure is not None and not self._policy.other_upstream_helps(failure):
+                break
+            try:
+                return await settle(await self.models.route(target, targets[at:]))
+            except KiroAsgiError as error:
+                failure = failure or error
+        assert failure is not None, "a model that is nowhere"
+        raise failure from None
+
+    async def _settled(self, request: ClientRequest, route: Route) -> Exchange:
+        credential = await route.provider.credentials.get(route.model.id)
+        source = request.passthrough
+        if source is not None:
+            reason = reason_to_translate(source, route.provider, route.model, self._stream, request.stages)
+            if reason is None:
+                return PassthroughExchange.create(request, source, route, credential, self._estimator)
+        return await self._translated(request, route, credential)
+
+    async def _translated(self, request: ClientRequest, route: Route, credential: Credential) -> TranslatedExchange:
+        provider, model = route.provider, route.model
+        inquiry = await self._offload.run(request.size, lambda: request.parsed)
+        prompt = await self._attachments.fetched(inquiry.prompt, provider.upstream.fetches, request.hold)
+        if prompt is not inquiry.prompt:  # another upstream need not fetch it again
+            request.replace_prompt(prompt)
+        recovered = await self._recovered(request, route)
+        conversation = self._conversations.name(request.principal, inquiry.prompt.session)
+        upstream = provider.asking(model)
+
+        def render() -> tuple[Rendered, float]:
+            rendered = upstream.render(recovered.prompt, model, credential, conversation)
+            return rendered, upstream.weigh(rendered, self._estimator)
+
+        rendered, weight = await self._offload.run(request.size, render)
+        return TranslatedExchange(
+            request=request,
+            route=route,
+            inquiry=evolve(inquiry, prompt=recovered.prompt),
+            upstream=upstream,
+            credential=credential,
+            conversation=conversation,
+            rendered=rendered,
+            estimate=Estimate(
+                self._estimator,
+                self._calibration.tokens(model.id, weight),
+                weight,
+                self._calibration.output_factor(model.id),
+            ),
+            recovered=recovered,
+            learn=self._learn,
+        )
+
+    async def _recovered(self, request: ClientRequest, route: Route) -> Recovered:
+        prompt, notes = route.provider.adapted(request.parsed.prompt, route.name, route.model)
+        if route.provider.upstream.traits.signs_calls:
+            prompt = await self._signatures.restored(prompt, request.principal)
+        recovered = await self._recovery.prepare(prompt, request.principal)
+        return evolve(recovered, notes=(*notes, *recovered.notes)) if notes else recovered
+
+    async def _counted(self, prompt: Prompt, size: int, hold: Callable[[int], None], route: Route) -> int:
+        provider, model = route.provider, route.model
+        credential = await provider.credentials.get()
+        prompt = await self._attachments.fetched(prompt, provider.upstream.fetches, hold)
+
+        def weigh() -> float:
+            adapted, _ = provider.adapted(prompt, route.name, model)
+            rendered = provider.upstream.render(adapted, model, credential)
+            return provider.upstream.weigh(rendered, self._estimator)
+
+        return self._calibration.tokens(model.id, await self._offload.run(size, weigh))
+
+    async def _learn(self, exchange: TranslatedExchange, answer: Answer) -> None:
+        """Learn from an answer that has been given."""
+        assert answer.end is not None, "the answer has not ended"
+        route = exchange.route
+        route.provider.learn(route.model, exchange.upstream)
+        if not answer.resumed:  # where a prompt was read several times, so it was counted
+            self._calibration.observe(route.model.id, exchange.estimate.weight, answer.end.usage)
+        if answer.call_signatures:
+            await self._signatures.remember(answer.call_signatures, exchange.request.principal)
+        await self._recovery.remember(exchange.recovered, answer)

@@ -1,0 +1,326 @@
+"""Requests that go to a service of the client's own API as they are, and answers that come back as they are.
+
+What keeps a request from it is in `kiro_asgi.asgi.reasons`.  Attempts, time limits, credentials and signs of life
+are the same as for every other answer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any, Final, Protocol
+
+from attrs import define, evolve, field, frozen
+
+from kiro_asgi.asgi.exchange import ClientRequest, PassthroughRequest
+from kiro_asgi.asgi.http import Headers
+from kiro_asgi.asgi.models import Route
+from kiro_asgi.asgi.output import Output, Sending, Whole
+from kiro_asgi.asgi.plan import Estimate, first_event_timeout, plan_answer
+from kiro_asgi.asgi.provider import Provider
+from kiro_asgi.asgi.reading import AnswerContext, Reading
+from kiro_asgi.asgi.reasons import Candidate, Reason, reason_against
+from kiro_asgi.asgi.typing import Send
+from kiro_asgi.config import Settings, StreamSettings
+from kiro_asgi.dialects.base import Glance, Inquiry, Writer
+from kiro_asgi.dialects.passage import Fault, Passage
+from kiro_asgi.errors import AnswerTooLarge, KiroAsgiError, UpstreamFault
+from kiro_asgi.model.events import Event, Usage
+from kiro_asgi.model.message import Message
+from kiro_asgi.model.notes import Note
+from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
+from kiro_asgi.stages.answer import Answer, build_pipeline
+from kiro_asgi.stages.base import Pipeline, StageFactory
+from kiro_asgi.stages.estimate import Estimator
+from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Upstream
+from kiro_asgi.upstreams.media_types import EVENT_STREAM, JSON, essence
+
+__all__ = [
+    "PassthroughExchange",
+    "PassthroughReading",
+    "PassthroughStream",
+    "PassthroughWhole",
+    "inquiry_of",
+    "reason_to_translate",
+    "render_passthrough",
+]
+
+_BYTES_A_TOKEN: Final = 4
+
+
+def reason_to_translate(
+    request: PassthroughRequest,
+    provider: Provider,
+    model: ModelCard,
+    stream: StreamSettings,
+    stages: tuple[StageFactory, ...] = (),
+) -> Reason | None:
+    """Why *request* does not go to *provider* as it is; ``None`` where it does."""
+    return reason_against(
+        Candidate(
+            glance=request.glance,
+            dialect=request.dialect,
+            forwarding=provider.asking(model).forwarding,
+            model=model,
+            toolbox=provider.toolbox,
+            manner=provider.manner,
+            stream=stream,
+            stages=stages,
+        )
+    )
+
+
+def inquiry_of(glance: Glance) -> Inquiry:
+    """As much of the request as was looked at."""
+    mode = ThinkingMode.ENABLED if glance.thinking else ThinkingMode.DEFAULT
+    return Inquiry(Prompt(glance.model, tools=glance.tools, thinking=Thinking(mode)), glance.stream, None)
+
+
+def render_passthrough(
+    source: PassthroughRequest, upstream: Upstream, model: ModelCard, credential: Credential
+) -> Rendered:
+    """*source* as *upstream* is sent it."""
+    forwarding = upstream.forwarding
+    assert forwarding is not None, "an upstream that speaks no client's API"
+    return Rendered(forwarding.request(source.glance.renamed(model.id), credential, source.headers))
+
+
+@frozen(kw_only=True)
+class PassthroughExchange:
+    """An `Exchange` whose bytes go through.  Nothing is estimated: the service counts."""
+
+    request: ClientRequest
+    source: PassthroughRequest
+    route: Route
+    upstream: Upstream
+    credential: Credential
+    rendered: Rendered
+    estimator: Estimator
+    """For an answer that must be translated after all."""
+
+    @classmethod
+    def create(
+        cls,
+        request: ClientRequest,
+        source: PassthroughRequest,
+        route: Route,
+        credential: Credential,
+        estimator: Estimator,
+    ) -> PassthroughExchange:
+        """The exchange for *request*, which goes on as *source*."""
+        upstream = route.provider.asking(route.model)
+        return cls(
+            request=request,
+            source=source,
+            route=route,
+            upstream=upstream,
+            credential=credential,
+            rendered=render_passthrough(source, upstream, route.model, credential),
+            estimator=estimator,
+        )
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the client wants the answer as it comes."""
+        return self.source.glance.stream
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Nothing: nothing was adapted."""
+        return ()
+
+    @property
+    def first_event_timeout(self) -> float:
+        """Seconds from asking the upstream to its first event, by the bytes of a prompt that was not read, and no more
+        than the model could read."""
+        glance = self.source.glance
+        tokens = min(len(glance.body) // _BYTES_A_TOKEN, self.route.model.context_window)
+        return first_event_timeout(self.route.provider.manner, tokens, thinks=glance.thinking)
+
+    @property
+    def known_answer(self) -> Message | None:
+        """None: that is the service's to say."""
+        return None
+
+    def sizes(self) -> Mapping[str, int]:
+        """What a client wrote itself is only weighed: nobody has made sure what is in it."""
+        return {"bytes": len(self.rendered.request.body)}
+
+    def with_credential(self, credential: Credential) -> PassthroughExchange:
+        """The same request in the name of *credential*."""
+        rendered = render_passthrough(self.source, self.upstream, self.route.model, credential)
+        return evolve(self, credential=credential, rendered=rendered)
+
+    def with_route(self, route: Route) -> PassthroughExchange:
+        """The same request, with another way to go on if it fails."""
+        return evolve(self, route=route)
+
+    def adapted(self, error: KiroAsgiError) -> None:
+        """No other words: they are the client's."""
+
+    def reminded(self, complaint: str) -> PassthroughExchange:
+        """The same: an answer that is not read breaks no promise."""
+        return self
+
+    def output(
+        self, send: Send, headers: Callable[[], Headers], settings: Settings, clock: Callable[[], float]
+    ) -> PassthroughOutput:
+        """Where the answer goes: out as it comes, or as one body at the end."""
+        if self.streamed:
+            return PassthroughStream(send, headers, clock)
+        return PassthroughWhole(send, headers, settings.limits.answer_bytes)
+
+    def reading(self, output: PassthroughOutput, context: AnswerContext) -> PassthroughReading:
+        """What reads one attempt's answer into *output*."""
+        return PassthroughReading(self, output, context)
+
+
+class PassthroughOutput(Output[bytes], Protocol):
+    """Takes the bytes of one answer."""
+
+    def through(self, passage: Passage) -> None:
+        """Watch the answer of the next try by *passage*."""
+        ...
+
+
+@define
+class PassthroughStream(Sending[bytes]):
+    """Sends whole events as they come."""
+
+    def through(self, passage: Passage) -> None:
+        """Watch the answer of the next try by *passage*."""
+        self._encoder = passage
+
+
+@define
+class PassthroughWhole(Whole[bytes]):
+    """Sends one body."""
+
+    _max_bytes: int
+    _passage: Passage = field(init=False)
+    _body: bytearray = field(init=False, factory=bytearray)
+
+    def through(self, passage: Passage) -> None:
+        """Watch the answer of the next try by *passage*."""
+        self._passage = passage
+
+    def restart(self) -> None:
+        """Forget what has come."""
+        self._body.clear()
+
+    def put(self, items: Iterable[bytes], /) -> KiroAsgiError | None:
+        """Add to the body."""
+        for item in items:
+            self._body += item
+            if len(self._body) > self._max_bytes:
+                message = f"the answer has more than {self._max_bytes} bytes (limits.answer_bytes)"
+                return AnswerTooLarge(message, code="answer_too_large")
+        return None
+
+    async def finish(self) -> None:
+        """Send the body."""
+        await self._respond(self._passage.whole(bytes(self._body)))
+
+
+@define
+class WholeAsStream:
+    """The stage from the bytes of a whole answer to the events of a stream that says the same."""
+
+    _answer: Answer
+    _encoder: Writer[Event]
+
+    def feed(self, items: Iterable[bytes], /) -> Iterator[bytes]:
+        """Nothing, as a rule."""
+        return self._encoder.feed(self._answer.feed(items))
+
+    def flush(self) -> Iterator[bytes]:
+        """All of it."""
+        yield from self._encoder.feed(chain(self._answer.drain(), self._answer.flush()))
+        yield from self._encoder.flush()
+
+
+@define
+class PassthroughReading(Reading[PassthroughExchange, PassthroughOutput]):
+    """Hands an answer on as it comes; only one that is whole where a stream was asked for is told anew."""
+
+    _passage: Passage = field(init=False)
+    _as_stream: WholeAsStream | None = field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        exchange, source = self._exchange, self._exchange.source
+        name = "" if source.glance.model == exchange.route.model.id else source.glance.model
+        heading = exchange.request.new_heading(inquiry_of(source.glance))
+        self._passage = source.dialect.passage(_fault_of(exchange.upstream), heading, name)
+        self._output.through(self._passage)
+        if not source.glance.stream:  # nothing comes of such an answer before it is complete
+            self.first_event_timeout = self._settings.limits.request_timeout
+
+    @property
+    def heard(self) -> bool:
+        """Whether there has been an event."""
+        return self._passage.begun
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the answer took, as far as the service said."""
+        return self._passage.usage
+
+    def open(self) -> Iterable[bytes]:
+        """Nothing: the answer's own start is still to come."""
+        return ()
+
+    async def finish(self) -> None:
+        """Bring the rest to the client.
+
+        Raises:
+            KiroAsgiError: What the upstream's refusal means, or that its answer did not come to its end.
+        """
+        if not self._accepted:
+            self._refuse()
+        heard = self._passage.heard
+        await self._put(self._said())
+        if self._passage.heard != heard:
+            self._note_event(content=True)
+        if self._as_stream is not None:
+            await self._put(self._as_stream.flush())
+        if not self._passage.ended:  # what came before a failure is sent first: it must not matter how it was cut
+            await self._push()
+        await self._output.finish()
+
+    def _accept(self, content_type: str) -> None:
+        exchange = self._exchange
+        if not exchange.streamed:
+            return
+        decoder = exchange.upstream.decoder(content_type)
+        if essence(content_type) == JSON:
+            inquiry, estimate = inquiry_of(exchange.source.glance), Estimate(exchange.estimator)
+            answer = build_pipeline(decoder, plan_answer(exchange, inquiry, estimate, self._settings))
+            request = exchange.request
+            self._as_stream = WholeAsStream(answer, request.dialect.encoder(request.heading))
+
+    async def _advance(self) -> None:
+        heard = self._passage.heard
+        await self._put(self._said())
+        await self._push()
+        if self._passage.heard != heard:
+            self._note_event(content=True)
+
+    def _said(self) -> Iterable[bytes]:
+        """What has arrived, as the client is to see it."""
+        return self._taken() if self._as_stream is None else self._as_stream.feed(self._taken())
+
+
+def _fault_of(upstream: Upstream) -> Fault:
+    """What errors of *upstream* mean; its decoder knows."""
+
+    def fault(event: bytes) -> KiroAsgiError:
+        stages: Pipeline[bytes, Any] = Pipeline(*upstream.decoder(EVENT_STREAM))
+        try:
+            deque(stages.feed([event]), maxlen=0)
+        except KiroAsgiError as error:
+            return error
+        return UpstreamFault("the upstream reports an error", code="stream.error")
+
+    return fault

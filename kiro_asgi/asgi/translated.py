@@ -1,0 +1,240 @@
+"""Requests that are put into the upstream's words, and their answers, which are put into the client's."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from itertools import chain
+
+from attrs import define, evolve, field, frozen
+
+from kiro_asgi.asgi.exchange import ClientRequest
+from kiro_asgi.asgi.http import Headers
+from kiro_asgi.asgi.models import Route
+from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
+from kiro_asgi.asgi.plan import Estimate, first_event_timeout, plan_answer
+from kiro_asgi.asgi.reading import AnswerContext, Reading
+from kiro_asgi.asgi.recovery import Recovered
+from kiro_asgi.asgi.typing import Send
+from kiro_asgi.config import Settings
+from kiro_asgi.dialects.base import Inquiry
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.limits import CONTINUATIONS
+from kiro_asgi.model.events import Event, MessageEnd, MessageStart, StopReason, Usage
+from kiro_asgi.model.message import Message, sentences, whole
+from kiro_asgi.model.notes import Note
+from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
+from kiro_asgi.net.transport import Enough
+from kiro_asgi.stages.answer import Answer, build_pipeline
+from kiro_asgi.upstreams.base import Credential, PausingTurn, Rendered, Upstream, UpstreamRequest
+
+__all__ = ["TranslatedExchange", "TranslatedReading"]
+
+
+@frozen(kw_only=True)
+class TranslatedExchange:
+    """An `Exchange` whose answer goes through the stages."""
+
+    request: ClientRequest
+    route: Route
+    inquiry: Inquiry
+    """What the client asks, as this upstream is to be asked it."""
+
+    upstream: Upstream
+    credential: Credential
+    conversation: str
+    """The UUID that the upstream knows the conversation by."""
+
+    rendered: Rendered
+    estimate: Estimate
+    recovered: Recovered
+    """The prompt, and what the model was told about answers that were cut."""
+
+    learn: Callable[[TranslatedExchange, Answer], Awaitable[None]] = field(repr=False)
+    """Called with a whole answer before its end is sent: the client's next request may follow at once."""
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the client wants the answer as it comes."""
+        return self.inquiry.stream
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Everything that was adapted."""
+        return (*self.inquiry.notes, *self.recovered.notes, *self.rendered.notes)
+
+    @property
+    def first_event_timeout(self) -> float:
+        """Seconds from asking the upstream to its first event."""
+        thinks = self.inquiry.prompt.thinking.wanted
+        return first_event_timeout(self.route.provider.manner, self.estimate.input_tokens, thinks=thinks)
+
+    @property
+    def known_answer(self) -> Message | None:
+        """An answer without a token, where that is what is asked for: it fills caches elsewhere."""
+        if self.inquiry.prompt.sampling.max_tokens != 0:
+            return None
+        return Message(stop_reason=StopReason.LENGTH, usage=Usage(input_tokens=self.estimate.input_tokens))
+
+    def sizes(self) -> Mapping[str, int]:
+        """Sizes and counts of what the upstream is sent."""
+        return self.upstream.statistics(self.rendered)
+
+    def with_credential(self, credential: Credential) -> TranslatedExchange:
+        """The same request in the name of *credential*."""
+        return self._asking(self.inquiry.prompt, self.upstream, credential)
+
+    def with_route(self, route: Route) -> TranslatedExchange:
+        """The same request, with another way to go on if it fails."""
+        return evolve(self, route=route)
+
+    def adapted(self, error: KiroAsgiError) -> TranslatedExchange | None:
+        """The same request in other words, where *error* says that the words were the trouble; else ``None``."""
+        upstream = self.upstream.healed(error, self.rendered)
+        return None if upstream is None else self._asking(self.inquiry.prompt, upstream, self.credential)
+
+    def reminded(self, complaint: str) -> TranslatedExchange:
+        """The same request with *complaint* as the last that its user says."""
+        prompt = self.inquiry.prompt
+        longer = evolve(prompt, turns=(*prompt.turns, Turn(Role.USER, (Text(complaint),))))
+        return self._asking(longer, self.upstream, self.credential)
+
+    def _asking(self, prompt: Prompt, upstream: Upstream, credential: Credential) -> TranslatedExchange:
+        return evolve(
+            self,
+            inquiry=self.inquiry if prompt is self.inquiry.prompt else evolve(self.inquiry, prompt=prompt),
+            upstream=upstream,
+            credential=credential,
+            rendered=upstream.render(prompt, self.route.model, credential, self.conversation),
+        )
+
+    def output(
+        self, send: Send, headers: Callable[[], Headers], settings: Settings, clock: Callable[[], float]
+    ) -> Output[Event]:
+        """Where the answer goes: out as it comes, as a stream when it is complete, or as one body."""
+        dialect, heading = self.request.dialect, self.request.heading
+        if not self.streamed:
+            return Collected(send, headers, clock, lambda message: dialect.render(message, heading))
+        if settings.stream.synthetic:
+            cut = sentences if settings.stream.sentences else whole
+            return Synthetic(send, headers, clock, partial(dialect.encoder, heading), cut)
+        return Streamed(send, headers, clock, partial(dialect.encoder, heading))
+
+    def reading(self, output: Output[Event], context: AnswerContext) -> TranslatedReading:
+        """What reads one attempt's answer into *output*."""
+        return TranslatedReading(self, output, context)
+
+
+@define
+class TranslatedReading(Reading[TranslatedExchange, Output[Event]]):
+    """Decodes an answer, for whichever client API."""
+
+    answer: Answer | None = field(init=False, default=None)
+    """The stages; ``None`` until the upstream says 200."""
+
+    _turn: PausingTurn | None = field(init=False)
+    """Where the service may pause: what reads all parts of the answer."""
+
+    _continuations: int = field(init=False, default=0)
+    _seen_before: int = field(init=False, default=0)
+    """Events of the parts before."""
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        make = self._exchange.rendered.turn
+        self._turn = None if make is None else make()
+
+    @property
+    def heard(self) -> bool:
+        """Whether there has been an event since the upstream was asked."""
+        return self.answer is not None and self.answer.events_seen > self._seen_before
+
+    @property
+    def end(self) -> MessageEnd | None:
+        """How the answer ended, where it came to an end."""
+        return None if self.answer is None else self.answer.end
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the answer took, where it came to an end."""
+        return None if self.end is None else self.end.usage
+
+    def open(self) -> Iterable[Event]:
+        """The start of the message, before there is anything in it."""
+        if self.answer is not None:
+            return self.answer.begin()
+        return [MessageStart(Usage(input_tokens=self._exchange.estimate.input_tokens))]
+
+    async def finish(self) -> None:
+        """Bring the rest to the client.
+
+        Raises:
+            KiroAsgiError: What the upstream's refusal means, or what the end of its answer revealed.
+        """
+        answer = self.answer
+        if answer is None or not self._accepted:
+            self._refuse()
+        await self._end(answer, answer.drain())
+        await self._run_server_tools(answer)
+        await self._put(answer.flush())
+        await self._exchange.learn(self._exchange, answer)
+        await self._output.finish()
+
+    async def next_part(self) -> Callable[[], UpstreamRequest] | None:
+        """Makes the request for the rest, where the service has paused and may be asked to go on.
+
+        Raises:
+            KiroAsgiError: What the end of the part revealed.
+        """
+        turn, answer = self._turn, self.answer
+        if turn is None or answer is None or not self._accepted or self._continuations == CONTINUATIONS:
+            return None
+        if answer.enough:
+            return None
+        await self._end(answer, answer.end_part())
+        if answer.enough or not turn.paused:
+            return None
+        await self._push()
+        self._continuations += 1
+        self._accepted, self._seen_before = False, answer.events_seen
+        return turn.following
+
+    async def _end(self, answer: Answer, rest: Iterable[Event]) -> None:
+        """Bring the last bytes of a call to the client, and the *rest* that they lead to."""
+        seen = answer.events_seen
+        await self._put(chain(answer.feed(self._taken()), rest))
+        if answer.events_seen != seen:
+            self._note_event(content=answer.opened)
+
+    def _accept(self, content_type: str) -> None:
+        reader = self._turn or self._exchange.upstream
+        decoder = reader.decoder(content_type)
+        if self.answer is not None:
+            self.answer.resume(decoder)
+            return
+        exchange = self._exchange
+        self.answer = build_pipeline(
+            decoder, plan_answer(exchange, exchange.inquiry, exchange.estimate, self._settings)
+        )
+        if self._output.opened:  # the client has been shown the start of the message before there were stages
+            deque(self.answer.begin(), maxlen=0)
+
+    async def _run_server_tools(self, answer: Answer) -> None:
+        """Run what the model called and the client does not run; it is shown what was called while it waits."""
+        if calls := answer.pending:
+            await self._push()
+            results = await self._exchange.route.provider.toolbox.run(calls, self._exchange.inquiry.prompt)
+            await self._put(answer.resolve(results))
+
+    async def _advance(self) -> None:
+        """One pass through the stages."""
+        answer = self.answer
+        assert answer is not None, "bytes of an answer that has no stages"
+        seen = answer.events_seen
+        await self._put(answer.feed(self._taken()))
+        await self._push()
+        if answer.events_seen != seen:
+            self._note_event(content=answer.opened)
+        if answer.enough:
+            raise Enough
