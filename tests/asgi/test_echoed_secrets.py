@@ -324,11 +324,11 @@ async def test_a_token_that_was_replaced_is_still_a_secret(sim, tmp_path: Path):
     path.chmod(0o600)
     slices = {"kiro": {"api_key": "", "credentials_file": str(path), "auth_endpoint": sim.url}}
     app = create_app(settings_for(sim.url, slices))
-    (provider,) = app._service._providers
+    (provider,) = app._providers
     new = await provider.credentials.get()
     error = UpstreamFault(f"{TOKEN['accessToken']} {TOKEN['refreshToken']} {new.secret} stay")
 
-    assert app._service.secrets.shown(error).message == "[redacted] [redacted] [redacted] stay"
+    assert app._context.secrets.shown(error).message == "[redacted] [redacted] [redacted] stay"
     assert TOKEN["accessToken"] in error.message
     await app.aclose()
 

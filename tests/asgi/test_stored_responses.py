@@ -519,7 +519,7 @@ DAMAGED = {
 async def test_what_is_damaged_is_missing(gateway, sim, caplog, data):
     """Values that we did not write are told as values that are not there, never blamed on the client, and logged."""
     app = gateway(fresh=True)
-    store = app._service.store
+    store = app._store
     principal = app._auth.principal(http_scope(headers=[("authorization", "Bearer k")]))
     await store.set(scoped(principal, "response", "resp_1"), data, 60.0)
     refused = await asking("Two.", previous_response_id="resp_1").run(app)
