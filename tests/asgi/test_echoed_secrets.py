@@ -308,7 +308,7 @@ async def test_a_traceback_tells_no_secret(caplog, monkeypatch):
         async def fail(*_: object) -> None:
             raise RuntimeError(f"no room for {KEY}")
 
-        monkeypatch.setattr(type(app._service), "exchange", fail)
+        monkeypatch.setattr(type(app._exchanges), "settle", fail)
         exchange = await question("openai", "claude-sonnet-4.5", stream=False).run(app)
         await app.aclose()
 
