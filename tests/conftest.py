@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -47,3 +48,16 @@ def _certificates_read_once() -> Iterator[None]:
         for library in libraries:
             patch.setattr(library, "default_ssl_context", functools.cache(library.default_ssl_context))
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _filters_go_with_their_apps() -> Iterator[None]:
+    """Each app searches every log record until it is collected, which takes long in a heap as large as that of tests.
+
+    Hundreds that nobody uses any more would make every test that logs a traceback cost a second.
+    """
+    loggers = [logging.getLogger(name) for name in ("kiro_asgi", "kiro_asgi.access")]
+    before = [logger.filters[:] for logger in loggers]
+    yield
+    for logger, filters in zip(loggers, before, strict=True):
+        logger.filters[:] = filters

@@ -119,7 +119,8 @@ async def test_what_cannot_go_out_has_a_limit_in_every_stream(dialect, emission,
 @EACH_DIALECT
 async def test_calls_that_have_ended_leave_only_what_knows_them_again(dialect, gateway, sim):
     """Arguments of more than the limit together go through, one call after the other."""
-    steps = [step for n in range(40) for step in tool_call("f", {"n": n, "a": "x" * 10 * KIB}, call_id=f"c{n}")]
+    calls = [tool_call("f", {"n": n, "a": "x" * 10 * KIB}, call_id=f"c{n}", fragment=KIB) for n in range(40)]
+    steps = [step for call in calls for step in call]
     exchange = await asked(gateway(**LIMITS), sim, dialect, steps, stream=True)
 
     assert b"error" not in exchange.content

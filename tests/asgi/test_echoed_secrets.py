@@ -114,7 +114,8 @@ def parts(quoted: str) -> set[str]:
 
 def leaks(text: str, quoted: str, form: str) -> bool:
     """Whether any part that counts is in *text*; the user's name in Basic authentication is no secret."""
-    return any(part in text.lower() for part in parts(quoted[8:] if form == "Basic" else quoted))
+    lowered = text.lower()
+    return any(part in lowered for part in parts(quoted[8:] if form == "Basic" else quoted))
 
 
 UPSTREAMS = {

@@ -27,7 +27,7 @@ CANARY = "canary-of-the-prompt"
 class Fragile:
     """An estimator that breaks with its n-th text, and quotes a prompt."""
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: int = 0) -> None:
         self.left = at
 
     def weigh(self, text: str, /) -> float:
@@ -45,11 +45,11 @@ Breaking = Callable[..., App]
 
 @pytest.fixture
 async def breaking(sim) -> AsyncIterator[Breaking]:
-    """Apps that break with the n-th text that they estimate."""
+    """Apps that break with the first text that they estimate, or with that of an estimator of the test's own."""
     apps = []
 
-    def make(at: int = 0, **slices) -> App:
-        apps.append(App(settings_for(sim.url, slices), estimator=Fragile(at)))
+    def make(estimator: Fragile | None = None, **slices) -> App:
+        apps.append(App(settings_for(sim.url, slices), estimator=estimator or Fragile()))
         return apps[-1]
 
     yield make
@@ -88,12 +88,15 @@ async def test_before_the_commit_it_is_a_500(dialect, stream, breaking, caplog):
 async def test_after_the_commit_it_is_told_in_the_stream(dialect, breaking, sim, caplog):
     """What has been sent stands; then comes an error of the API and the proper end of the body."""
     caplog.set_level(logging.INFO)
-    whole = await ask(dialect, "sim:count=9 sim:slow=0.005", stream=True, max_tokens=1000).run(breaking(10**6))
+    estimator = Fragile(10**6)
+    app = breaking(estimator)
+    whole = await ask(dialect, "sim:count=9 sim:slow=0.005", stream=True, max_tokens=1000).run(app)
     assert partial_text(dialect, whole.content).split()[-1] == "9"
     caplog.clear()
     cut = 0
     for at in range(1, 40):
-        exchange = await ask(dialect, "sim:count=9 sim:slow=0.005", stream=True, max_tokens=1000).run(breaking(at))
+        estimator.left = at
+        exchange = await ask(dialect, "sim:count=9 sim:slow=0.005", stream=True, max_tokens=1000).run(app)
         assert exchange.starts == 1 and exchange.complete
         if exchange.status == 500:
             continue
