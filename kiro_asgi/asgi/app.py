@@ -13,37 +13,36 @@ from math import ceil
 from types import MappingProxyType
 from typing import Any, Final
 
-from kiro_asgi.asgi.access import log_access
 from kiro_asgi.asgi.attachments import Attachments
 from kiro_asgi.asgi.attempts import Attempts
-from kiro_asgi.asgi.auth import Authenticator
-from kiro_asgi.asgi.bodies import Bodies, Share
-from kiro_asgi.asgi.call import Call
-from kiro_asgi.asgi.calls import Calls
-from kiro_asgi.asgi.conversations import Conversations
-from kiro_asgi.asgi.cross_origin import CrossOrigin
+from kiro_asgi.asgi.auth import Authenticator, CrossOrigin
+from kiro_asgi.asgi.call import Bodies, Call, Calls, Share
 from kiro_asgi.asgi.exchange import ClientRequest, Exchange
-from kiro_asgi.asgi.exchanges import ExchangeFactory
-from kiro_asgi.asgi.http import JSON, Disconnected, Headers, Stalled
-from kiro_asgi.asgi.lifespan import host_lifespan
-from kiro_asgi.asgi.models import Models
-from kiro_asgi.asgi.offload import Offload
+from kiro_asgi.asgi.exchanges import Conversations, ExchangeFactory
+from kiro_asgi.asgi.memory import Recovery, Signatures
+from kiro_asgi.asgi.models import Models, Provider
 from kiro_asgi.asgi.operations import Gateway, Handler, handlers_of, new_dialects
 from kiro_asgi.asgi.output import Output
-from kiro_asgi.asgi.pace import Pace
-from kiro_asgi.asgi.provider import Provider
-from kiro_asgi.asgi.providers import new_providers
+from kiro_asgi.asgi.protocol import (
+    JSON,
+    AnyASGIApp,
+    Disconnected,
+    Headers,
+    Receive,
+    Scope,
+    Send,
+    Stalled,
+    host_lifespan,
+)
+from kiro_asgi.asgi.providers import new_fetcher, new_providers, new_registry, new_store, retry_policy
 from kiro_asgi.asgi.readiness import problems_with, settings_to_serve
 from kiro_asgi.asgi.reading import AnswerContext
-from kiro_asgi.asgi.recovery import Recovery
 from kiro_asgi.asgi.relay import Outcome, Relay
-from kiro_asgi.asgi.reports import rules_header, wants_rules
+from kiro_asgi.asgi.reports import log_access, rules_header, wants_rules
 from kiro_asgi.asgi.routing import GATEWAY, HEALTH, Routes
+from kiro_asgi.asgi.scheduling import Offload, Pace
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.asgi.server_tools import ServerTool
-from kiro_asgi.asgi.signatures import Signatures
-from kiro_asgi.asgi.typing import AnyASGIApp, Receive, Scope, Send
-from kiro_asgi.asgi.wiring import new_fetcher, new_registry, new_store, retry_policy
 from kiro_asgi.config import Settings
 from kiro_asgi.config.rules import require
 from kiro_asgi.dialects.manifest import DialectManifest, Endpoint

@@ -19,12 +19,10 @@ from attrs import define, field
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.exchanges import ExchangeFactory
-from kiro_asgi.asgi.http import header_values
 from kiro_asgi.asgi.output import Output, Sending
+from kiro_asgi.asgi.protocol import Scope, header_values
 from kiro_asgi.asgi.reading import AnswerContext, Reading
-from kiro_asgi.asgi.refusals import log_body
-from kiro_asgi.asgi.reports import log_notes
-from kiro_asgi.asgi.typing import Scope
+from kiro_asgi.asgi.reports import log_body, log_notes
 from kiro_asgi.errors import (
     KiroAsgiError,
     UnmetPromise,

@@ -1,23 +1,104 @@
-"""One HTTP request as the server hands it over, and what becomes of it."""
+"""One HTTP request as the server hands it over, and what becomes of it; and all those that are under way.
+
+The bytes of request bodies that an application holds at once are limited.  A body may grow as long as it is no larger
+than what is then still free.  So whoever sends many large bodies gets a smaller share the more there are, and an
+ordinary request finds room beside them: ten bodies that never end leave a tenth of the limit free.  Only what has
+arrived counts; to announce a length reserves nothing.
+
+Source: dynamic thresholds of switches, https://doi.org/10.1109/90.664262 (Choudhury and Hahne), with a factor of 1.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from threading import Lock
+from types import TracebackType
 from typing import Final
 
 import anyio
 from attrs import define, field
 
-from kiro_asgi.asgi.bodies import Share
-from kiro_asgi.asgi.http import Disconnected, Headers, Stalled, identity_headers, read_body, respond, response_start
-from kiro_asgi.asgi.typing import Message, Receive, Scope, Send
+from kiro_asgi.asgi.protocol import (
+    Disconnected,
+    Headers,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    Stalled,
+    identity_headers,
+    read_body,
+    respond,
+    response_start,
+)
 from kiro_asgi.config import LimitSettings
-from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.errors import KiroAsgiError, TooBusy
+from kiro_asgi.loops import PerLoop
 from kiro_asgi.model.events import Usage
 from kiro_asgi.model.notes import Note
 
-__all__ = ["Call"]
+__all__ = ["Bodies", "Call", "Calls", "Share"]
+
+_ROOM_AFTER = 1.0
+"""Seconds: most bodies arrive, and are answered, within a few."""
+
+
+@define
+class Bodies:
+    """All bodies of one application, whichever event loops it serves."""
+
+    _limit: int
+    held: int = field(init=False, default=0)
+    """Bytes."""
+
+    _lock: Lock = field(init=False, factory=Lock)
+    """Event loops may run in threads of their own."""
+
+    def add(self, size: int, largest: int) -> bool:
+        """Hold *size* more bytes, unless that leaves less than *largest* free; whether they are held."""
+        with self._lock:
+            if self.held + size + largest > self._limit:
+                return False
+            self.held += size
+            return True
+
+    def free(self, size: int) -> None:
+        """Hold *size* bytes less."""
+        with self._lock:
+            self.held -= size
+
+
+@define
+class Share:
+    """One request's part, from its first byte to the end of its answer: until then, it may have to be sent again."""
+
+    _bodies: Bodies
+    _size: int = field(init=False, default=0)
+
+    def grow(self, size: int) -> None:
+        """Hold *size* more bytes.
+
+        Raises:
+            TooBusy: There is no room for that beside the others.
+        """
+        if not self._bodies.add(size, self._size + size):
+            raise TooBusy(
+                "too many bytes of requests are held at present; try again later",
+                code="bodies_full",
+                retry_after=_ROOM_AFTER,
+            )
+        self._size += size
+
+    def __enter__(self) -> Share:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._bodies.free(self._size)
+        self._size = 0
+
 
 _BROKEN: Final = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
 """What hosts and their middlewares raise where the client is gone."""
@@ -200,3 +281,38 @@ class Call:
         """
         with suppress(Disconnected):
             await self.in_time(self.send)(response_start(_CLIENT_LEFT, [*self.headers]))
+
+
+_RETRY_AFTER: Final = 1.0
+"""Seconds until somebody else may serve what this process could not."""
+
+
+@define(eq=False)
+class Calls:
+    """What one application is doing now."""
+
+    _under_way: PerLoop[set[Call]] = field(init=False, factory=lambda: PerLoop(set))
+
+    async def run(self, call: Call, work: Callable[[], Awaitable[None]]) -> None:
+        """Do the *work* of *call*.
+
+        Raises:
+            TooBusy: It was interrupted before the client had anything of an answer; code ``shutting_down``.
+        """
+        calls = self._under_way.here()
+        calls.add(call)
+        try:
+            with call.work:
+                await work()
+        finally:
+            calls.discard(call)
+        if call.work.cancelled_caught:
+            error = TooBusy("this gateway is being stopped", code="shutting_down", retry_after=_RETRY_AFTER)
+            if call.tell is None or not call.status:
+                raise error
+            await call.tell(error)
+
+    def interrupt(self) -> None:
+        """End the calls of the running event loop, each as soon as nothing is being sent to its client."""
+        for call in tuple(self._under_way.here()):
+            call.interrupt()

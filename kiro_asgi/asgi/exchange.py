@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.http import Headers
 from kiro_asgi.asgi.models import Route
 from kiro_asgi.asgi.output import Output
-from kiro_asgi.asgi.typing import Send
+from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import Dialect, Glance, Heading, Inquiry, TransparentDialect
 from kiro_asgi.errors import KiroAsgiError

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import hmac
+import json
+import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
+from uuid import UUID, uuid4
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.attachments import Attachments
-from kiro_asgi.asgi.conversations import Conversations
 from kiro_asgi.asgi.exchange import ClientRequest, Exchange
+from kiro_asgi.asgi.memory import Recovered, Recovery, Signatures
 from kiro_asgi.asgi.models import Models, Route
-from kiro_asgi.asgi.offload import Offload
 from kiro_asgi.asgi.passthrough import PassthroughExchange, reason_to_translate
 from kiro_asgi.asgi.plan import Estimate
-from kiro_asgi.asgi.recovery import Recovered, Recovery
-from kiro_asgi.asgi.signatures import Signatures
+from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.asgi.translated import TranslatedExchange
 from kiro_asgi.config import StreamSettings
 from kiro_asgi.errors import KiroAsgiError
@@ -27,7 +29,27 @@ from kiro_asgi.stages.estimate import Calibration, Estimator
 from kiro_asgi.upstreams.base import Credential, Rendered
 from kiro_asgi.upstreams.registry import Target
 
-__all__ = ["ExchangeFactory"]
+__all__ = ["Conversations", "ExchangeFactory"]
+
+
+@frozen
+class Conversations:
+    """Names by a secret: without it they cannot be computed, and one gateway's are not another's."""
+
+    _salt: bytes = field(factory=lambda: secrets.token_bytes(32), repr=False)
+
+    @classmethod
+    def by(cls, salt: str) -> Conversations:
+        """Names that other processes and later ones give too; with no *salt*, of this object only."""
+        return cls(salt.encode()) if salt else cls()
+
+    def name(self, principal: str, session: str) -> str:
+        """A UUID for what *principal* calls *session*; a new one each time where nobody said."""
+        if not session:
+            return str(uuid4())
+        told = json.dumps([principal, session]).encode()
+        return str(UUID(bytes=hmac.digest(self._salt, told, "sha256")[:16], version=4))
+
 
 T = TypeVar("T")
 

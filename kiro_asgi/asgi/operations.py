@@ -11,9 +11,9 @@ from attrs import define, evolve, frozen
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import ClientRequest, PassthroughRequest
 from kiro_asgi.asgi.exchanges import ExchangeFactory
-from kiro_asgi.asgi.offload import Offload
+from kiro_asgi.asgi.protocol import Send
 from kiro_asgi.asgi.reports import wants_notes
-from kiro_asgi.asgi.typing import Send
+from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import CountingDialect, Dialect, Inquiry, ListingDialect, TransparentDialect
 from kiro_asgi.dialects.builtin import BUILTIN

@@ -15,8 +15,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 from attrs import define, field
 
-from kiro_asgi.asgi.http import Headers, respond_in_pieces, response_body, response_start, send_most
-from kiro_asgi.asgi.typing import Send
+from kiro_asgi.asgi.protocol import Headers, Send, respond_in_pieces, response_body, response_start, send_most
 from kiro_asgi.dialects.base import Writer
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event

@@ -14,14 +14,12 @@ from typing import Any, Final, Protocol
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.exchange import ClientRequest, PassthroughRequest
-from kiro_asgi.asgi.http import Headers
-from kiro_asgi.asgi.models import Route
+from kiro_asgi.asgi.models import Provider, Route
 from kiro_asgi.asgi.output import Output, Sending, Whole
 from kiro_asgi.asgi.plan import Estimate, first_event_timeout, plan_answer
-from kiro_asgi.asgi.provider import Provider
+from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.asgi.reading import AnswerContext, Reading
 from kiro_asgi.asgi.reasons import Candidate, Reason, reason_against
-from kiro_asgi.asgi.typing import Send
 from kiro_asgi.config import Settings, StreamSettings
 from kiro_asgi.dialects.base import Glance, Inquiry, Writer
 from kiro_asgi.dialects.passage import Fault, Passage

@@ -11,8 +11,8 @@ from typing import Any
 
 from kiro_asgi.asgi.auth import Authenticator
 from kiro_asgi.asgi.operations import new_dialects
+from kiro_asgi.asgi.providers import new_registry, new_store, new_transport
 from kiro_asgi.asgi.routing import Routes
-from kiro_asgi.asgi.wiring import new_registry, new_store, new_transport
 from kiro_asgi.config import Settings, read_environment
 from kiro_asgi.config.reading import Reading
 from kiro_asgi.config.rules import require

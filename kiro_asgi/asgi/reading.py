@@ -13,10 +13,9 @@ from anyio.lowlevel import checkpoint
 from attrs import define, field, frozen
 
 from kiro_asgi.asgi.exchange import Exchange
-from kiro_asgi.asgi.offload import Offload
 from kiro_asgi.asgi.output import PART, Output
-from kiro_asgi.asgi.pace import SHORT, Pace
-from kiro_asgi.asgi.refusals import log_refusal
+from kiro_asgi.asgi.reports import log_refusal
+from kiro_asgi.asgi.scheduling import SHORT, Offload, Pace
 from kiro_asgi.asgi.secrets import Secrets
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError, NotTheUpstream, UpstreamTimeout

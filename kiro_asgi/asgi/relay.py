@@ -21,11 +21,11 @@ from attrs import define, field
 
 from kiro_asgi.asgi.attempts import Attempts
 from kiro_asgi.asgi.call import Call
-from kiro_asgi.asgi.http import Disconnected, Stalled
 from kiro_asgi.asgi.plan import early_commit
+from kiro_asgi.asgi.protocol import Disconnected, Stalled
 from kiro_asgi.asgi.reading import AnswerContext
-from kiro_asgi.asgi.tasks import Tasks
-from kiro_asgi.asgi.wording import translated
+from kiro_asgi.asgi.reports import localized
+from kiro_asgi.asgi.scheduling import Tasks
 from kiro_asgi.errors import InternalError, KiroAsgiError
 from kiro_asgi.model.events import StopReason
 from kiro_asgi.stages.tool_spelling import CORRECTED
@@ -174,7 +174,7 @@ class Relay:
     async def _break_off(self, error: KiroAsgiError) -> None:
         self.outcome, self.failure = Outcome.FAILED, error
         self._warn("answer broken off: %r", error)
-        told = translated(error, self._context.settings.stream.language)
+        told = localized(error, self._context.settings.stream.language)
         await self._attempts.output.fail(self._context.secrets.shown(told))
 
     def _warn(self, message: str, *arguments: object) -> None:

@@ -1,17 +1,41 @@
-"""What is told about a request: to its client, in a header of the same name as the one that asks; and to the log."""
+"""What is told about a request: to its client, in words and in a header; and to the logs.
+
+A log line holds names, counts and sizes, never a key, a prompt or an answer, unless somebody has switched that on.
+"""
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Iterable
-from logging import DEBUG, getLogger
+from codecs import getencoder
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from itertools import islice
+from logging import DEBUG, INFO, getLogger
+from types import MappingProxyType
 from typing import Final
 
-from kiro_asgi.asgi.http import header_values
-from kiro_asgi.asgi.typing import Scope
+from kiro_asgi import errors
+from kiro_asgi.asgi.call import Call
+from kiro_asgi.asgi.exchange import Exchange
+from kiro_asgi.asgi.protocol import Scope, header_values
+from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.notes import Note
+from kiro_asgi.net.transport import Headers
+from kiro_asgi.stages.usage import provenance
+from kiro_asgi.upstreams.replies import redacted
 
-__all__ = ["RULES_HEADER", "log_notes", "rules_header", "wants_notes", "wants_rules"]
+__all__ = [
+    "RULES_HEADER",
+    "localized",
+    "log_access",
+    "log_body",
+    "log_notes",
+    "log_refusal",
+    "rules_header",
+    "wants_notes",
+    "wants_rules",
+]
 
 _log = getLogger("kiro_asgi")
 
@@ -51,3 +75,152 @@ def _item(note: Note) -> str:
     times = f";n={note.times}" if note.times > 1 else ""
     place = f';at="{_FOREIGN.sub("_", note.place)[:100]}"' if note.place else ""
     return _FOREIGN.sub("_", note.rule) + times + place
+
+
+_TELLING: Final = (b"x-amzn-errortype", b"x-amzn-requestid", b"content-type")
+"""Headers of a refusal that help to find out what it means."""
+
+_MAX_HEADER: Final = 200
+_BULK: Final = re.compile(r'"[A-Za-z0-9+/=_-]{1000,}"')
+"""Images, documents, signatures: nobody reads them in a log."""
+
+
+def log_refusal(exchange: Exchange, status: int, headers: Headers, error: KiroAsgiError) -> None:
+    """Write down a 400: the upstream's words, its telling headers, what was adapted, and the request's sizes.
+
+    *error* holds the upstream's words redacted and cut.
+    """
+    if status != HTTPStatus.BAD_REQUEST:
+        return
+    told = [f"{name.decode().lower()}={_header_text(value)}" for name, value in headers if name.lower() in _TELLING]
+    counts = [f"{name}={count}" for name, count in exchange.sizes().items()]
+    rules = ",".join(note.rule for note in exchange.notes) or "none"
+    _log.warning(
+        "upstream answered %d %s: %r; %s; rules applied: %s",
+        status,
+        HTTPStatus(status).phrase,
+        error,
+        " ".join((*told, *counts)),
+        rules,
+        extra={"request_id": exchange.request.request_id},
+    )
+
+
+def log_body(exchange: Exchange) -> None:
+    """Write down what the upstream is sent, where somebody wants that: no secrets, and nothing that is no text."""
+    body = _BULK.sub('"[left out]"', exchange.rendered.request.body.decode("utf-8", "replace"))
+    _log.debug("request body: %s", redacted(body), extra={"request_id": exchange.request.request_id})
+
+
+def _header_text(value: bytes) -> str:
+    return value[:_MAX_HEADER].decode("latin-1").encode("unicode_escape").decode("ascii")
+
+
+_SENTENCES: Final[Mapping[str, Mapping[type[KiroAsgiError], str]]] = MappingProxyType(
+    {
+        "en": MappingProxyType({}),
+        "zh": MappingProxyType(
+            {
+                errors.UpstreamTimeout: "上游服务未能及时响应,请稍后重试。",
+                errors.UpstreamUnreachable: "网络连接不稳定,请检查您的网络或代理设置。",
+                errors.UpstreamOverloaded: "上游服务当前负载过高,请稍后重试。",
+                errors.UpstreamThrottled: "请求过于频繁,请稍后重试。",
+                errors.UpstreamQuotaSpent: "账户额度已用完:{}",
+                errors.UpstreamSuspicious: "上游服务已限制该账户:{}",
+                errors.UpstreamSuspended: "上游服务已限制该账户:{}",
+                errors.UpstreamDenied: "上游服务拒绝了网关的凭据,请联系网关管理员。",
+                errors.UpstreamProtocolError: "上游服务的回答已损坏,未能完整接收。",
+                errors.AnswerTooLarge: "回答超出网关允许的大小。",
+                errors.UpstreamError: "上游服务发生错误,请稍后重试。",
+                errors.ContextTooLong: "对话内容过长,超出模型的上下文窗口。",
+                errors.UnmetPromise: "模型的回答不符合所要求的格式,请重试。",
+                errors.TooBusy: "网关正忙或正在停止,请稍后重试。",
+                KiroAsgiError: "请求未能完成:{}",
+            }
+        ),
+    }
+)
+"""Language to class of failure to sentence, of which the nearest class counts; ``{}`` stands for the failure's own
+words, where they hold what no other sentence says.  In English all have their own."""
+
+
+def localized(error: KiroAsgiError, language: str) -> KiroAsgiError:
+    """*error* as the people who use the client are told of it: the same failure, in *language*."""
+    sentences = _SENTENCES[language]
+    sentence = next((sentences[kind] for kind in type(error).__mro__ if kind in sentences), None)
+    if sentence is None:
+        return error
+    told = copy.copy(error)
+    told.message = sentence.format(error.message)
+    return told
+
+
+_access_log = getLogger("kiro_asgi.access")
+
+_MAX_FIELD = 200
+_MAX_RESTS = 8
+
+_escaped = getencoder("unicode_escape")
+"""Found now: the first look-up opens a file, for which there may be no descriptor later."""
+
+
+Rest = tuple[str, KiroAsgiError, float]
+"""Name of a credential, what it rests for, and the seconds until somebody may ask with it."""
+
+
+def log_access(call: Call, started: float, now: float, rests: Iterable[Rest]) -> None:
+    """Write down what was asked, what became of it, what it took, and which credentials rest; never a key, a prompt
+    or an answer.  *started* and *now* are by the clock of `Call.span`."""
+    if not _access_log.isEnabledFor(INFO):
+        return
+    _access_log.info(
+        "%s %s %s %s model=%s upstream=%s principal=%s error=%s %s%s%s %.0f ms %s",
+        _one_line(call.scope["method"]),
+        _one_line(call.scope["path"]),
+        call.status or "-",
+        call.outcome or "-",
+        _one_line(call.model) or "-",
+        call.upstream or "-",
+        _one_line(call.principal) or "-",
+        _error(call),
+        _usage(call),
+        _pace(call, started),
+        _resting(rests),
+        (now - started) * 1000,
+        call.request_id,
+    )
+
+
+def _error(call: Call) -> str:
+    if call.failure is None:
+        return "-"
+    return f"{type(call.failure).__name__}:{_one_line(call.failure.code) or '-'}"
+
+
+def _usage(call: Call) -> str:
+    """Counts, and where each comes from."""
+    usage = call.usage
+    return "tokens=-" if usage is None else f"tokens={usage.input_tokens}+{usage.output_tokens} {provenance(usage)}"
+
+
+def _pace(call: Call, started: float) -> str:
+    """Time to the first content, and on average from one token to the next; nothing where there was no content."""
+    if call.span is None:
+        return ""
+    first, last = call.span
+    tokens = call.usage.output_tokens if call.usage is not None else 0
+    between = f" per_token={(last - first) / (tokens - 1) * 1000:.1f}ms" if tokens > 1 and last > first else ""
+    return f" first={(first - started) * 1000:.0f}ms{between}"
+
+
+def _resting(rests: Iterable[Rest]) -> str:
+    """What rests, why and for how long; nothing where nothing does."""
+    told = ",".join(
+        f"{_one_line(name)}:{type(fault).__name__}:{left:.0f}s" for name, fault, left in islice(rests, _MAX_RESTS)
+    )
+    return f" resting={told}" if told else ""
+
+
+def _one_line(text: str) -> str:
+    """*text* on one line, without control characters, of bounded length."""
+    return _escaped(text[:_MAX_FIELD])[0].decode("ascii")

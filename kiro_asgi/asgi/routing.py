@@ -10,8 +10,7 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from kiro_asgi.asgi.http import header_values
-from kiro_asgi.asgi.typing import Scope
+from kiro_asgi.asgi.protocol import Scope, header_values
 from kiro_asgi.dialects.manifest import DialectManifest, Endpoint
 from kiro_asgi.errors import ConfigError, MethodNotAllowed, RouteNotFound
 

@@ -23,12 +23,12 @@ RULES: Final[tuple[Rule, ...]] = (
         UNCITED,
         "That the answer shall cite documents or search results is left out where the service cites none.",
         Loss.CONTENT,
-        "kiro_asgi.asgi.provider",
+        "kiro_asgi.asgi.models",
     ),
     Rule(
         CUT_ANSWER,
         "The model is told that an earlier answer of its own was cut.",
         Loss.NONE,
-        "kiro_asgi.asgi.recovery",
+        "kiro_asgi.asgi.memory",
     ),
 )

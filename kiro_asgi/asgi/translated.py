@@ -10,13 +10,12 @@ from itertools import chain
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.exchange import ClientRequest
-from kiro_asgi.asgi.http import Headers
+from kiro_asgi.asgi.memory import Recovered
 from kiro_asgi.asgi.models import Route
 from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
 from kiro_asgi.asgi.plan import Estimate, first_event_timeout, plan_answer
+from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.asgi.reading import AnswerContext, Reading
-from kiro_asgi.asgi.recovery import Recovered
-from kiro_asgi.asgi.typing import Send
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import Inquiry
 from kiro_asgi.errors import KiroAsgiError

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import define, evolve, field
 
-from kiro_asgi.asgi.wiring import new_transport
+from kiro_asgi.asgi.providers import new_transport
 from kiro_asgi.cli import doctor_local, doctor_network
 from kiro_asgi.cli.doctor_service import PATIENCE, Questions
 from kiro_asgi.cli.findings import Finding, Verdict, failed, with_key

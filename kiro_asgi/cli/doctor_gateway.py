@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from kiro_asgi.asgi.wiring import new_transport
+from kiro_asgi.asgi.providers import new_transport
 from kiro_asgi.cli.findings import Finding, Verdict, failed, span
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError

@@ -8,10 +8,8 @@ from typing import Final
 import anyio
 from attrs import frozen
 
-from kiro_asgi.asgi.models import Models
-from kiro_asgi.asgi.provider import Provider
-from kiro_asgi.asgi.providers import new_providers
-from kiro_asgi.asgi.wiring import new_registry
+from kiro_asgi.asgi.models import Models, Provider
+from kiro_asgi.asgi.providers import new_providers, new_registry
 from kiro_asgi.cli.keyed import keyed
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 from attrs import define, field
 
-from kiro_asgi.asgi.typing import ASGIApp, Message, Scope
+from kiro_asgi.asgi.protocol import ASGIApp, Message, Scope
 
 
 def http_scope(method: str = "GET", path: str = "/", headers: Iterable[tuple[str, str]] = (), **more: Any) -> Scope:

@@ -16,7 +16,7 @@ import pytest
 
 from kiro_asgi import App, create_app
 from kiro_asgi.asgi.attachments import Attachments
-from kiro_asgi.asgi.wiring import new_fetcher
+from kiro_asgi.asgi.providers import new_fetcher
 from tests.asgi.answers import ALL_DIALECTS, error_of, text_of
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, post

@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from kiro_asgi import App, ConfigError, Settings
-from kiro_asgi.asgi.bodies import Bodies, Share
-from kiro_asgi.asgi.http import _collect, read_body
+from kiro_asgi.asgi.call import Bodies, Share
+from kiro_asgi.asgi.protocol import _collect, read_body
 from kiro_asgi.errors import TooBusy
 from tests.asgi.answers import ALL_DIALECTS, error_of, text_of
 from tests.asgi.conftest import settings_for

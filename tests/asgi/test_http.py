@@ -7,7 +7,7 @@ import tracemalloc
 import anyio
 import pytest
 
-from kiro_asgi.asgi.http import Disconnected, read_body
+from kiro_asgi.asgi.protocol import Disconnected, read_body
 from kiro_asgi.errors import BodyTimeout, BodyTooLarge, RequestError, UnsupportedEncoding
 from tests.asgi.driver import Exchange, http_scope
 

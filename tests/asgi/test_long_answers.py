@@ -11,8 +11,8 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from kiro_asgi.asgi.http import respond_in_pieces
 from kiro_asgi.asgi.output import Collected, Streamed, Synthetic
+from kiro_asgi.asgi.protocol import respond_in_pieces
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesOptions
 from kiro_asgi.model.message import LONG, Message, TextBlock, ToolCallBlock, sentences, unfold

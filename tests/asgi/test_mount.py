@@ -14,9 +14,8 @@ from starlette.routing import Mount, Router
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from kiro_asgi import App
-from kiro_asgi.asgi.lifespan import Lifespan
-from kiro_asgi.asgi.mount import mount
-from kiro_asgi.asgi.wrapped import wrapped_in
+from kiro_asgi.asgi.mount import mount, wrapped_in
+from kiro_asgi.asgi.protocol import Lifespan
 from tests.asgi.answers import comes_true
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import PATHS, ask, get, http_scope, post

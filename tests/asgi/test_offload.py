@@ -12,7 +12,7 @@ import pytest
 from attrs import field, frozen
 
 from kiro_asgi import App
-from kiro_asgi.asgi.offload import Offload
+from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.simulator.server import Simulator
 from kiro_asgi.stages.estimate import TokenEstimator
 from tests.asgi.answers import DIALECTS

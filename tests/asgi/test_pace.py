@@ -6,7 +6,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from kiro_asgi.asgi.pace import MANY, TURN, Pace
+from kiro_asgi.asgi.scheduling import MANY, TURN, Pace
 from kiro_asgi.simulator import answer, text
 from tests.asgi.driver import ask
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from kiro_asgi import errors
-from kiro_asgi.asgi.wording import translated
+from kiro_asgi.asgi.reports import localized
 from kiro_asgi.simulator import CorruptChecksum, ExceptionFrame, Head, Reset, answer, refusal, text
 from tests.asgi.answers import DIALECTS, cut_of, error_of, text_of
 from tests.asgi.driver import Exchange, ask, post
@@ -110,11 +110,11 @@ FAILURES = [
 def test_every_failure_has_words_in_each_language(kind):
     """F088: whatever breaks an answer off, people read a sentence in their language; the error stays what it is."""
     error = kind("own words {}", code="c")
-    chinese = translated(error, "zh")
+    chinese = localized(error, "zh")
 
     assert re.search("[\u4e00-\u9fff]", chinese.message)
     assert (type(chinese), chinese.code, error.message) == (kind, "c", "own words {}")
-    assert translated(error, "en") is error
+    assert localized(error, "en") is error
 
 
 @EACH_DIALECT

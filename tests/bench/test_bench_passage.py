@@ -16,7 +16,7 @@ import httpcore
 import pytest
 
 from kiro_asgi import Settings, create_app
-from kiro_asgi.asgi.typing import ASGIApp, Receive, Scope, Send
+from kiro_asgi.asgi.protocol import ASGIApp, Receive, Scope, Send
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import TransparentDialect
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi import Settings
-from kiro_asgi.asgi.provider import Provider
+from kiro_asgi.asgi.models import Provider
 from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
 from kiro_asgi.cli.offline import PLACEHOLDER, Choice, Upstreams
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages

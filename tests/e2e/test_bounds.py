@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kiro_asgi.asgi.auth import Authenticator
-from kiro_asgi.asgi.conversations import Conversations
-from kiro_asgi.asgi.recovery import Recovery
+from kiro_asgi.asgi.exchanges import Conversations
+from kiro_asgi.asgi.memory import Recovery
 from kiro_asgi.config import ClientSettings
 from kiro_asgi.errors import Unauthorized, UnknownModel, UpstreamFault
 from kiro_asgi.model.events import TextDelta, ToolCallFragment

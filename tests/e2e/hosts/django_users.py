@@ -17,7 +17,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse
 
 from kiro_asgi import Settings, create_app
-from kiro_asgi.asgi.typing import ASGIApp, Receive, Scope, Send
+from kiro_asgi.asgi.protocol import ASGIApp, Receive, Scope, Send
 from tests.asgi.driver import Exchange, http_scope
 
 DATABASE = Path("site.sqlite3").absolute()

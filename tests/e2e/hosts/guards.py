@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kiro_asgi.asgi.typing import ASGIApp, Receive, Scope, Send
+from kiro_asgi.asgi.protocol import ASGIApp, Receive, Scope, Send
 
 USERS = {b"session-of-ada": "ada"}
 

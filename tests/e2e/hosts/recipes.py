@@ -11,7 +11,7 @@ import quart_users
 import starlette_users
 from mysite import asgi, routing  # sets Django up, so nothing above needs a model
 
-from kiro_asgi.asgi.typing import Receive, Scope, Send
+from kiro_asgi.asgi.protocol import Receive, Scope, Send
 
 SITES = {
     "django": asgi.application,

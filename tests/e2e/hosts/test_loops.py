@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from kiro_asgi import App, Settings, create_app, simulator
-from kiro_asgi.asgi.lifespan import Lifespan
+from kiro_asgi.asgi.protocol import Lifespan
 from tests.asgi.answers import comes_true
 from tests.asgi.driver import Exchange, ask, get
 

@@ -12,10 +12,9 @@ from urllib.parse import parse_qs
 from attrs import define, evolve, field
 
 from kiro_asgi.asgi.call import Call
-from kiro_asgi.asgi.http import JSON
 from kiro_asgi.asgi.operations import Gateway
+from kiro_asgi.asgi.protocol import JSON, Scope
 from kiro_asgi.asgi.reports import wants_notes
-from kiro_asgi.asgi.typing import Scope
 from kiro_asgi.dialects.base import Dialect, Inquiry
 from kiro_asgi.dialects.openai_responses.asgi.stored import Keeping, Recorded, Responses, not_built_on
 from kiro_asgi.dialects.openai_responses.kept import deleted, page

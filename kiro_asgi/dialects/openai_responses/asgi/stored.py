@@ -8,7 +8,7 @@ from typing import Any, Final
 import anyio
 from attrs import define, field, frozen
 
-from kiro_asgi.asgi.typing import Message, Send
+from kiro_asgi.asgi.protocol import Message, Send
 from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.kept import Item, Kept, encode, references, response_of

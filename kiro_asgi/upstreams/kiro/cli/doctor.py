@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.wiring import new_transport
+from kiro_asgi.asgi.providers import new_transport
 from kiro_asgi.cli import doctor_local, doctor_network
 from kiro_asgi.cli.doctor_service import PATIENCE, Questions
 from kiro_asgi.cli.findings import GENERAL, Finding, Verdict, failed, masked, span

@@ -16,8 +16,8 @@ from typing import Final
 
 import anyio
 
+from kiro_asgi.asgi.providers import new_transport
 from kiro_asgi.asgi.secrets import secrets_in
-from kiro_asgi.asgi.wiring import new_transport
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.net.files import locked, read_private, write_private

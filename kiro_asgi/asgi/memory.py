@@ -1,7 +1,8 @@
-"""Answers that were cut: remembered when they end, told to the model when the client comes back."""
+"""What is remembered from one request of a client to its next: answers that were cut, and signatures of tool calls."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from logging import getLogger
 from typing import Final
 
@@ -11,16 +12,18 @@ from kiro_asgi.asgi.rules import CUT_ANSWER
 from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.signatures import CALL, read_mark
 from kiro_asgi.stages.answer import Answer
+from kiro_asgi.stages.call_signatures import signed, unsigned_calls
 from kiro_asgi.stages.cut_answers import CutAnswer, records_of
 from kiro_asgi.stages.recovery import Reminder, candidates, recover
 from kiro_asgi.state.base import Store, scoped
 
-__all__ = ["Recovered", "Recovery"]
+__all__ = ["Recovered", "Recovery", "Signatures"]
 
 _log = getLogger("kiro_asgi")
 
-_KIND: Final = "cut-answer"
+_CUT_ANSWER: Final = "cut-answer"
 
 
 @frozen
@@ -57,7 +60,7 @@ class Recovery:
         used: list[str] = []
         try:
             for key in [each.key for each in candidates(prompt.turns)] if self.enabled else ():
-                place = scoped(principal, _KIND, key)
+                place = scoped(principal, _CUT_ANSWER, key)
                 if (data := await self._store.get(place)) is None:
                     continue
                 if (record := CutAnswer.decode(data)) is None:
@@ -85,7 +88,7 @@ class Recovery:
         assert answer.end is not None and answer.fingerprint is not None, "the answer has not ended, or left no print"
         records = records_of(answer.fingerprint, answer.end, asked=recovered.asked.turns, limited=answer.enough)
         for key, record in records.items():
-            await self._store.set(scoped(recovered.principal, _KIND, key), record.encode(), self._ttl)
+            await self._store.set(scoped(recovered.principal, _CUT_ANSWER, key), record.encode(), self._ttl)
 
 
 def _notes(prompt: Prompt, reminders: tuple[Reminder, ...]) -> tuple[Note, ...]:
@@ -94,3 +97,36 @@ def _notes(prompt: Prompt, reminders: tuple[Reminder, ...]) -> tuple[Note, ...]:
         return ()
     first = min(reminder.reply for reminder in reminders)
     return (Note(CUT_ANSWER, len(reminders), prompt.turns[first].place),)
+
+
+_CALL_SIGNATURE: Final = "call-signature"
+
+
+@frozen
+class Signatures:
+    """Remembers for *ttl* seconds, each client's for that client only."""
+
+    _store: Store
+    _ttl: float
+
+    async def restored(self, prompt: Prompt, principal: str) -> Prompt:
+        """*prompt* with the signatures that the client left out, as far as they are known."""
+        known: dict[str, str] = {}
+        try:
+            for call_id in unsigned_calls(prompt):
+                if (data := await self._store.get(scoped(principal, _CALL_SIGNATURE, call_id))) is not None:
+                    known[call_id] = data.decode(errors="replace")
+        except StoreUnavailable as error:
+            _log.warning("signatures of tool calls are not remembered: %r", error)
+        whole = {call_id: signature for call_id, signature in known.items() if read_mark(signature).part == CALL}
+        if len(whole) < len(known):
+            _log.error("signatures of tool calls are damaged, and count as missing: %d", len(known) - len(whole))
+        return signed(prompt, whole)
+
+    async def remember(self, found: Mapping[str, str], principal: str) -> None:
+        """Keep signatures by the ids of their calls."""
+        try:
+            for call_id, signature in found.items():
+                await self._store.set(scoped(principal, _CALL_SIGNATURE, call_id), signature.encode(), self._ttl)
+        except StoreUnavailable as error:
+            _log.warning("signatures of tool calls are not remembered: %r", error)

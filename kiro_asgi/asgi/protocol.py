@@ -1,24 +1,37 @@
-"""Reading a request body, and sending a whole response."""
+"""The ASGI 3 interface: its types under short names, request bodies, whole responses, and the lifespan.
+
+What we send is checked against asgiref's types where it is made.  What we are given is read as plain dictionaries: the
+``TypedDict`` unions demand keys that the standard makes optional, and an application that is mounted in others must
+read what they really pass.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping, Sequence
 from io import BytesIO
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import anyio
 from anyio.lowlevel import checkpoint
 from asgiref.typing import HTTPResponseBodyEvent, HTTPResponseStartEvent
+from attrs import frozen
 
-from kiro_asgi.asgi.typing import Message, Receive, Scope, Send
 from kiro_asgi.errors import BodyTimeout, BodyTooLarge, RequestError, UnsupportedEncoding
 
 __all__ = [
     "JSON",
+    "ASGIApp",
+    "AnyASGIApp",
     "Disconnected",
     "Headers",
+    "Lifespan",
+    "Message",
+    "Receive",
+    "Scope",
+    "Send",
     "Stalled",
     "header_values",
+    "host_lifespan",
     "identity_headers",
     "read_body",
     "respond",
@@ -27,6 +40,16 @@ __all__ = [
     "response_start",
     "send_most",
 ]
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+AnyASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
+"""An application of somebody else's: each framework has types of its own for scope, receive and send."""
+
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -173,3 +196,56 @@ def response_body(data: bytes, *, more: bool = False) -> Message:
     """A message with some of a response's body."""
     message: HTTPResponseBodyEvent = {"type": "http.response.body", "body": data, "more_body": more}
     return cast(Message, message)
+
+
+@frozen
+class Lifespan:
+    """Says yes to everything, and releases what was taken at the end."""
+
+    _close: Callable[[], Awaitable[None]]
+
+    async def run(self, received: Iterable[Message], receive: Receive, send: Send) -> None:
+        """Answer lifespan messages until shutdown.
+
+        Args:
+            received: Messages that somebody has read already and not answered.
+            receive: Where more come from.
+            send: Where answers go.
+        """
+        backlog = iter(received)
+        while True:
+            message = next(backlog, None) or await receive()
+            if message["type"] == "lifespan.startup":
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                await self._close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+
+async def host_lifespan(
+    host_app: ASGIApp, close: Callable[[], Awaitable[None]], scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Let the host live its lifespan and close the gateway at its end; live it ourselves where the host cannot."""
+    received: list[Message] = []
+    answered = False
+
+    async def listen() -> Message:
+        message = await receive()
+        received.append(message)
+        return message
+
+    async def answer(message: Message) -> None:
+        nonlocal answered
+        answered = True
+        if message["type"].startswith("lifespan.shutdown"):
+            await close()
+        await send(message)
+
+    try:
+        await host_app(scope, listen, answer)
+    except Exception:
+        if answered:
+            raise
+    if not answered:
+        await Lifespan(close).run(received, receive, send)

@@ -1,0 +1,144 @@
+"""How the work of many answers shares one event loop: its turns, threads beside it, tasks that end together.
+
+To read a request of megabytes, and to render it for a service, takes up to seconds.  A thread does not make that any
+faster, but the interpreter takes turns, and the event loop goes on every few milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, TypeVar
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
+from attrs import define, field
+
+from kiro_asgi.asgi.protocol import Disconnected
+from kiro_asgi.loops import PerLoop
+
+__all__ = ["MANY", "SHORT", "TURN", "Offload", "Pace", "Tasks"]
+
+MANY: Final = 32
+"""Answers under way from which on they share the turns of the event loop.  Fewer hold nobody up for long, and are not
+slowed down by looking at each other."""
+
+TURN: Final = 0.001
+"""Seconds of one turn in which parts of answers are begun: a short request takes some ten turns."""
+
+SHORT: Final = 0.0003
+"""Seconds of a part that does not wait for a turn with time left."""
+
+_ALIKE: Final = 4
+"""Answers that look at the clock in one turn.  Others stand in line behind them, which costs nothing."""
+
+
+@define(eq=False)
+class Pace:
+    """Spreads the work of many answers over many turns of their event loop, so that short requests come between."""
+
+    _clock: Callable[[], float]
+    _under_way: int = field(init=False, default=0)
+    _began: float = field(init=False, default=0.0)
+    """When the first part was begun of the latest turn that had to be waited for."""
+
+    _line: anyio.Semaphore = field(init=False, factory=lambda: anyio.Semaphore(_ALIKE, fast_acquire=True))
+
+    def __enter__(self) -> None:
+        """Another answer is under way."""
+        self._under_way += 1
+
+    def __exit__(self, *_: object) -> None:
+        """It has ended."""
+        self._under_way -= 1
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether so many answers are under way that one with much to do waits for its turn."""
+        return self._under_way >= MANY
+
+    async def wait(self) -> None:
+        """Wait for a turn of the event loop that has time left."""
+        async with self._line:
+            while self._clock() - self._began >= TURN:
+                began = self._began
+                await checkpoint()
+                if self._began == began:  # nobody has begun anything since: this turn is a new one
+                    self._began = self._clock()
+                    return
+
+
+T = TypeVar("T")
+
+_LARGE: Final = 64 * 1024
+"""Bytes of a request with which work is worth a thread: it takes some 20 ms where they are all small values."""
+
+
+@define
+class Offload:
+    """Runs what takes long, one piece at a time for each event loop: several would leave it a smaller share."""
+
+    _threads: PerLoop[anyio.CapacityLimiter] = field(
+        init=False, factory=lambda: PerLoop(partial(anyio.CapacityLimiter, 1)), repr=False
+    )
+
+    async def run(self, size: int, work: Callable[[], T]) -> T:
+        """Do *work*, in a thread if the request it is about is of many bytes.
+
+        Args:
+            size: Of the request, in bytes.
+            work: Does no I/O, and knows nothing of event loops.
+        """
+        if size < _LARGE:
+            return work()
+        return await anyio.to_thread.run_sync(work, limiter=self._threads.here())
+
+
+@define(eq=False)
+class Tasks:
+    """A main task and others beside it: the first that fails, or the end of the main one, ends all.
+
+    A scope for each task: were the group cancelled, the exception that ends a task would hold its frames, and they the
+    task.  Such a circle, with prompt and answer in it, stays until the garbage collector comes by.
+    """
+
+    _group: TaskGroup
+    failure: Exception | None = field(init=False, default=None)
+    """What ended them, but that the client is gone; leaving the group it would be wrapped."""
+
+    _running: set[anyio.CancelScope] = field(init=False, factory=set)
+
+    def start(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do *work* beside the main task."""
+        self._group.start_soon(self._guarded, work, self._new_scope())
+
+    async def run(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do the main task's *work*, then end the others."""
+        await self._guarded(work, self._new_scope())
+        self._end()
+
+    def _new_scope(self) -> anyio.CancelScope:
+        scope = anyio.CancelScope()
+        self._running.add(scope)
+        return scope
+
+    async def _guarded(self, work: Callable[[], Awaitable[None]], scope: anyio.CancelScope) -> None:
+        with scope:
+            try:
+                await work()
+            except Disconnected:
+                pass
+            except Exception as error:  # noqa: BLE001 - for who waits for all
+                self.failure = error
+            else:
+                self._running.discard(scope)
+                return
+            # Not where an exception is handled: what cancels other tasks would hold it, and its frames them.
+            self._running.discard(scope)
+            self._end()
+
+    def _end(self) -> None:
+        for scope in self._running:
+            scope.cancel()
