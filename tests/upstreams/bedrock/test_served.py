@@ -1,0 +1,126 @@
+"""Bedrock behind a gateway, as the simulator plays it: over a real socket, on both event loops, in every client API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from kiro_asgi import App, create_app, simulator
+from kiro_asgi.errors import ConfigError
+from kiro_asgi.simulator.sigv4 import SECRET_ACCESS_KEY
+from tests.asgi.driver import get, post
+
+pytestmark = pytest.mark.anyio
+
+CLAUDE = "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0"
+NOVA = "bedrock/amazon.nova-pro-v1:0"
+
+TOOL = {"name": "look", "description": "Look around.", "input_schema": {"type": "object", "properties": {}}}
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[simulator.Simulator]:
+    async with simulator.serve(port=0) as sim:
+        yield sim
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[None]:
+    """Nothing of this machine's own AWS account counts."""
+    for name in ("AWS_BEARER_TOKEN_BEDROCK", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    yield
+
+
+def gateway(service: simulator.Simulator, **more: Any) -> App:
+    bedrock = {"api_key": "bedrock-key", "region": "us-east-1", "endpoint": service.url, **more}
+    return create_app({"client": {"allow_anonymous": True}, "bedrock": bedrock})
+
+
+async def ask(app: App, model: str, *messages: Any, **more: Any) -> dict[str, Any]:
+    """What an answer says, by the Messages API."""
+    body = {"model": model, "max_tokens": 2000, "messages": list(messages), **more}
+    exchange = await post("/v1/messages", body).run(app)
+    assert exchange.status == 200, exchange.content
+    found: dict[str, Any] = json.loads(exchange.content)
+    return found
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+@pytest.mark.parametrize("model", [CLAUDE, NOVA])
+@pytest.mark.parametrize("claude_api", ["invoke", "converse"])
+async def test_a_conversation_with_thinking_and_tools(
+    service: simulator.Simulator, model: str, claude_api: str
+) -> None:
+    """Two turns with thinking and a call: the second, with its result, is one that the service takes."""
+    app = gateway(service, claude_api=claude_api)
+    thinking = {"thinking": {"type": "enabled", "budget_tokens": 1024}} if model == CLAUDE else {}
+    question = user("sim:thinking-tool=look" if thinking else "sim:tool=look")
+    first = await ask(app, model, question, tools=[TOOL], **thinking)
+    assert first["stop_reason"] == "tool_use"
+    calls = [block for block in first["content"] if block["type"] == "tool_use"]
+    results = [{"type": "tool_result", "tool_use_id": call["id"], "content": "a door"} for call in calls]
+
+    second = await ask(
+        app,
+        model,
+        question,
+        {"role": "assistant", "content": first["content"]},
+        {"role": "user", "content": results},
+        tools=[TOOL],
+        **thinking,
+    )
+
+    assert calls and second["stop_reason"] in ("end_turn", "tool_use")
+    assert first["usage"]["input_tokens"] > 0
+
+
+async def test_aws_credentials_sign_every_request(
+    service: simulator.Simulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a key a request is signed, with the path as it goes over the wire; the simulator verifies it."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY)
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "session")
+    app = gateway(service, api_key="")
+
+    for model in (CLAUDE, NOVA):
+        assert (await ask(app, model, user("hello")))["stop_reason"] == "end_turn"
+    sent = dict(service.last_request.headers)
+    assert "AWS4-HMAC-SHA256" in str(sent)
+    assert "%3A" in service.last_request.path
+
+
+async def test_without_credentials_it_says_what_to_set(service: simulator.Simulator) -> None:
+    """The error names the settings."""
+    exchange = await post("/v1/messages", {"model": NOVA, "max_tokens": 9, "messages": [user("a")]}).run(
+        gateway(service, api_key="")
+    )
+
+    assert exchange.status == 502
+    assert b"bedrock.api_key" in exchange.content
+
+
+async def test_models_of_the_account_are_listed(service: simulator.Simulator) -> None:
+    """Those that are asked by themselves, and the profiles."""
+    app = gateway(service)
+    await ask(app, NOVA, user("hello"))
+    listed = (await get("/v1/models").run(app)).json()["data"]
+
+    ids = {entry["id"].removeprefix("bedrock/") for entry in listed}
+    assert {CLAUDE.removeprefix("bedrock/"), NOVA.removeprefix("bedrock/")} <= ids
+
+
+def test_a_region_is_wanted() -> None:
+    """Where nothing says it, nobody is asked in another."""
+    with pytest.raises(ConfigError, match="region"):
+        create_app({"client": {"allow_anonymous": True}, "bedrock": {"api_key": "k"}})
