@@ -32,7 +32,7 @@ from kiro_asgi.stages.answer import Answer, build_pipeline
 from kiro_asgi.stages.base import Pipeline, StageFactory
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Upstream
-from kiro_asgi.upstreams.media_types import EVENT_STREAM, JSON, essence
+from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, essence
 
 __all__ = [
     "PassthroughExchange",

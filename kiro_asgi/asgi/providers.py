@@ -32,7 +32,7 @@ from kiro_asgi.state.memory import MemoryStore
 from kiro_asgi.state.sqlite import SqliteStore
 from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream
 from kiro_asgi.upstreams.manifest import Configured, manifests_in, set_up
-from kiro_asgi.upstreams.model_names import read_aliases, resembling
+from kiro_asgi.upstreams.models import read_aliases, resembling
 from kiro_asgi.upstreams.registry import Registry, read_rows
 from kiro_asgi.upstreams.settings import user_agent
 from kiro_asgi.upstreams.setup import Quota, Setup

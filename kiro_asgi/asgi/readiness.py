@@ -22,7 +22,7 @@ from kiro_asgi.errors import ConfigError
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials import Credentials
 from kiro_asgi.upstreams.manifest import Configured, set_up
-from kiro_asgi.upstreams.model_names import read_aliases
+from kiro_asgi.upstreams.models import read_aliases
 
 __all__ = ["problems_of", "problems_with", "settings_to_serve"]
 

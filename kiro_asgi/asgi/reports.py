@@ -23,7 +23,7 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.notes import Note
 from kiro_asgi.net.transport import Headers
 from kiro_asgi.stages.usage import provenance
-from kiro_asgi.upstreams.replies import redacted
+from kiro_asgi.upstreams.errors import redacted
 
 __all__ = [
     "RULES_HEADER",

@@ -11,7 +11,7 @@ from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.net.whole import fetch_whole
 from kiro_asgi.upstreams.base import UpstreamRequest
-from kiro_asgi.upstreams.replies import clean, report_of
+from kiro_asgi.upstreams.errors import clean, report_of
 from kiro_asgi.wire.members import objects_of, text_of
 
 __all__ = ["resting"]

@@ -17,7 +17,7 @@ from kiro_asgi.net.transport import Headers, Transport
 from kiro_asgi.net.whole import fetch_whole
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream, UpstreamRequest
-from kiro_asgi.upstreams.replies import clean
+from kiro_asgi.upstreams.errors import clean
 
 __all__ = ["PATIENCE", "Questions"]
 

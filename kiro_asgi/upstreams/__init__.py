@@ -23,17 +23,14 @@ from kiro_asgi.upstreams.base import (
     UpstreamRequest,
 )
 from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
-from kiro_asgi.upstreams.headers import Headers
+from kiro_asgi.upstreams.errors import clean, refusal
+from kiro_asgi.upstreams.headers import Headers, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, JsonLines
-from kiro_asgi.upstreams.listings import listed, read_listing
 from kiro_asgi.upstreams.manifest import Configured, Manifest, UpstreamSettings
-from kiro_asgi.upstreams.media_types import require_media_type
-from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.refusals import refusal
-from kiro_asgi.upstreams.replies import clean
+from kiro_asgi.upstreams.models import listed, read_listing
+from kiro_asgi.upstreams.rendering import WireNames, schema_instructions
 from kiro_asgi.upstreams.settings import DirectSettings
 from kiro_asgi.upstreams.setup import Adapt, Manner, Quota, Search, Setup
-from kiro_asgi.upstreams.told import schema_instructions
 from kiro_asgi.wire.json import dumps, loads
 from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
 

@@ -24,10 +24,9 @@ from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.stages.thinking import TAGS
 from kiro_asgi.upstreams.access import KeyExchange, Keys
 from kiro_asgi.upstreams.base import Credential, Forwarding, ModelCard, Rendered, Traits, Upstream, UpstreamRequest
+from kiro_asgi.upstreams.errors import Meaning, by_status, clean, fields_of, report_of, retry_after, worded
 from kiro_asgi.upstreams.headers import Headers, check_header, overridden
 from kiro_asgi.upstreams.manifest import Configured
-from kiro_asgi.upstreams.meanings import Meaning, by_status, worded
-from kiro_asgi.upstreams.replies import clean, fields_of, report_of, retry_after
 from kiro_asgi.upstreams.settings import DirectSettings, user_agent
 from kiro_asgi.upstreams.setup import Manner, Setup
 from kiro_asgi.wire.members import object_of, text_of

@@ -29,7 +29,7 @@ from kiro_asgi.model.prompt import (
     ToolResult,
     Turn,
 )
-from kiro_asgi.upstreams.names import WireNames, plain, substitute
+from kiro_asgi.upstreams.rendering import WireNames, plain, substitute
 
 __all__ = ["PAIRING", "Draft", "exchanges", "merged"]
 

@@ -1,16 +1,16 @@
-"""Headers of requests: what may stand in one, and whose counts."""
+"""Headers of requests, and media types of answers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from attrs import Attribute
 
-from kiro_asgi.errors import ConfigError
+from kiro_asgi.errors import ConfigError, NotTheUpstream
 
-__all__ = ["Headers", "check_header", "overridden"]
+__all__ = ["EVENT_STREAM", "JSON", "Headers", "check_header", "essence", "overridden", "require_media_type"]
 
 Headers = tuple[tuple[bytes, bytes], ...]
 """Name and value of each."""
@@ -33,3 +33,27 @@ def overridden(ours: Iterable[tuple[bytes, bytes]], theirs: Headers) -> Headers:
     """*theirs*, the operator's, behind those of *ours* whose names none of them has; ours are in lower case."""
     named = {name.lower() for name, _ in theirs}
     return (*(header for header in ours if header[0] not in named), *theirs)
+
+
+EVENT_STREAM: Final = "text/event-stream"
+JSON: Final = "application/json"
+
+
+def essence(media_type: str) -> str:
+    """A media type without its parameters, in lower case."""
+    return media_type.partition(";")[0].strip().lower()
+
+
+def require_media_type(content_type: str, accepted: Collection[str]) -> None:
+    """Accept an answer of one of these media types, or one that names none.
+
+    Raises:
+        NotTheUpstream: Code ``upstream.content_type``.
+    """
+    media_type = essence(content_type)
+    if media_type and media_type not in accepted:
+        wanted = " or ".join(accepted)
+        raise NotTheUpstream(
+            f"the service answered with {media_type[:60]}, not with {wanted}: check the address of its endpoint",
+            code="upstream.content_type",
+        )

@@ -12,7 +12,7 @@ from hypothesis import given
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.upstreams.exchanges import CANCELLED, PAIRING, exchanges
-from kiro_asgi.upstreams.names import WireNames
+from kiro_asgi.upstreams.rendering import WireNames
 from tests.upstreams.kiro.prompts import PROMPTS, ask, assistant, call, result, user
 
 U, A = Role.USER, Role.ASSISTANT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kiro_asgi.errors import NotTheUpstream
-from kiro_asgi.upstreams.media_types import EVENT_STREAM, JSON, require_media_type
+from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 
 
 @pytest.mark.parametrize("accepted", ["text/event-stream", "Text/Event-Stream; charset=utf-8", ""])

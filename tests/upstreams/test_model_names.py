@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.upstreams.model_names import read_aliases
+from kiro_asgi.upstreams.models import read_aliases
 
 SETTING = "kiro.model_aliases"
 

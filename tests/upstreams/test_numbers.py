@@ -18,13 +18,13 @@ from kiro_asgi.model.message import Message, MessageBuilder
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.stages.estimate import Calibration
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
+from kiro_asgi.upstreams.errors import retry_after
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from kiro_asgi.upstreams.kiro.limits import parse_limits
 from kiro_asgi.upstreams.kiro.mcp import LAST_SECOND, _date
 from kiro_asgi.upstreams.kiro.tokens import expiry, lifetime
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
-from kiro_asgi.upstreams.replies import retry_after
 from kiro_asgi.wire.eventstream import encode_frame
 from kiro_asgi.wire.sse import encode_sse
 

@@ -18,7 +18,7 @@ from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Upst
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
-from kiro_asgi.upstreams.schema_roots import flat
+from kiro_asgi.upstreams.rendering import flat
 from tests.growth import assert_linear
 
 Schema = dict[str, Any]

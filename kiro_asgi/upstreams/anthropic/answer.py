@@ -15,9 +15,9 @@ from kiro_asgi.errors import AnswerTooLarge, NotTheUpstream
 from kiro_asgi.limits import BODY_BYTES
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.anthropic.faults import event_fault
+from kiro_asgi.upstreams.errors import report_of
+from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, essence, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
-from kiro_asgi.upstreams.media_types import EVENT_STREAM, JSON, essence, require_media_type
-from kiro_asgi.upstreams.replies import report_of
 from kiro_asgi.wire.members import text_of
 
 __all__ = ["WholeMessage", "reader"]

@@ -21,7 +21,7 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.upstreams.anthropic.searches import Searches
-from kiro_asgi.upstreams.replies import clean
+from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.wire.json import JsonError, dumps, loads
 from kiro_asgi.wire.members import objects_of, text_of
 

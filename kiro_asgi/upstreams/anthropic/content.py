@@ -27,11 +27,10 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.model.signatures import read_mark
 from kiro_asgi.upstreams.anthropic.marks import marked
-from kiro_asgi.upstreams.attached import image_type, is_base64, plain_base64
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.media_types import essence
-from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.refusals import refusal
+from kiro_asgi.upstreams.errors import refusal
+from kiro_asgi.upstreams.headers import essence
+from kiro_asgi.upstreams.rendering import WireNames, image_type, is_base64, plain_base64
 
 __all__ = ["Blocks", "sayable"]
 

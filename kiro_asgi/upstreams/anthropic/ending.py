@@ -12,7 +12,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.model.events import Delta, Notice, Stop, StopReason, TokenUsage
-from kiro_asgi.upstreams.replies import clean
+from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.wire.members import count, text_of
 
 __all__ = ["STOP_REASONS", "Ending"]

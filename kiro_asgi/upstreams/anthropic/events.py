@@ -23,8 +23,8 @@ from kiro_asgi.upstreams.anthropic.blocks import OPENERS, OpenBlock, index_of
 from kiro_asgi.upstreams.anthropic.ending import Ending
 from kiro_asgi.upstreams.anthropic.faults import event_fault
 from kiro_asgi.upstreams.anthropic.searches import Searches
+from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.json_events import JsonEvent
-from kiro_asgi.upstreams.replies import clean
 from kiro_asgi.wire.members import object_of, text_of
 
 __all__ = ["MessageEvents"]

@@ -16,8 +16,7 @@ from kiro_asgi.upstreams.anthropic.reasons import (
     TYPES,
     UNKNOWN_MODEL,
 )
-from kiro_asgi.upstreams.meanings import Meaning, by_status, worded
-from kiro_asgi.upstreams.replies import clean, fields_of, report_of, retry_after
+from kiro_asgi.upstreams.errors import Meaning, by_status, clean, fields_of, report_of, retry_after, worded
 from kiro_asgi.wire.members import text_of
 
 __all__ = ["event_fault", "fault"]

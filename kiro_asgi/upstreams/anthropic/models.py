@@ -16,8 +16,7 @@ from attrs import evolve
 
 from kiro_asgi.upstreams.anthropic.families import family, normalise
 from kiro_asgi.upstreams.base import ModelCard, ModelPage, ThinkingForm
-from kiro_asgi.upstreams.efforts import LEVELS
-from kiro_asgi.upstreams.listings import limit_of, listed, read_listing
+from kiro_asgi.upstreams.models import LEVELS, limit_of, listed, read_listing
 from kiro_asgi.wire.members import object_of, text_of
 
 __all__ = ["KNOWN", "models_path", "parse_models"]

@@ -25,8 +25,7 @@ from kiro_asgi.upstreams.anthropic.thinking import length_and_thinking, thinks
 from kiro_asgi.upstreams.anthropic.tools import TOOL_NAME, choice, offered, specification
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.exchanges import Draft, exchanges, merged
-from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.told import schema_instructions
+from kiro_asgi.upstreams.rendering import WireNames, schema_instructions
 
 __all__ = ["FORM_RULES", "Body", "Wording", "document"]
 

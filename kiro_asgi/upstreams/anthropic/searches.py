@@ -13,7 +13,7 @@ from attrs import define, evolve, field
 from kiro_asgi.model.events import Delta, Notice, ServerCall, ServerResult
 from kiro_asgi.model.prompt import Part, Role, Text, ToolCallPart, ToolResult, Turn
 from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, SearchHit, ToolOutput
-from kiro_asgi.upstreams.replies import clean
+from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.wire.members import text_of
 
 __all__ = ["Searches", "told_again"]

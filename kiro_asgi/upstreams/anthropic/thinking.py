@@ -23,7 +23,7 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, ToolChoiceMode
 from kiro_asgi.upstreams.anthropic.families import Family
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.efforts import BUDGETS, MIN_BUDGET, effort_of, nearest_effort
+from kiro_asgi.upstreams.models import BUDGETS, MIN_BUDGET, effort_of, nearest_effort
 
 __all__ = ["length_and_thinking", "thinks"]
 

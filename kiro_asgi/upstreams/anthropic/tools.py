@@ -16,8 +16,7 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Tool, ToolCallPart, ToolChoice, ToolChoiceMode
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.upstreams.anthropic.marks import marked
-from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.schema_roots import COMBINATORS, flat, target
+from kiro_asgi.upstreams.rendering import COMBINATORS, WireNames, flat, target
 
 __all__ = ["TOOL_NAME", "choice", "offered", "specification"]
 

@@ -17,12 +17,11 @@ from attrs import evolve, field, frozen
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image, Part, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import read_mark
-from kiro_asgi.upstreams.attached import image_type, instead_of_address, is_base64, plain_base64
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.bedrock.models import Family, is_claude
-from kiro_asgi.upstreams.media_types import essence
-from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.refusals import refusal
+from kiro_asgi.upstreams.errors import refusal
+from kiro_asgi.upstreams.headers import essence
+from kiro_asgi.upstreams.rendering import WireNames, image_type, instead_of_address, is_base64, plain_base64
 
 __all__ = ["NOTHING", "Blocks", "cache_point", "is_sayable", "lifted"]
 

@@ -26,8 +26,7 @@ from kiro_asgi.errors import (
     UpstreamTimeout,
     UpstreamTokenInvalid,
 )
-from kiro_asgi.upstreams.meanings import Class, Meaning, by_status, worded
-from kiro_asgi.upstreams.replies import clean, fields_of, report_of, retry_after
+from kiro_asgi.upstreams.errors import Class, Meaning, by_status, clean, fields_of, report_of, retry_after, worded
 from kiro_asgi.wire.members import text_of
 
 __all__ = ["EXCEPTIONS", "SIGNATURE", "UNSTREAMED", "exception_fault", "fault", "is_exception"]

@@ -29,11 +29,9 @@ from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.bedrock import claude
 from kiro_asgi.upstreams.bedrock.content import Blocks, cache_point, is_sayable, lifted
 from kiro_asgi.upstreams.bedrock.models import Family, family, is_claude
-from kiro_asgi.upstreams.efforts import effort_of, nearest_effort
 from kiro_asgi.upstreams.exchanges import Draft, exchanges, merged
-from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.schema_roots import COMBINATORS, flat, target
-from kiro_asgi.upstreams.told import schema_instructions
+from kiro_asgi.upstreams.models import effort_of, nearest_effort
+from kiro_asgi.upstreams.rendering import COMBINATORS, WireNames, flat, schema_instructions, target
 
 __all__ = ["Body", "Options", "document"]
 

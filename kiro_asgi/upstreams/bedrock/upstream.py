@@ -17,15 +17,15 @@ from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Document, Image, Prompt
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
-from kiro_asgi.upstreams.attached import instead_of_address
 from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
 from kiro_asgi.upstreams.bedrock import claude, models
 from kiro_asgi.upstreams.bedrock.answer import FRAMES, stages
 from kiro_asgi.upstreams.bedrock.errors import SIGNATURE, UNSTREAMED, fault
 from kiro_asgi.upstreams.bedrock.request import Options, document
 from kiro_asgi.upstreams.direct import DirectUpstream
-from kiro_asgi.upstreams.media_types import JSON
-from kiro_asgi.upstreams.refusals import refusal
+from kiro_asgi.upstreams.errors import refusal
+from kiro_asgi.upstreams.headers import JSON
+from kiro_asgi.upstreams.rendering import instead_of_address
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["BedrockUpstream", "Sign", "host"]

@@ -17,7 +17,7 @@ from attrs import define, field
 
 from kiro_asgi.model.events import Delta, Notice, SignatureDelta, TextDelta, ThinkingDelta, ToolCallFragment
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
-from kiro_asgi.upstreams.replies import clean
+from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.wire.json import dumps
 from kiro_asgi.wire.members import object_of, text_of
 

@@ -19,7 +19,7 @@ from kiro_asgi.model.prompt import Document, Image, Prompt, Role, Text, Thinking
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, read_mark
 from kiro_asgi.upstreams.exchanges import Draft, exchanges
 from kiro_asgi.upstreams.gemini.attachments import Attachments
-from kiro_asgi.upstreams.names import WireNames
+from kiro_asgi.upstreams.rendering import WireNames
 
 __all__ = ["MINTED", "SKIP", "Contents", "signable", "skip_missing_signatures"]
 

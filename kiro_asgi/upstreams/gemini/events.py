@@ -17,14 +17,14 @@ from kiro_asgi.errors import KiroAsgiError, UpstreamFault
 from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.events import Delta, Grounding, ModelName, Notice
 from kiro_asgi.stages.base import Stage
+from kiro_asgi.upstreams.errors import status_of
 from kiro_asgi.upstreams.gemini.answer import PartReader
 from kiro_asgi.upstreams.gemini.faults import report_fault
 from kiro_asgi.upstreams.gemini.finish import NOTHING, verdict
 from kiro_asgi.upstreams.gemini.grounding import cited, grounding
 from kiro_asgi.upstreams.gemini.usage import UsageReader
+from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, essence, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
-from kiro_asgi.upstreams.media_types import EVENT_STREAM, JSON, essence, require_media_type
-from kiro_asgi.upstreams.replies import status_of
 from kiro_asgi.wire.members import object_of, objects_of, text_of
 from kiro_asgi.wire.objects import ObjectScanner
 

@@ -21,9 +21,8 @@ from kiro_asgi.errors import (
     UpstreamRateExceeded,
     UpstreamThrottled,
 )
+from kiro_asgi.upstreams.errors import MAX_RETRY_AFTER, Class, Meaning, by_status, clean, fields_of, retry_after, worded
 from kiro_asgi.upstreams.gemini.reasons import PHRASES, REASONS, STATUSES, WORDS
-from kiro_asgi.upstreams.meanings import Class, Meaning, by_status, worded
-from kiro_asgi.upstreams.replies import MAX_RETRY_AFTER, clean, fields_of, retry_after
 from kiro_asgi.wire.json import JsonError, loads
 from kiro_asgi.wire.members import object_of, objects_of, text_of
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from kiro_asgi.errors import UpstreamError, UpstreamFault, UpstreamProtocolError, UpstreamRejected
 from kiro_asgi.model.events import Stop, StopReason
-from kiro_asgi.upstreams.replies import clean
+from kiro_asgi.upstreams.errors import clean
 
 __all__ = ["BROKEN", "NOTHING", "STOPS", "verdict"]
 

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from attrs import evolve, frozen
 
 from kiro_asgi.upstreams.base import ModelCard, ModelPage, ThinkingForm, UpstreamRequest
-from kiro_asgi.upstreams.listings import limit_of, listed, read_listing
+from kiro_asgi.upstreams.models import limit_of, listed, read_listing
 from kiro_asgi.wire.members import objects_of, text_of
 
 __all__ = ["KNOWN", "Family", "family_of", "listed_family", "models_request", "normalise", "parse_models"]

@@ -20,8 +20,7 @@ from kiro_asgi.upstreams.gemini.json_schema import json_schema
 from kiro_asgi.upstreams.gemini.models import listed_family
 from kiro_asgi.upstreams.gemini.schema import answer_schema
 from kiro_asgi.upstreams.gemini.tools import tool_names, written_tools
-from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.told import schema_instructions
+from kiro_asgi.upstreams.rendering import WireNames, schema_instructions
 
 __all__ = ["CATEGORIES", "Document", "document"]
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Thinking, ThinkingMode
-from kiro_asgi.upstreams.efforts import BUDGETS, effort_of, nearest_effort
 from kiro_asgi.upstreams.gemini.models import Family
+from kiro_asgi.upstreams.models import BUDGETS, effort_of, nearest_effort
 
 __all__ = ["DYNAMIC", "thinking_config"]
 

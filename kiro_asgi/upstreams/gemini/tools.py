@@ -16,10 +16,10 @@ from typing import Any, Final
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.model.server_tools import WEB_SEARCH
+from kiro_asgi.upstreams.errors import refusal
 from kiro_asgi.upstreams.gemini.flatten import Copies
 from kiro_asgi.upstreams.gemini.schema import parameters
-from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.refusals import refusal
+from kiro_asgi.upstreams.rendering import WireNames
 
 __all__ = ["tool_names", "written_tools"]
 

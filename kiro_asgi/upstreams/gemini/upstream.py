@@ -39,9 +39,8 @@ from kiro_asgi.upstreams.gemini.request import document
 from kiro_asgi.upstreams.gemini.rules import RULES
 from kiro_asgi.upstreams.gemini.settings import GeminiSettings
 from kiro_asgi.upstreams.gemini.weight import statistics, weigh
-from kiro_asgi.upstreams.headers import Headers
+from kiro_asgi.upstreams.headers import EVENT_STREAM, Headers
 from kiro_asgi.upstreams.manifest import Configured
-from kiro_asgi.upstreams.media_types import EVENT_STREAM
 from kiro_asgi.upstreams.setup import Setup
 from kiro_asgi.wire.json import dumps
 

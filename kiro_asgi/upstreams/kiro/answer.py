@@ -19,11 +19,11 @@ from kiro_asgi.errors import NotTheUpstream
 from kiro_asgi.limits import NOTICES, REFUSAL_BYTES
 from kiro_asgi.model.events import Delta, Notice
 from kiro_asgi.stages.base import Pipeline, Stage
+from kiro_asgi.upstreams.errors import clean
+from kiro_asgi.upstreams.headers import essence
 from kiro_asgi.upstreams.kiro.events import EventDecoder
 from kiro_asgi.upstreams.kiro.faults import fault, is_report
 from kiro_asgi.upstreams.kiro.scan import SCANNED_PREFIXES, ScannedEventDecoder
-from kiro_asgi.upstreams.media_types import essence
-from kiro_asgi.upstreams.replies import clean
 from kiro_asgi.wire.eventstream import FrameDecoder
 from kiro_asgi.wire.objects import ObjectScanner
 

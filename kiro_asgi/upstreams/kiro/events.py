@@ -18,9 +18,9 @@ from attrs import define, field
 
 from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.events import Delta, Notice, Stop, StopReason, TextDelta
+from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.kiro.faults import exception_fault
 from kiro_asgi.upstreams.kiro.payloads import READERS, Payload, Reader, Seen, unwrap
-from kiro_asgi.upstreams.replies import clean
 from kiro_asgi.wire.eventstream import Frame, HeaderValue
 from kiro_asgi.wire.json import JsonError, loads
 

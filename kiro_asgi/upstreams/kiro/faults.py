@@ -14,9 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamFault
+from kiro_asgi.upstreams.errors import Meaning, by_status, clean, fields_of, report_of, retry_after, worded
 from kiro_asgi.upstreams.kiro.reasons import NAMES, PHRASES, REASONS, STATUSES
-from kiro_asgi.upstreams.meanings import Meaning, by_status, worded
-from kiro_asgi.upstreams.replies import clean, fields_of, report_of, retry_after
 from kiro_asgi.wire.members import text_of
 
 __all__ = ["exception_fault", "fault", "is_report"]

@@ -11,8 +11,7 @@ from urllib.parse import urlencode
 
 from kiro_asgi.upstreams.base import ModelCard, ModelPage, UpstreamRequest
 from kiro_asgi.upstreams.kiro.spelling import normalise
-from kiro_asgi.upstreams.listings import limit_of, listed, read_listing
-from kiro_asgi.upstreams.model_names import resembling
+from kiro_asgi.upstreams.models import limit_of, listed, read_listing, resembling
 from kiro_asgi.wire.members import object_of, text_of
 
 __all__ = ["FALLBACK", "did_you_mean", "efforts_of", "find", "models_request", "parse_models"]

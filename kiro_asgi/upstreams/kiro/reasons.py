@@ -28,7 +28,7 @@ from kiro_asgi.errors import (
     UpstreamTimeout,
     UpstreamTokenInvalid,
 )
-from kiro_asgi.upstreams.meanings import Class, Meaning
+from kiro_asgi.upstreams.errors import Class, Meaning
 
 __all__ = ["NAMES", "PHRASES", "REASONS", "STATUSES"]
 

@@ -22,10 +22,10 @@ from kiro_asgi.errors import (
     UpstreamThrottled,
 )
 from kiro_asgi.upstreams.base import Token, TokenKind, UpstreamRequest
+from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.kiro.auth import REGION
 from kiro_asgi.upstreams.kiro.faults import fault
 from kiro_asgi.upstreams.kiro.tokens import lifetime, text_of
-from kiro_asgi.upstreams.replies import clean
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
 __all__ = ["SIGN_IN", "oidc_host", "renewal_request", "renewed", "sign_in_error", "social_host"]

@@ -27,7 +27,7 @@ from kiro_asgi.upstreams.kiro.rules.names import tool_names
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, paragraphs
 from kiro_asgi.upstreams.kiro.rules.tools import Specifications, directives, offered
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
-from kiro_asgi.upstreams.names import WireNames
+from kiro_asgi.upstreams.rendering import WireNames
 
 __all__ = ["CONSENT", "Document", "document"]
 

@@ -17,8 +17,8 @@ from kiro_asgi.errors import AnswerTooLarge, UpstreamProtocolError
 from kiro_asgi.limits import BODY_BYTES
 from kiro_asgi.model.events import Delta, Notice
 from kiro_asgi.stages.base import Pipeline, Stage
+from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
-from kiro_asgi.upstreams.media_types import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.openai.events import ChunkDecoder
 from kiro_asgi.upstreams.openai.faults import is_report, stream_fault
 from kiro_asgi.wire.json import JsonError, loads

@@ -11,9 +11,9 @@ from attrs import frozen
 
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image
-from kiro_asgi.upstreams.attached import document_text, image_type, instead_of_address, plain_base64
-from kiro_asgi.upstreams.media_types import essence
-from kiro_asgi.upstreams.refusals import refusal
+from kiro_asgi.upstreams.errors import refusal
+from kiro_asgi.upstreams.headers import essence
+from kiro_asgi.upstreams.rendering import document_text, image_type, instead_of_address, plain_base64
 
 __all__ = ["Attachments"]
 

@@ -27,12 +27,12 @@ from kiro_asgi.model.events import (
     TextDelta,
     ThinkingDelta,
 )
+from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.json_events import JsonEvent
 from kiro_asgi.upstreams.openai.calls import Calls
 from kiro_asgi.upstreams.openai.faults import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails
 from kiro_asgi.upstreams.openai.usage import read_usage
-from kiro_asgi.upstreams.replies import clean
 from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
 
 __all__ = ["ChunkDecoder"]

@@ -14,9 +14,17 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamThrottled
-from kiro_asgi.upstreams.meanings import by_status, worded
+from kiro_asgi.upstreams.errors import (
+    MAX_RETRY_AFTER,
+    by_status,
+    clean,
+    fields_of,
+    report_of,
+    retry_after,
+    status_of,
+    worded,
+)
 from kiro_asgi.upstreams.openai.reasons import CODES, PHRASES, SIZES, STATUSES, TYPES
-from kiro_asgi.upstreams.replies import MAX_RETRY_AFTER, clean, fields_of, report_of, retry_after, status_of
 from kiro_asgi.wire.members import text_of
 
 __all__ = ["fault", "is_report", "stream_fault"]

@@ -19,9 +19,9 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image, Part, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import CALL, GEMINI, read_mark
 from kiro_asgi.upstreams.exchanges import Draft, exchanges
-from kiro_asgi.upstreams.names import WireNames
 from kiro_asgi.upstreams.openai.attachments import Attachments
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, read_details
+from kiro_asgi.upstreams.rendering import WireNames
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["CALL_IDS", "Messages", "wants_short_ids"]

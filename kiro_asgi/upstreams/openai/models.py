@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kiro_asgi.upstreams.base import ModelCard, ModelPage, ThinkingForm
-from kiro_asgi.upstreams.efforts import LEVELS
-from kiro_asgi.upstreams.listings import expected, listed, read_listing
+from kiro_asgi.upstreams.models import LEVELS, expected, listed, read_listing
 from kiro_asgi.upstreams.openai.thinking import efforts_of
 from kiro_asgi.wire.members import count
 

@@ -14,7 +14,7 @@ from typing import Final
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.efforts import effort_of, nearest_effort
+from kiro_asgi.upstreams.models import effort_of, nearest_effort
 
 __all__ = ["efforts_of", "reasoning_effort", "refuses_sampling"]
 

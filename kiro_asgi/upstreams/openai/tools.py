@@ -14,7 +14,7 @@ from typing import Any, Final
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
-from kiro_asgi.upstreams.names import WireNames
+from kiro_asgi.upstreams.rendering import WireNames
 
 __all__ = ["tool_names", "written_tools"]
 

@@ -28,9 +28,9 @@ from kiro_asgi.errors import (
     UpstreamTimeout,
     UpstreamTokenInvalid,
 )
+from kiro_asgi.upstreams.errors import MAX_MESSAGE, MAX_RETRY_AFTER, clean
 from kiro_asgi.upstreams.kiro.faults import exception_fault, fault
 from kiro_asgi.upstreams.kiro.reasons import REASONS
-from kiro_asgi.upstreams.replies import MAX_MESSAGE, MAX_RETRY_AFTER, clean
 
 SUSPENDED = "Your User ID (d-123.abc) temporarily is suspended. We've locked it as a security precaution."
 SUSPICIOUS = (

@@ -25,8 +25,8 @@ from kiro_asgi.errors import (
     UpstreamTimeout,
     UpstreamTokenInvalid,
 )
+from kiro_asgi.upstreams.errors import MAX_MESSAGE, MAX_RETRY_AFTER
 from kiro_asgi.upstreams.openai.faults import fault
-from kiro_asgi.upstreams.replies import MAX_MESSAGE, MAX_RETRY_AFTER
 
 
 def refusal(status: int, body: Any, **headers: str) -> KiroAsgiError:

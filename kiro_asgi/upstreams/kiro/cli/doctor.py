@@ -23,6 +23,7 @@ from kiro_asgi.net.files import exposed
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, TokenKind
+from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.kiro.auth import region_of, without_profile
 from kiro_asgi.upstreams.kiro.limits import Limits, parse_limits
 from kiro_asgi.upstreams.kiro.profiles import REGIONS
@@ -31,7 +32,6 @@ from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.kiro.vendor import KiroVendor
 from kiro_asgi.upstreams.manifest import Configured, probes_in
-from kiro_asgi.upstreams.replies import clean
 
 __all__ = ["KiroExamination"]
 

@@ -29,7 +29,7 @@ from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
 from kiro_asgi.upstreams.kiro.contract.tools import context, directive, manifest
 from kiro_asgi.upstreams.kiro.rules.names import tool_names
 from kiro_asgi.upstreams.kiro.rules.texts import Texts
-from kiro_asgi.upstreams.names import WireNames
+from kiro_asgi.upstreams.rendering import WireNames
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["translate"]

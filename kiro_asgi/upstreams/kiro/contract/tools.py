@@ -12,7 +12,7 @@ from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.upstreams.kiro.contract.model import ClaudeToolChoice, ManifestEntry, MessageContext, ToolSpec
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
 from kiro_asgi.upstreams.kiro.contract.schema import clean_json_schema_properties, left_out
-from kiro_asgi.upstreams.names import WireNames
+from kiro_asgi.upstreams.rendering import WireNames
 
 __all__ = ["HEADING", "context", "directive", "manifest"]
 

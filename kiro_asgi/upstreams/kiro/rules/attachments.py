@@ -12,10 +12,10 @@ from attrs import define, field
 
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image
-from kiro_asgi.upstreams.attached import image_type, instead_of_address, is_base64, plain_base64
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.media_types import essence
-from kiro_asgi.upstreams.refusals import refusal
+from kiro_asgi.upstreams.errors import refusal
+from kiro_asgi.upstreams.headers import essence
+from kiro_asgi.upstreams.rendering import image_type, instead_of_address, is_base64, plain_base64
 
 __all__ = ["Attachments", "require_images"]
 

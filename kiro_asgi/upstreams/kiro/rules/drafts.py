@@ -16,10 +16,9 @@ from attrs import define, field, frozen
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.model.signatures import read_mark
-from kiro_asgi.upstreams.attached import document_text
 from kiro_asgi.upstreams.kiro.rules.attachments import Attachments
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, is_blank
-from kiro_asgi.upstreams.names import WireNames
+from kiro_asgi.upstreams.rendering import WireNames, document_text
 
 __all__ = ["Draft", "Drafting", "Lifted"]
 

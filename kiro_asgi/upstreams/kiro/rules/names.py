@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.upstreams.names import WireNames
+from kiro_asgi.upstreams.rendering import WireNames
 
 __all__ = ["CALL_ID", "LONGEST", "tool_names"]
 

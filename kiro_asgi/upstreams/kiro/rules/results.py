@@ -17,7 +17,7 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.upstreams.kiro.rules.drafts import Draft
 from kiro_asgi.upstreams.kiro.rules.names import CALL_ID, LONGEST
 from kiro_asgi.upstreams.kiro.rules.texts import is_blank, paragraphs
-from kiro_asgi.upstreams.names import plain, substitute
+from kiro_asgi.upstreams.rendering import plain, substitute
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["answer_calls", "pair", "tell_as_text"]

@@ -14,7 +14,7 @@ from attrs import define, field
 
 from kiro_asgi.limits import SCHEMA_DEPTH
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.upstreams.schema_roots import COMBINATORS, DEFINITIONS, flat, target
+from kiro_asgi.upstreams.rendering import COMBINATORS, DEFINITIONS, flat, target
 
 __all__ = ["Schemas"]
 

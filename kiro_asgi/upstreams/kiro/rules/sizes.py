@@ -12,9 +12,9 @@ from typing import Any, Final
 from kiro_asgi.errors import ContextTooLong
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Part, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
+from kiro_asgi.upstreams.errors import too_long
 from kiro_asgi.upstreams.kiro.rules.drafts import Draft
 from kiro_asgi.upstreams.kiro.rules.texts import paragraphs
-from kiro_asgi.upstreams.refusals import too_long
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["measure", "messages", "payload_limit", "require_messages", "require_payload", "trim"]

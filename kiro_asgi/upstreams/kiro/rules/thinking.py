@@ -12,7 +12,7 @@ from typing import Any, Final
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.efforts import BUDGETS, MIN_BUDGET, effort_of, nearest_effort
+from kiro_asgi.upstreams.models import BUDGETS, MIN_BUDGET, effort_of, nearest_effort
 
 __all__ = ["MAX_BUDGET", "instruction", "is_native", "options", "wants_tags"]
 

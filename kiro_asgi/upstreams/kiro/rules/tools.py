@@ -13,8 +13,7 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.upstreams.kiro.rules.schema import Schemas
 from kiro_asgi.upstreams.kiro.rules.texts import Texts
-from kiro_asgi.upstreams.names import WireNames
-from kiro_asgi.upstreams.told import schema_instructions
+from kiro_asgi.upstreams.rendering import WireNames, schema_instructions
 
 __all__ = ["Specifications", "directives", "offered"]
 

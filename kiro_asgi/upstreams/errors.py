@@ -1,4 +1,6 @@
-"""What every upstream's refusals have in common: headers, JSON that reports, words fit to be passed on.
+"""Errors of services: reading their answers, classifying them, redacting their messages; and refusals of our rules.
+
+Each upstream has tables of its own; here is what all of them agree about.
 
 Source: https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
 """
@@ -9,23 +11,39 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from types import MappingProxyType
 from typing import Any, Final
 
+from kiro_asgi.errors import (
+    ContextTooLong,
+    KiroAsgiError,
+    NotTheUpstream,
+    RequestError,
+    UpstreamFault,
+    UpstreamProtocolError,
+    UpstreamRejected,
+)
 from kiro_asgi.wire.json import JsonError, loads
 
 __all__ = [
     "MAX_MESSAGE",
     "MAX_RETRY_AFTER",
+    "Class",
+    "Meaning",
+    "by_status",
     "clean",
     "fields_of",
     "redacted",
+    "refusal",
     "report_of",
     "retry_after",
     "status_of",
+    "too_long",
+    "worded",
 ]
 
 MAX_MESSAGE: Final = 500
-"""Characters of the service's words that we pass on."""
+"""Characters of the service's message that are passed on."""
 
 MAX_RETRY_AFTER: Final = 3600.0
 """Seconds; a service that asks for more gets this."""
@@ -97,4 +115,45 @@ _SECRETS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"\beyJ[\w-]{8,}+(?:\.[\w-]++){0,2}", re.A), "[redacted]"),
     (re.compile(r"(\barn:[\w-]*:[\w-]*:[\w-]*:)[0-9]{12}", re.A), r"\1[redacted]"),
 )
-"""What must not be handed on: bearer tokens, API keys, access and refresh tokens, JWTs, account numbers."""
+"""What must not be passed on: bearer tokens, API keys, access and refresh tokens, JWTs, account numbers."""
+
+
+Class = type[KiroAsgiError]
+
+Meaning = tuple[Class, str]
+"""Class of an error, and its code where none is given."""
+
+_HUNDREDS: Final[Mapping[int, Meaning]] = MappingProxyType(
+    {
+        3: (NotTheUpstream, "upstream.redirect"),
+        4: (UpstreamRejected, "rejected"),
+        5: (UpstreamFault, "internal"),
+    }
+)
+"""Of statuses that no table has.  A redirect is never followed: it would take our credential along."""
+
+_OTHERWISE: Final[Meaning] = (UpstreamProtocolError, "upstream.status")
+
+
+def by_status(status: int, known: Mapping[int, Meaning]) -> Meaning:
+    """Classify *status* where nothing else is known; *known* is the upstream's own table."""
+    return known.get(status) or _HUNDREDS.get(status // 100) or _OTHERWISE
+
+
+def worded(error: Class, message: str) -> str:
+    """*message*, with the words by which clients recognise a conversation that is too long, where *error* is that."""
+    if error is ContextTooLong and "prompt is too long" not in message.lower():
+        return f"prompt is too long: {message}"
+    return message
+
+
+def refusal(rule: str, what: str, place: str) -> RequestError:
+    """Make the error to raise where *rule* finds something that the service cannot be asked."""
+    place = place or "messages"
+    return RequestError(f"{place}: not supported: {what} (rule {rule})", code="unsupported_value", param=place)
+
+
+def too_long(rule: str, what: str, place: str) -> ContextTooLong:
+    """Make the error to raise where *rule* finds more than the service reads; clients know the first four words."""
+    place = place or "messages"
+    return ContextTooLong(f"prompt is too long: {what} (rule {rule})", code="context_too_long", param=place)
