@@ -1,15 +1,18 @@
-"""Headers of requests to services that are asked with a key."""
+"""Headers of requests to services that are asked with a key, and media types of answers."""
 
 from __future__ import annotations
 
 import pytest
 
+from kiro_asgi.errors import NotTheUpstream
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Upstream
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
-from kiro_asgi.upstreams.headers import Headers, overridden
+from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, Headers, overridden, require_media_type
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
+
+__all__ = []
 
 OPERATORS = ((b"User-Agent", b"mine"), (b"X-Api-Key", b"a"), (b"authorization", b"b"), (b"x-goog-api-key", b"c"))
 
@@ -46,3 +49,17 @@ def test_a_service_without_a_key_is_shown_none(upstream: Upstream) -> None:
     """A header without a value is no legal one where it ends in a space."""
     for headers in sent(upstream, ""):
         assert {b"authorization", b"x-api-key", b"x-goog-api-key"}.isdisjoint(dict(headers))
+
+
+@pytest.mark.parametrize("accepted", ["text/event-stream", "Text/Event-Stream; charset=utf-8", ""])
+def test_a_stream_is_accepted(accepted: str) -> None:
+    """A service that does not name its media type is believed."""
+    require_media_type(accepted, (EVENT_STREAM,))
+
+
+def test_a_web_page_is_no_answer() -> None:
+    """Whoever answers with a page is not the service, and is not asked again."""
+    with pytest.raises(NotTheUpstream, match="text/html") as caught:
+        require_media_type("text/html; charset=utf-8", (EVENT_STREAM, JSON))
+
+    assert caught.value.code == "upstream.content_type"
