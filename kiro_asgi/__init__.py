@@ -16,8 +16,7 @@ from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.model.server_tools import SearchHit, ToolOutput
 from kiro_asgi.stages.base import Stage, StageFactory
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
-from kiro_asgi.state.base import Store
-from kiro_asgi.state.locks import Locks
+from kiro_asgi.state.base import Locks, Store
 from kiro_asgi.upstreams.base import Upstream
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Reading from a source of bytes that somebody else made."""
+"""Sources of bytes that a caller hands over."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["closing"]
 
 @asynccontextmanager
 async def closing(chunks: AsyncIterable[bytes]) -> AsyncIterator[AsyncIterator[bytes]]:
-    """Close the source, if it can be closed, when we stop before its end: on trio nobody else would."""
+    """Close the source, if it can be closed, when reading stops before its end: on trio nothing else would."""
     source = aiter(chunks)
     try:
         yield source

@@ -17,10 +17,10 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, ToolChoice
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
+from kiro_asgi.upstreams.kiro.contract.answer import as_message, as_response
 from kiro_asgi.upstreams.kiro.contract.model import Request, Response
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
 from kiro_asgi.upstreams.kiro.contract.request import translate
-from kiro_asgi.upstreams.kiro.contract.response import as_message, as_response
 from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean, find
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
@@ -86,7 +86,7 @@ async def execute_kiro(
     Args:
         prompt: As for `translate_kiro_request`, and so are *options* and *models*.
         call: The network: the body of a request to the body of the answer.  It raises for a refusal what
-            `kiro_asgi.upstreams.kiro.faults.fault` makes of that.
+            `kiro_asgi.upstreams.kiro.errors.fault` makes of that.
 
     Raises:
         UnknownModel: As for `translate_kiro_request`, and so is `RequestError`.

@@ -52,7 +52,7 @@ class OpenAIToAnthropicState:
     new_id: Callable[[], str] = field(default=_new_id, kw_only=True)
 
     failure: KiroAsgiError | None = field(init=False, default=None)
-    """What ended the stream with an ``error`` event; ``None`` as long as nothing has."""
+    """The error that ended the stream with an ``error`` event; ``None`` as long as there is none."""
 
     _answer: Answer = field(init=False)
     _encoder: Encoder = field(init=False)
@@ -71,7 +71,7 @@ class OpenAIToAnthropicState:
         self._encoder = AnthropicMessages().encoder(heading)
 
     def feed(self, event: ServerSentEvent | bytes | Mapping[str, Any], /) -> bytes:
-        """What the next of the upstream's answer leads to: whole server-sent events, or nothing yet.
+        """Translate the next bytes of the upstream's answer: to whole server-sent events, or to nothing yet.
 
         Args:
             event: One event, as decoded or as the object that is its data; or bytes of the stream, cut anywhere.

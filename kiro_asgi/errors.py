@@ -108,7 +108,7 @@ class TooBusy(KiroAsgiError):
 
 
 class StoreUnavailable(KiroAsgiError):
-    """What is kept between requests cannot be reached."""
+    """The store of state between requests cannot be reached."""
 
     status = 503
 
@@ -231,7 +231,7 @@ class UpstreamFault(UpstreamError):
 
 
 class UpstreamProtocolError(UpstreamError):
-    """What the upstream sent is not what its protocol says: torn frame, bad checksum, foreign content type."""
+    """The upstream broke its protocol: torn frame, bad checksum, foreign content type."""
 
     retry_safe = True
 

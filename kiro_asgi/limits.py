@@ -174,7 +174,7 @@ what there is: with ``pause_turn`` in Messages, in the other APIs as an answer t
 # What is kept until it is whole.
 
 ANSWER_BYTES: Final = 32 * 1024 * 1024
-"""What is kept of one answer in the library, and what the reader of a service keeps of one; elsewhere it is
+"""Bytes of one answer that the library keeps, and that the reader of a service keeps; elsewhere it is
 ``limits.answer_bytes``.  Counted is what Python takes for texts, calls and blocks together; beyond it the answer ends
 with an upstream error, code ``answer_too_large``."""
 

@@ -1,4 +1,4 @@
-"""What belongs to an event loop, where one object serves several of them."""
+"""Values for each event loop, where one object serves several of them."""
 
 from __future__ import annotations
 

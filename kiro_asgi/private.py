@@ -29,7 +29,7 @@ def make_folder(path: Path) -> None:
 
 
 def require_own_file(path: Path) -> os.stat_result | None:
-    """What is at *path*, if it is an ordinary file of this user's; ``None`` where there is nothing.
+    """Check that *path* is an ordinary file of this user, and return its status; ``None`` where there is nothing.
 
     Only the last component counts: a folder above it may be reached by a link.
 

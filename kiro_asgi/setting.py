@@ -55,7 +55,7 @@ class Choices:
     words: tuple[str, ...]
 
     def complaint(self, value: Any) -> str:
-        """What *value* must be; empty where it is that."""
+        """The rule that *value* breaks, as a message; empty where it breaks none."""
         return "" if value in self.words else f"must be one of {', '.join(filter(None, self.words))}"
 
 
@@ -67,7 +67,7 @@ class Bounds:
     highest: float
 
     def complaint(self, value: Any) -> str:
-        """What *value* must be; empty where it is that."""
+        """The rule that *value* breaks, as a message; empty where it breaks none."""
         if self.lowest <= value <= self.highest:
             return ""
         return f"must be from {self.lowest:.15g} to {self.highest:.15g}"
@@ -75,14 +75,14 @@ class Bounds:
 
 @frozen
 class Shape:
-    """What a text, or each text of a tuple, must look like."""
+    """The format of a text, or of each text of a tuple."""
 
     fits: Callable[[str], object]
     words: str
-    """What it must be, for a message that does not repeat it: it may be a secret, or hold one."""
+    """The format in words, for a message that does not repeat the value: it may be a secret, or hold one."""
 
     def complaint(self, value: Any) -> str:
-        """What *value* must be; empty where it is that."""
+        """The rule that *value* breaks, as a message; empty where it breaks none."""
         return "" if all(map(self.fits, value if isinstance(value, tuple) else (value,))) else f"must be {self.words}"
 
 
@@ -91,10 +91,10 @@ Rule = Choices | Bounds | Shape
 
 @frozen
 class Declared:
-    """What a setting is besides its type and its default."""
+    """The declaration of a setting, but for its type and default."""
 
     rule: Rule | None = None
-    """What the value must be beyond its type, where it is not the default."""
+    """The rule of the value beyond its type, where it is not the default."""
 
     presets: Mapping[str, Any] = field(factory=dict)
     """Preset to the value that it gives; without one, the default."""
@@ -104,7 +104,7 @@ class Declared:
 
     @classmethod
     def of(cls, attribute: Attribute[Any]) -> Declared:
-        """What was declared of a field."""
+        """The declaration of a field."""
         return cast(Declared, attribute.metadata.get(_KEY, _PLAIN))
 
 
@@ -186,4 +186,4 @@ URL: Final = Shape(is_base_url, "an absolute http or https URL without user, que
 PROXY: Final = Shape(_is_proxy, "an http or https URL, with user and password where the proxy wants them")
 HEADER: Final = Shape(_is_header, "written as name=value, and no header about the message itself")
 UPSTREAM: Final = Shape(re.compile(r"[a-z][a-z0-9_-]*").fullmatch, "a word of small letters, digits, - and _")
-"""What an upstream may be called."""
+"""The format of an upstream's name."""

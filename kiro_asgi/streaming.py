@@ -37,11 +37,13 @@ from kiro_asgi.stages.cut_answers import CutAnswer, truncation_records
 from kiro_asgi.stages.parts.argument_text import TruncationDiagnosis, diagnose_json_truncation
 from kiro_asgi.stages.thinking import ThinkingParser, ThinkingParseResult
 from kiro_asgi.stages.tool_calls import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
-from kiro_asgi.upstreams.kiro.contract.effort import reasoning_effort_from_budget
-from kiro_asgi.upstreams.kiro.contract.json import safe_parse_json
+from kiro_asgi.upstreams.kiro.contract.functions import (
+    clean_json_schema_properties,
+    reasoning_effort_from_budget,
+    safe_parse_json,
+    sanitize_text,
+)
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
-from kiro_asgi.upstreams.kiro.contract.sanitize import sanitize_text
-from kiro_asgi.upstreams.kiro.contract.schema import clean_json_schema_properties
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, decode_buffer, decode_frame, encode_frame
 from kiro_asgi.wire.objects import ObjectScanner
@@ -93,7 +95,7 @@ _NO_RECORDS: Final[Mapping[str, CutAnswer]] = MappingProxyType({})
 
 
 async def parse_kiro_stream(chunks: AsyncIterable[bytes]) -> AsyncIterator[Delta]:
-    """What the Kiro service says, delta by delta.
+    """Decode an answer of the Kiro service, delta by delta.
 
     Args:
         chunks: The body of its answer: binary event stream, or JSON objects embedded in text.

@@ -35,7 +35,7 @@ BOUNDED = {
     },
     "dialects.structure": {"_problems": REQUEST},
     "model.budget": {"_of_start": ONCE, "size_of": ONCE},
-    "net.faults": {"_is_exhaustion": OWN},
+    "net.http_library": {"_is_exhaustion": OWN},
     "stages.argument_encoding": {"_decoded": ARGUMENTS},
     "stages.argument_names": {"_with_twins": ARGUMENTS},
     "stages.tool_calls_whole": {"_room": ONCE},
@@ -52,14 +52,14 @@ BOUNDED = {
     "upstreams.gemini.keywords": {"anything": OWN},
     "upstreams.gemini.schema": {"_written.write": SCHEMA},
     "upstreams.kiro.contract.request": {"_attachments": PARTS},
-    "upstreams.kiro.contract.schema": {"_cleaned": PROMPT, "_value": PROMPT},
+    "upstreams.kiro.contract.functions": {"_cleaned": PROMPT, "_value": PROMPT},
     "upstreams.kiro.rules.drafts": {
         "_has_empty_key": PROMPT,
         "Drafting._result": PARTS,
         "Drafting._result_text": PARTS,
         "_without_empty_keys": PROMPT,
     },
-    "upstreams.kiro.rules.schema": {
+    "upstreams.kiro.rules.tools": {
         "Schemas._items": PROMPT,
         "Schemas._named": PROMPT,
         "Schemas._nested": PROMPT,

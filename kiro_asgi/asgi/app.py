@@ -50,7 +50,7 @@ from kiro_asgi.dialects.models import render_model, render_models
 from kiro_asgi.errors import InternalError, KiroAsgiError, RequestError, UnknownModel
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.model.message import unfold
-from kiro_asgi.net.credentials import Clocks
+from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 from kiro_asgi.state.base import Store
@@ -190,7 +190,7 @@ class App:
     async def aclose(self) -> None:
         """Write what is still to be stored, and close the idle upstream connections of the running event loop."""
         for provider in self._providers:
-            await provider.catalogue.landed()
+            await provider.catalogue.join()
             await provider.credentials.aclose()
         for provider in self._providers:
             await provider.transport.aclose()
@@ -306,7 +306,7 @@ class App:
     def _rests(self) -> Iterator[tuple[str, KiroAsgiError, float]]:
         """Credentials that rest now: the name of each, why, and the seconds until somebody may ask."""
         for provider in self._providers:
-            yield from provider.credentials.rests()
+            yield from provider.credentials.cooldowns()
 
     async def _models(self, call: Call, argument: str) -> None:
         await call.respond(200, render_models(await self._exchanges.models.listings()), [JSON])

@@ -235,7 +235,7 @@ class Attempts:
         self._spent.append(exchange.credential)
         error = await self._cool(error)
         try:
-            other = await exchange.route.provider.credentials.get(exchange.route.model.id, besides=self._spent)
+            other = await exchange.route.provider.credentials.get(exchange.route.model.id, exclude=self._spent)
         except KiroAsgiError:
             raise error from None
         self._renewed = False

@@ -19,7 +19,7 @@ from kiro_asgi.model.notes import Note, Notes, Rule
 from kiro_asgi.model.prompt import Document, Part, Prompt, Text
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.net.catalogue import Catalogue
-from kiro_asgi.net.credentials import Credentials
+from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream
 from kiro_asgi.upstreams.registry import Registry, Target

@@ -16,15 +16,13 @@ from kiro_asgi.asgi.server_tools import ServerTool, Toolbox, WebSearch
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError, UpstreamRejected
 from kiro_asgi.limits import FETCH_CONNECTIONS
-from kiro_asgi.net.addresses import is_public
-from kiro_asgi.net.asking import Asker
 from kiro_asgi.net.catalogue import LIST_TIMEOUT, Catalogue, ModelSource
 from kiro_asgi.net.clocks import Clocks
-from kiro_asgi.net.credentials import Credentials
-from kiro_asgi.net.fetching import CheckedBackend, Fetcher, Permits, Resolve, resolve
-from kiro_asgi.net.flights import Flights
-from kiro_asgi.net.resting import RestPolicy
+from kiro_asgi.net.credentials.cooldown import CooldownPolicy
+from kiro_asgi.net.credentials.pool import Asker, Credentials
+from kiro_asgi.net.fetching import CheckedBackend, Fetcher, Permits, Resolve, is_public, resolve
 from kiro_asgi.net.retry import RetryPolicy
+from kiro_asgi.net.single_flight import SingleFlight
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.private import require_own_file
 from kiro_asgi.state.base import Store
@@ -126,9 +124,9 @@ def retry_policy(settings: Settings) -> RetryPolicy:
     return RetryPolicy(**asdict(settings.retry, filter=_of(RetryPolicy)))
 
 
-def rest_policy(settings: Settings) -> RestPolicy:
+def rest_policy(settings: Settings) -> CooldownPolicy:
     """How long a credential is left alone that is at fault."""
-    return RestPolicy(**asdict(settings.retry, filter=_of(RestPolicy)))
+    return CooldownPolicy(**asdict(settings.retry, filter=_of(CooldownPolicy)))
 
 
 def _of(policy: type) -> Callable[[Attribute[Any], Any], bool]:
@@ -177,7 +175,7 @@ class _ProviderFactory:
     _settings: Settings
     _clocks: Clocks
     _server_tools: tuple[ServerTool, ...]
-    _rests: RestPolicy
+    _rests: CooldownPolicy
     _transports: dict[str, Transport] = field(init=False, factory=dict)
 
     def provider(self, configured: Configured[Any]) -> Provider:
@@ -241,4 +239,4 @@ def _catalogue(configured: Configured[Any], upstream: Upstream, asker: Asker, tr
         builtin=upstream.builtin,
         aliases=read_aliases(settings.model_aliases, f"{path}.model_aliases"),
     )
-    return Catalogue(source, Flights(f"asking {path} for its models", transport), settings.models_ttl)
+    return Catalogue(source, SingleFlight(f"asking {path} for its models", transport), settings.models_ttl)

@@ -20,7 +20,7 @@ from kiro_asgi.config.tree import assembled
 from kiro_asgi.dialects.manifest import dialects_in
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.net.clocks import Clocks
-from kiro_asgi.net.credentials import Credentials
+from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.upstreams.manifest import Configured, set_up
 from kiro_asgi.upstreams.models import read_aliases
 

@@ -20,7 +20,7 @@ from kiro_asgi.limits import SEARCH_BYTES
 from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Prompt, Tool
 from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, ServerCall, ServerResult, ToolOutput
-from kiro_asgi.net.asking import Asker
+from kiro_asgi.net.credentials.pool import Asker
 from kiro_asgi.upstreams.base import Credential, UpstreamRequest
 from kiro_asgi.upstreams.setup import Search
 

@@ -14,8 +14,7 @@ from typing import Final
 
 from kiro_asgi._version import __version__
 from kiro_asgi.cli import check, demo, doctor, explain, login, serve
-from kiro_asgi.cli.problems import print_error
-from kiro_asgi.cli.terminal import discard_output, output_on
+from kiro_asgi.cli.terminal import discard_output, output_on, print_error
 from kiro_asgi.errors import ConfigError
 
 __all__ = ["main"]

@@ -14,9 +14,8 @@ from typing import Final
 from attrs import frozen
 
 from kiro_asgi.asgi.readiness import problems_of
-from kiro_asgi.cli.problems import print_problem
 from kiro_asgi.cli.serve import add_config
-from kiro_asgi.cli.terminal import Output, Tone, output_on
+from kiro_asgi.cli.terminal import Output, Tone, output_on, print_problem
 from kiro_asgi.config import Settings, describe, read_environment
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.config.tree import assembled
@@ -25,12 +24,12 @@ __all__ = ["Report", "add_arguments", "examine", "run"]
 
 
 DEFAULT: Final = "default"
-"""The source of a setting that nobody has set."""
+"""The source of a setting that is not set."""
 
 
 @frozen
 class Report:
-    """What was found."""
+    """Problems and settings that were found."""
 
     problems: tuple[str, ...]
     settings: tuple[Mapping[str, str], ...] = ()

@@ -20,8 +20,7 @@ import anyio
 from attrs import define, field, frozen
 
 from kiro_asgi import create_app, simulator
-from kiro_asgi.cli.client import post
-from kiro_asgi.cli.demo_apis import APIS, RESULT, TOOL, Answer, Api, Kind
+from kiro_asgi.cli.demo_apis import APIS, RESULT, TOOL, Answer, Api, Kind, post
 from kiro_asgi.cli.serve import simulated
 from kiro_asgi.cli.standalone import LOOPS, Server, bind
 from kiro_asgi.cli.terminal import Output, Part, Tone, output_on
@@ -48,7 +47,7 @@ HANG: Final = 21
 
 TITLES: Final = max(len(api.title) for api in APIS)
 UNNAMED: Final[Mapping[str, str]] = {"message": "chunk"}
-"""What an event without a name is called by its API."""
+"""Names of events that have none, as their API calls them."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""The three client APIs as the demonstration speaks them: how a question is put, an answer read, a tool answered."""
+"""A client of the three APIs for the demonstration: how to ask, to read an answer, to return a tool's result."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final
+from urllib.parse import urlsplit
 
+import anyio
+import h11
 from attrs import field, frozen
 
-__all__ = ["APIS", "RESULT", "TOOL", "Answer", "Api", "Kind"]
+__all__ = ["APIS", "RESULT", "TOOL", "Answer", "Api", "Kind", "post"]
 
 TOOL: Final = "get_weather"
 RESULT: Final = "9 degrees and rain"
-"""What the tool gives, whatever it is asked."""
+"""The tool's result for every call."""
 
 ABOUT: Final = "The weather of a city, now."
 PARAMETERS: Final[Mapping[str, Any]] = MappingProxyType(
@@ -25,7 +28,7 @@ BUDGET: Final = 1024
 
 
 class Kind(Enum):
-    """What a piece of an answer is; the value is its name on the screen."""
+    """Kind of a piece of an answer; the value is its name on the screen."""
 
     THINKING = "thinking"
     TEXT = "text"
@@ -76,8 +79,8 @@ def _answer_chat_call(request: Document, answer: Answer, result: str) -> Documen
     function = {"name": answer[Kind.CALL], "arguments": answer[Kind.ARGUMENTS]}
     call = {"id": answer[Kind.CALL_ID], "type": "function", "function": function}
     called = {"role": "assistant", "content": answer.get(Kind.TEXT), "tool_calls": [call]}
-    told = {"role": "tool", "tool_call_id": call["id"], "content": result}
-    return {**request, "messages": [*request["messages"], called, told]}
+    tool_result = {"role": "tool", "tool_call_id": call["id"], "content": result}
+    return {**request, "messages": [*request["messages"], called, tool_result]}
 
 
 def _read_chat(data: Document) -> Iterator[Piece]:
@@ -101,8 +104,8 @@ def _ask_responses(question: str) -> Document:
 
 
 def _answer_responses_call(request: Document, answer: Answer, result: str) -> Document:
-    told = {"type": "function_call_output", "call_id": answer[Kind.CALL_ID], "output": result}
-    return {**request, "previous_response_id": answer[Kind.RESPONSE_ID], "input": [told]}
+    tool_result = {"type": "function_call_output", "call_id": answer[Kind.CALL_ID], "output": result}
+    return {**request, "previous_response_id": answer[Kind.RESPONSE_ID], "input": [tool_result]}
 
 
 RESPONSES_DELTAS: Final[Mapping[str, Kind]] = {
@@ -146,8 +149,8 @@ def _answer_messages_call(request: Document, answer: Answer, result: str) -> Doc
         called.append({"type": "text", "text": answer[Kind.TEXT]})
     call = {"id": answer[Kind.CALL_ID], "name": answer[Kind.CALL], "input": json.loads(answer[Kind.ARGUMENTS])}
     called.append({"type": "tool_use", **call})
-    told = {"type": "tool_result", "tool_use_id": call["id"], "content": result}
-    turns = ({"role": "assistant", "content": called}, {"role": "user", "content": [told]})
+    tool_result = {"type": "tool_result", "tool_use_id": call["id"], "content": result}
+    turns = ({"role": "assistant", "content": called}, {"role": "user", "content": [tool_result]})
     return {**request, "messages": [*request["messages"], *turns]}
 
 
@@ -177,3 +180,39 @@ APIS: Final = (
         {"anthropic-version": "2023-06-01"},
     ),
 )
+
+
+CHUNK = 65_536
+
+
+async def post(url: str, headers: Mapping[str, str], body: bytes, take: Callable[[int, bytes], None]) -> None:
+    """Send *body* and hand over the answer piece by piece, each with the status.
+
+    Raises:
+        OSError: No connection, or it broke.
+        h11.RemoteProtocolError: The answer is not HTTP, or is torn.
+    """
+    parts = urlsplit(url)
+    lines = [("host", parts.netloc), ("content-length", str(len(body))), ("connection", "close"), *headers.items()]
+    http = h11.Connection(h11.CLIENT)
+    async with await anyio.connect_tcp(parts.hostname or "", parts.port or 80) as stream:
+        head = http.send(h11.Request(method="POST", target=parts.path or "/", headers=lines)) or b""
+        await stream.send(head + (http.send(h11.Data(data=body)) or b"") + (http.send(h11.EndOfMessage()) or b""))
+        await _receive(http, stream, take)
+
+
+async def _receive(http: h11.Connection, stream: anyio.abc.ByteStream, take: Callable[[int, bytes], None]) -> None:
+    status = 0
+    while True:
+        event = http.next_event()
+        if event is h11.NEED_DATA:
+            try:
+                http.receive_data(await stream.receive(CHUNK))
+            except anyio.EndOfStream:
+                http.receive_data(b"")
+        elif isinstance(event, h11.Response):
+            status = event.status_code
+        elif isinstance(event, h11.Data):
+            take(status, bytes(event.data))
+        elif isinstance(event, h11.EndOfMessage):
+            return

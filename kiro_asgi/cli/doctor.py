@@ -9,7 +9,7 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, Final, Protocol
@@ -18,23 +18,61 @@ import anyio
 from attrs import evolve
 
 from kiro_asgi._version import __version__
+from kiro_asgi.asgi.providers import new_transport
 from kiro_asgi.asgi.readiness import problems_of
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
-from kiro_asgi.cli import doctor_local
-from kiro_asgi.cli.doctor_direct import DirectExamination
-from kiro_asgi.cli.doctor_gateway import resting
-from kiro_asgi.cli.findings import Finding, Verdict
-from kiro_asgi.cli.progress import Spinner
+from kiro_asgi.cli import doctor_checks
+from kiro_asgi.cli.doctor_service import DirectExamination
+from kiro_asgi.cli.findings import Finding, Verdict, failed, span
 from kiro_asgi.cli.serve import add_config
-from kiro_asgi.cli.terminal import Output, Tone, output_on
+from kiro_asgi.cli.terminal import Output, Spinner, Tone, output_on
 from kiro_asgi.config import Settings, read_environment
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.config.tree import assembled
-from kiro_asgi.errors import ConfigError
-from kiro_asgi.net.credentials import Credentials
+from kiro_asgi.errors import ConfigError, KiroAsgiError
+from kiro_asgi.net.credentials.pool import Credentials
+from kiro_asgi.net.requests import fetch_whole
+from kiro_asgi.upstreams.base import UpstreamRequest
+from kiro_asgi.upstreams.errors import clean, report_of
 from kiro_asgi.upstreams.manifest import Configured, set_up
+from kiro_asgi.wire.members import objects_of, text_of
 
-__all__ = ["Examination", "add_arguments", "run"]
+__all__ = ["Examination", "add_arguments", "resting", "run"]
+
+NAME: Final = "resting"
+PATIENCE: Final = 5.0
+"""Seconds for the question."""
+
+
+async def resting(url: str, settings: Settings) -> Finding:
+    """Ask the gateway at the base *url* which credentials rest, with the first of its keys in *settings*."""
+    keys = settings.client.api_keys[:1]
+    headers = [(b"authorization", f"Bearer {key}".encode()) for key in keys]
+    transport = new_transport(settings, proxy="")
+    try:
+        request = UpstreamRequest("GET", f"{url.rstrip('/')}/health", tuple(headers))
+        answer = await fetch_whole(transport, request, patience=PATIENCE)
+    except KiroAsgiError as error:
+        found = failed(NAME, error)
+        return Finding(NAME, Verdict.FAIL, found.detail, f"see that a gateway runs at {url}")
+    finally:
+        await transport.aclose()
+    report = report_of(answer.body)
+    if answer.status != 200 or "resting" not in report:
+        return Finding(NAME, Verdict.WARN, "the gateway does not say", "see that client.api_keys are the gateway's own")
+    rests = list(_describe(objects_of(report["resting"])))
+    if not rests:
+        return Finding(NAME, Verdict.OK, "no credential rests")
+    advice = "the service is not asked with them meanwhile; what it said is in the gateway's log"
+    return Finding(NAME, Verdict.WARN, "; ".join(rests), advice)
+
+
+def _describe(rests: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for rest in rests:
+        seconds = rest.get("seconds")
+        left = span(seconds) if type(seconds) is int else "a while"
+        yield f"{clean(text_of(rest, 'credential'))}: {clean(text_of(rest, 'reason'))}, next try in {left}"
+
 
 TONES: Final[Mapping[Verdict, Tone]] = {
     Verdict.OK: Tone.GOOD,
@@ -76,13 +114,15 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     found: list[Finding] = []
     output, spinner = output_on(sys.stdout, environ), Spinner.on(sys.stderr, environ)
 
-    def put(finding: Finding) -> None:
+    def report(finding: Finding) -> None:
         found.append(finding)
         if not arguments.json:
             spinner.clear()
             _print(output, finding)
 
-    _examine(environ, put, spinner, refresh=arguments.refresh, ask=not arguments.no_request, gateway=arguments.gateway)
+    _examine(
+        environ, report, spinner, refresh=arguments.refresh, ask=not arguments.no_request, gateway=arguments.gateway
+    )
     good = all(finding.verdict is not Verdict.FAIL for finding in found)
     if arguments.json:
         print(json.dumps({"ok": good, "version": __version__, "findings": list(map(_row, found))}, indent=2))
@@ -118,14 +158,14 @@ def _row(finding: Finding) -> dict[str, str]:
     }
 
 
-def _put_hidden(secrets: Secrets, put: Callable[[Finding], None], finding: Finding) -> None:
-    """Put a finding without secrets that somebody has quoted."""
-    put(evolve(finding, detail=secrets.hide(finding.detail), advice=secrets.hide(finding.advice)))
+def _report_masked(secrets: Secrets, report: Callable[[Finding], None], finding: Finding) -> None:
+    """Report a finding, with secrets masked that a message has quoted."""
+    report(evolve(finding, detail=secrets.hide(finding.detail), advice=secrets.hide(finding.advice)))
 
 
 def _examine(
     environ: Mapping[str, str],
-    put: Callable[[Finding], None],
+    report: Callable[[Finding], None],
     spinner: Spinner,
     *,
     refresh: bool,
@@ -133,8 +173,8 @@ def _examine(
     gateway: str,
 ) -> None:
     reading = read_environment(Settings, environ)
-    for finding in doctor_local.settings(reading, problems_of(reading)):
-        put(finding)
+    for finding in doctor_checks.settings(reading, problems_of(reading)):
+        report(finding)
     if reading.problems:
         return
     try:
@@ -142,18 +182,18 @@ def _examine(
         found = set_up(settings)
         held: list[Credentials] = []
         secrets = Secrets(lambda: chain(secrets_in(settings), *(credentials.secrets for credentials in held)))
-        put = partial(_put_hidden, secrets, put)
+        report = partial(_report_masked, secrets, report)
         hide_in_logs(secrets)
-        examinations = [_examination(each)(settings, each, environ, put, held) for each in found]
+        examinations = [_examination(each)(settings, each, environ, report, held) for each in found]
     except ConfigError:
         return  # its reasons are among the findings
 
     async def examine() -> None:
         if gateway:
             async with spinner.turning(f"asking {gateway}"):
-                put(await resting(gateway, settings))
+                report(await resting(gateway, settings))
         if all(each.manifest.doctor is None for each in found):
-            put(doctor_local.proxies(environ))
+            report(doctor_checks.proxies(environ))
         for configured, examination in zip(found, examinations, strict=True):
             async with spinner.turning(f"examining {configured.name}"):
                 await examination.run(refresh=refresh, ask=ask)
@@ -162,6 +202,6 @@ def _examine(
 
 
 def _examination(configured: Configured[Any]) -> Callable[..., Examination]:
-    """Who examines an upstream: somebody who knows its kind, or else its key."""
+    """The class that examines an upstream: the one of its manifest, else the one for keys."""
     special = configured.manifest.doctor
     return DirectExamination if special is None else special()

@@ -1,25 +1,31 @@
-"""Checks that ask a service, whichever it is: its models, one small answer."""
+"""Checks of a service: its key, its models, one small answer."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from time import monotonic, time
 from typing import Any, Final
 
 from attrs import define, evolve, field
 
-from kiro_asgi.cli import doctor_network
-from kiro_asgi.cli.findings import Advice, Finding, Verdict, failed
+from kiro_asgi.asgi.providers import new_transport
+from kiro_asgi.cli import doctor_checks
+from kiro_asgi.cli.findings import Advice, Finding, Verdict, failed, with_key
+from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
 from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.model.events import ContextUsage, RefusalDelta, Stop, TextDelta, ThinkingDelta, TokenUsage
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
+from kiro_asgi.net.credentials.pool import Credentials
+from kiro_asgi.net.requests import fetch_whole
 from kiro_asgi.net.transport import Headers, Transport
-from kiro_asgi.net.whole import fetch_whole
 from kiro_asgi.stages.base import Pipeline
+from kiro_asgi.upstreams.access import Keys
 from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream, UpstreamRequest
 from kiro_asgi.upstreams.errors import clean
+from kiro_asgi.upstreams.manifest import Configured, probes_in
 
-__all__ = ["PATIENCE", "Questions"]
+__all__ = ["PATIENCE", "DirectExamination", "Questions"]
 
 PATIENCE: Final = 15.0
 """Seconds for each small question."""
@@ -85,10 +91,10 @@ class Questions:
     """Asks one service with one credential."""
 
     prefix: str = ""
-    """What stands before the names of findings."""
+    """Prefix of the names of findings."""
 
     advice: Advice
-    """What to do about errors of the service."""
+    """Advice for errors of the service."""
 
     transport: Transport
     upstream: Upstream
@@ -103,12 +109,12 @@ class Questions:
     """Models that are known to cost little, best first."""
 
     date: Finding | None = field(init=False, default=None)
-    """What the first answer says about the clocks."""
+    """The comparison of clocks, made from the first response."""
 
     _cards: tuple[ModelCard, ...] = field(init=False, default=())
 
     async def models(self) -> Finding:
-        """Which models there are."""
+        """Check the list of models."""
         name = self.called("models")
         try:
             body = await self.ask(self.upstream.models_request(self.credential))
@@ -124,7 +130,7 @@ class Questions:
         return Finding(name, Verdict.OK, f"{names}{more}{' on the first page' if page.following else ''}")
 
     async def answer(self) -> Finding:
-        """One small question, answered."""
+        """Check that a model answers one small question."""
         name = self.called("request")
         card = self._cheapest()
         if card is None:
@@ -146,7 +152,7 @@ class Questions:
             KiroAsgiError: There is none, or a refusal.
         """
         answer = await fetch_whole(self.transport, request, patience=PATIENCE)
-        self.date = self.date or doctor_network.clock(answer.headers, time())
+        self.date = self.date or doctor_checks.clock(answer.headers, time())
         if answer.status != 200:
             raise self.upstream.fault(answer.status, answer.headers, answer.body)
         return answer.body
@@ -175,3 +181,78 @@ def _answered(name: str, card: ModelCard, reader: _Reader) -> Finding:
 
 USAGE: Final = {TokenUsage: "in tokens by the service", ContextUsage: "by the share of the context window"}
 """Kind of report to where token counts come from, best first."""
+
+
+@define
+class DirectExamination:
+    """Checks one upstream that is asked with keys, link by link, and stops where the chain breaks."""
+
+    _settings: Settings
+    _configured: Configured[Any]
+    _environ: Mapping[str, str]
+    _put: Callable[[Finding], None]
+    _held: list[Credentials]
+    """Gets the credentials that are used, so that their tokens are masked in findings."""
+
+    _upstream: Upstream = field(init=False)
+    _keys: Keys = field(init=False)
+    _first_patience: float = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        setup = self._configured.make()
+        assert isinstance(setup.access, Keys), "whoever is not asked with keys is examined by somebody else"
+        self._upstream, self._keys = setup.upstream, setup.access
+        self._first_patience = setup.manner.first_event_timeout
+
+    async def run(self, *, refresh: bool, ask: bool) -> None:
+        """Put a finding for each link; ask a model if *ask*.  There is nothing that could be renewed."""
+        self._put(doctor_checks.keys(self._called("key"), self._keys))
+        transport = new_transport(self._settings, self._configured.settings.proxy)
+        credential = await self._credential(transport)
+        if credential is not None:
+            reached = await self._connection(credential)
+            self._put(reached)
+            if reached.verdict is not Verdict.FAIL:
+                await self._answers(transport, credential, ask)
+        await transport.aclose()
+
+    def _called(self, name: str) -> str:
+        return f"{self._configured.name} {name}"
+
+    async def _credential(self, transport: Transport) -> Credential | None:
+        """The first key, or the token that it is exchanged for."""
+        credentials = Credentials.create(evolve(self._keys, named=self._keys.named[:1]), transport)
+        self._held.append(credentials)
+        name = self._called("token")
+        try:
+            credential = await credentials.get()
+        except KiroAsgiError as error:
+            self._put(failed(name, error, with_key(self._configured.path)))
+            return None
+        if self._keys.exchange is not None:
+            self._put(Finding(name, Verdict.OK, "the key was exchanged for one"))
+        return credential
+
+    async def _connection(self, credential: Credential) -> Finding:
+        settings, name = self._configured.settings, self._called("service")
+        if settings.proxy:
+            return doctor_checks.proxied(name, f"{self._configured.path}.proxy", settings.proxy)
+        url, patience = self._upstream.models_request(credential).url, self._settings.limits.connect_timeout
+        way = await doctor_checks.walk(url, doctor_checks.trusted(self._settings), patience)
+        return doctor_checks.connection(name, way, self._environ, time())
+
+    async def _answers(self, transport: Transport, credential: Credential, ask: bool) -> None:
+        questions = Questions(
+            prefix=self._called(""),
+            advice=with_key(self._configured.path),
+            transport=transport,
+            upstream=self._upstream,
+            credential=credential,
+            first_patience=self._first_patience,
+            patience=self._settings.stream.idle_timeout or PATIENCE,
+            probes=tuple(probes_in(type(self._settings))),
+        )
+        models = await questions.models()
+        self._put(models)
+        if ask and models.verdict is not Verdict.FAIL:
+            self._put(await questions.answer())

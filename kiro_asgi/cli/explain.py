@@ -9,20 +9,21 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
-from attrs import evolve
+import anyio
+from attrs import evolve, frozen
 
 from kiro_asgi.asgi.exchange import PassthroughRequest
+from kiro_asgi.asgi.models import Models, Provider
 from kiro_asgi.asgi.operations import new_dialects
 from kiro_asgi.asgi.passthrough import reason_to_translate, render_passthrough
+from kiro_asgi.asgi.providers import new_providers, new_registry
 from kiro_asgi.asgi.reasons import Reason
 from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
-from kiro_asgi.cli.guess import guess
-from kiro_asgi.cli.offline import PLACEHOLDER, Choice, Upstreams
-from kiro_asgi.cli.serve import add_config
+from kiro_asgi.cli.serve import add_config, keyed
 from kiro_asgi.cli.terminal import Output, Tone, output_on
 from kiro_asgi.config import Settings
 from kiro_asgi.config.installed import DIALECTS, offered
@@ -34,9 +35,95 @@ from kiro_asgi.dialects.rules import RULES as DIALECT_RULES
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.model.notes import Loss, Note, Rule
 from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
+from kiro_asgi.upstreams.manifest import set_up
+from kiro_asgi.upstreams.registry import Registry, Target
 from kiro_asgi.wire.json import loads
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["PLACEHOLDER", "Choice", "Upstreams", "add_arguments", "guess", "run"]
+
+
+def guess(body: bytes, apis: Sequence[DialectManifest]) -> DialectManifest:
+    """Of *apis* the one that *body* looks most like; of several, the first.
+
+    Raises:
+        KiroAsgiError: It is not JSON.
+    """
+    request = loads(body)
+    if not isinstance(request, dict):
+        return apis[0]
+    return max(apis, key=lambda api: api.likeness(request))
+
+
+PLACEHOLDER: Final = Credential(CredentialKind.API_KEY, "placeholder")
+"""Stands in for every credential, of which nothing is shown."""
+
+
+@frozen
+class Choice:
+    """The upstream and the model that a request goes to."""
+
+    provider: Provider
+    name: str
+    """By which that upstream's model was asked for."""
+
+    model: ModelCard
+    built_in: bool
+    """Whether the model is known without asking; if not, *model* is an ordinary one of its name."""
+
+
+@frozen
+class Upstreams:
+    """All that can be asked with the settings, and the well-known ones without a credential, too."""
+
+    _registry: Registry
+    """Of those that are set up."""
+
+    _providers: Mapping[str, Provider]
+
+    @classmethod
+    def create(cls, settings: Settings) -> Upstreams:
+        """Build them from settings; reads no file, and opens no connection.
+
+        Raises:
+            ConfigError: One of them cannot be used.
+        """
+        registry = new_registry(settings, [each.name for each in set_up(settings)])
+        return cls(registry, new_providers(keyed(settings, PLACEHOLDER.secret), Clocks(), ()))
+
+    def hint(self, choice: Choice) -> str:
+        """A warning where the gateway itself would not make *choice*; empty where it would."""
+        if choice.provider.name not in self._registry.upstreams:
+            return f"The upstream {choice.provider.name} is not set up: the gateway would not ask it."
+        prefix = choice.name.partition("/")[0]
+        if self._registry.hint(choice.name):
+            return f"The upstream {prefix} is not set up. What it would be asked: --upstream {prefix}"
+        return ""
+
+    def choose(self, name: str, upstream: str | None) -> Choice:
+        """Choose the upstream that is asked first for the model of this name: *upstream*, or the one it means.
+
+        Raises:
+            ConfigError: There is no such upstream.
+        """
+        models = Models(self._registry, self._providers)
+        meant = (*models.known(name), models.otherwise(name))[0]
+        target = meant if upstream is None else Target(upstream, name.removeprefix(f"{upstream}/"))
+        provider = self._providers.get(target.upstream)
+        if provider is None:
+            known = ", ".join(self._providers)
+            raise ConfigError(f"there is no upstream by the name of {target.upstream}; there are {known}")
+        return _choice(provider, target.model)
+
+
+def _choice(provider: Provider, name: str) -> Choice:
+    catalogue = provider.catalogue
+    if catalogue.knows(name):
+        return Choice(provider, name, anyio.run(catalogue.find, name), built_in=True)
+    model = ModelCard(provider.upstream.normalise(catalogue.meant(name)))
+    return Choice(provider, name, model, built_in=False)
+
 
 ATTACHED: Final = frozenset(("bytes", "data", "file_data", "url"))
 """Members that hold base64 or a data URL, in the words of one upstream or another."""
@@ -80,7 +167,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
 def explain(
     body: bytes, settings: Settings, api: str | None, upstream: str | None, window: int | None
 ) -> dict[str, Any]:
-    """What becomes of *body*, ready for JSON.
+    """Report what the gateway makes of *body*, ready for JSON.
 
     Raises:
         ConfigError: There is no such *api* or *upstream*, or the settings cannot be used.

@@ -1,4 +1,4 @@
-"""What a check found, and in which words."""
+"""Findings of checks, and the advice for errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["GENERAL", "Advice", "Finding", "Verdict", "failed", "masked", "span"
 
 
 class Verdict(Enum):
-    """How good or bad it is."""
+    """Severity of a finding."""
 
     OK = "ok"
     WARN = "warn"
@@ -25,7 +25,7 @@ class Verdict(Enum):
 
 @frozen
 class Finding:
-    """What one check found."""
+    """The result of one check."""
 
     name: str
     """Stable, in words, e.g. ``file mode``."""
@@ -35,12 +35,12 @@ class Finding:
     """One line, without secrets."""
 
     advice: str = ""
-    """What to do; empty where there is nothing to do."""
+    """What the reader can do; empty where that is nothing."""
 
 
 @frozen
 class Advice:
-    """What to do about errors of one upstream."""
+    """Advice for the errors of one upstream."""
 
     by_code: Mapping[str, str]
     """Code of an error to what to do about it; looked up before the class."""
@@ -49,11 +49,11 @@ class Advice:
     """Class of an error to the same; the nearest class counts."""
 
     def besides(self, by_code: Mapping[str, str], by_class: Mapping[type[KiroAsgiError], str]) -> Advice:
-        """The same with what somebody knows better."""
+        """Return the same with entries added, or replaced."""
         return Advice({**self.by_code, **by_code}, {**self.by_class, **by_class})
 
     def about(self, error: KiroAsgiError) -> str:
-        """What to do about *error*; empty where nothing is known."""
+        """The advice for *error*; empty where there is none."""
         by_class = next((self.by_class[kind] for kind in type(error).__mro__ if kind in self.by_class), "")
         return self.by_code.get(error.code, by_class)
 
@@ -77,7 +77,7 @@ GENERAL: Final = Advice(
         errors.ConfigError: "kiro-asgi check shows what is set",
     },
 )
-"""Where nobody knows better."""
+"""The advice for errors of any upstream."""
 
 
 def with_key(path: str) -> Advice:

@@ -21,7 +21,7 @@ __all__ = ["add_arguments", "run"]
 
 
 class _Installed(argparse.ArgumentParser):
-    """The options of an upstream from outside, which is imported when somebody signs in to it."""
+    """The options of an upstream from outside, which is imported when its sign-in is chosen."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Declare them, and parse."""
@@ -53,14 +53,14 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 
 def _service(name: str) -> ModuleType:
-    """Who gives tokens to users who sign in: the upstream of this *name*, or the built-in one that does.
+    """Find the sign-in of the upstream of this *name*, or of the built-in one that has one.
 
     Raises:
-        ConfigError: There is no such upstream, or nobody signs in to it.
+        ConfigError: There is no such upstream, or it has no sign-in.
     """
     if not name:
         return next(it.login() for _, it in manifests_in(Settings) if it.login is not None)
     manifest = UPSTREAMS.installed(name)
     if manifest.login is None:
-        raise ConfigError(f"nobody signs in to {manifest.title}")
+        raise ConfigError(f"{manifest.title} has no sign-in; set its key instead")
     return manifest.login()

@@ -12,23 +12,49 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final
 
 import anyio
 from attrs import evolve
 
 from kiro_asgi import create_app, simulator
 from kiro_asgi.asgi.readiness import settings_to_serve
-from kiro_asgi.cli.keyed import keyed, with_each
-from kiro_asgi.cli.memory import give_back_blocks, keep_what_is_there, tidy_up
-from kiro_asgi.cli.standalone import LINGER, LOOPS, MAX_PORT, Server, bind, give_up_after, hold_little, until_signalled
+from kiro_asgi.cli.standalone import (
+    LINGER,
+    LOOPS,
+    MAX_PORT,
+    Server,
+    bind,
+    give_back_blocks,
+    give_up_after,
+    hold_little,
+    keep_what_is_there,
+    tidy_up,
+    until_signalled,
+)
 from kiro_asgi.cli.terminal import Tone, discard_output, output_on
 from kiro_asgi.config import ClientSettings, Settings
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.upstreams.manifest import set_up
+from kiro_asgi.upstreams.manifest import manifests_in, set_up
 
-__all__ = ["add_arguments", "add_config", "run", "simulated"]
+__all__ = ["add_arguments", "add_config", "keyed", "run", "simulated", "with_each"]
+
+
+def keyed(settings: Settings, key: str) -> Settings:
+    """*settings* with *key* as the only credential of every service, so that each well-known one is set up."""
+    return with_each(settings, lambda upstream: upstream.keyed(key))
+
+
+def with_each(settings: Settings, change: Callable[[Any], Any]) -> Settings:
+    """*settings* with what *change* makes of the settings of each upstream."""
+    changed: dict[str, Any] = {}
+    for name, _ in manifests_in(type(settings)):
+        value = getattr(settings, name)
+        family = isinstance(value, Mapping)
+        changed[name] = {member: change(it) for member, it in value.items()} if family else change(value)
+    return evolve(settings, **changed)
+
 
 SIMULATOR_KEY: Final = "ksk_simulator"
 """Opens nothing but the simulator."""
@@ -154,7 +180,7 @@ async def _serve(server: Server, settings: Settings, host: str, port: int, simul
 
 
 def _announcement(settings: Settings, base: str, simulator_url: str) -> Iterator[tuple[str, str]]:
-    """What a client needs to know: names, and what they stand for."""
+    """Facts that a client needs: labels and values."""
     yield "OpenAI base_url", f"{base}/v1"
     yield "Anthropic base_url", base
     yield "Client keys", _key_situation(settings.client)

@@ -1,4 +1,4 @@
-"""Lines of text: in colour and wrapped at words on a terminal, plain anywhere else.
+"""Output of the commands: lines, problems and progress; in colour and wrapped on a terminal, plain anywhere else.
 
 The only module that knows rich, which is an extra.  The words are the same in every case; `NO_COLOR
 <https://no-color.org>`_ and ``TERM=dumb`` are obeyed.
@@ -8,21 +8,41 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from enum import Enum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol, TextIO
+from time import monotonic
+from typing import TYPE_CHECKING, Final, Protocol, TextIO
 
-from attrs import frozen
+import anyio
+from attrs import define, field, frozen
+
+from kiro_asgi.config import Settings
+from kiro_asgi.config.leaves import families, leaves
+from kiro_asgi.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Output", "Part", "PlainOutput", "RichOutput", "Tone", "discard_output", "output_on"]
+__all__ = [
+    "Countdown",
+    "Output",
+    "Part",
+    "PlainOutput",
+    "RichOutput",
+    "Spinner",
+    "Tone",
+    "discard_output",
+    "output_on",
+    "print_error",
+    "print_problem",
+    "variables_in",
+]
 
 
 class Tone(Enum):
-    """What a part of a line is; the value is how rich shows it."""
+    """Role of a part of a line; the value is its style in rich."""
 
     TEXT = "none"
     TITLE = "bold"
@@ -32,7 +52,7 @@ class Tone(Enum):
     WARNING = "yellow"
     BAD = "bold red"
     ASIDE = "bright_black"
-    """Worth less than the rest."""
+    """Less important than the rest."""
 
 
 Part = str | tuple[str, Tone]
@@ -91,7 +111,7 @@ def output_on(stream: TextIO, environ: Mapping[str, str]) -> Output:
 
 
 def discard_output() -> None:
-    """Have nobody read standard output any more, after a `BrokenPipeError`: Python would fail once more at its end."""
+    """Redirect standard output to nowhere after a `BrokenPipeError`: Python would fail once more at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -107,3 +127,125 @@ def _breaks(text: str, width: int, hang: int) -> Iterator[int]:
             yield start
             column = hang
         column += size + 1
+
+
+def print_error(output: Output, error: ConfigError) -> None:
+    """Print why a command ends: every reason, what to set, and the notes that the command has added."""
+    heading, *reasons = error.message.split("\n  ")
+    if reasons:
+        output.line(("kiro-asgi: ", Tone.BAD), heading, hang=4)
+    for reason in reasons or (heading,):
+        print_problem(output, "" if reasons else "kiro-asgi: ", reason)
+    for note in getattr(error, "__notes__", ()):
+        output.line(note, hang=4)
+
+
+def print_problem(output: Output, label: str, problem: str) -> None:
+    """Print one problem behind its *label*, and which variables set what it names."""
+    indent = "" if label else "  "
+    output.line(indent, (label, Tone.BAD), problem, hang=4)
+    if variables := ", ".join(variables_in(problem)):
+        output.line("    -> in the environment: ", (variables, Tone.NAME), hang=7)
+
+
+def variables_in(text: str) -> Sequence[str]:
+    """The environment variables of the settings that *text* names by their paths, e.g. ``client.api_keys``."""
+    words = dict.fromkeys(word.strip(".,:;()'\"") for word in text.split())
+    members = [table for word in words if (table := word.rpartition(".")[0]).partition(".")[0] in families(Settings)]
+    known = leaves(Settings, members)
+    return [known[word].env for word in words if "." in word and word in known and known[word].env not in text]
+
+
+FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+PLAIN_FRAMES: Final = "|/-\\"
+CLEAR: Final = "\r\x1b[K"
+"""To the start of the line, and erase it."""
+
+PAUSE: Final = 0.1
+"""Seconds between two frames."""
+
+
+@define
+class Spinner:
+    """One line of a terminal that changes in place; elsewhere nothing."""
+
+    _stream: TextIO
+    animated: bool
+    """Whether lines can change there."""
+
+    _frames: str
+    _turn: int = field(init=False, default=0)
+
+    @classmethod
+    def on(cls, stream: TextIO, environ: Mapping[str, str]) -> Spinner:
+        """One that suits *stream*."""
+        animated = stream.isatty() and environ.get("TERM", "dumb") != "dumb"
+        unicode = (getattr(stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
+        return cls(stream, animated, FRAMES if unicode else PLAIN_FRAMES)
+
+    def show(self, words: str) -> None:
+        """Show the activity."""
+        if self.animated:
+            self._turn += 1
+            self._write(f"{CLEAR}{self._frames[self._turn % len(self._frames)]} {words}")
+
+    def clear(self) -> None:
+        """Make room for what is printed next."""
+        if self.animated:
+            self._write(CLEAR)
+
+    @asynccontextmanager
+    async def turning(self, words: str) -> AsyncIterator[None]:
+        """Show *words*, and the seconds since, until the end of the block."""
+        if not self.animated:
+            yield
+            return
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._turn_round, words)
+            try:
+                yield
+            finally:
+                tasks.cancel_scope.cancel()
+                self.clear()
+
+    async def _turn_round(self, words: str) -> None:
+        started = monotonic()
+        while True:
+            self.show(f"{words}, {monotonic() - started:.0f} s")
+            await anyio.sleep(PAUSE)
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
+@define
+class Countdown:
+    """How much time is left: a spinner on a terminal, elsewhere a line a minute."""
+
+    words: str
+    """The activity, e.g. ``waiting for you``."""
+
+    _stream: TextIO
+    _spinner: Spinner
+    _minutes: int = field(init=False, default=-1)
+    """The last that were told in a line of their own."""
+
+    @classmethod
+    def on(cls, stream: TextIO, environ: Mapping[str, str], words: str) -> Countdown:
+        """One that suits *stream*."""
+        return cls(words, stream, Spinner.on(stream, environ))
+
+    def show(self, left: float) -> None:
+        """Say that *left* seconds are left."""
+        minutes, seconds = divmod(max(int(left), 0), 60)
+        words = f"{self.words}, {minutes}:{seconds:02} left"
+        if self._spinner.animated:
+            self._spinner.show(words)
+        elif minutes != self._minutes:
+            self._minutes = minutes
+            print(words, file=self._stream, flush=True)
+
+    def end(self) -> None:
+        """Make room for what is printed next."""
+        self._spinner.clear()

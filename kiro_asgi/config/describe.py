@@ -29,10 +29,10 @@ class SettingRow:
     type: str
     default: str
     value: str
-    """What it is set to; a secret is masked."""
+    """The current value; a secret is masked."""
 
     choices: tuple[str, ...]
-    """What it may be, besides empty where that is the default; none for one that is free."""
+    """The values that are allowed, but for empty where that is the default; none where any value is."""
 
     doc: str
     """The docstring under the field, on one line; reStructuredText."""

@@ -1,14 +1,22 @@
-"""Settings of what the gateway itself does."""
+"""Settings of the gateway itself, and the formats of their texts."""
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from attrs import frozen
 
-from kiro_asgi.config.shapes import HOST, PAGE, PARAMETER, REPAIR, ROUTE, STATE_URL
 from kiro_asgi.limits import ANSWER_BYTES, TOOL_INPUT_BYTES
-from kiro_asgi.setting import DAY, KEY, MOMENT, UPSTREAM, Bounds, Choices, setting
+from kiro_asgi.setting import DAY, KEY, MOMENT, UPSTREAM, Bounds, Choices, Shape, setting
 
 __all__ = [
+    "HOST",
+    "PAGE",
+    "PARAMETER",
+    "REPAIR",
+    "ROUTE",
+    "STATE_URL",
     "ClientSettings",
     "CorsSettings",
     "FetchSettings",
@@ -23,9 +31,42 @@ __all__ = [
 ]
 
 
+def _is_host(text: str) -> bool:
+    name, _, port = text.removeprefix("*.").partition(":")
+    *_, last = name.split(".")
+    numeric = last.isdecimal() or not name.isascii()
+    return bool(_HOST.fullmatch(text)) and not numeric and (not port or 0 < int(port) < 65_536)
+
+
+_HOST: Final = re.compile(r"(?:\*\.)?[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]{1,5})?")
+
+HOST: Final = Shape(
+    _is_host, "names of hosts, such as images.example.com, *.example.com or example.com:8443, and nothing else"
+)
+PARAMETER: Final = Shape(re.compile(r"[^=\s]+\.[^=.\s]+=[^=\s]+").fullmatch, "written as tool.wire=client")
+REPAIR: Final = Shape(
+    frozenset({"control_characters", "trailing_commas", "byte_order_mark"}).__contains__,
+    "names of repairs: control_characters, trailing_commas, byte_order_mark",
+)
+PAGE: Final = Shape(
+    re.compile(
+        r"\*|null|[a-z][a-z0-9+.-]*://[a-z0-9._-]+(:[0-9]{1,5})?|[a-z][a-z0-9+.-]*://\[[0-9a-f:.]+\](:[0-9]{1,5})?"
+    ).fullmatch,
+    "origins in small letters without a path, such as https://app.example, or null, or *",
+)
+STATE_URL: Final = Shape(
+    re.compile(r"((valkeys?|rediss?)(\+sentinel|\+cluster)?://[^\s/]+(/\S*)?|unix://\S+)").fullmatch,
+    "an address such as valkey://host:6379/0, valkeys://, unix://, valkey+sentinel:// or valkey+cluster://",
+)
+ROUTE: Final = Shape(
+    re.compile(r"[^=\s]+=[a-z][a-z0-9_-]*(/[^>\s]+)?(>[a-z][a-z0-9_-]*(/[^>\s]+)?)*").fullmatch,
+    "written as pattern=upstream/model, or pattern=upstream/model>upstream/model",
+)
+
+
 @frozen(kw_only=True)
 class ClientSettings:
-    """Who may use the gateway."""
+    """Authentication of clients."""
 
     api_keys: tuple[str, ...] = setting((), KEY, secret=True)
     """Keys that a client may present as ``Authorization: Bearer`` or ``x-api-key``."""
@@ -68,7 +109,7 @@ class RoutingSettings:
 
 @frozen(kw_only=True)
 class ToolSettings:
-    """What is done for tool calls that arrive broken."""
+    """Repairs of tool calls that arrive broken."""
 
     remap_arguments: bool = True
     """Give an argument the name that the client's schema has for it, where a model used another usual one, or another
@@ -142,7 +183,7 @@ class StreamSettings:
 
 @frozen(kw_only=True)
 class StructuredSettings:
-    """What becomes of answers that are to be JSON (structured output)."""
+    """Answers that are to be JSON (structured output)."""
 
     streaming: str = setting("checked", Choices(("checked", "unchecked")))
     """How they are streamed: ``checked`` (sent when they are complete and have been checked, unless the service itself
@@ -169,7 +210,7 @@ class FetchSettings:
 
 @frozen(kw_only=True)
 class LimitSettings:
-    """What one client may cost."""
+    """Bounds of what one client may cost."""
 
     body_bytes: int = setting(32 * 1024 * 1024, Bounds(1, 2**40))
     """Largest request body, in bytes."""
@@ -212,7 +253,7 @@ class LimitSettings:
 
 @frozen(kw_only=True)
 class RetrySettings:
-    """What is tried again before anything was sent, and how long a credential rests that is at fault."""
+    """Retries before anything was sent to the client, and cooldowns of credentials that are at fault."""
 
     attempts: int = setting(3, Bounds(1, 100))
     """Tries in all.  With more than one the gateway's clients are told not to try again by themselves."""
@@ -256,7 +297,7 @@ class RetrySettings:
 
 @frozen(kw_only=True)
 class RecoverySettings:
-    """What the next request is told about an answer that was cut short."""
+    """Notices to the model, in the next request, about an answer that was cut short."""
 
     enabled: bool = True
     """Remember answers whose tool call was cut, and tell the model on the next request."""
@@ -267,15 +308,15 @@ class RecoverySettings:
 
 @frozen(kw_only=True)
 class StateSettings:
-    """What is kept between requests: responses that clients go back to, answers that were cut, and signatures of tool
-    calls."""
+    """State that is kept between requests: responses that clients go back to, answers that were cut, and signatures of
+    tool calls."""
 
     engine: str = setting("memory", Choices(("memory", "sqlite", "valkey")))
     """Where it is kept: in the ``memory`` of the process; in a file, ``sqlite``, for all processes of a machine; or on
     a Valkey or Redis server, ``valkey``, for those of several machines."""
 
     path: str = ""
-    """That file."""
+    """Path of the SQLite file."""
 
     url: str = setting("", STATE_URL, secret=True)
     """That server: ``valkey://[user[:password]@]host[:port][/database]``, ``valkeys://`` with TLS, ``unix:///path``;

@@ -157,7 +157,7 @@ def _kind(manifest: object) -> PartyKind[Any] | None:
 
 
 def _problems(root: type, manifest: Any, others: Iterable[str]) -> Iterator[str]:
-    """What is wrong with *manifest*, which is to stand in *root* beside *others*."""
+    """Problems of *manifest*, which is to stand in *root* beside *others*."""
     if (kind := _kind(manifest)) is None:
         yield f"neither a kiro_asgi.upstreams.Manifest nor a kiro_asgi.dialects.DialectManifest: {manifest!r:.60}"
         return

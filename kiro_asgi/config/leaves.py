@@ -50,7 +50,7 @@ class Leaf:
     """The slice that holds it."""
 
     declared: Declared
-    """What else was declared of it."""
+    """Its rule, variable and presets."""
 
     @property
     def env(self) -> str:
@@ -93,13 +93,13 @@ def tables(root: type, members: Iterable[str] = ()) -> dict[str, type]:
 
 
 def preset_values(root: type, preset: str) -> dict[str, Any]:
-    """What *preset* sets, by path."""
+    """The values that *preset* sets, by path."""
     found = ((leaf.path, leaf.declared.presets) for leaf in leaves(root).values())
     return {path: presets[preset] for path, presets in found if preset in presets}
 
 
 def values_of(tree: attrs.AttrsInstance) -> dict[str, Any]:
-    """What *tree* is set to, by path."""
+    """The values of *tree*, by path."""
     named = (f"{family}.{name}" for family in families(type(tree)) for name in getattr(tree, family))
     return {path: _at(tree, path) for path in leaves(type(tree), named)}
 

@@ -1,4 +1,4 @@
-"""From what somebody wrote (TOML, environment, mappings) to values by path, with every mistake found on the way.
+"""Read settings (TOML, environment, mappings) into values by path, and report every mistake on the way.
 
 Layers are read one by one, lowest first, so that a mistake is reported even where a higher layer overrides it.
 """
@@ -16,8 +16,7 @@ from attrs import evolve, field, frozen
 
 from kiro_asgi.config.installed import offered, with_installed
 from kiro_asgi.config.leaves import ENV_PREFIX, Leaf, families, leaves, members_of, preset_values, slices
-from kiro_asgi.config.rules import complaint
-from kiro_asgi.config.wholes import conflicts, misnamed
+from kiro_asgi.config.rules import complaint, conflicts, misnamed
 
 __all__ = [
     "CONFIG_VARIABLE",
@@ -35,7 +34,7 @@ CONFIG_VARIABLE: Final = "KIRO_ASGI_CONFIG"
 WORDS: Final[Mapping[str, bool]] = MappingProxyType(
     {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 )
-"""What a switch may be called in the environment."""
+"""Spellings of booleans in the environment."""
 
 
 GONE: Final[Mapping[str, str]] = MappingProxyType(
@@ -47,12 +46,12 @@ GONE: Final[Mapping[str, str]] = MappingProxyType(
         "retry.rest": "is gone: see retry.refused_base and retry.refused_cap, and retry.quota_probe for spent quotas",
     }
 )
-"""Settings that there were, and what to set instead."""
+"""Removed settings, and what to set instead."""
 
 
 @frozen
 class Given:
-    """One value, as somebody wrote it."""
+    """One value, as it was written."""
 
     source: str
     """Where, in words for a message."""
@@ -66,7 +65,7 @@ class Given:
 
 @frozen
 class Reading:
-    """What was read from all layers together."""
+    """Values, sources and problems of all layers together."""
 
     root: type
     """The class of the tree: that which was to be read, with the settings of upstreams and client APIs that
@@ -129,7 +128,7 @@ def read_toml(root: type, file: Path) -> Reading:
 def _read(
     root: type, document: Mapping[str, Any] | Given, place: str = "", environ: Mapping[str, str] = MappingProxyType({})
 ) -> Reading:
-    """What stands in *document*, which is called *place* in messages, and above it in *environ*."""
+    """Read *document*, which is called *place* in messages, and above it *environ*."""
     given = [document] if isinstance(document, Given) else []
     written = {} if isinstance(document, Given) else document
     root, wrong = with_installed(root, (*written, *filter(None, map(_table, environ))))
@@ -158,7 +157,7 @@ def _values(root: type, mapping: Mapping[str, Any], place: str) -> Iterator[Give
 
 
 def _document(file: Path) -> Mapping[str, Any] | Given:
-    """What a TOML file holds, or why it cannot be read."""
+    """Load a TOML file; a `Given` with the problem where it cannot be read."""
     try:
         return tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
@@ -234,7 +233,7 @@ def _named(root: type, mapping: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _misnamed(root: type, table: str) -> str | None:
-    """What is wrong with the name of a family's table; empty where nothing is, ``None`` where it is in no family."""
+    """The problem with the name of a family's table; empty where there is none, ``None`` where it is in no family."""
     family, dot, name = table.partition(".")
     return misnamed(root, name) if dot and family in families(root) else None
 

@@ -24,8 +24,7 @@ from kiro_asgi.config.gateway import (
 from kiro_asgi.config.installed import including
 from kiro_asgi.config.leaves import assemble, values_of
 from kiro_asgi.config.reading import Reading, read_environment, read_mapping, read_toml
-from kiro_asgi.config.rules import require, violations
-from kiro_asgi.config.wholes import unnameable
+from kiro_asgi.config.rules import require, unnameable, violations
 from kiro_asgi.dialects.manifest import DialectManifest
 from kiro_asgi.setting import Choices, setting
 from kiro_asgi.upstreams.builtin import BuiltinSettings
@@ -55,11 +54,11 @@ class Settings(BuiltinSettings):
     state: StateSettings = field(factory=StateSettings)
 
     preset: str = setting("native", Choices(("native", "contract")))
-    """What is set where nothing else is said: ``native``, or ``contract``, which is what the first gateways promised.
+    """Defaults of the other settings: ``native``, or ``contract``, which is what the first gateways promised.
     It counts where settings are read, from a mapping, a file or the environment."""
 
     http_library: str = setting("httpcore", Choices(("httpcore", "httpcore2")))
-    """What makes connections to services: ``httpcore``, or ``httpcore2``, its maintained fork."""
+    """The library that connects to services: ``httpcore``, or ``httpcore2``, its maintained fork."""
 
     emit_code_references: bool = setting(False, presets={"contract": True})
     """Send licensed sources as an Anthropic event of their own; the official SDKs do not know it."""

@@ -10,8 +10,8 @@ from attrs import field, frozen
 from kiro_asgi.dialects.names import renamed
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import REQUEST_DEPTH
-from kiro_asgi.model.asks import Ask
 from kiro_asgi.model.events import Event
+from kiro_asgi.model.features import Ask
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt, Tool

@@ -11,7 +11,7 @@ from kiro_asgi.dialects.base import Glance
 from kiro_asgi.dialects.refusals import NO_MODEL
 from kiro_asgi.dialects.refusals import missing as no_value
 from kiro_asgi.dialects.structure import read_json, structure_value
-from kiro_asgi.model.asks import Ask
+from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool
 
 __all__ = ["read_glance"]

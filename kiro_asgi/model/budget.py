@@ -1,4 +1,4 @@
-"""How much is kept of one answer, counted in one place.
+"""The memory budget of one answer.
 
 Whatever keeps a part of an answer (a call whose arguments arrive, text that waits behind it, a message that is sent
 whole) takes room from the one budget of that answer, and gives back what it lets go.  What goes out at once takes none.
@@ -137,4 +137,4 @@ _SIZERS: Final[Mapping[type, Callable[[Any], int]]] = MappingProxyType(
         dict: size_of_value,
     }
 )
-"""What is not here is small."""
+"""Type to its size; other types are small."""

@@ -1,4 +1,4 @@
-"""What happens in an answer, before and after it has been cut into blocks.
+"""Events of an answer, before and after it has been cut into blocks.
 
 An upstream's decoder yields **deltas**: increments in the order the service sent them, without any structure.  The last
 vendor-neutral stage, `kiro_asgi.stages.blocks.BlockFramer`, turns them into **events** that obey a grammar::
@@ -70,7 +70,7 @@ __all__ = [
 
 
 class BlockKind(Enum):
-    """What a block is made of."""
+    """Kind of a block."""
 
     TEXT = "text"
     REFUSAL = "refusal"
@@ -144,7 +144,7 @@ class Citation:
     """Of a page; empty for a source that has no address."""
 
     quote: str = ""
-    """What the source says."""
+    """The text that is quoted."""
 
     location: Mapping[str, Any] = field(factory=dict)
     """The whole in the words of the Messages API; empty where another service names it."""
@@ -220,7 +220,7 @@ class ToolCallEnd:
 
 @frozen
 class TruncationInfo:
-    """What is known about a tool call that was cut short."""
+    """Facts about a tool call that was cut short."""
 
     call_id: str
     name: str
@@ -243,12 +243,12 @@ class ToolCallCut:
 
 @frozen
 class MalformedCall:
-    """What is known about a tool call whose arguments are complete and no JSON."""
+    """Facts about a tool call whose arguments are complete and not JSON."""
 
     call_id: str
     name: str
     reason: str
-    """What is wrong with them, in the parser's words; nothing of their text."""
+    """The parser's message; nothing of their text."""
 
     size_bytes: int
     """Their length, in UTF-8 bytes."""
@@ -296,7 +296,7 @@ class ContextUsage:
 
 @frozen
 class Metering:
-    """What the answer cost, in the upstream's own unit; not tokens."""
+    """The cost of the answer, in the upstream's own unit; not tokens."""
 
     amount: float
     unit: str = ""
@@ -318,7 +318,7 @@ class Appendix:
 
 @frozen
 class Grounding:
-    """What the model read on the web for its answer; of several in one answer the last counts."""
+    """The pages that the model read for its answer; of several in one answer the last counts."""
 
     queries: tuple[str, ...] = ()
     hits: tuple[SearchHit, ...] = ()
@@ -416,7 +416,7 @@ Delta = (
     | Notice
     | Usage
 )
-"""What flows between an upstream's decoder and the framer."""
+"""Items between an upstream's decoder and the framer."""
 
 
 # Structure that framing adds.
@@ -427,7 +427,7 @@ class MessageStart:
     """An answer begins."""
 
     usage: Usage = field(factory=Usage)
-    """What is known before the answer: the prompt's size, estimated."""
+    """Facts that are known before the answer: the estimated size of the prompt."""
 
 
 @frozen
@@ -475,7 +475,7 @@ class MessageEnd:
     """Licensed sources, see `CodeReferences`."""
 
     notices: tuple[Notice, ...] = ()
-    """What was passed over on the way."""
+    """Something that was skipped on the way."""
 
     malformed: tuple[MalformedCall, ...] = ()
     """Tool calls that could not be read and were therefore left out."""
@@ -493,4 +493,4 @@ Event = (
     | BlockEnd
     | MessageEnd
 )
-"""What flows between the framer and an encoder or `fold`."""
+"""Items between the framer and an encoder or `fold`."""

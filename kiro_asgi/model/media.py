@@ -22,7 +22,7 @@ _BEGINNINGS: Final = (
     (b"RIFF", 8, b"WEBP", "image/webp"),
     (b"%PDF-", 0, b"", "application/pdf"),
 )
-"""What a file begins with, where it must have something else, and that; then its media type."""
+"""Magic bytes at the start, the offset and value of further ones, and the media type."""
 
 
 def media_type_of(content: bytes) -> str:

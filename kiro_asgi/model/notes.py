@@ -1,4 +1,4 @@
-"""What is changed of a request on its way to a service: rules as tables have them, and notes of those that applied."""
+"""Changes of a request on its way to a service: rules as tables have them, and notes of those that applied."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ __all__ = ["Loss", "Note", "Notes", "Rule"]
 
 
 class Loss(Enum):
-    """What of the client's request is lost by a rule."""
+    """The part of the client's request that is lost by a rule."""
 
     NONE = "none"
-    """Nothing; or the whole request is refused, and says so."""
+    """Nothing is lost, or the request is refused with a message."""
 
     FORM = "form"
-    """Everything is still said, in another form or at another place."""
+    """All content is sent, in another form or at another place."""
 
     CONTENT = "content"
-    """Something is not said any more."""
+    """Some content is not sent."""
 
 
 @frozen
 class Rule:
-    """One constraint, or one quirk, of a service or of an API, and what is done about it."""
+    """One constraint, or one quirk, of a service or of an API, and how a request is adapted to it."""
 
     name: str
     what: str
@@ -49,7 +49,7 @@ class Note:
 
 @define
 class Notes:
-    """Rules ask here before they do something."""
+    """Collects notes of the rules that apply; a rule asks here before it changes anything."""
 
     off: frozenset[str] = frozenset()
     """The rules that are switched off."""

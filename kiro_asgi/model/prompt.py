@@ -1,4 +1,4 @@
-"""What a client asks, whichever API it used: the neutral middle between dialects and upstreams."""
+"""The neutral request of a client, whichever API it used: the middle between dialects and upstreams."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REMEMBERED: Final = "ephemeral"
 
 
 class Role(Enum):
-    """Who speaks in a turn."""
+    """The speaker of a turn."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -132,7 +132,7 @@ class ToolCallPart:
 
 @frozen
 class ToolResult:
-    """What a tool call gave."""
+    """The result of a tool call."""
 
     call_id: str
     parts: tuple[Text | Image | Document, ...] = ()
@@ -150,7 +150,7 @@ Part = Text | Image | Document | ThinkingPart | ToolCallPart | ToolResult
 
 @frozen
 class Turn:
-    """What one side said; neighbouring turns may have the same role."""
+    """A message of one side; neighbouring turns may have the same role."""
 
     role: Role
     parts: tuple[Part, ...]
@@ -199,7 +199,7 @@ class ToolChoiceMode(Enum):
 
 @frozen
 class ToolChoice:
-    """What the client demands about tool calls."""
+    """The client's tool choice."""
 
     mode: ToolChoiceMode = ToolChoiceMode.AUTO
     name: str = ""
@@ -248,7 +248,7 @@ class ThinkingMode(Enum):
 
 @frozen
 class Thinking:
-    """What the client asks about thinking."""
+    """The client's options for thinking."""
 
     mode: ThinkingMode = ThinkingMode.DEFAULT
     budget_tokens: int | None = None
@@ -278,7 +278,7 @@ class Sampling:
     frequency_penalty: float | None = None
 
     def given(self, names: Iterable[str]) -> list[str]:
-        """Those of the fields called *names* that the client sent."""
+        """The fields among *names* that the client sent."""
         return [name for name in names if getattr(self, name) is not None]
 
 
@@ -299,7 +299,7 @@ class Prompt:
     sampling: Sampling = field(factory=Sampling)
     metadata: Mapping[str, Any] = field(factory=dict)
     session: str = ""
-    """What the client calls the session that this belongs to, the same in each request; empty where it does not say.
+    """The client's name of the session that this belongs to, the same in each request; empty where it has none.
     No upstream is told it as it is."""
 
     system_place: str = field(default="system", eq=False)

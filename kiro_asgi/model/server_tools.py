@@ -1,4 +1,4 @@
-"""Tools that are run on the way, not by the client: what the model asks of one, and what it gave."""
+"""Server tools, which run in the gateway or the service and not in the client: their calls and results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SearchHit:
     """Date, ``2026-03-14``; empty when not said."""
 
     encrypted_content: str = ""
-    """What only the service can read, and wants back with the history; empty for none."""
+    """Content that only the service can read, and that goes back with the history; empty for none."""
 
     def __str__(self) -> str:
         """Title, address and snippet, a line each."""
@@ -39,11 +39,11 @@ class SearchHit:
 
 @frozen
 class ToolOutput:
-    """What a tool gave: pages, or a text, or an error."""
+    """The output of a tool: pages, or a text, or an error."""
 
     hits: tuple[SearchHit, ...] = ()
     text: str = ""
-    """What a tool gave that does not search; of an error, what went wrong."""
+    """The output of a tool that does not search; of an error, its message."""
 
     error_code: str = ""
     """A word of the Messages API, e.g. ``too_many_requests``; empty for success."""

@@ -1,4 +1,4 @@
-"""Whose a signature is: only who has given it can check it, so it must not be handed to anybody else.
+"""Marks on signatures that name their owner: only the service that issued one can check it, so no other gets it.
 
 Clients keep signatures as they are and hand them back.  A signature of Anthropic's models stands as it was received;
 those of others carry a mark: ``gemini.call:`` and the signature, where ``call`` is the kind of part that it came on.
@@ -53,7 +53,7 @@ def marked(owner: str, part: str, signature: str) -> str:
 
 
 def read_mark(signature: str) -> Mark:
-    """What clients give back."""
+    """Parse a signature as clients hand it back."""
     mark, colon, rest = signature.partition(":")
     owner, _, part = mark.partition(".")
     return Mark(owner, part, rest) if colon else Mark("", "", signature)

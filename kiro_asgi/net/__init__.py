@@ -1,1 +1,1 @@
-"""What awaits, towards upstreams."""
+"""Connections to upstreams, credentials, retries: everything below the application that awaits the network."""

@@ -1,4 +1,4 @@
-"""Which models an upstream offers, and what each of them takes: asked once, believed for a while."""
+"""The models of an upstream and their properties: listed by the service, cached for a while."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attrs import define, evolve, field
 from kiro_asgi.errors import KiroAsgiError, UnknownModel
 from kiro_asgi.limits import MODEL_PAGES
 from kiro_asgi.loops import PerLoop
-from kiro_asgi.net.flights import Flights
+from kiro_asgi.net.single_flight import SingleFlight
 from kiro_asgi.upstreams.base import ModelCard, ModelPage
 
 __all__ = ["LIST_TIMEOUT", "Catalogue", "ModelSource"]
@@ -26,7 +26,7 @@ _DOUBT = 60.0
 
 @define(kw_only=True)
 class ModelSource:
-    """What a catalogue must know about one upstream."""
+    """The functions and facts of one upstream that its catalogue needs."""
 
     ask: Callable[[str], Awaitable[bytes]]
     """Fetches the page that `ModelPage.following` names; the empty text for the first.  May raise a `KiroAsgiError`."""
@@ -55,9 +55,9 @@ class Catalogue:
     """
 
     _source: ModelSource
-    _flights: Flights
+    _flights: SingleFlight
     _ttl: float = 3600.0
-    """Seconds that a list is believed.  0: it is asked for by whoever waits for it, and never in the background."""
+    """Seconds that a list is cached.  0: each request that needs it asks for it, and never in the background."""
 
     _clock: Callable[[], float] = monotonic
     _listed: tuple[ModelCard, ...] = field(init=False, default=())
@@ -76,7 +76,7 @@ class Catalogue:
         self._learn(())
 
     async def cards(self) -> tuple[ModelCard, ...]:
-        """What the service lists, or what is built in where it lists nothing; then the aliases, each as a model."""
+        """Return the listed models, or the built-in ones where none are listed; then the aliases, each as a model."""
         await self.refresh()
         return self.shown()
 
@@ -118,7 +118,7 @@ class Catalogue:
             card = self._known(meant)
         elif self._ttl and self._is_stale():
             with suppress(RuntimeError):  # no thread left: nobody waits for this list
-                self._flights.take_off(self.refresh)
+                self._flights.start(self.refresh)
         if card is not None:
             return card
         if not self._listed:
@@ -137,9 +137,9 @@ class Catalogue:
             if listed:
                 self._learn(listed)
 
-    async def landed(self) -> None:
-        """Wait until nobody asks in the background."""
-        await self._flights.landed()
+    async def join(self) -> None:
+        """Wait until no list is asked for in the background."""
+        await self._flights.join()
 
     def lists(self, name: str) -> bool:
         """As `knows`, letter by letter: no other spelling counts."""

@@ -1,4 +1,4 @@
-"""Time and chance, and how long a token is good."""
+"""Clocks and random numbers as they are injected, and the validity of a token by two clocks."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Clocks", "Lease"]
 
 @frozen
 class Clocks:
-    """Time and chance."""
+    """Clocks and a source of random numbers."""
 
     steady: Callable[[], float] = time.monotonic
-    """Seconds of a clock that nobody sets."""
+    """Seconds of a monotonic clock."""
 
     wall: Callable[[], float] = time.time
     """Seconds since the epoch."""
@@ -28,12 +28,12 @@ class Clocks:
 
 @frozen
 class Lease:
-    """How long a token is good, by both clocks: one of them may be set, the other stands while a machine sleeps."""
+    """The validity of a token by both clocks: one of them may be set, the other stops while a machine sleeps."""
 
     ends: float = inf
     ends_wall: float = inf
     ahead: float = 0.0
-    """Seconds before the end at which it is renewed."""
+    """Seconds before the end at which it is refreshed."""
 
     def left(self, clocks: Clocks) -> float:
         """Seconds until the end; not positive when it has come."""

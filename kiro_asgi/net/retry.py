@@ -1,4 +1,4 @@
-"""What may be tried again, when, and with what changed: one policy for the whole gateway.
+"""The retry policy of the whole gateway: what is tried again, when, and with what changed.
 
 It decides and performs nothing.
 
@@ -42,13 +42,13 @@ from kiro_asgi.errors import (
     UpstreamTimeout,
     UpstreamTokenInvalid,
 )
-from kiro_asgi.net.resting import BARRED
+from kiro_asgi.net.credentials.cooldown import BARRED
 
 __all__ = ["Remedy", "RetryPolicy", "Step"]
 
 
 class Remedy(Enum):
-    """What is different about the next try."""
+    """What changes for the next try."""
 
     AGAIN = "again"
     """Nothing but the time."""
@@ -63,7 +63,7 @@ class Remedy(Enum):
     """The prompt, which says at its end what was wrong with the answer."""
 
     NOWHERE = "nowhere"
-    """Nothing: the credential rests, and nobody else is asked at that service."""
+    """Nothing: the credential cools down, and no other account of that service is used."""
 
 
 @frozen

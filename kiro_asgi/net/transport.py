@@ -29,8 +29,7 @@ from anyio.lowlevel import RunVar, current_token
 from attrs import define, field
 
 from kiro_asgi.errors import TooBusy, UpstreamTimeout
-from kiro_asgi.net.faults import translated, translations
-from kiro_asgi.net.streams import TurnBackend, TurnStream, WholeBody
+from kiro_asgi.net.http_library import TurnBackend, TurnStream, WholeBody, translated, translations
 
 if TYPE_CHECKING:
     import ssl
@@ -50,7 +49,7 @@ class Enough(Exception):
 
 
 class Reader(Protocol):
-    """Who takes an answer."""
+    """Receives a response."""
 
     def start(self) -> float | None:
         """There is a connection for the request, which goes out now.

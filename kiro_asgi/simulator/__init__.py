@@ -8,7 +8,8 @@ For test suites::
     async with kiro_asgi.simulator.serve() as simulator:       # in this loop, asyncio or trio
         ...
 
-At the same address it has the APIs of Gemini, Anthropic, OpenAI and Amazon Bedrock too; every script can be encoded in each of them.
+At the same address it has the APIs of Gemini, Anthropic, OpenAI and Amazon Bedrock too; every script can be encoded in
+each of them.
 
 The answer follows from the prompt: marker words (`MARKERS`, `FORMAT_MARKERS`) choose an answer or a fault, a prompt
 without one gets the default answer.  `Simulator.enqueue` and `Simulator.answer_with` override both;

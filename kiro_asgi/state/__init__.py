@@ -1,1 +1,1 @@
-"""What outlives a request: a key-value protocol, and the engines that keep it."""
+"""State that outlives a request: a key-value protocol, and the engines that keep it."""

@@ -1,27 +1,34 @@
-"""What the gateway asks of a place to keep things between requests.
+"""The protocol of a store that keeps things between requests, its keys, and locks by name.
 
 Values are bytes, so that an engine needs to know nothing about them and may share them with other processes.  Nothing
 is kept for ever: every value has a time to live, and an engine may drop a value before that to stay within its bounds.
-Who reads must be able to do without.
+Readers must be able to do without.
 
-Room is shared among the owners of keys, as `kiro_asgi.state.shelf` says: who keeps much pushes out its own.
+Room is shared among the owners of keys, as `kiro_asgi.state.memory` says: who keeps much pushes out its own.
 """
 
 from __future__ import annotations
 
 import json
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from hashlib import sha256
 from typing import Final, Protocol
+from weakref import WeakValueDictionary
 
-__all__ = ["Store", "owner_of", "scoped"]
+import anyio
+from attrs import define, field
+
+from kiro_asgi.loops import PerLoop
+
+__all__ = ["Locks", "Store", "owner_of", "scoped"]
 
 _OWNER: Final = 16
-"""Hexadecimal digits that tell owners apart; whose values they are is told by the others."""
+"""Hexadecimal digits of a key that name its owner; the others name the value."""
 
 
 class Store(Protocol):
-    """Keys to values that pass away.
+    """Values by key, each with a time to live.
 
     Keys are made by `scoped`.  Every method is atomic by itself; what needs several is done under `lock`.
     """
@@ -55,9 +62,9 @@ class Store(Protocol):
         ...
 
     def lock(self, key: str) -> AbstractAsyncContextManager[None]:
-        """Exclude everybody else who locks *key* in this store, whether it has a value or not.
+        """Lock *key* among all users of this store, whether it has a value or not.
 
-        It is not re-entrant, and it keeps nobody from reading and writing without it.
+        It is not re-entrant, and it does not keep others from reading and writing without it.
         """
         ...
 
@@ -79,5 +86,37 @@ def scoped(principal: str, kind: str, name: str) -> str:
 
 
 def owner_of(key: str) -> str:
-    """Who has *key*: the same for all keys of one principal.  Keys that `scoped` has not made have one owner."""
+    """The owner of *key*: the same for all keys of one principal.  Keys that `scoped` has not made have one owner."""
     return key[:_OWNER] if key[_OWNER : _OWNER + 1] == "." else ""
+
+
+_POLL: Final = 0.005
+"""Seconds between two looks at a lock that another event loop holds."""
+
+_Turns = WeakValueDictionary[str, anyio.Lock]
+
+
+@define
+class Locks:
+    """Any number of locks; a name that is neither held nor waited for takes no memory."""
+
+    _holders: dict[str, object] = field(init=False, factory=dict, repr=False)
+    """Locked names to their holders."""
+
+    _turns: PerLoop[_Turns] = field(init=False, factory=lambda: PerLoop(_Turns), repr=False)
+    """Queues in front of locks, for each event loop: they belong to the first that uses them."""
+
+    @asynccontextmanager
+    async def hold(self, name: str) -> AsyncIterator[None]:
+        """Exclude others: tasks of one event loop get their turn in order, those of different ones in any."""
+        me = object()
+        async with self._turn(name):
+            while self._holders.setdefault(name, me) is not me:  # noqa: ASYNC110 - no event spans two loops
+                await anyio.sleep(_POLL)
+            try:
+                yield
+            finally:
+                del self._holders[name]
+
+    def _turn(self, name: str) -> anyio.Lock:
+        return self._turns.here().setdefault(name, anyio.Lock())

@@ -1,18 +1,176 @@
-"""A store in this process's memory."""
+"""A store in this process's memory, and the bounded room that the owners of its keys share.
+
+Where room is missing, the owner with most of it gives up what it used longest ago.  Owners whose parts differ by less
+than a factor of two, and all that have less than a thousandth, count as having equally much: of those the one gives
+that has been idle longest.  So no owner loses a value to one that has more than twice as much, and of many who have
+little the latest are kept.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
+from heapq import heapify, heappop, heappush
 from time import monotonic
+from typing import Final, Generic, TypeVar
 
 from attrs import define, field, frozen
 
-from kiro_asgi.state.locks import Locks
-from kiro_asgi.state.shelf import Room, Shelf
+from kiro_asgi.state.base import Locks, owner_of
 
-__all__ = ["MemoryStore"]
+__all__ = ["ENTRY_BYTES", "MemoryStore", "Room", "Shelf"]
+
+V = TypeVar("V")
+
+ENTRY_BYTES: Final = 400
+"""Bytes of an entry without its value: key, record, and their places in tables and indexes, rounded up."""
+
+_PARTS: Final = 1024
+"""Parts of the whole room, of which owners with less than one are not told apart."""
+
+_SLACK: Final = 64
+
+
+@frozen
+class Room:
+    """Bounds of what is kept."""
+
+    entries: int
+    max_bytes: int
+
+    def fits(self, size: int) -> bool:
+        """Whether a value of *size* bytes may be kept at all."""
+        return self.entries > 0 and size + ENTRY_BYTES <= self.max_bytes
+
+    def holds(self, entries: int, size: int) -> bool:
+        """Whether so many entries of so many bytes in all are within the bounds."""
+        return entries <= self.entries and size <= self.max_bytes
+
+    def level(self, entries: int, size: int) -> int:
+        """How much an owner has, in powers of two: of entries or of bytes, whichever is more."""
+        return max(_PARTS * entries // max(self.entries, 1), _PARTS * size // max(self.max_bytes, 1)).bit_length()
+
+
+@frozen
+class _Held(Generic[V]):
+    value: V
+    cost: int
+
+
+@define(eq=False)
+class _Owner(Generic[V]):
+    values: OrderedDict[str, _Held[V]] = field(init=False, factory=OrderedDict)
+    """The one used last is at the end."""
+
+    size: int = field(init=False, default=0)
+    level: int = field(init=False, default=0)
+    used: int = field(init=False, default=0)
+    """Number of its last use."""
+
+
+@define
+class Shelf(Generic[V]):
+    """Values by key.  Every operation takes at most logarithmic time.  Not to be used by two threads at once."""
+
+    room: Room
+    _owners: dict[str, _Owner[V]] = field(init=False, factory=dict, repr=False)
+    _order: list[tuple[int, int, str]] = field(init=False, factory=list, repr=False)
+    """Heap of owners, who gives first at the top; a record counts as long as it is true of its owner."""
+
+    _uses: int = field(init=False, default=0)
+    _entries: int = field(init=False, default=0)
+    _size: int = field(init=False, default=0)
+
+    def __len__(self) -> int:
+        return self._entries
+
+    def __iter__(self) -> Iterator[tuple[str, V]]:
+        return ((key, held.value) for owner in self._owners.values() for key, held in owner.values.items())
+
+    @property
+    def size_bytes(self) -> int:
+        """Room in use."""
+        return self._size
+
+    def get(self, key: str) -> V | None:
+        """The value; this does not count as using it."""
+        owner = self._owners.get(owner_of(key))
+        held = None if owner is None else owner.values.get(key)
+        return None if held is None else held.value
+
+    def use(self, key: str) -> None:
+        """Count the value as used now."""
+        name = owner_of(key)
+        self._owners[name].values.move_to_end(key)
+        self._rank(name, self._count())
+
+    def put(self, key: str, value: V, size: int) -> list[V]:
+        """Keep *value* in place of whatever was there, and return what made room for it.
+
+        That may be *value* itself: where it is larger than all room, or than what others leave to its owner.
+        """
+        self.remove(key)
+        if not self.room.fits(size):
+            return [value]
+        name, held = owner_of(key), _Held(value, size + ENTRY_BYTES)
+        owner = self._owners.setdefault(name, _Owner())
+        owner.values[key] = held
+        self._add(owner, 1, held.cost)
+        self._rank(name, self._count())
+        return [*self._make_room()]
+
+    def remove(self, key: str) -> None:
+        """Forget the value, if there is one."""
+        name = owner_of(key)
+        if (owner := self._owners.get(name)) is not None and (held := owner.values.pop(key, None)) is not None:
+            self._dropped(name, held)
+
+    def _make_room(self) -> Iterator[V]:
+        while not self.room.holds(self._entries, self._size):
+            name = self._first()
+            _, held = self._owners[name].values.popitem(last=False)
+            self._dropped(name, held)
+            yield held.value
+
+    def _first(self) -> str:
+        """The owner that gives up a value."""
+        while True:
+            level, used, name = self._order[0]
+            owner = self._owners.get(name)
+            if owner is not None and (-level, used) == (owner.level, owner.used):
+                return name
+            heappop(self._order)
+
+    def _dropped(self, name: str, held: _Held[V]) -> None:
+        owner = self._owners[name]
+        self._add(owner, -1, -held.cost)
+        if owner.values:
+            self._rank(name, owner.used)
+        else:
+            del self._owners[name]
+
+    def _add(self, owner: _Owner[V], entries: int, size: int) -> None:
+        owner.size += size
+        self._entries += entries
+        self._size += size
+
+    def _count(self) -> int:
+        self._uses += 1
+        return self._uses
+
+    def _rank(self, name: str, used: int) -> None:
+        """Put an owner where it belongs."""
+        owner = self._owners[name]
+        rank = self.room.level(len(owner.values), owner.size), used
+        if rank == (owner.level, owner.used):
+            return
+        owner.level, owner.used = rank
+        heappush(self._order, (-owner.level, owner.used, name))
+        if len(self._order) > 2 * len(self._owners) + _SLACK:
+            self._order = [(-owner.level, owner.used, name) for name, owner in self._owners.items()]
+            heapify(self._order)
 
 
 @frozen
@@ -84,7 +242,7 @@ class MemoryStore:
         return self._locks.hold(key)
 
     async def aclose(self) -> None:
-        """Nothing: there is nothing to let go of."""
+        """Close nothing: there are no files or connections."""
 
     def _living(self, key: str) -> bytes | None:
         entry = self._kept.get(key)

@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 
 from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.limits import STATE_PENDING_BYTES, STATE_PENDING_CHANGES
-from kiro_asgi.state.shelf import Room, Shelf
+from kiro_asgi.state.memory import Room, Shelf
 from kiro_asgi.state.sqlite_file import Change
 
 __all__ = ["Pending"]
@@ -40,7 +40,7 @@ class _Waiting:
 
 @define(eq=False)
 class Pending:
-    """Changes by key, of which the last counts, and keys whose values were used.
+    """A queue of changes by key, of which the last counts, and of keys whose values were used.
 
     They are written by a thread that lives as long as there are any, whichever event loops make them: so nobody waits,
     and an app that is never closed loses nothing when its process ends.
@@ -63,7 +63,7 @@ class Pending:
         self._idle.set()
 
     def get(self, key: str) -> Change | None:
-        """What is to become of *key*; ``None`` where nothing is on its way."""
+        """The queued change of *key*; ``None`` where there is none."""
         with self._guard:
             waiting = self._changes.get(key)
         return None if waiting is None else waiting.change

@@ -17,9 +17,9 @@ from attrs import define, field
 
 from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.loops import PerLoop
-from kiro_asgi.state.locks import Locks
+from kiro_asgi.state.base import Locks
+from kiro_asgi.state.memory import Room
 from kiro_asgi.state.pending import Pending
-from kiro_asgi.state.shelf import Room
 from kiro_asgi.state.sqlite_file import LARGEST, Change, Connection, Found
 
 __all__ = ["SqliteStore"]
@@ -173,7 +173,7 @@ class SqliteStore:
         return bool(await self._ask(lambda: self._writer.lease(key, holder, now, now + _LEASE)))
 
     async def _ask(self, work: Callable[[], T]) -> T | None:
-        """What *work* gives; ``None`` where the file is damaged.
+        """Run *work* and return its result; ``None`` where the file is damaged.
 
         Raises:
             StoreUnavailable: It cannot be used now, or could not a moment ago: not everybody has to find out.

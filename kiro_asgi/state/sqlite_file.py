@@ -20,7 +20,7 @@ from attrs import define, field, frozen
 from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.private import make_folder, require_own_file
 from kiro_asgi.state.base import owner_of
-from kiro_asgi.state.shelf import ENTRY_BYTES, Room
+from kiro_asgi.state.memory import ENTRY_BYTES, Room
 
 __all__ = ["LARGEST", "Change", "Connection", "Found"]
 
@@ -78,7 +78,7 @@ PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {_VERSION};
 """
 """``used`` counts uses and orders them, whatever the clock does; ``used_at`` tells when a use is worth writing down.
-``level`` is `kiro_asgi.state.shelf.Room.level`; it may be too high where values have passed away."""
+``level`` is `kiro_asgi.state.memory.Room.level`; it may be too high where values have passed away."""
 
 _AMOUNTS: Final = "CAST(entries AS INTEGER), CAST(bytes AS INTEGER)"
 
@@ -91,7 +91,7 @@ UPDATE total SET entries = (SELECT count(*) FROM kept), bytes = (SELECT coalesce
 
 @frozen
 class Change:
-    """What becomes of one key."""
+    """A change of one key."""
 
     value: bytes | None
     """``None`` to forget it."""
@@ -130,7 +130,7 @@ class Connection:
     _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
 
     def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What *work* gives."""
+        """Run *work* and return its result."""
         with self._turn():
             try:
                 return work(self._connection())
@@ -284,7 +284,7 @@ def _rank(connection: sqlite3.Connection, room: Room, owner: str, used: int) -> 
 
 
 def _make_room(connection: sqlite3.Connection, room: Room) -> None:
-    """As `kiro_asgi.state.shelf.Shelf` does it."""
+    """As `kiro_asgi.state.memory.Shelf` does it."""
     counted_again = False
     while not room.holds(*connection.execute(f"SELECT {_AMOUNTS} FROM total").fetchone()):
         first = f"SELECT owner, level, used, {_AMOUNTS} FROM owners ORDER BY level DESC, used LIMIT 1"

@@ -14,7 +14,7 @@ import anyio.to_thread
 from attrs import define, field
 
 from kiro_asgi.errors import StoreUnavailable
-from kiro_asgi.state.locks import Locks
+from kiro_asgi.state.base import Locks
 from kiro_asgi.state.pending import Pending
 from kiro_asgi.state.sqlite_file import Change
 from kiro_asgi.state.valkey_server import PREFIX, ValkeyServer

@@ -1,6 +1,6 @@
 """What an upstream is asked with: keys that stand in its settings, or the tokens of somebody who signed in.
 
-All of it is pure; `kiro_asgi.net.credentials` looks after what is named here.
+All of it is pure; `kiro_asgi.net.credentials.pool` looks after what is named here.
 """
 
 from __future__ import annotations

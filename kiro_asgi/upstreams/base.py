@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from attrs import field, frozen
 
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.asks import Ask
 from kiro_asgi.model.events import Delta
+from kiro_asgi.model.features import Ask
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Attachment, Prompt
 from kiro_asgi.redaction import Redactor

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _AROUND: Final = "\ufeff \t\n\r"
-"""What may stand around a value: white space (RFC 8259 section 2) and the byte order mark (ignored, section 8.1)."""
+"""Characters around a value: white space (RFC 8259 section 2) and the byte order mark (ignored, section 8.1)."""
 
 
 class JsonError(KiroAsgiError):
@@ -192,7 +192,7 @@ def _check_values(text: str) -> None:
 
 
 def _outside(text: str) -> str:
-    """What of *text* is outside of strings.
+    """The parts of *text* outside of strings.
 
     Without escapes every second part between quotes is; that is wrong behind a backslash outside of strings, but the
     decoder does not get past one.

@@ -1,4 +1,4 @@
-"""Members of other people's JSON as what they should be: anything may come in their place."""
+"""Members of foreign JSON by their expected types: a value of another type counts as absent."""
 
 from __future__ import annotations
 

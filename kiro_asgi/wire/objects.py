@@ -33,7 +33,7 @@ PREFIXES: Final = (
 _QUOTE, _BACKSLASH, _OPEN = b'"\\{'
 
 _PLAIN: Final = re.compile(rb'[^"{}]*+')
-"""What does not matter outside a string."""
+"""Bytes that are skipped outside of strings."""
 
 _STRING: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 """The inside of a string, up to its end or to an escape that is cut; it can be resumed where it stopped."""
@@ -94,7 +94,7 @@ class ObjectScanner:
                     yield value
 
     def flush(self) -> Iterator[dict[str, Any]]:
-        """Nothing; a stream that ends inside an object is an error."""
+        """Yield nothing; a stream that ends inside an object is an error."""
         if self._depth:
             size = len(self._buffer) - self._start
             raise UpstreamProtocolError(f"stream ended {size} bytes into an object", code="object.truncated")

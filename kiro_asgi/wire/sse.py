@@ -91,7 +91,7 @@ class SseDecoder:
             self._check_size(self._line)
 
     def flush(self) -> Iterator[ServerSentEvent]:
-        """Nothing: an event without its empty line does not count."""
+        """Yield nothing: an event without its empty line does not count."""
         yield from ()
 
     def _lines(self, chunk: bytes) -> list[bytes]:

@@ -14,7 +14,7 @@ import pytest
 from kiro_asgi import create_app
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.relay import Relay
-from kiro_asgi.net.credential_slot import Slot
+from kiro_asgi.net.credentials.state import CredentialState
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.simulator import refusal
 from tests.asgi.conftest import settings_for
@@ -82,7 +82,7 @@ async def test_nothing_that_is_alive_shows_a_secret(sim, token_file):
         group.cancel_scope.cancel()
     await app.aclose()
 
-    assert {Call, Relay, Slot, Transport} <= {type(each) for each in alive}
+    assert {Call, Relay, CredentialState, Transport} <= {type(each) for each in alive}
     assert shown == []
 
 
@@ -95,7 +95,7 @@ async def test_no_failure_of_a_renewal_tells_a_secret(sim, token_file, caplog):
     with caplog.at_level(logging.DEBUG, "kiro_asgi"):
         exchange = await ask("anthropic", "sim:text", stream=False).run(app)
     sim.accounts.refresh_answer = None
-    failures = [slot._failure for slot in app._providers[0].credentials._slots]
+    failures = [state._failure for state in app._providers[0].credentials._states]
     await app.aclose()
 
     assert exchange.status == 502 and failures[0] is not None

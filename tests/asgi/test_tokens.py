@@ -183,7 +183,7 @@ async def test_a_sign_in_service_that_gives_no_token(dialect, answer, kiro, stat
 @EACH_DIALECT
 async def test_nobody_waits_for_a_token_without_end(dialect, signed_in, sim, monkeypatch):
     """A sign-in service that takes its time is a time-out for the client; the token arrives all the same."""
-    monkeypatch.setattr("kiro_asgi.net.credential_slot._LONGEST_WAIT", 0.05)
+    monkeypatch.setattr("kiro_asgi.net.credentials.state._LONGEST_WAIT", 0.05)
     sim.accounts.delay = 0.4
     app = signed_in({"expiresAt": ENDED})
     try:

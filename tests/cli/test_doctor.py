@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from kiro_asgi import errors, simulator
 from kiro_asgi.cli import main
-from kiro_asgi.cli.doctor_network import clock, connection, walk
+from kiro_asgi.cli.doctor_checks import clock, connection, walk
 from kiro_asgi.cli.findings import Verdict, failed, masked, span
 from kiro_asgi.cli.standalone import bind
 from kiro_asgi.simulator import PROFILE_ARN, Reset, Simulator, refusal, usage_limits
@@ -300,7 +300,7 @@ def far_region(service: Simulator, doctor: Doctor) -> None:
 @pytest.mark.parametrize(
     ("trouble", "name", "words", "advice"),
     [
-        pytest.param(exposed_file, "file mode", "others than you may read", "chmod 600", id="mode"),
+        pytest.param(exposed_file, "file mode", "other users may read", "chmod 600", id="mode"),
         pytest.param(no_registration, "sign-in", "without the client's registration", "", id="registration"),
         pytest.param(proxy, "proxy", "https_proxy in the environment not used", "directly", id="proxy"),
         pytest.param(wrong_clock, "clock", "ours is 1 h 2 min behind the service's", "set the clock", id="clock"),

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi.cli.guess import guess
+from kiro_asgi.cli.explain import guess
+from kiro_asgi.dialects.builtin import BUILTIN
 
 ASKED = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]}
 
@@ -27,20 +28,20 @@ ASKED = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content":
 )
 def test_the_api_is_guessed(members: dict[str, Any], expected: str) -> None:
     """A Chat Completions request shows itself; what does not, and has ``max_tokens``, is a Messages request."""
-    assert guess(json.dumps({**ASKED, **members}).encode()).name == expected
+    assert guess(json.dumps({**ASKED, **members}).encode(), BUILTIN).name == expected
 
 
 def test_without_max_tokens_it_is_no_messages_request() -> None:
     """The member is required there."""
-    assert guess(b'{"model": "m", "messages": []}').name == "openai_chat"
+    assert guess(b'{"model": "m", "messages": []}', BUILTIN).name == "openai_chat"
 
 
 def test_a_prompt_makes_a_completions_request() -> None:
     """Beside messages it is a member that nobody knows."""
-    assert guess(b'{"model": "m", "prompt": "hi", "max_tokens": 9}').name == "openai_completions"
-    assert guess(b'{"model": "m", "prompt": "hi", "messages": []}').name == "openai_chat"
+    assert guess(b'{"model": "m", "prompt": "hi", "max_tokens": 9}', BUILTIN).name == "openai_completions"
+    assert guess(b'{"model": "m", "prompt": "hi", "messages": []}', BUILTIN).name == "openai_chat"
 
 
 def test_an_input_makes_a_responses_request() -> None:
     """It has no messages."""
-    assert guess(b'{"model": "m", "input": "hi"}').name == "openai_responses"
+    assert guess(b'{"model": "m", "input": "hi"}', BUILTIN).name == "openai_responses"

@@ -22,14 +22,14 @@ import pytest
 
 from kiro_asgi import simulator
 from kiro_asgi.cli import main
-from kiro_asgi.cli.progress import Countdown
+from kiro_asgi.cli.terminal import Countdown
 from kiro_asgi.errors import UpstreamDenied
-from kiro_asgi.net.files import locked
+from kiro_asgi.net.credentials.store import locked
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.simulator import PROFILE_ARN, Reset, Simulator, refusal
 from kiro_asgi.upstreams.base import Token, TokenKind
 from kiro_asgi.upstreams.kiro import signin
-from kiro_asgi.upstreams.kiro.cli.signing_in import SigningIn
+from kiro_asgi.upstreams.kiro.cli.login import SigningIn
 from kiro_asgi.upstreams.kiro.tokens import parse_token
 from tests.cli.processes import PREFIX, clean_environment, command
 
@@ -300,7 +300,7 @@ def test_ctrl_c_ends_it_cleanly(service: Simulator, tmp_path: Path) -> None:
 
     assert status == 130
     assert seen.replace("\r\n", "\n").endswith(
-        "\r\x1b[K\x1b[1;31mkiro-asgi: \x1b[0mthe sign-in was broken off; nothing was written\n"
+        "\r\x1b[K\x1b[1;31mkiro-asgi: \x1b[0mthe sign-in was interrupted; nothing was written\n"
     )
     assert not (tmp_path / "t.json").exists()
 
@@ -378,7 +378,7 @@ async def test_polls_keep_their_distance(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.anyio
 async def test_a_network_that_breaks_for_a_moment_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A poll that got lost is repeated, as long as the code lasts."""
-    monkeypatch.setattr("kiro_asgi.upstreams.kiro.cli.signing_in.SLOWER", 0.1)
+    monkeypatch.setattr("kiro_asgi.upstreams.kiro.cli.login.SLOWER", 0.1)
     async with simulator.serve() as service:
         devices = service.accounts.devices
         devices.interval, devices.expires_in, devices.pending = 0.02, 0.5, 10_000

@@ -12,15 +12,14 @@ import weakref
 import anyio
 import pytest
 
-from kiro_asgi.cli.memory import tidy_up
-from kiro_asgi.cli.standalone import UNSENT, bind, hold_little
+from kiro_asgi.cli.standalone import UNSENT, bind, hold_little, tidy_up
 
 MIB = 1024 * 1024
 
 HELD = f"""
 import sys
 from pathlib import Path
-from kiro_asgi.cli.memory import give_back_blocks
+from kiro_asgi.cli.standalone import give_back_blocks
 
 def resident():
     return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmRSS"))

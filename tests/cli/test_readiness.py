@@ -62,7 +62,7 @@ WRONG: list[tuple[str, Mapping[str, str], tuple[str, ...]]] = [
         {"KIRO_ASGI__KIRO__CREDENTIALS_FILE": "gone.json", "KIRO_ASGI__KIRO__CREDENTIALS_COMMAND": "no-such-program"},
         (
             "kiro.credentials_file: gone.json: No such file or directory",
-            "kiro.credentials_command: there is no such program",
+            "kiro.credentials_command: there is no such program; see the PATH of the gateway's process",
         ),
     ),
     ("alias", {"KIRO_ASGI__KIRO__MODEL_ALIASES": "a=b,a=c"}, ("kiro.model_aliases: a means two models",)),
@@ -154,7 +154,7 @@ def test_an_unreachable_sign_in_host_has_one_wording(
     for name in ("ENDPOINT", "AUTH_ENDPOINT"):
         monkeypatch.setenv(f"KIRO_ASGI__KIRO__{name}", "http://127.0.0.1:1")
     words = re.compile(
-        r"the sign-in service at 127\.0\.0\.1:1 cannot be reached \(.+\); see the network, kiro\.proxy and "
+        r"the sign-in service at 127\.0\.0\.1:1 cannot be reached \(.+\); check the network, kiro\.proxy and "
         r"kiro\.auth_endpoint"
     )
 

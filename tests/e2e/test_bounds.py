@@ -16,13 +16,12 @@ from kiro_asgi.errors import Unauthorized, UnknownModel, UpstreamFault
 from kiro_asgi.model.events import TextDelta, ToolCallFragment
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.net.catalogue import Catalogue, ModelSource
-from kiro_asgi.net.flights import Flights
+from kiro_asgi.net.single_flight import SingleFlight
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.state.memory import MemoryStore
 from kiro_asgi.upstreams.base import ModelPage
-from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean
-from kiro_asgi.upstreams.kiro.spelling import normalise
+from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean, normalise
 from tests.asgi.driver import http_scope
 from tests.helpers import run
 
@@ -105,7 +104,7 @@ async def test_unknown_names_leave_nothing_behind(listed, names):
     source = ModelSource(
         ask=ask, parse=lambda _: ModelPage(FALLBACK), normalise=normalise, suggest=did_you_mean, builtin=FALLBACK
     )
-    catalogue = Catalogue(source, Flights("listing", Transport()), clock=lambda: 0.0)
+    catalogue = Catalogue(source, SingleFlight("listing", Transport()), clock=lambda: 0.0)
     await catalogue.cards()
     known, before = len(catalogue._index), resident()
     for number in range(names):

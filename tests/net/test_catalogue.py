@@ -11,13 +11,12 @@ import pytest
 from kiro_asgi import simulator
 from kiro_asgi.errors import Unauthorized, UnknownModel, UpstreamFault
 from kiro_asgi.net.catalogue import Catalogue, ModelSource
-from kiro_asgi.net.flights import Flights
+from kiro_asgi.net.requests import fetch_whole
+from kiro_asgi.net.single_flight import SingleFlight
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.net.whole import fetch_whole
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.kiro.models import did_you_mean, parse_models
+from kiro_asgi.upstreams.kiro.models import did_you_mean, normalise, parse_models
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
-from kiro_asgi.upstreams.kiro.spelling import normalise
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream, credential
 
 pytestmark = pytest.mark.anyio
@@ -50,7 +49,7 @@ def new_catalogue(url: str, clock: Clock, transport: Transport, aliases: Mapping
         builtin=BUILTIN,
         aliases=aliases or {},
     )
-    return Catalogue(source, Flights("listing", transport), ttl=100.0, clock=clock)
+    return Catalogue(source, SingleFlight("listing", transport), ttl=100.0, clock=clock)
 
 
 def asked(running: simulator.Simulator) -> int:
@@ -211,7 +210,7 @@ async def test_without_a_credential_names_are_passed_on(transport):
         raise Unauthorized("no credential")
 
     source = ModelSource(ask=ask, parse=parse_models, normalise=normalise, suggest=did_you_mean, builtin=BUILTIN)
-    models = Catalogue(source, Flights("listing", transport))
+    models = Catalogue(source, SingleFlight("listing", transport))
 
     assert await models.cards() == BUILTIN
     assert (await models.find("any")).id == "any"

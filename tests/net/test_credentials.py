@@ -31,8 +31,8 @@ from kiro_asgi.errors import (
     UpstreamUnreachable,
 )
 from kiro_asgi.limits import RESTING_MODELS
-from kiro_asgi.net import credential_sources
-from kiro_asgi.net.credentials import Clocks, Credentials
+from kiro_asgi.net.credentials import sources
+from kiro_asgi.net.credentials.pool import Clocks, Credentials
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.base import Credential, CredentialKind
@@ -384,7 +384,7 @@ async def test_what_cannot_be_written_is_served_from_memory(bench, monkeypatch, 
     elif trouble == "gone":
         bench.path.unlink()
     elif trouble == "full":
-        monkeypatch.setattr("kiro_asgi.net.files.os.fsync", _full)
+        monkeypatch.setattr("kiro_asgi.net.credentials.store.os.fsync", _full)
     with caplog.at_level(logging.WARNING, "kiro_asgi"):
         first = await credentials.get()
         bench.hands.turn(3700)
@@ -422,7 +422,7 @@ async def test_what_could_not_be_written_is_written_later(bench, monkeypatch):
     bench.sign_in()
     credentials = bench.credentials()
     with monkeypatch.context() as patch:
-        patch.setattr("kiro_asgi.net.files.os.fsync", _full)
+        patch.setattr("kiro_asgi.net.credentials.store.os.fsync", _full)
         newest = await credentials.get()
         await credentials.get()
         await credentials.aclose()
@@ -508,10 +508,10 @@ async def test_the_next_one_serves_while_the_first_rests(bench, tmp_path):
     bench.sign_in(left=3600)
     credentials = bench.credentials(fallback_credentials_files=(str(other), str(bench.path)))
     first = await credentials.get()
-    second = await credentials.get(besides=[first])
+    second = await credentials.get(exclude=[first])
     assert (first.secret, second.secret) == ("aoaOld", "aoaOther")
     with pytest.raises(UpstreamDenied, match="no other"):
-        await credentials.get(besides=[first, second])
+        await credentials.get(exclude=[first, second])
 
     credentials.cool(first, UpstreamQuotaSpent("spent", code="MONTHLY", retry_after=100.0))
     assert await credentials.get() == second
@@ -520,7 +520,10 @@ async def test_the_next_one_serves_while_the_first_rests(bench, tmp_path):
     with pytest.raises(UpstreamQuotaSpent, match=r"^spent; not asked again now, the next try is in 60 s$") as caught:
         await credentials.get()
     assert (caught.value.code, caught.value.retry_after, caught.value.asked) == ("MONTHLY", 60.0, False)
-    assert [(name, left) for name, _, left in credentials.rests()] == [(str(bench.path), 60.0), (str(other), 1760.0)]
+    assert [(name, left) for name, _, left in credentials.cooldowns()] == [
+        (str(bench.path), 60.0),
+        (str(other), 1760.0),
+    ]
     bench.hands.turn(61)
     assert await credentials.get() == first
 
@@ -534,7 +537,7 @@ async def test_a_quota_of_one_model_says_nothing_about_others(bench):
     assert await credentials.get() == await credentials.get("other") == await credentials.get("model-0") == GIVEN
     with pytest.raises(UpstreamModelQuotaSpent):
         await credentials.get("model-1")
-    assert len(list(credentials.rests())) == RESTING_MODELS
+    assert len(list(credentials.cooldowns())) == RESTING_MODELS
 
 
 async def test_what_came_to_rest_meanwhile_is_not_asked(bench):
@@ -612,7 +615,7 @@ async def test_a_program_that_prints_no_token(bench, capfd, code, words):
 
 async def test_a_program_that_never_ends_is_ended(bench, tmp_path, monkeypatch):
     """It gets a time, and is killed then, whatever it does about signals; the answer says so."""
-    monkeypatch.setattr(credential_sources, "_COMMAND_TIMEOUT", 1.0)
+    monkeypatch.setattr(sources, "_COMMAND_TIMEOUT", 1.0)
     note = tmp_path / "pid"
     code = (
         "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
@@ -719,7 +722,7 @@ async def test_a_bug_in_a_renewal_is_told_and_holds_nobody_up(bench, monkeypatch
     """What fails while nobody waits is in the log; the token is used as long as it is good, and closing works."""
     bench.sign_in(left=SOON)
     credentials = bench.credentials()
-    monkeypatch.setattr("kiro_asgi.net.credential_keeper.TokenKeeper.renew", _bug)
+    monkeypatch.setattr("kiro_asgi.net.credentials.refresh.TokenRefresher.renew", _bug)
     with caplog.at_level(logging.ERROR, "kiro_asgi"):
         assert (await credentials.get()).secret == "aoaOld"
         await credentials.aclose()
@@ -741,7 +744,10 @@ async def _bug(*_: object) -> None:
         ({"credentials_file": "."}, "kiro.credentials_file: .*: Is a directory"),
         ({"credentials_file": "empty.json"}, "kiro.credentials_file: .*empty.json: it is not JSON"),
         ({"fallback_credentials_files": ("missing.json",)}, "kiro.fallback_credentials_files: .*missing.json"),
-        ({"credentials_command": "no-such-program-at-all x"}, "kiro.credentials_command: there is no such program"),
+        (
+            {"credentials_command": "no-such-program-at-all x"},
+            "kiro.credentials_command: there is no such program; see the PATH of the gateway's process",
+        ),
         ({"credentials_command": "echo 'x"}, "kiro.credentials_command: No closing quotation"),
         ({}, "no Kiro credential: set KIRO_API_KEY"),
     ],
@@ -769,7 +775,7 @@ async def test_an_open_file_is_warned_about(bench, caplog):
     with caplog.at_level(logging.WARNING, "kiro_asgi"):
         bench.credentials()
 
-    assert "others than you" in caplog.text
+    assert "other users may read the tokens" in caplog.text
 
 
 def test_two_event_loops_share_one_renewal(tmp_path, shared_transport):

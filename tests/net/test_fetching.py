@@ -11,8 +11,7 @@ import pytest
 
 from kiro_asgi.config import FetchSettings, Settings
 from kiro_asgi.errors import ConfigError, RequestError, TooBusy
-from kiro_asgi.net.addresses import is_public
-from kiro_asgi.net.fetching import CheckedBackend, Fetched, Fetcher
+from kiro_asgi.net.fetching import CheckedBackend, Fetched, Fetcher, is_public
 from kiro_asgi.net.transport import Transport
 from tests.net.hosts import CERTIFICATE, HOST, Host, Resolver, head, hosted, permit_loopback
 

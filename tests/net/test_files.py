@@ -13,8 +13,15 @@ import anyio
 import pytest
 
 from kiro_asgi.errors import UpstreamTimeout
-from kiro_asgi.net.files import exposed, locked, read_private, write_private
-from kiro_asgi.net.sqlite import change_row, is_store, read_rows
+from kiro_asgi.net.credentials.store import (
+    change_row,
+    exposed,
+    is_store,
+    locked,
+    read_private,
+    read_rows,
+    write_private,
+)
 
 
 @pytest.fixture
@@ -83,7 +90,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"kiro_asgi.net.files.os.{step}", fail)
+        patch.setattr(f"kiro_asgi.net.credentials.store.os.{step}", fail)
         with pytest.raises(OSError, match="No space"):
             write_private(path, b"new")
 
@@ -215,7 +222,7 @@ def test_a_row_is_changed_in_its_own_type(store):
     with closing(sqlite3.connect(store)) as made:
         assert made.execute("SELECT value FROM auth_kv").fetchone() == ("ä1!",)
         assert made.execute("SELECT value FROM state").fetchone() == (b"2!",)
-    with pytest.raises(OSError, match="no gone any more"):
+    with pytest.raises(OSError, match="no row gone any more"):
         change_row(store, ("state", "gone"), bytes)
 
 
@@ -228,7 +235,7 @@ def test_a_value_of_another_kind_is_missing(store, value):
         made.commit()
 
     assert read_rows(store, [TOKEN, ("odd", "k")]) == {TOKEN: "ä1".encode()}
-    with pytest.raises(OSError, match="no k any more"):
+    with pytest.raises(OSError, match="no row k any more"):
         change_row(store, ("odd", "k"), bytes)
 
 

@@ -13,7 +13,7 @@ from kiro_asgi import simulator
 from kiro_asgi.config import AnthropicSettings, GeminiSettings, OpenAISettings
 from kiro_asgi.errors import KiroAsgiError, UpstreamDenied, UpstreamFault, UpstreamQuotaSpent
 from kiro_asgi.net.clocks import Clocks
-from kiro_asgi.net.credentials import Credentials
+from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.access import KeyExchange, Keys
 from kiro_asgi.upstreams.base import Credential, CredentialKind
@@ -84,7 +84,7 @@ async def test_keys_are_used_in_their_order():
     assert "sk-" not in repr(first) + repr(credentials)
     assert await credentials.renew(first) is None
     with pytest.raises(KiroAsgiError, match="spent"):
-        await credentials.get(besides=(second,))
+        await credentials.get(exclude=(second,))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ async def test_the_same_token_again_is_no_remedy(bench: Bench):
     bench.repeats = True
     credentials = bench.credentials()
     refused = await credentials.get()
-    with pytest.raises(UpstreamFault, match="the same token") as caught:
+    with pytest.raises(UpstreamFault, match="still gives the token that the service has refused") as caught:
         await credentials.renew(refused)
 
     assert caught.value.code == "credentials.same"

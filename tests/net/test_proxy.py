@@ -9,8 +9,8 @@ import pytest
 from anyio.abc import SocketStream
 
 from kiro_asgi.errors import UpstreamUnreachable
+from kiro_asgi.net.requests import fetch_whole
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.net.whole import fetch_whole
 from kiro_asgi.upstreams.base import UpstreamRequest
 from tests.listening import listening
 

@@ -10,15 +10,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kiro_asgi.errors import NotTheUpstream, UpstreamError
-from kiro_asgi.net.token_answers import token_of
-from kiro_asgi.net.whole import WholeAnswer
+from kiro_asgi.net.credentials.exchange import token_of
+from kiro_asgi.net.requests import HttpResponse
 from kiro_asgi.upstreams.base import Token
 
 NOW = 1_800_000_000.0
 
 
 def read(document: Any, url: str = "https://h/token") -> Token:
-    return token_of(WholeAnswer(200, (), json.dumps(document).encode()), "openai.api_key", url, NOW)
+    return token_of(HttpResponse(200, (), json.dumps(document).encode()), "openai.api_key", url, NOW)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ DOCUMENTS = st.dictionaries(MEMBERS, SCALARS | st.fixed_dictionaries({"api": SCA
 @example(200, b'{"token": "t", "expires_at": 1%s}' % (b"0" * 400), b"")
 def test_any_answer_is_a_token_or_an_error(status: int, body: bytes, wait: bytes):
     """Whatever comes: a token that can stand in a header, or an error of ours that quotes nothing."""
-    answer = WholeAnswer(status, ((b"Retry-After", wait),), body)
+    answer = HttpResponse(status, ((b"Retry-After", wait),), body)
     try:
         token = token_of(answer, "n", "https://h/", NOW)
     except UpstreamError as error:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.config.shapes import REPAIR
+from kiro_asgi.config.gateway import REPAIR
 from kiro_asgi.stages.parts.argument_text import MENDINGS, is_cut, parse_arguments
 from kiro_asgi.wire.json import JsonError, loads
 from tests.growth import assert_linear

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kiro_asgi.state.base import scoped
-from kiro_asgi.state.memory import MemoryStore
-from kiro_asgi.state.shelf import ENTRY_BYTES, Room, Shelf
+from kiro_asgi.state.memory import ENTRY_BYTES, MemoryStore, Room, Shelf
 from kiro_asgi.state.sqlite import SqliteStore
 from tests.growth import assert_linear
 from tests.state.engines import Clock

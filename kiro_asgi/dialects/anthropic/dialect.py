@@ -20,7 +20,7 @@ from kiro_asgi.dialects.passage import Fault, Passage
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import noted
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.betas import betas_in
+from kiro_asgi.model.features import betas_in
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt

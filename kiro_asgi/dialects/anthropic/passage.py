@@ -16,8 +16,8 @@ from kiro_asgi.dialects.base import Glance, Heading
 from kiro_asgi.dialects.glance import read_glance
 from kiro_asgi.dialects.passage import Format, Sign
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.asks import Ask
 from kiro_asgi.model.events import TokenUsage
+from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.model.signatures import read_mark

@@ -22,8 +22,8 @@ from kiro_asgi.dialects.openai_chat.signatures import read_reasoning_details
 from kiro_asgi.dialects.passage import Format, Sign
 from kiro_asgi.dialects.structure import MISSING
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.asks import Ask
 from kiro_asgi.model.events import TokenUsage
+from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of

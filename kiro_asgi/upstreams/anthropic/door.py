@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
-from kiro_asgi.model.asks import Ask
-from kiro_asgi.model.betas import betas_in
+from kiro_asgi.model.features import Ask, betas_in
 from kiro_asgi.upstreams.anthropic.families import listed_family
 from kiro_asgi.upstreams.anthropic.sampling import LAST_SAMPLED
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, UpstreamRequest

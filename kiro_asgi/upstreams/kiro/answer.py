@@ -1,9 +1,9 @@
-"""From the media type of an answer to the stages that read it.
+"""Choose the stages that read an answer, by its media type.
 
 The service answers in the event-stream encoding, and where it says so, nothing else is accepted: a broken frame is
 an error.  Where the media type says nothing (test doubles and proxies), the first twelve bytes decide: a frame begins
 with two lengths below 2**24, so with bytes that no text holds.  A damaged frame is therefore still read as a frame, and
-refused, rather than searched for text.
+refused, rather than searched for text.  Answers without frames are bare JSON objects, which only their keys tell apart.
 """
 
 from __future__ import annotations
@@ -21,13 +21,49 @@ from kiro_asgi.model.events import Delta, Notice
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.headers import essence
-from kiro_asgi.upstreams.kiro.events import EventDecoder
-from kiro_asgi.upstreams.kiro.faults import fault, is_report
-from kiro_asgi.upstreams.kiro.scan import SCANNED_PREFIXES, ScannedEventDecoder
+from kiro_asgi.upstreams.kiro.errors import fault, is_report
+from kiro_asgi.upstreams.kiro.events import READERS, EventDecoder, Reader, Seen
 from kiro_asgi.wire.eventstream import FrameDecoder
-from kiro_asgi.wire.objects import ObjectScanner
+from kiro_asgi.wire.objects import PREFIXES, ObjectScanner
 
-__all__ = ["RefusalDecoder", "SniffingDecoder", "stages"]
+__all__ = ["SCANNED_PREFIXES", "RefusalDecoder", "ScannedEventDecoder", "SniffingDecoder", "stages"]
+
+SCANNED_PREFIXES: Final = (*PREFIXES, b'{"toolUseId":', b'{"stopReason":', b'{"tokenUsage":')
+"""How the objects begin that are worth finding."""
+
+
+BY_KEY: Final[tuple[tuple[str, Reader], ...]] = (
+    ("followupPrompt", READERS["followupPromptEvent"]),
+    ("toolUseId", READERS["toolUseEvent"]),
+    ("name", READERS["toolUseEvent"]),
+    ("input", READERS["toolUseEvent"]),
+    ("stop", READERS["toolUseEvent"]),
+    ("content", READERS["assistantResponseEvent"]),
+    ("usage", READERS["meteringEvent"]),
+    ("tokenUsage", READERS["metadataEvent"]),
+    ("stopReason", READERS["metadataEvent"]),
+    ("contextUsagePercentage", READERS["contextUsageEvent"]),
+)
+"""Key to the reader of the objects that have it; the first that fits."""
+
+
+@define
+class ScannedEventDecoder:
+    """Turn the objects that a scan found into deltas; an object without a known key says nothing."""
+
+    _seen: Seen = field(init=False, factory=Seen)
+
+    def feed(self, items: Iterable[dict[str, Any]], /) -> Iterator[Delta]:
+        """Decode objects to deltas."""
+        for item in items:
+            reader = next((reader for key, reader in BY_KEY if key in item), None)
+            if reader is not None:
+                yield from reader(item, self._seen)
+
+    def flush(self) -> Iterator[Delta]:
+        """Yield nothing."""
+        yield from ()
+
 
 PRELUDE: Final = 12
 """Bytes that tell a frame from anything else."""
@@ -39,7 +75,7 @@ class Damage:
 
     _code: str
     _count: Callable[[], int]
-    _told: int = field(init=False, default=0)
+    _reported: int = field(init=False, default=0)
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """The same deltas, and the notices behind them."""
@@ -47,9 +83,9 @@ class Damage:
         yield from self.flush()
 
     def flush(self) -> Iterator[Delta]:
-        """What is not told yet, within the bound."""
-        before, self._told = self._told, min(self._count(), NOTICES)
-        yield from [Notice(self._code)] * (self._told - before)
+        """Notices of damage that has not been reported yet, within the bound."""
+        before, self._reported = self._reported, min(self._count(), NOTICES)
+        yield from [Notice(self._code)] * (self._reported - before)
 
 
 def _framed(checksums: str) -> tuple[Stage[Any, Any], ...]:
@@ -68,7 +104,7 @@ class SniffingDecoder:
     _inner: Stage[bytes, Delta] | None = field(init=False, default=None)
 
     def feed(self, items: Iterable[bytes], /) -> Iterator[Delta]:
-        """What the bytes say."""
+        """Decode bytes to deltas."""
         chunks = iter(items)
         if self._inner is None:
             for chunk in chunks:
@@ -81,7 +117,7 @@ class SniffingDecoder:
             yield from self._inner.feed(chunks)
 
     def flush(self) -> Iterator[Delta]:
-        """What is left."""
+        """Decode the rest."""
         if self._inner is None:
             self._inner = self._choose()
             yield from self._inner.feed((bytes(self._head),))
@@ -109,13 +145,13 @@ class RefusalDecoder:
     _body: bytearray = field(init=False, factory=bytearray)
 
     def feed(self, items: Iterable[bytes], /) -> Iterator[Delta]:
-        """Nothing."""
+        """Yield nothing."""
         for chunk in items:
             self._body += chunk[: REFUSAL_BYTES - len(self._body)]
         yield from ()
 
     def flush(self) -> Iterator[Delta]:
-        """Nothing; raises."""
+        """Raise the error that the document reports."""
         body = bytes(self._body)
         if is_report(body):
             raise fault(200, (), body)

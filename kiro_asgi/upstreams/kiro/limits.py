@@ -1,4 +1,4 @@
-"""What is left of the account's quota, and when there is a new one.
+"""The account's usage limits: the quota that is left, and when it is reset.
 
 Every number is optional: the service leaves out what does not apply to a plan, and adds what is new.
 """
@@ -19,7 +19,7 @@ from kiro_asgi.wire.members import object_of, objects_of, text_of
 __all__ = ["Limits", "limits_request", "parse_limits", "parse_reset"]
 
 RESOURCES: Final = ("CREDIT", "AGENTIC_REQUEST", "VIBE")
-"""What is counted, what says most about chats first."""
+"""Resources that are counted, the most telling about chats first."""
 
 MOST: Final = 1e15
 """No amount is greater."""
@@ -36,7 +36,7 @@ class Limits:
     """Its name, e.g. ``KIRO PRO``."""
 
     unit: str = ""
-    """What is counted, e.g. ``Credits``."""
+    """The unit that is counted, e.g. ``Credits``."""
 
     used: float = 0.0
     limit: float = 0.0
@@ -47,7 +47,7 @@ class Limits:
 
     @property
     def remaining(self) -> float:
-        """What may still be used; never negative."""
+        """The amount that is left; never negative."""
         return max(self.limit - self.used, 0.0)
 
 
@@ -98,7 +98,7 @@ def parse_reset(body: bytes) -> float | None:
 
 
 def _counted(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is counted about the account, of several things the one that says most."""
+    """The account's entry; of several resources the most telling one."""
     listed = document.get("usageBreakdownList")
     entries = [object_of(entry) for entry in listed] if type(listed) is list else []
     entries.append(object_of(document.get("usageBreakdown")))

@@ -19,7 +19,7 @@ from kiro_asgi.wire.members import object_of, objects_of
 __all__ = ["parse_search", "search_request"]
 
 INVALID_PARAMS: Final = -32602
-"""What JSON-RPC says of arguments that do not fit.  Source: https://www.jsonrpc.org/specification"""
+"""Error code of JSON-RPC for arguments that do not fit.  Source: https://www.jsonrpc.org/specification"""
 
 LAST_SECOND: Final = 253_402_300_799
 """Of the year 9999."""
@@ -65,16 +65,18 @@ def parse_search(body: bytes) -> tuple[SearchHit, ...]:
 
 def _rpc_error(error: Mapping[str, Any]) -> RequestError | UpstreamFault:
     if error.get("code") == INVALID_PARAMS:
-        return RequestError(f"the web search does not take the query: {_said(error.get('message'))}", code="mcp.query")
+        return RequestError(
+            f"the web search does not take the query: {_explanation(error.get('message'))}", code="mcp.query"
+        )
     return _failed(error.get("message"))
 
 
-def _failed(said: Any) -> UpstreamFault:
-    return UpstreamFault(f"the web search failed: {_said(said)}", code="mcp.error")
+def _failed(message: Any) -> UpstreamFault:
+    return UpstreamFault(f"the web search failed: {_explanation(message)}", code="mcp.error")
 
 
-def _said(said: Any) -> str:
-    return (clean(said) if type(said) is str else "") or "no explanation"
+def _explanation(message: Any) -> str:
+    return (clean(message) if type(message) is str else "") or "no explanation"
 
 
 def _malformed() -> UpstreamProtocolError:

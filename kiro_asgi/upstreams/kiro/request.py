@@ -1,12 +1,12 @@
-"""A prompt in the service's words.
+"""Render a prompt as a request body, and estimate its tokens and sizes from that.
 
-The service has no field for a system text.  It is told as the first exchange of the history, a user's message and
-the assistant's consent, and not in front of the user's first words: so the beginning of a conversation is the same
+The service has no field for a system text.  It is sent as the first exchange of the history, a user's message and
+the assistant's consent, and not in front of the user's first message: so the beginning of a conversation is the same
 bytes in every request, which is what prompt caching and the signatures of thinking depend on, and the user's own
-words stay as they are.
+texts stay as they are.
 
-Members that say nothing are left out: the service refuses null, and some empty lists.  That goes for an empty profile,
-too.  Tools stand with the current message only, and no cache point is ever sent: the service takes it for a mistake.
+Empty members are left out: the service refuses null, and some empty lists.  That goes for an empty profile, too.  Tools
+stand with the current message only, and no cache point is ever sent: the service takes it for a mistake.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from attrs import frozen
 
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Image, Prompt, Role, ToolCallPart, ToolResult
+from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro.rules import sizes, thinking, turns
-from kiro_asgi.upstreams.kiro.rules.attachments import Attachments, require_images
-from kiro_asgi.upstreams.kiro.rules.drafts import Draft, Drafting
-from kiro_asgi.upstreams.kiro.rules.names import tool_names
-from kiro_asgi.upstreams.kiro.rules.texts import Texts, paragraphs
+from kiro_asgi.upstreams.kiro.rules.drafts import Attachments, Draft, Drafting, require_images
+from kiro_asgi.upstreams.kiro.rules.sizes import messages
+from kiro_asgi.upstreams.kiro.rules.texts import Texts, paragraphs, tool_names
 from kiro_asgi.upstreams.kiro.rules.tools import Specifications, directives, offered
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.rendering import WireNames
+from kiro_asgi.wire.json import dumps
 
-__all__ = ["CONSENT", "Document", "document"]
+__all__ = ["CONSENT", "Document", "document", "statistics", "weigh"]
 
 CONSENT: Final = "I will follow these instructions."
-"""What the assistant says to the system text."""
+"""The assistant's answer to the system text."""
 
 TASK_TYPES: Final = ("vibe", "spectask")
 
@@ -110,8 +111,8 @@ def _survey(prompt: Prompt) -> tuple[list[Image], dict[str, str]]:
 def _preface(prompt: Prompt, manifest: str, names: WireNames, texts: Texts, notes: Notes) -> Iterator[Draft]:
     """The system text as an exchange; what changes from request to request stands last."""
     place = prompt.system_place if prompt.system else ""
-    said = [texts.clean(text, place) for text in prompt.system]
-    system = paragraphs(*said, manifest, *directives(prompt, names, notes))
+    cleaned = [texts.clean(text, place) for text in prompt.system]
+    system = paragraphs(*cleaned, manifest, *directives(prompt, names, notes))
     if system and notes.applies("system.exchange", place):
         yield Draft(Role.USER, place, system)
         yield Draft(Role.ASSISTANT, place, CONSENT)
@@ -150,21 +151,63 @@ def _state(
 
 def _message(each: Draft, model_id: str, origin: str) -> dict[str, Any]:
     """One item of the history, or the current message."""
-    said: dict[str, Any] = {"content": each.text}
+    fields: dict[str, Any] = {"content": each.text}
     if each.role is Role.USER:
-        said["modelId"], said["origin"] = model_id, origin
+        fields["modelId"], fields["origin"] = model_id, origin
     if each.images:
-        said["images"] = each.images
+        fields["images"] = each.images
     if each.documents:
-        said["documents"] = each.documents
+        fields["documents"] = each.documents
     if each.results:
-        said["userInputMessageContext"] = {"toolResults": each.results}
+        fields["userInputMessageContext"] = {"toolResults": each.results}
     if each.calls:
-        said["toolUses"] = each.calls
+        fields["toolUses"] = each.calls
     if each.thinking:
-        said["reasoningContent"] = each.thinking[0] if len(each.thinking) == 1 else each.thinking
-    return {SIDES[each.role]: said}
+        fields["reasoningContent"] = each.thinking[0] if len(each.thinking) == 1 else each.thinking
+    return {SIDES[each.role]: fields}
 
 
 def _present(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value}
+
+
+def weigh(body: Mapping[str, Any], estimator: Estimator) -> float:
+    """Tokens that the model reads: texts, tools and arguments as JSON, images and documents at a fixed price each."""
+    texts: list[str] = []
+    values: list[Any] = []
+    weight = 0.0
+    for message in messages(body):
+        weight += TURN_TOKENS
+        weight += IMAGE_TOKENS * len(message.get("images", ())) + DOCUMENT_TOKENS * len(message.get("documents", ()))
+        _collect(message, texts, values)
+    return weight + estimator.weigh("".join(texts)) + estimator.weigh(dumps(values)[1:-1].decode())
+
+
+def _collect(message: Mapping[str, Any], texts: list[str], values: list[Any]) -> None:
+    """Sort what a message says: all of a kind is estimated at once, which is cheaper than piece by piece."""
+    texts.append(message["content"])
+    for call in message.get("toolUses", ()):
+        texts.append(call["name"])
+        values.append(call["input"])
+    if reasoning := message.get("reasoningContent"):
+        values.append(reasoning)
+    if context := message.get("userInputMessageContext"):
+        for result in context.get("toolResults", ()):
+            texts += [part["text"] for part in result["content"]]
+        if tools := context.get("tools"):
+            values.append([tool["toolSpecification"] for tool in tools])
+
+
+def statistics(body: Mapping[str, Any], size: int) -> dict[str, int]:
+    """Counts of a *body* that is *size* bytes, and the characters of its system text; never a word of it."""
+    every = [*messages(body)]
+    contexts = [message.get("userInputMessageContext", {}) for message in every]
+    told = len(every) > 2 and every[1]["content"] == CONSENT
+    return {
+        "bytes": size,
+        "messages": len(every),
+        "tools": sum(len(context.get("tools", ())) for context in contexts),
+        "tool_results": sum(len(context.get("toolResults", ())) for context in contexts),
+        "images": sum(len(message.get("images", ())) for message in every),
+        "system": len(every[0]["content"]) if told else 0,
+    }

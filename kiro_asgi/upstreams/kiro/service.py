@@ -13,9 +13,9 @@ from kiro_asgi.upstreams.base import Credential, ModelCard, UpstreamRequest
 from kiro_asgi.upstreams.kiro.auth import without_profile
 from kiro_asgi.upstreams.kiro.limits import parse_reset
 from kiro_asgi.upstreams.kiro.mcp import parse_search
+from kiro_asgi.upstreams.kiro.models import with_wishes
 from kiro_asgi.upstreams.kiro.rules.table import RULES
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
-from kiro_asgi.upstreams.kiro.spelling import with_wishes
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.kiro.vendor import KiroVendor
 from kiro_asgi.upstreams.manifest import Configured

@@ -70,7 +70,7 @@ class KiroSettings:
     """The agent mode that every request names."""
 
     user_agent: str = setting("", LINE)
-    """What we call ourselves.  Empty: ``kiro-asgi/<version>``."""
+    """The user agent.  Empty: ``kiro-asgi/<version>``."""
 
     proxy: str = setting("", PROXY, secret=True)
     """URL of an HTTP proxy for all connections to the service and to the sign-in service, as ``http://host:3128`` or
@@ -155,7 +155,7 @@ class KiroSettings:
     """Ask for thinking in tags where a model has no native thinking, and look for tags wherever it was asked for."""
 
     fake_reasoning_handling: str = setting("as_reasoning_content", Choices(HANDLINGS))
-    """What becomes of thinking, be it in tags or the model's own: ``as_reasoning_content``, ``remove``, ``pass`` (as
+    """Handling of thinking, be it in tags or the model's own: ``as_reasoning_content``, ``remove``, ``pass`` (as
     text between tags) or ``strip_tags`` (as text)."""
 
     thinking_scan: str = setting("start", Choices(("start", "anywhere")))
@@ -171,7 +171,7 @@ class KiroSettings:
     """Drop a tool call whose name and arguments equal an earlier one's in the same answer."""
 
     checksums: str = setting("strict", Choices(("strict", "warn", "off")))
-    """What a wrong frame checksum leads to: an error (``strict``), a notice (``warn``) or nothing (``off``)."""
+    """Handling of a wrong frame checksum: an error (``strict``), a notice (``warn``) or nothing (``off``)."""
 
     @property
     def configured(self) -> bool:

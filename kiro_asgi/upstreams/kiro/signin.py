@@ -42,14 +42,14 @@ __all__ = [
 ]
 
 CLIENT: Final = "kiro-asgi"
-"""What we call ourselves; never the name of somebody else's client."""
+"""Our client's name; never that of another program."""
 
 SCOPES: Final = ("codewhisperer:completions", "codewhisperer:analysis", "codewhisperer:conversations")
 BUILDER_ID: Final = "https://view.awsapps.com/start"
 """Start URL of everybody who is not in an organisation."""
 
 PROVIDERS: Final[Mapping[str, str]] = MappingProxyType({"google": "Google", "github": "Github"})
-"""Whom the desktop service can ask, to its spelling."""
+"""Providers that the desktop service knows, in its spelling."""
 
 DEVICE_GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
 
@@ -77,7 +77,7 @@ class Registration:
 
 @frozen
 class DeviceCode:
-    """What the user is shown, and what we poll with."""
+    """The code that the user confirms, and the one that is polled with."""
 
     code: str = field(repr=False)
     user_code: str
@@ -104,7 +104,7 @@ class DeviceFlow(Protocol):
 
     @property
     def provider(self) -> str:
-        """Who vouches for the user, in the words of token files."""
+        """The provider, as token files spell it."""
         ...
 
     def code_request(self) -> UpstreamRequest:
@@ -226,7 +226,7 @@ def parse_device_code(status: int, body: bytes) -> DeviceCode:
 
 
 def parse_poll(status: int, body: bytes, now: float) -> Token | Pending:
-    """What a poll came to, from either service.  A service that is out of order for a moment has not said no.
+    """Parse the answer to a poll, of either service.  A failure of the service is no refusal.
 
     Args:
         status: Of the answer.
@@ -274,9 +274,9 @@ def _good(status: int, body: bytes) -> Mapping[str, Any]:
     error = clean(text_of(answer, "error"))
     if status == 200 and not error:
         return answer
-    said = clean(text_of(answer, "error_description") or text_of(answer, "message")) or "no explanation"
+    explanation = clean(text_of(answer, "error_description") or text_of(answer, "message")) or "no explanation"
     raise UpstreamRejected(
-        f"the sign-in service refuses: {said} ({error or 'HTTP'} {status})", code=error or "sign_in.refused"
+        f"the sign-in service refuses: {explanation} ({error or 'HTTP'} {status})", code=error or "sign_in.refused"
     )
 
 

@@ -50,7 +50,7 @@ KINDS: Final[Mapping[str, TokenKind]] = MappingProxyType(
         "externalidp": TokenKind.EXTERNAL_IDP,
     }
 )
-"""What ``authMethod`` and ``provider`` mean, in lower case without punctuation."""
+"""Kinds by ``authMethod`` and ``provider``, in lower case without punctuation."""
 
 TOKENS: Final[Mapping[Row, TokenKind]] = MappingProxyType(
     {

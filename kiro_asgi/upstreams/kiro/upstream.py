@@ -34,16 +34,15 @@ from kiro_asgi.upstreams.kiro.auth import REGION, authorization, credential, reg
 from kiro_asgi.upstreams.kiro.contract.answer import contract_stages
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions, contract_options
 from kiro_asgi.upstreams.kiro.contract.wire import contract_document
-from kiro_asgi.upstreams.kiro.faults import fault
+from kiro_asgi.upstreams.kiro.errors import fault
 from kiro_asgi.upstreams.kiro.healing import remedy
 from kiro_asgi.upstreams.kiro.limits import limits_request
 from kiro_asgi.upstreams.kiro.mcp import search_request
-from kiro_asgi.upstreams.kiro.request import Document, document
+from kiro_asgi.upstreams.kiro.models import normalise
+from kiro_asgi.upstreams.kiro.request import Document, document, statistics, weigh
 from kiro_asgi.upstreams.kiro.rules import sizes
 from kiro_asgi.upstreams.kiro.rules.table import switched_off
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
-from kiro_asgi.upstreams.kiro.spelling import normalise
-from kiro_asgi.upstreams.kiro.weight import statistics, weigh
 from kiro_asgi.upstreams.settings import user_agent
 from kiro_asgi.wire.json import dumps
 
@@ -159,7 +158,7 @@ class KiroUpstream:
         return read if self.contract is None else (*read, *contract_stages(self.contract))
 
     def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
-        """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.kiro.faults`."""
+        """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.kiro.errors`."""
         return fault(status, headers, body)
 
     def healed(self, error: KiroAsgiError, rendered: Rendered) -> KiroUpstream | None:
@@ -171,7 +170,7 @@ class KiroUpstream:
         return evolve(self, settings=evolve(self.settings, **changed), healings=(*self.healings, rule))
 
     def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
-        """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.kiro.weight`."""
+        """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.kiro.request`."""
         return weigh(rendered.document, estimator)
 
     def statistics(self, rendered: Rendered) -> Mapping[str, int]:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
-from kiro_asgi.model.asks import Ask
+from kiro_asgi.model.features import Ask
 
 __all__ = ["ASKS", "CALL_IDS", "DETAILED", "OPTIONAL", "RENAMED", "REPLAYED", "refused_field"]
 

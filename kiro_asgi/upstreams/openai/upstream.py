@@ -14,7 +14,7 @@ from uuid import uuid4
 from attrs import define, evolve, field, frozen, setters, validators
 
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.asks import Ask
+from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Attachment, Image, Prompt
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator

@@ -5,10 +5,8 @@ Source: https://smithy.io/2.0/aws/amazon-eventstream.html
 
 from __future__ import annotations
 
-from kiro_asgi.wire.eventstream.decoder import FrameDecoder, decode_buffer, decode_frame
-from kiro_asgi.wire.eventstream.encoder import encode_frame
-from kiro_asgi.wire.eventstream.frame import Frame, HeaderValue
-from kiro_asgi.wire.eventstream.headers import Int8, Int16, Int32, Int64, Timestamp
+from kiro_asgi.wire.eventstream.codec import FrameDecoder, decode_buffer, decode_frame, encode_frame
+from kiro_asgi.wire.eventstream.frame import Frame, HeaderValue, Int8, Int16, Int32, Int64, Timestamp
 
 __all__ = [
     "Frame",

@@ -10,7 +10,7 @@ import anyio
 
 from kiro_asgi.config import KiroSettings
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.net.credentials import Clocks, Credentials
+from kiro_asgi.net.credentials.pool import Clocks, Credentials
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.kiro.vendor import KiroVendor

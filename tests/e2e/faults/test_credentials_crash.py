@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from kiro_asgi import simulator as simulators
-from kiro_asgi.net.credentials import Clocks
+from kiro_asgi.net.credentials.pool import Clocks
 from tests.e2e.faults.renewing import SECONDS, credentials
 
 POINTS = 100

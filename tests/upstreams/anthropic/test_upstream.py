@@ -11,7 +11,7 @@ from attrs import evolve
 
 from kiro_asgi.errors import ConfigError, UpstreamProtocolError, UpstreamRejected
 from kiro_asgi.limits import BETA_CHARACTERS, BETAS
-from kiro_asgi.model.betas import betas_in
+from kiro_asgi.model.features import betas_in
 from kiro_asgi.model.prompt import Document, Image, Prompt, Thinking, ThinkingMode, ThinkingPart, Tool
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, TokenEstimator
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream

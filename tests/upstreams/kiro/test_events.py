@@ -28,8 +28,7 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
 )
-from kiro_asgi.upstreams.kiro.events import EventDecoder
-from kiro_asgi.upstreams.kiro.payloads import READERS, STOP_REASONS
+from kiro_asgi.upstreams.kiro.events import READERS, STOP_REASONS, EventDecoder
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, encode_frame
 from tests.helpers import byte_by_byte, kiro_event, kiro_exception, kiro_stream, run
 

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from kiro_asgi.errors import KiroAsgiError, NotTheUpstream, UpstreamDenied, UpstreamFault, UpstreamThrottled
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, TokenKind, UpstreamRequest
-from kiro_asgi.upstreams.kiro.profiles import parse_profiles
-from kiro_asgi.upstreams.kiro.renewal import SIGN_IN, renewal_request, renewed
+from kiro_asgi.upstreams.kiro.auth import parse_profiles
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
-from kiro_asgi.upstreams.kiro.vendor import KiroVendor
+from kiro_asgi.upstreams.kiro.vendor import SIGN_IN, KiroVendor, renewal_request, renewed
 
 NOW = 1_000_000.0
 SOCIAL = Token("a", "r", NOW, TokenKind.SOCIAL, profile_arn="arn:old")

@@ -1,1 +1,1 @@
-"""What the command can do for the Kiro service alone; of the room `kiro_asgi.cli`."""
+"""Commands for the Kiro service alone; part of the room `kiro_asgi.cli`."""

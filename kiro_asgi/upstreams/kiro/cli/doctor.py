@@ -12,25 +12,23 @@ from typing import Final
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.providers import new_transport
-from kiro_asgi.cli import doctor_local, doctor_network
+from kiro_asgi.cli import doctor_checks
 from kiro_asgi.cli.doctor_service import PATIENCE, Questions
 from kiro_asgi.cli.findings import GENERAL, Finding, Verdict, failed, masked, span
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError, KiroAsgiError, NotTheUpstream, UpstreamRejected, UpstreamTokenInvalid
-from kiro_asgi.net.credential_sources import open_source
-from kiro_asgi.net.credentials import Credentials
-from kiro_asgi.net.files import exposed
+from kiro_asgi.net.credentials.pool import Credentials
+from kiro_asgi.net.credentials.sources import open_source
+from kiro_asgi.net.credentials.store import exposed
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, TokenKind
 from kiro_asgi.upstreams.errors import clean
-from kiro_asgi.upstreams.kiro.auth import region_of, without_profile
+from kiro_asgi.upstreams.kiro.auth import REGIONS, region_of, without_profile
 from kiro_asgi.upstreams.kiro.limits import Limits, parse_limits
-from kiro_asgi.upstreams.kiro.profiles import REGIONS
-from kiro_asgi.upstreams.kiro.renewal import DEFAULT_REGION
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
-from kiro_asgi.upstreams.kiro.vendor import KiroVendor
+from kiro_asgi.upstreams.kiro.vendor import DEFAULT_REGION, KiroVendor
 from kiro_asgi.upstreams.manifest import Configured, probes_in
 
 __all__ = ["KiroExamination"]
@@ -58,21 +56,21 @@ KINDS: Final[Mapping[TokenKind | CredentialKind, str]] = {
     TokenKind.OIDC: "Builder ID or IAM Identity Center sign-in",
     TokenKind.EXTERNAL_IDP: "sign-in with a company's own identity provider",
     CredentialKind.API_KEY: "API key",
-    CredentialKind.ACCESS_TOKEN: "access token, which nobody renews",
-    CredentialKind.EXTERNAL_IDP: "access token of a company's own identity provider, which nobody renews",
+    CredentialKind.ACCESS_TOKEN: "access token, which is not refreshed",
+    CredentialKind.EXTERNAL_IDP: "access token of a company's own identity provider, which is not refreshed",
 }
 
 
 @define
 class KiroExamination:
-    """Goes along the chain, and stops where it breaks."""
+    """Checks the chain from the credential to an answer, and stops where it breaks."""
 
     _settings: Settings
     _configured: Configured[KiroSettings]
     _environ: Mapping[str, str]
     _put: Callable[[Finding], None]
     _held: list[Credentials]
-    """Gets the credentials that are used, whose tokens must not be told."""
+    """Gets the credentials that are used, so that their tokens are masked in findings."""
 
     _upstream: KiroUpstream = field(init=False)
     _vendor: KiroVendor = field(init=False)
@@ -84,7 +82,7 @@ class KiroExamination:
         self._vendor = KiroVendor(self._configured.settings)
 
     async def run(self, *, refresh: bool, ask: bool) -> None:
-        """Put a finding for each link; renew a token that is still good if *refresh*, ask a model if *ask*."""
+        """Report a finding for each link; refresh a token that is still valid if *refresh*, ask a model if *ask*."""
         findings, sign_ins = credentials(self._settings.kiro, self._vendor, time)
         self._sign_in = next(iter(sign_ins), None) if self._vendor.given is None else None
         for finding in findings:
@@ -93,9 +91,9 @@ class KiroExamination:
         if self._token is not None:
             self._put(expiry(self._token, time()))
         if self._settings.kiro.proxy:
-            self._put(doctor_local.proxied("proxy", "kiro.proxy", self._settings.kiro.proxy))
+            self._put(doctor_checks.proxied("proxy", "kiro.proxy", self._settings.kiro.proxy))
         else:
-            self._put(doctor_local.proxies(self._environ))
+            self._put(doctor_checks.proxies(self._environ))
             await self._connections()
         if all(finding.verdict is not Verdict.FAIL for finding in findings):
             transport = new_transport(self._settings, self._settings.kiro.proxy)
@@ -113,7 +111,7 @@ class KiroExamination:
         return self._settings.kiro.profile_arn or (self._token.profile_arn if self._token is not None else "")
 
     async def _connections(self) -> None:
-        trusted = doctor_network.trusted(self._settings)
+        trusted = doctor_checks.trusted(self._settings)
         unsigned = Credential(CredentialKind.ACCESS_TOKEN, "", self._arn)
         places = {"service": self._upstream.base_url(unsigned)}
         if self._token is not None and self._token.refresh_token:
@@ -122,8 +120,8 @@ class KiroExamination:
             except KiroAsgiError as error:
                 self._put(evolve(failed("sign-in", error, ADVICE), verdict=Verdict.WARN))
         for name, url in places.items():
-            way = await doctor_network.walk(url, trusted, self._settings.limits.connect_timeout)
-            self._put(doctor_network.connection(name, way, self._environ, time()))
+            way = await doctor_checks.walk(url, trusted, self._settings.limits.connect_timeout)
+            self._put(doctor_checks.connection(name, way, self._environ, time()))
 
     async def _credential(self, transport: Transport, refresh: bool) -> Credential | None:
         """The credential that the gateway would use, renewed where that is due or wished for."""
@@ -167,7 +165,7 @@ class KiroExamination:
 
 
 async def _limits(questions: Questions, upstream: KiroUpstream) -> Finding:
-    """What is left of the quota."""
+    """Check how much of the quota is left."""
     try:
         try:
             body = await questions.ask(upstream.limits_request(questions.credential))
@@ -199,7 +197,7 @@ class SignIn:
 
 
 def credentials(kiro: KiroSettings, vendor: KiroVendor, now: Callable[[], float]) -> tuple[list[Finding], list[SignIn]]:
-    """What is said of every credential that is named, in order of preference, and the token files that can be read."""
+    """Check every credential that is set, in order of preference; also return the token files that can be read."""
     findings, sign_ins = [], []
     if vendor.given is not None:
         words = f"{vendor.given.source}: {KINDS[vendor.given.kind]}"
@@ -233,7 +231,7 @@ def _files(kiro: KiroSettings) -> Iterator[tuple[str, Path]]:
 
 def _file_mode(path: Path) -> Finding:
     if exposed(path):
-        return Finding("file mode", Verdict.WARN, f"others than you may read {path}", f"chmod 600 {path}")
+        return Finding("file mode", Verdict.WARN, f"other users may read {path}", f"chmod 600 {path}")
     return Finding("file mode", Verdict.OK, f"only you may read {path}")
 
 
@@ -270,9 +268,9 @@ def expiry(token: Token, now: float) -> Finding:
 
 
 def not_kept(path: Path, due: bool) -> Finding:
-    """A token that is not renewed here, because nobody would keep the new one."""
-    detail = f"not tried: kiro.write_back keeps renewed tokens out of {path}, and the old one would be lost"
-    advice = "use the program that the file belongs to; it renews the token"
+    """A token that is not refreshed here, because the new one would not be saved."""
+    detail = f"not tried: kiro.write_back keeps refreshed tokens out of {path}, and the old one would become invalid"
+    advice = "use the program that the file belongs to; it refreshes the token"
     return Finding("refresh", Verdict.FAIL if due else Verdict.WARN, detail, advice if due else "")
 
 
@@ -292,8 +290,8 @@ def profile(credential: Credential, kiro: KiroSettings, token: Token | None) -> 
     if not credential.profile_arn:
         advice = "set kiro.profile_arn if the service asks for one"
         return Finding("profile", Verdict.WARN, "none; the service lists none for this account", advice)
-    told = token.profile_arn if token is not None else ""
-    where = {kiro.profile_arn: "from kiro.profile_arn", told: "from the token"}
+    token_arn = token.profile_arn if token is not None else ""
+    where = {kiro.profile_arn: "from kiro.profile_arn", token_arn: "from the token"}
     return Finding(
         "profile", Verdict.OK, f"{masked(credential.profile_arn)}, {where.get(credential.profile_arn, 'as listed')}"
     )

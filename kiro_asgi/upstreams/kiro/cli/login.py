@@ -1,34 +1,234 @@
-"""Sign-in: which options there are, what they come to, and where the token goes; as `kiro_asgi.cli.login` runs it."""
+"""Sign in with a browser: options, the device flow, the file that gets the token; run by `kiro_asgi.cli.login`."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
+import shlex
 import sys
 import webbrowser
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
-from time import time
-from typing import Final
+from time import monotonic, time
+from typing import Any, Final, Protocol, TextIO
 
 import anyio
+import anyio.to_thread
+from attrs import frozen
 
 from kiro_asgi.asgi.providers import new_transport
 from kiro_asgi.asgi.secrets import secrets_in
+from kiro_asgi.cli.terminal import Countdown, Output, Tone, output_on
 from kiro_asgi.config import Settings
-from kiro_asgi.errors import ConfigError, KiroAsgiError
-from kiro_asgi.net.files import locked, read_private, write_private
+from kiro_asgi.errors import ConfigError, KiroAsgiError, UpstreamDenied, UpstreamUnreachable
+from kiro_asgi.limits import REFUSAL_BYTES
+from kiro_asgi.net.credentials.store import locked, read_private, write_private
+from kiro_asgi.net.requests import HttpResponse, ask_sign_in
+from kiro_asgi.net.transport import Transport
 from kiro_asgi.redaction import Redactor
+from kiro_asgi.upstreams.base import Token
 from kiro_asgi.upstreams.kiro import auth
-from kiro_asgi.upstreams.kiro.cli.sign_in_screen import JsonScreen, Screen, TextScreen
-from kiro_asgi.upstreams.kiro.cli.signing_in import SigningIn
-from kiro_asgi.upstreams.kiro.signin import BUILDER_ID, PROVIDERS
+from kiro_asgi.upstreams.kiro.signin import (
+    BUILDER_ID,
+    PROVIDERS,
+    SLOWER,
+    DeviceCode,
+    DeviceFlow,
+    OidcFlow,
+    Pending,
+    SocialFlow,
+    parse_device_code,
+    parse_poll,
+    parse_registration,
+    registration_request,
+)
 from kiro_asgi.upstreams.kiro.tokens import TokenUnreadable, parse_token, render_token
+from kiro_asgi.upstreams.kiro.vendor import REACHED_BY, oidc_host, social_host
 
-__all__ = ["add_arguments", "default_file", "run"]
+__all__ = ["JsonScreen", "Screen", "SigningIn", "TextScreen", "add_arguments", "default_file", "run"]
+
+
+class Screen(Protocol):
+    """Where a sign-in is shown."""
+
+    def code(self, code: DeviceCode) -> None:
+        """Ask the user to confirm *code*."""
+        ...
+
+    def waiting(self, left: float) -> None:
+        """Say that the user has *left* seconds."""
+        ...
+
+    def done(self, path: Path, endpoint: str) -> None:
+        """Say where the token is, and what to set to use it."""
+        ...
+
+    def failed(self, message: str, code: str) -> None:
+        """Say why there is none."""
+        ...
+
+
+@frozen
+class TextScreen:
+    """Sentences on standard output; progress and errors on standard error."""
+
+    _output: Output
+    _errors: Output
+    _countdown: Countdown
+
+    @classmethod
+    def on(cls, output: TextIO, errors: TextIO, environ: Mapping[str, str]) -> TextScreen:
+        """One that suits these streams."""
+        waiting = Countdown.on(errors, environ, "waiting for you")
+        return cls(output_on(output, environ), output_on(errors, environ), waiting)
+
+    def code(self, code: DeviceCode) -> None:
+        """The address on a line of its own, to be copied."""
+        self._output.line("Open this page, and see that it shows the code ", (code.user_code, Tone.TITLE), ":")
+        self._output.line()
+        self._output.line("   ", (code.address, Tone.NAME))
+        self._output.line()
+
+    def waiting(self, left: float) -> None:
+        """The time that is left."""
+        self._countdown.show(left)
+
+    def done(self, path: Path, endpoint: str) -> None:
+        """The settings as lines for a shell."""
+        self._countdown.end()
+        words = f" The token is in {path}, which only you can read. To use it:"
+        self._output.line(("You are signed in.", Tone.GOOD), words)
+        self._output.line()
+        for name, value in _settings(path, endpoint).items():
+            self._output.line("   export ", (name, Tone.NAME), f"={shlex.quote(value)}")
+
+    def failed(self, message: str, code: str) -> None:
+        """One sentence."""
+        self._countdown.end()
+        self._errors.line(("kiro-asgi: ", Tone.BAD), message, hang=4)
+
+
+@frozen
+class JsonScreen:
+    """One JSON object a line; ``event`` is ``code``, ``done`` or ``failed``."""
+
+    def code(self, code: DeviceCode) -> None:
+        """``address``, ``user_code``, ``expires_in`` (seconds)."""
+        _print_event("code", address=code.address, user_code=code.user_code, expires_in=code.lifetime)
+
+    def waiting(self, left: float) -> None:
+        """Print nothing."""
+
+    def done(self, path: Path, endpoint: str) -> None:
+        """``file``, ``settings`` (environment variable to value)."""
+        _print_event("done", file=str(path), settings=_settings(path, endpoint))
+
+    def failed(self, message: str, code: str) -> None:
+        """``message``, ``code``."""
+        _print_event("failed", message=message, code=code)
+
+
+def _settings(path: Path, endpoint: str) -> dict[str, str]:
+    names = {"KIRO_ASGI__KIRO__CREDENTIALS_FILE": str(path), "KIRO_ASGI__KIRO__AUTH_ENDPOINT": endpoint}
+    return {name: value for name, value in names.items() if value}
+
+
+def _print_event(event: str, **fields: Any) -> None:
+    print(json.dumps({"event": event, **fields}), flush=True)
+
+
+TICK: Final = 0.1
+"""Seconds between two signs of life on the screen."""
+
+PATIENCE: Final = 15.0
+"""Seconds for each answer of the sign-in service."""
+
+_ask: Final = partial(ask_sign_in, patience=PATIENCE, reached_by=REACHED_BY)
+
+BROWSER_PATIENCE: Final = 5.0
+"""Seconds that a browser may take to come up before we go on without it."""
+
+
+@frozen
+class SigningIn:
+    """The plan of a sign-in: its provider and its service."""
+
+    region: str
+    base: str
+    """Base URL of the sign-in service; empty for the public one."""
+
+    provider: str
+    """Provider of the account; empty for the OIDC service."""
+
+    start_url: str
+
+    async def run(
+        self,
+        transport: Transport,
+        screen: Screen,
+        browser: Callable[[str], object] | None,
+        wall_clock: Callable[[], float],
+    ) -> tuple[Token, str]:
+        """Run the device flow; return the token and the provider.
+
+        Raises:
+            UpstreamError: There is no token; the message says why in one sentence.
+        """
+        flow = await self._flow(transport)
+        answer = await _ask(transport, flow.code_request())
+        code = parse_device_code(answer.status, _redacted_body(answer, flow.completed(Token("")).secrets))
+        screen.code(code)
+        if browser is not None:
+            with anyio.move_on_after(BROWSER_PATIENCE):
+                await anyio.to_thread.run_sync(browser, code.address, abandon_on_cancel=True)
+        token = await _polled(transport, flow, code, screen, wall_clock)
+        return flow.completed(token), flow.provider
+
+    async def _flow(self, transport: Transport) -> DeviceFlow:
+        base = self.base or (social_host if self.provider else oidc_host)(self.region)
+        if self.provider:
+            return SocialFlow(base, self.region, self.provider)
+        answer = await _ask(transport, registration_request(base, self.start_url))
+        return OidcFlow(base, self.region, self.start_url, parse_registration(answer.status, answer.body))
+
+
+async def _polled(
+    transport: Transport, flow: DeviceFlow, code: DeviceCode, screen: Screen, wall_clock: Callable[[], float]
+) -> Token:
+    end, interval = monotonic() + code.lifetime, code.interval
+    while monotonic() + interval < end:
+        await _wait(interval, end, screen)
+        try:
+            answer = await _ask(transport, flow.poll_request(code))
+        except UpstreamUnreachable:  # the user is still busy, and networks come back
+            interval += SLOWER
+            continue
+        body = _redacted_body(answer, (code.code, *flow.completed(Token("")).secrets))
+        found = parse_poll(answer.status, body, wall_clock())
+        if not isinstance(found, Pending):
+            return found
+        interval += found.slower
+    raise UpstreamDenied("the code was not confirmed in time; sign in again", code="sign_in.expired")
+
+
+def _redacted_body(answer: HttpResponse, secrets: Iterable[str]) -> bytes:
+    """The body of *answer*; without what we presented, where it is a refusal, which may quote it."""
+    if answer.status == HTTPStatus.OK:
+        return answer.body
+    return Redactor.of(secrets).hide_in(answer.body[:REFUSAL_BYTES])
+
+
+async def _wait(seconds: float, end: float, screen: Screen) -> None:
+    until = monotonic() + seconds
+    while (left := until - monotonic()) > 0:
+        screen.waiting(end - monotonic())
+        await anyio.sleep(min(left, TICK))
+
 
 METHODS: Final = ("builder-id", "idc", "social")
 REGION: Final = "us-east-1"
@@ -64,7 +264,7 @@ def run(
         with _telling_no(secrets_in(settings)):
             anyio.run(partial(_login, _plan(arguments, settings), settings, path, screen, browser))
     except KeyboardInterrupt:
-        screen.failed("the sign-in was broken off; nothing was written", "sign_in.interrupted")
+        screen.failed("the sign-in was interrupted; nothing was written", "sign_in.interrupted")
         return INTERRUPTED
     except KiroAsgiError as error:
         screen.failed(error.message, error.code)

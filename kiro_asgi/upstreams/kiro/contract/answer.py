@@ -1,21 +1,36 @@
-"""Stages that make the service's answers what the contract promises: clean texts, and few reasons to end."""
+"""Answers under the contract: stages that clean texts and narrow the reasons to end, and whole messages.
+
+A `Response` stands between a whole message of the service and a whole message for a client.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.model.events import Delta, Stop, StopReason, TextDelta
+from kiro_asgi.model.events import Delta, Stop, StopReason, TextDelta, Usage
+from kiro_asgi.model.message import Block, Message, RedactedThinkingBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from kiro_asgi.stages.base import Stage
+from kiro_asgi.upstreams.kiro.contract.functions import CLOSE, OPEN, safe_parse_json, sanitize_text
+from kiro_asgi.upstreams.kiro.contract.model import OutputMessage, Response, ResponseUsage, ToolUse
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
-from kiro_asgi.upstreams.kiro.contract.sanitize import CLOSE, OPEN, sanitize_text
-from kiro_asgi.upstreams.kiro.payloads import STOP_REASONS
+from kiro_asgi.upstreams.kiro.events import STOP_REASONS
+from kiro_asgi.wire.json import dumps
 
-__all__ = ["CleanText", "LegacyStops", "ReminderFilter", "contract_stages", "stop_reason"]
+__all__ = [
+    "LEAD_IN",
+    "CleanText",
+    "LegacyStops",
+    "ReminderFilter",
+    "as_message",
+    "as_response",
+    "contract_stages",
+    "stop_reason",
+]
 
 MAX_SEQUENCE: Final = 4096
 """Characters of an escape sequence that is waited for; the string of a longer one is taken for text."""
@@ -27,7 +42,7 @@ LEGACY: Final[Mapping[StopReason, StopReason]] = MappingProxyType(
         StopReason.TOOL_CALL: StopReason.TOOL_CALL,
     }
 )
-"""What the contract makes of a reason; any other is the plain end."""
+"""Reasons under the contract; any other is the plain end."""
 
 _UNFINISHED: Final = re.compile(
     r"(?:\x1b(?:\[[0-?]*+[ -/]*+|[]PX^_][^\x00-\x1f\x9c]*+\x1b?|[ -/])?|\x9b[0-?]*+[ -/]*+)\Z"
@@ -45,7 +60,7 @@ def contract_stages(options: ContractOptions) -> tuple[Stage[Delta, Delta], ...]
 
 
 def stop_reason(word: str, *, legacy: bool = True) -> StopReason:
-    """What the service's *word* means; the plain end, where it is empty or unknown.
+    """The reason for the service's *word*; the plain end, where it is empty or unknown.
 
     Args:
         word: E.g. ``MAX_TOKENS``.
@@ -64,7 +79,7 @@ class LegacyStops:
             yield Stop(LEGACY.get(item.reason, StopReason.END)) if type(item) is Stop else item
 
     def flush(self) -> Iterator[Delta]:
-        """Nothing."""
+        """Yield nothing."""
         yield from ()
 
 
@@ -87,7 +102,7 @@ class CleanText:
                 yield TextDelta(text)
 
     def flush(self) -> Iterator[Delta]:
-        """What was held back, without the control character that it began with."""
+        """Yield the text that was held back, without the control character that it began with."""
         held, self._held = self._held, ""
         if text := sanitize_text(held, reminders=False):
             yield TextDelta(text)
@@ -123,14 +138,14 @@ class ReminderFilter:
                 yield TextDelta(text)
 
     def flush(self) -> Iterator[Delta]:
-        """What was held back."""
+        """Yield the text that was held back."""
         text = "".join(self._block) or self._held
         self._held, self._block = "", []
         if text:
             yield TextDelta(text)
 
     def _outside(self, text: str) -> Iterator[str]:
-        """What of *text* stands outside of blocks, as far as that is known."""
+        """The part of *text* outside of blocks, as far as that is known."""
         while text:
             seen = self._held + text
             if self._block:
@@ -142,7 +157,7 @@ class ReminderFilter:
             yield before[: len(before) - len(self._held)]
 
     def _inside(self, seen: str, text: str) -> str:
-        """What of *text* is left behind the open block."""
+        """The part of *text* behind the open block."""
         _, tag, after = seen.partition(CLOSE)
         if tag:
             self._held, self._block = "", []
@@ -156,3 +171,73 @@ def _beginning(text: str) -> str:
     """The longest end of *text* that an opening tag begins with."""
     lengths = range(min(len(text), len(OPEN) - 1), 0, -1)
     return next((text[-length:] for length in lengths if OPEN.startswith(text[-length:])), "")
+
+
+LEAD_IN: Final = "I will call a tool to help with this:"
+"""Text in front of an answer that begins with a tool call."""
+
+WORDS: Final[Mapping[StopReason, str]] = MappingProxyType(
+    {
+        StopReason.TOOL_CALL: "TOOL_USE",
+        StopReason.LENGTH: "MAX_TOKENS",
+        StopReason.CONTEXT_FULL: "MODEL_CONTEXT_WINDOW_EXCEEDED",
+        StopReason.STOP_SEQUENCE: "STOP_SEQUENCE",
+        StopReason.CONTENT_FILTER: "CONTENT_FILTERED",
+    }
+)
+"""Reason to the service's word; none for the plain end, which some accounts are never told of."""
+
+
+def as_response(message: Message) -> Response:
+    """*message*, folded from the service's events, as the contract has it: every block is an output message."""
+    prompt, output = message.usage.prompt_tokens, message.usage.output_tokens
+    return Response(
+        tuple(_output(message.blocks)),
+        ResponseUsage(prompt, output, prompt + output),
+        WORDS.get(message.stop_reason, ""),
+    )
+
+
+def _output(blocks: Iterable[Block]) -> Iterator[OutputMessage]:
+    for block in blocks:
+        match block:
+            case TextBlock(text):
+                yield OutputMessage(text)
+            case ThinkingBlock() | RedactedThinkingBlock():
+                yield OutputMessage(thinking=block)
+            case ToolCallBlock(call_id, name, arguments):
+                yield OutputMessage(tool_use=ToolUse(call_id, name, safe_parse_json(arguments)))
+
+
+def as_message(response: Response, *, legacy_stop_map: bool = True, reminders: bool = True) -> Message:
+    """*response* for a client: a block for every output message that says something, with a clean text.
+
+    Args:
+        response: The answer.
+        legacy_stop_map: As ``legacy`` of `kiro_asgi.upstreams.kiro.contract.answer.stop_reason`.
+        reminders: As for `sanitize_text`.
+    """
+    blocks = tuple(_blocks(response.output_messages, reminders))
+    calls = any(isinstance(block, ToolCallBlock) for block in blocks)
+    reason = stop_reason(response.stop_reason, legacy=legacy_stop_map)
+    if reason in (StopReason.END, StopReason.TOOL_CALL):
+        reason = StopReason.TOOL_CALL if calls else StopReason.END
+    lead_in = (TextBlock(LEAD_IN),) if blocks and isinstance(blocks[0], ToolCallBlock) else ()
+    usage = response.usage or ResponseUsage()
+    return Message((*lead_in, *blocks), reason, usage=Usage(usage.input_tokens, usage.output_tokens))
+
+
+def _blocks(messages: Iterable[OutputMessage], reminders: bool) -> Iterator[Block]:
+    for message in messages:
+        if message.thinking is not None:
+            yield message.thinking
+        if (text := sanitize_text(message.content, reminders=reminders)).strip():
+            yield TextBlock(text)
+        if message.tool_use is not None:
+            call = message.tool_use
+            yield ToolCallBlock(call.id, call.name, dumps(_arguments(call.input)).decode())
+
+
+def _arguments(value: Any) -> Mapping[str, Any]:
+    """Arguments are an object; any other value, such as text that was no JSON, becomes a member of one."""
+    return value if isinstance(value, Mapping) else {"input": value}

@@ -1,7 +1,7 @@
-"""What the contract says about requests and answers, in types of its own: simpler than what the service really takes.
+"""Requests and answers of the contract, in types of its own: simpler than what the service really takes.
 
 The difference is bridged in one place each: `kiro_asgi.upstreams.kiro.contract.wire` puts a request into the service's
-shape, `kiro_asgi.upstreams.kiro.contract.response` makes an answer from the service's events.
+shape, `kiro_asgi.upstreams.kiro.contract.answer` makes an answer from the service's events.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class UserInputMessage:
     model_id: str
     origin: str
     parts: tuple[Part, ...] = ()
-    """What text cannot hold: images and documents; with native tool history also calls, results and thinking."""
+    """Parts that text cannot hold: images and documents; with native tool history also calls, results and thinking."""
 
 
 @frozen
@@ -80,7 +80,7 @@ class ManifestEntry:
 
 @frozen
 class ClaudeToolChoice:
-    """What the client demands about tool calls."""
+    """The client's tool choice."""
 
     mode: str
     """``auto``, ``any``, ``tool`` or ``none``."""
@@ -94,7 +94,7 @@ class ClaudeToolChoice:
 
 @frozen
 class MessageContext:
-    """What is said beside the messages."""
+    """The context of the messages: tools, tool choice and metadata."""
 
     tools: tuple[ToolSpec, ...] = ()
     tool_context_manifest: tuple[ManifestEntry, ...] = ()
@@ -157,7 +157,7 @@ class ToolUse:
     id: str
     name: str
     input: Any
-    """The arguments as `kiro_asgi.upstreams.kiro.contract.json.safe_parse_json` reads them."""
+    """The arguments as `kiro_asgi.upstreams.kiro.contract.functions.safe_parse_json` reads them."""
 
 
 @frozen

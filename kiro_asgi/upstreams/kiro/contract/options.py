@@ -7,7 +7,7 @@ from typing import Any
 from attrs import Attribute, field, frozen
 
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.upstreams.kiro.contract.effort import BUDGETS
+from kiro_asgi.upstreams.kiro.contract.functions import BUDGETS
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 
 __all__ = ["ContractOptions", "contract_options"]
@@ -51,7 +51,7 @@ class ContractOptions:
     """Largest thinking budgets, in tokens, that mean low and medium effort."""
 
     continue_text: str = "Continue"
-    """What the user says where the assistant had the last word."""
+    """The user's message where the assistant's is the last."""
 
     origin: str = "AI_EDITOR"
 

@@ -1,13 +1,16 @@
-"""From a prompt to a request as the contract has it.
+"""Translate a prompt to a request as the contract has it.
 
 The contract knows plain text only.  Earlier tool calls and results become lines of text, which stand in front of the
-current text unless they are to be told in their own turns.  All texts are sanitised; the hash of a description is that
-of the text as the client sent it, so where it holds control characters, what the manifest shows has another hash.
+current text unless they are to stand in their own turns.  Descriptions of tools are short, the whole ones stand in a
+manifest, and the client's tool choice is a sentence.  All texts are sanitised; the hash of a description is that of the
+text as the client sent it, so where it holds control characters, the text in the manifest has another hash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import sha256
+from types import MappingProxyType
 from typing import Final
 
 from attrs import evolve, frozen
@@ -20,31 +23,107 @@ from kiro_asgi.model.prompt import (
     Prompt,
     Role,
     Text,
+    Tool,
     ToolCallPart,
+    ToolChoice,
+    ToolChoiceMode,
     ToolResult,
     Turn,
 )
-from kiro_asgi.upstreams.kiro.contract.model import HistoryMessage, MessageContext, Request, UserInputMessage
+from kiro_asgi.upstreams.kiro.contract.functions import clean_json_schema_properties, left_out
+from kiro_asgi.upstreams.kiro.contract.model import (
+    ClaudeToolChoice,
+    HistoryMessage,
+    ManifestEntry,
+    MessageContext,
+    Request,
+    ToolSpec,
+    UserInputMessage,
+)
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
-from kiro_asgi.upstreams.kiro.contract.tools import context, directive, manifest
-from kiro_asgi.upstreams.kiro.rules.names import tool_names
-from kiro_asgi.upstreams.kiro.rules.texts import Texts
+from kiro_asgi.upstreams.kiro.rules.texts import Texts, tool_names
 from kiro_asgi.upstreams.rendering import WireNames
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["translate"]
+__all__ = ["HEADING", "context", "directive", "manifest", "translate"]
+
+HEADING: Final = "Tool reference manifest (hash → tool)"
+
+MODES: Final[Mapping[ToolChoiceMode, str]] = MappingProxyType(
+    {
+        ToolChoiceMode.AUTO: "auto",
+        ToolChoiceMode.REQUIRED: "any",
+        ToolChoiceMode.NAMED: "tool",
+        ToolChoiceMode.NONE: "none",
+    }
+)
+
+DIRECTIVES: Final[Mapping[ToolChoiceMode, str]] = MappingProxyType(
+    {
+        ToolChoiceMode.REQUIRED: "Tool directive: you must use at least one of the tools in this answer.",
+        ToolChoiceMode.NAMED: "Tool directive: you must use the tool {} in this answer.",
+        ToolChoiceMode.NONE: "Tool directive: you must not use any tool in this answer.",
+    }
+)
+
+
+def context(prompt: Prompt, options: ContractOptions, notes: Notes) -> MessageContext:
+    """The context of the messages, with the client's own tool names."""
+    for tool in prompt.tools:
+        for rule, times in left_out(tool.schema).items():
+            notes.applies(rule, tool.place, times)
+    return MessageContext(
+        tuple(_specification(tool, options.description_limit) for tool in prompt.tools),
+        tuple(_entry(tool) for tool in prompt.tools if tool.description.strip()),
+        _choice(prompt.tool_choice),
+        prompt.metadata.get(options.plan_mode_key) in (True, "true"),
+        prompt.metadata,
+    )
+
+
+def _specification(tool: Tool, limit: int) -> ToolSpec:
+    return ToolSpec(tool.name, tool.description.strip()[:limit], clean_json_schema_properties(tool.schema))
+
+
+def _entry(tool: Tool) -> ManifestEntry:
+    text = tool.description.strip()
+    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return ManifestEntry(tool.name, digest, len(text), text)
+
+
+def _choice(choice: ToolChoice) -> ClaudeToolChoice | None:
+    if choice.raw is None and choice.mode is ToolChoiceMode.AUTO:
+        return None
+    name = choice.name if choice.mode is ToolChoiceMode.NAMED else ""
+    return ClaudeToolChoice(MODES[choice.mode], name, choice.raw)
+
+
+def manifest(entries: Iterable[ManifestEntry], limit: int, names: WireNames) -> str:
+    """The heading and a line for every description of more than *limit* characters; empty without any."""
+    lines = [
+        f"- {names.wire(it.name)} [{it.hash}, {it.length} chars]: {it.description}"
+        for it in entries
+        if it.length > limit
+    ]
+    return "\n".join((HEADING, *lines)) if lines else ""
+
+
+def directive(choice: ToolChoice, names: WireNames) -> str:
+    """The client's tool choice as one sentence; empty where it leaves the choice to the model."""
+    return DIRECTIVES.get(choice.mode, "").format(names.wire(choice.name) if choice.name else "")
+
 
 RESULTS: Final = "Tool result context:"
 
 
 @frozen
-class _Said:
+class _PlainTurn:
     """One turn."""
 
     role: Role
     text: str
     lines: tuple[str, ...] = ()
-    """What is told of its tool calls and results."""
+    """Its tool calls and results as lines of text."""
 
     parts: tuple[Part, ...] = ()
     place: str = ""
@@ -57,14 +136,14 @@ def translate(prompt: Prompt, model_id: str, options: ContractOptions, notes: No
     for tool in prompt.tools:
         names.wire(tool.name)
     beside = context(prompt, options, notes)
-    said = [_said(turn, names, texts, options) for turn in prompt.turns]
-    if not said or said[-1].role is Role.ASSISTANT:
-        said.append(_Said(Role.USER, options.continue_text if said else ""))
-    *earlier, last = said
-    told = last.lines if options.inline_tool_context else [line for it in said for line in it.lines]
+    turns = [_plain_turn(turn, names, texts, options) for turn in prompt.turns]
+    if not turns or turns[-1].role is Role.ASSISTANT:
+        turns.append(_PlainTurn(Role.USER, options.continue_text if turns else ""))
+    *earlier, last = turns
+    lines = last.lines if options.inline_tool_context else [line for it in turns for line in it.lines]
     content = _paragraphs(
         texts.stripped(_system(prompt, beside, names, options), prompt.system_place),
-        "\n".join((RESULTS, *told)) if told else "",
+        "\n".join((RESULTS, *lines)) if lines else "",
         last.text,
     )
     history = tuple(_history(earlier, inline=options.inline_tool_context))
@@ -78,34 +157,34 @@ def _system(prompt: Prompt, beside: MessageContext, names: WireNames, options: C
     return _paragraphs(base, listed, demand).strip() if listed or demand else base
 
 
-def _history(earlier: Iterable[_Said], *, inline: bool) -> Iterator[HistoryMessage]:
+def _history(earlier: Iterable[_PlainTurn], *, inline: bool) -> Iterator[HistoryMessage]:
     """The turns that have something to say."""
-    for said in earlier:
-        text = _inline(said) if inline else said.text
-        if text.strip() or said.parts:
-            yield HistoryMessage(said.role, text, said.parts, said.place)
+    for turn in earlier:
+        text = _inline(turn) if inline else turn.text
+        if text.strip() or turn.parts:
+            yield HistoryMessage(turn.role, text, turn.parts, turn.place)
 
 
-def _inline(said: _Said) -> str:
+def _inline(turn: _PlainTurn) -> str:
     """The lines where they belong: calls behind what the assistant says, results in front of what the user says."""
-    told = "\n".join(said.lines)
-    return _paragraphs(told, said.text) if said.role is Role.USER else _paragraphs(said.text, told)
+    lines = "\n".join(turn.lines)
+    return _paragraphs(lines, turn.text) if turn.role is Role.USER else _paragraphs(turn.text, lines)
 
 
 def _paragraphs(*texts: str) -> str:
     return "\n\n".join(text for text in texts if text.strip())
 
 
-def _said(turn: Turn, names: WireNames, texts: Texts, options: ContractOptions) -> _Said:
+def _plain_turn(turn: Turn, names: WireNames, texts: Texts, options: ContractOptions) -> _PlainTurn:
     def clean(text: str) -> str:
         return texts.stripped(text, turn.place)
 
     text = clean("\n".join(part.text for part in turn.parts if isinstance(part, Text) and part.text))
     if not options.drop_tool_events:
         rest = tuple(_cleaned(part, clean) for part in turn.parts if not isinstance(part, Text))
-        return _Said(turn.role, text, (), rest, turn.place)
+        return _PlainTurn(turn.role, text, (), rest, turn.place)
     lines = tuple(clean(line) for line in _lines(turn.parts, names))
-    return _Said(turn.role, text, lines, tuple(_attachments(turn.parts)), turn.place)
+    return _PlainTurn(turn.role, text, lines, tuple(_attachments(turn.parts)), turn.place)
 
 
 def _cleaned(part: Part, clean: Callable[[str], str]) -> Part:
@@ -117,7 +196,7 @@ def _cleaned(part: Part, clean: Callable[[str], str]) -> Part:
 
 
 def _attachments(parts: Iterable[Part]) -> Iterator[Image | Document]:
-    """What text cannot hold, inside results too."""
+    """Parts that text cannot hold, inside results too."""
     for part in parts:
         if isinstance(part, Image | Document):
             yield part

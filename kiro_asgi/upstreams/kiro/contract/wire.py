@@ -26,7 +26,7 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro import request as native
-from kiro_asgi.upstreams.kiro.contract.effort import effort_of
+from kiro_asgi.upstreams.kiro.contract.functions import effort_of
 from kiro_asgi.upstreams.kiro.contract.model import HistoryMessage, Request, ToolSpec, UserInputMessage
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
 from kiro_asgi.upstreams.kiro.contract.request import translate
@@ -35,7 +35,7 @@ from kiro_asgi.upstreams.kiro.settings import KiroSettings
 __all__ = ["contract_document", "reworded"]
 
 HEARD: Final = "OK."
-"""What the assistant says between the user's last word of history and the current message."""
+"""The assistant's message between the user's last one of the history and the current one."""
 
 
 def contract_document(
@@ -107,7 +107,7 @@ def _tool(tool: Tool, specification: ToolSpec) -> Tool:
 
 
 def _changes(prompt: Prompt, options: ContractOptions) -> Iterator[tuple[str, str]]:
-    """What the contract tells in another form, or not at all: rules and places."""
+    """Rules and places of parts that the contract sends in another form, or not at all."""
     if any(text.strip() for text in prompt.system):
         yield "contract.system_told", prompt.system_place
     for tool in prompt.tools:

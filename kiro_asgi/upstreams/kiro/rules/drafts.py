@@ -1,12 +1,13 @@
-"""The turns of a prompt, sorted into what the service can be told: a draft is one message before it is written down.
+"""Sort the parts of a prompt into drafts; a draft is one message before it is written.
 
 Parts go where they belong whichever turn they stand in: images, documents and results are the user's, calls and
-thinking the assistant's.
+thinking the assistant's.  Images and documents are sent by value, in a handful of formats.
 """
 
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
@@ -16,16 +17,132 @@ from attrs import define, field, frozen
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.model.signatures import read_mark
-from kiro_asgi.upstreams.kiro.rules.attachments import Attachments
+from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.errors import refusal
+from kiro_asgi.upstreams.headers import essence
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, is_blank
-from kiro_asgi.upstreams.rendering import WireNames, document_text
+from kiro_asgi.upstreams.rendering import (
+    WireNames,
+    document_text,
+    image_type,
+    instead_of_address,
+    is_base64,
+    plain_base64,
+)
 
-__all__ = ["Draft", "Drafting", "Lifted"]
+__all__ = ["Attachments", "Draft", "Drafting", "Lifted", "require_images"]
+
+IMAGE_FORMATS: Final[Mapping[str, str]] = MappingProxyType(
+    {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
+)
+
+DOCUMENT_FORMATS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "application/pdf": "pdf",
+        "application/msword": "doc",
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+        "application/vnd.ms-excel": "xls",
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+        "text/csv": "csv",
+        "text/html": "html",
+        "text/markdown": "md",
+        "text/plain": "txt",
+    }
+)
+
+MAX_IMAGE: Final = 10_000_000
+"""Bytes; the number that the service's own open-source client stops at."""
+
+MAX_NAME: Final = 100
+"""Characters of a document's title that become part of its name."""
+
+_NOT_IN_TITLE: Final = re.compile(r"[^a-zA-Z0-9 ()\[\]-]+")
+
+
+def require_images(model: ModelCard, images: list[Image], notes: Notes) -> None:
+    """Stop where there are images for a model that takes none.
+
+    Raises:
+        RequestError: So it is.
+    """
+    if images and not model.images and "images.model" not in notes.off:
+        raise refusal("images.model", f"{model.id} takes no images", images[0].place)
+
+
+@define
+class Attachments:
+    """Writes the images and documents of one request.
+
+    Raises:
+        RequestError: An address instead of bytes (what `fetch.allow` names is fetched before), no base64, an unknown
+            format, or an image that is too large.
+    """
+
+    _notes: Notes
+    _documents: int = field(init=False, default=0)
+
+    def image(self, part: Image) -> dict[str, Any]:
+        """One entry of ``images``.  The service refuses one whose bytes are not what its format says."""
+        if part.url and "images.address" not in self._notes.off:
+            what = f"images by address are not fetched; {instead_of_address(part.url)}"
+            raise refusal("images.address", what, part.place)
+        data = self._base64(part, part.data)
+        self._require_size(part, data)
+        declared = IMAGE_FORMATS.get(essence(part.media_type), "")
+        found = IMAGE_FORMATS.get(image_type(data), declared)
+        if declared and found != declared and not self._notes.applies("images.mismatch", part.place):
+            found = declared
+        if not found and "images.format" not in self._notes.off:
+            known = ", ".join(dict.fromkeys(IMAGE_FORMATS.values()))
+            raise refusal("images.format", f"image format {part.media_type[:40]!r}; there are {known}", part.place)
+        return {"format": found or essence(part.media_type), "source": {"bytes": data}}
+
+    def document(self, part: Document) -> dict[str, Any]:
+        """One entry of ``documents``."""
+        if part.url and "documents.address" not in self._notes.off:
+            what = f"documents by address are not fetched; {instead_of_address(part.url)}"
+            raise refusal("documents.address", what, part.place)
+        data = part.data or b64encode(part.text.encode("utf-8", "replace")).decode()
+        kind = DOCUMENT_FORMATS.get(essence(part.media_type), "")
+        if not kind and "documents.format" not in self._notes.off:
+            known = ", ".join(DOCUMENT_FORMATS.values())
+            raise refusal(
+                "documents.format", f"document format {part.media_type[:40]!r}; there are {known}", part.place
+            )
+        return {
+            "name": self._name(part),
+            "format": kind or essence(part.media_type),
+            "source": {"bytes": self._base64(part, data)},
+        }
+
+    def _base64(self, part: Image | Document, data: str) -> str:
+        """*data* in the one form that every decoder reads."""
+        rule = "attachments.base64"
+        if part.url or is_base64(data) or rule in self._notes.off:
+            return data
+        plain = plain_base64(data)
+        if not plain:
+            raise refusal(rule, "data that is no base64", part.place)
+        self._notes.applies(rule, part.place)
+        return plain
+
+    def _require_size(self, part: Image, data: str) -> None:
+        size = len(data) * 3 // 4
+        if size > MAX_IMAGE and "images.size" not in self._notes.off:
+            raise refusal("images.size", f"{size:,} bytes where {MAX_IMAGE:,} are taken", part.place)
+
+    def _name(self, part: Document) -> str:
+        """The title as far as the service takes it, and a number that keeps names apart."""
+        self._documents += 1
+        if not self._notes.applies("documents.renamed", part.place):
+            return part.title
+        title = " ".join(_NOT_IN_TITLE.sub(" ", part.title).split())[:MAX_NAME]
+        return f"{title or 'document'} {self._documents}"
 
 
 @frozen(eq=False)
 class Lifted:
-    """What moved from a tool's result to the message."""
+    """Parts that were moved from a tool's result to the message."""
 
     result: dict[str, Any]
     images: Sequence[dict[str, Any]]
@@ -104,7 +221,7 @@ class Drafting:
 
     def _turn(self, turn: Turn, drafts: list[Draft]) -> None:
         draft: Draft | None = None
-        said: list[str] = []
+        texts: list[str] = []
         self._apart = len(turn.parts) > 2 and _apart(turn)
         for part in turn.parts:
             kind = type(part)
@@ -112,17 +229,17 @@ class Drafting:
             if role is not turn.role and not self.notes.applies("turns.part_moved", turn.place):
                 role = turn.role
             if draft is None or role is not draft.role:
-                self._close(draft, said)
-                draft, said = Draft(role, turn.place), []
+                self._close(draft, texts)
+                draft, texts = Draft(role, turn.place), []
                 drafts.append(draft)
             if text := WRITERS[kind](self, part, draft):
-                said.append(text)
-        self._close(draft, said)
+                texts.append(text)
+        self._close(draft, texts)
 
-    def _close(self, draft: Draft | None, said: list[str]) -> None:
-        if draft is None or not said:
+    def _close(self, draft: Draft | None, texts: list[str]) -> None:
+        if draft is None or not texts:
             return
-        draft.text = said[0] if len(said) == 1 else "\n".join(said)
+        draft.text = texts[0] if len(texts) == 1 else "\n".join(texts)
         if draft.role is Role.ASSISTANT:
             draft.text = self.texts.without_thinking(draft.text, draft.place)
 

@@ -1,4 +1,6 @@
-"""Texts as they may be sent: encodable, and without what a setting says is to be taken out."""
+"""Texts, names of tools and ids of calls as they may be sent: encodable, in the alphabets that the service allows, and
+without what a setting says is to be taken out.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,10 @@ from typing import Final
 from attrs import define, field
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.upstreams.kiro.contract.sanitize import sanitize_text, strip_reminders
+from kiro_asgi.upstreams.kiro.contract.functions import sanitize_text, strip_reminders
+from kiro_asgi.upstreams.rendering import WireNames
 
-__all__ = ["Texts", "is_blank", "paragraphs"]
+__all__ = ["CALL_ID", "LONGEST", "Texts", "is_blank", "paragraphs", "tool_names"]
 
 REMINDER: Final = "</system-reminder>"
 
@@ -70,3 +73,19 @@ def is_blank(text: str) -> bool:
 def paragraphs(*texts: str) -> str:
     """Texts that say something, a blank line between them."""
     return "\n\n".join(text for text in texts if not is_blank(text))
+
+
+LONGEST: Final = 64
+"""Characters of a name or an id."""
+
+CALL_ID: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{LONGEST}}}")
+
+_TOOL_NAME: Final = re.compile(rf"[a-zA-Z][a-zA-Z0-9_-]{{0,{LONGEST - 1}}}")
+
+
+def tool_names(notes: Notes) -> WireNames:
+    """Names of tools, for one request.
+
+    The service takes names for equal that differ in case only, so the second of them is renamed as well.
+    """
+    return WireNames(_TOOL_NAME, LONGEST, "tools.renamed", notes, str.lower)

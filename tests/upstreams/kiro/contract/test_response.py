@@ -11,10 +11,17 @@ from hypothesis import strategies as st
 from kiro_asgi.model.events import FollowupPrompt, Stop, StopReason, TextDelta, ThinkingDelta, Usage
 from kiro_asgi.model.message import Message, TextBlock, ThinkingBlock, ToolCallBlock
 from kiro_asgi.streaming import ContractOptions, translate_kiro_response
-from kiro_asgi.upstreams.kiro.contract.answer import CleanText, LegacyStops, ReminderFilter, contract_stages
+from kiro_asgi.upstreams.kiro.contract.answer import (
+    LEAD_IN,
+    CleanText,
+    LegacyStops,
+    ReminderFilter,
+    as_message,
+    as_response,
+    contract_stages,
+)
+from kiro_asgi.upstreams.kiro.contract.functions import sanitize_text
 from kiro_asgi.upstreams.kiro.contract.model import OutputMessage, Response, ResponseUsage, ToolUse
-from kiro_asgi.upstreams.kiro.contract.response import LEAD_IN, as_message, as_response
-from kiro_asgi.upstreams.kiro.contract.sanitize import sanitize_text
 from tests.helpers import run, run_apart
 from tests.upstreams.kiro.contract.test_texts import CLOSE, NOISY, OPEN
 

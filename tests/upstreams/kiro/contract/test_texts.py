@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.upstreams.kiro.contract.json import safe_parse_json
-from kiro_asgi.upstreams.kiro.contract.sanitize import sanitize_text
+from kiro_asgi.upstreams.kiro.contract.functions import safe_parse_json, sanitize_text
 
 OPEN, CLOSE = "<system-reminder>", "</system-reminder>"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.upstreams.kiro.rules.schema import Schemas
+from kiro_asgi.upstreams.kiro.rules.tools import Schemas
 
 A, B = {"a": {"type": "string"}}, {"b": {"type": "integer"}}
 

@@ -1,0 +1,82 @@
+"""Features that a request asks for, as far as they decide whether it may go on as it is: kinds of wishes, and betas.
+
+Betas are those of the Messages API, which a client asks for in the ``anthropic-beta`` headers of its request.
+
+Source: https://docs.anthropic.com/en/api/beta-headers
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from itertools import islice
+from typing import Final
+
+from kiro_asgi.limits import BETA_CHARACTERS, BETAS
+
+__all__ = ["Ask", "betas_in"]
+
+
+class Ask(Enum):
+    """A feature that a request uses, as far as it decides whether the request may go on as it is."""
+
+    TOOLS = "tools"
+    """Tools that the client runs."""
+
+    UNKNOWN_TOOLS = "unknown_tools"
+    """Tools declared in a way that the service does not know, for others to run."""
+
+    CHOICE = "choice"
+    """Another choice of tools than ``auto``, or one call at a time."""
+
+    FORM = "form"
+    """An answer that is JSON, by a schema or without one."""
+
+    SERVED = "served"
+    """Tools that only the service itself runs, and that a translation leaves out."""
+
+    THINKING = "thinking"
+    """Thinking, asked for explicitly."""
+
+    THOUGHTS = "thoughts"
+    """Earlier thinking, handed back."""
+
+    FOREIGN_SIGNATURES = "foreign_signatures"
+    """Something handed back that another service has signed, and that is marked as such."""
+
+    STOP = "stop"
+    """Stop sequences."""
+
+    MANY_STOPS = "many_stops"
+    """More stop sequences than the service takes."""
+
+    SAMPLING = "sampling"
+    """Temperature, ``top_p``, ``top_k`` or penalties."""
+
+    SAMPLED_TWICE = "sampled_twice"
+    """Temperature and ``top_p``."""
+
+    MAX_TOKENS = "max_tokens"
+    """The greatest length by its older name."""
+
+    MAX_COMPLETION_TOKENS = "max_completion_tokens"
+    """The greatest length by its newer name."""
+
+    COUNTS = "counts"
+    """Token counts at the end of a stream."""
+
+
+_NAME: Final = re.compile(rb"[\w.:/-]+", re.ASCII)
+
+
+def betas_in(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, ...]:
+    """The first `BETAS` features that *headers* name, each once; what is no name is passed over."""
+    return tuple(islice(dict.fromkeys(_names(headers)), BETAS))
+
+
+def _names(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[str]:
+    for header, value in headers:
+        if header.lower() == b"anthropic-beta":
+            names = map(bytes.strip, value.split(b","))
+            yield from (name.decode() for name in names if len(name) <= BETA_CHARACTERS and _NAME.fullmatch(name))

@@ -1,0 +1,166 @@
+"""Refreshing a token so that it is never lost: by this process, by another one, or by a kill in the middle.
+
+The source is read again inside the lock, because another process may have refreshed the token meanwhile; a new token is
+saved in the source, durably, before it is used.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from logging import getLogger
+from typing import Final
+
+from attrs import define, field
+
+from kiro_asgi.errors import KiroAsgiError, UpstreamDenied, UpstreamFault
+from kiro_asgi.limits import REFUSAL_BYTES
+from kiro_asgi.net.credentials.sources import Source
+from kiro_asgi.net.requests import ask_sign_in
+from kiro_asgi.net.transport import Transport
+from kiro_asgi.redaction import Redactor
+from kiro_asgi.upstreams.access import Renewer
+from kiro_asgi.upstreams.base import Token
+
+__all__ = ["TokenRefresher"]
+
+_log = getLogger("kiro_asgi")
+
+_HELD: Final = 3
+"""Tokens that may still be quoted: the newest and those before it."""
+
+_TIMEOUT: Final = 15.0
+"""Seconds for one request to the sign-in service."""
+
+
+@define(eq=False)
+class TokenRefresher:
+    """Refreshes the token of one source.  Used by one thread at a time."""
+
+    source: Source
+    token: Token | None
+    """The newest that is known; ``None`` before the source was first read."""
+
+    _renewer: Renewer | None
+    """How a new token is asked for; ``None`` where the source gives a new one itself."""
+
+    _transport: Transport
+    _now: Callable[[], float]
+    unsaved: bool = field(init=False, default=False)
+    """Whether the newest token is in memory only, because it could not be written."""
+
+    _seen: tuple[str, str] = field(init=False, repr=False)
+    """The token that the source held when it was last read or written."""
+
+    _held: deque[Token] = field(init=False, factory=lambda: deque(maxlen=_HELD), repr=False)
+    """The tokens known last."""
+
+    _dead: str = field(init=False, default="", repr=False)
+    """A refresh token that the sign-in service has refused for good."""
+
+    _refusal: KiroAsgiError | None = field(init=False, default=None)
+    """The error that it was refused with."""
+
+    def __attrs_post_init__(self) -> None:
+        self._seen = _pair(self.token)
+        self._hold(self.token)
+
+    @property
+    def secrets(self) -> Iterator[str]:
+        """Secrets of its tokens, and of those that were replaced, as answers may still quote them."""
+        for token in tuple(self._held):
+            yield from token.secrets
+
+    async def renew(self, refused: str) -> Token:
+        """Return a token whose access token is not *refused*.
+
+        Raises:
+            UpstreamDenied: Code ``credentials.login``: only signing in again helps.
+            UpstreamError: It could not be refreshed now.
+        """
+        async with self.source.exclusive():
+            known = await self._newest()
+            if self._is_usable(known, refused):
+                return known
+            if self._renewer is None:
+                raise UpstreamFault(
+                    f"{self.source.name}: it still gives the token that the service has refused",
+                    code="credentials.same",
+                )
+            try:
+                self._save(await self._ask(self._renewer, known))
+            except UpstreamDenied:
+                later = await self._newest()  # a program that does not use our lock may have been faster
+                if later is known:
+                    raise
+                if not self._is_usable(later, refused):
+                    self._save(await self._ask(self._renewer, later))
+            assert self.token is not None
+            return self.token
+
+    async def save(self) -> None:
+        """Try again to write the token that could not be written, unless another process has written meanwhile."""
+        async with self.source.exclusive():
+            before = self.token
+            self.unsaved = False
+            if await self._newest() is before and before is not None:
+                self._save(before)
+
+    async def _newest(self) -> Token:
+        """Return the newest token: the source's, if that has changed since it was last read or written, else the known.
+
+        A source that could be read before and cannot be read now counts as unchanged.
+        """
+        # Who wrote a changed source has read ours before, so theirs is newer.
+        try:
+            found = await self.source.read()
+        except KiroAsgiError as error:
+            if self.token is None or self._renewer is None:
+                raise
+            _log.warning("the token file cannot be read, the token in memory is used: %s", error.message)
+            return self.token
+        if self.token is None or _pair(found) != self._seen:
+            self._hold(found)
+            self.token, self._seen = found, _pair(found)
+        return self.token
+
+    def _hold(self, token: Token | None) -> None:
+        if token is not None:
+            self._held.append(token)
+
+    def _is_usable(self, token: Token, refused: str) -> bool:
+        alive = token.expires_at is None or token.expires_at > self._now()
+        return alive and token.access_token not in ("", refused)
+
+    async def _ask(self, renewer: Renewer, token: Token) -> Token:
+        if self._refusal is not None and token.refresh_token == self._dead:
+            raise self._refusal
+        try:
+            request = renewer.renewal(token)
+            answer = await ask_sign_in(self._transport, request, patience=_TIMEOUT, reached_by=renewer.reached_by)
+            body = answer.body
+            if answer.status != HTTPStatus.OK:  # which may quote what it refuses
+                body = Redactor.of(token.secrets).hide_in(body[:REFUSAL_BYTES])
+            return renewer.renewed(token, answer.status, answer.headers, body, self._now())
+        except UpstreamDenied as error:
+            self._dead, self._refusal = token.refresh_token, error
+            raise
+
+    def _save(self, token: Token) -> None:
+        """Save *token*, then use it; where it cannot be saved it stays in memory."""
+        self._hold(token)
+        if self.source.keeps:
+            try:
+                self.source.write(token)
+            except OSError as error:
+                words = error.strerror or error
+                _log.warning("the refreshed token is in memory only, %s cannot be written: %s", self.source.name, words)
+                self.unsaved = True
+            else:
+                self._seen, self.unsaved = _pair(token), False
+        self.token = token
+
+
+def _pair(token: Token | None) -> tuple[str, str]:
+    return ("", "") if token is None else (token.access_token, token.refresh_token)

@@ -1,0 +1,319 @@
+"""One credential over time: refreshed ahead of its expiry, once at a time, and never lost on the way.
+
+A refresh runs in a thread with an event loop of its own.  So the request that asked for it may be cancelled, in any way
+that servers have: the new token arrives and is saved all the same.  Files may block there.  And however many event
+loops share an app, there is one refresh at a time.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from logging import getLogger
+from math import inf
+from typing import Final
+
+import anyio
+from attrs import define, evolve, field
+
+from kiro_asgi.errors import (
+    KiroAsgiError,
+    UpstreamDenied,
+    UpstreamError,
+    UpstreamModelQuotaSpent,
+    UpstreamTimeout,
+)
+from kiro_asgi.limits import RESTING_MODELS
+from kiro_asgi.loops import PerLoop
+from kiro_asgi.net.clocks import Clocks, Lease
+from kiro_asgi.net.credentials.cooldown import Cooldown, CooldownPolicy
+from kiro_asgi.net.credentials.refresh import TokenRefresher
+from kiro_asgi.net.requests import fetch_whole
+from kiro_asgi.net.single_flight import SingleFlight
+from kiro_asgi.net.transport import Transport
+from kiro_asgi.upstreams.access import Presenter
+from kiro_asgi.upstreams.base import Credential, Token
+
+__all__ = ["CredentialState"]
+
+_log = getLogger("kiro_asgi")
+
+_SPREAD: Final = 0.2
+"""Share of a time that is drawn at random, so that processes do not refresh, or fail, in step."""
+
+_FIRST_PAUSE: Final = 2.0
+_LONGEST_PAUSE: Final = 60.0
+"""Seconds between two requests to a sign-in service that fails: doubled from the first to the longest."""
+
+_LOOK_AGAIN: Final = 5.0
+"""Seconds between two checks whether a user has signed in again."""
+
+_SAVE_AGAIN: Final = 60.0
+_ASK_AGAIN: Final = 60.0
+"""Seconds until the token is saved, or profiles are asked for, again, where that failed."""
+
+_APART: Final = 10.0
+"""Seconds between two refreshes because of a refusal: a service that refuses every token is not helped by more."""
+
+_PROFILE_TIMEOUT: Final = 10.0
+
+_LONGEST_WAIT: Final = 30.0
+"""Seconds that a request waits for a token.  The refresh goes on without it."""
+
+
+@define(eq=False, kw_only=True)
+class CredentialState:
+    """One credential of an app: its token, its refreshes, its cooldowns.  Starts with its source's token, if any."""
+
+    name: str
+    """The source, as every `Credential` made here names it."""
+
+    _vendor: Presenter
+    _transport: Transport
+    _clocks: Clocks
+    _margin: float
+    _policy: CooldownPolicy = CooldownPolicy()  # noqa: RUF009 - frozen
+    _refresher: TokenRefresher | None = None
+    """``None`` for a credential that stands in the settings."""
+
+    _credential: Credential | None = None
+    _lease: Lease = field(init=False, factory=Lease)
+    _failure: KiroAsgiError | None = field(init=False, default=None)
+    _failures: int = field(init=False, default=0)
+    _retry_at: float = field(init=False, default=-inf)
+    _profile: str = field(init=False, default="")
+    _profile_at: float = field(init=False, default=-inf)
+    _forced_at: float = field(init=False, default=-inf)
+    _save_at: float = field(init=False, default=-inf)
+    _own_cooldown: Cooldown = field(init=False)
+    _models: dict[str, Cooldown] = field(init=False, factory=dict)
+    """Cooldowns of models whose own quota is spent, the oldest first."""
+
+    _refresh_flight: SingleFlight = field(init=False)
+    _lock: PerLoop[anyio.Lock] = field(init=False, factory=lambda: PerLoop(anyio.Lock))
+
+    def __attrs_post_init__(self) -> None:
+        self._own_cooldown = Cooldown(self._policy)
+        self._refresh_flight = SingleFlight(f"looking after {self.name}", self._transport)
+        if self._refresher is not None and self._refresher.token is not None and self._refresher.token.access_token:
+            self._adopt(self._refresher.token, self._margin)  # a refresh token alone is due for renewal
+
+    async def take(self, model: str = "") -> Credential:
+        """Return the credential.  A refresh that is due is waited for only where there is no valid token.
+
+        Args:
+            model: The model that it is used for; empty for anything but answers.
+
+        Raises:
+            KiroAsgiError: It cools down, or there is no valid token; `retry_after` says when to try again.
+        """
+        for cooldown in self._cooldowns(model):
+            cooldown.check(self._clocks.steady())
+        if self._must_wait():
+            with _wait_limit(self.name):
+                await self._refresh_or_wait()
+        elif self._needs_refresh():
+            self._refresh_flight.start(self._refresh_task())
+        elif self._refresher is not None and self._refresher.unsaved and self._clocks.steady() >= self._save_at:
+            self._save_at = self._clocks.steady() + _SAVE_AGAIN
+            self._refresh_flight.start(partial(self._save, self._refresher))
+        if self._credential is None or not self._is_valid():
+            raise self._unavailable()
+        return self._credential
+
+    async def renew(self, refused: Credential) -> Credential | None:
+        """Replace *refused* by a newer credential; ``None`` where a newer one is no remedy.
+
+        Raises:
+            KiroAsgiError: It could not be refreshed now.
+        """
+        if self._refresher is None:
+            return None
+        with _wait_limit(self.name):
+            async with self._lock.here():
+                await self._refresh_flight.join()
+                if self._secret == refused.secret:
+                    now = self._clocks.steady()
+                    if now < self._retry_at:
+                        raise self._unavailable()
+                    if now < self._forced_at + _APART:
+                        return None
+                    self._forced_at = now
+                    await self._refresh_flight.run(partial(self._refresh, refused.secret))
+        if self._secret != refused.secret:
+            return self._credential
+        if self._failure is None:
+            return None
+        raise self._unavailable()
+
+    @contextmanager
+    def asking(self, model: str) -> Iterator[Callable[[], None]]:
+        """Ask for an answer of *model* within the block; call the yielded function when the service has accepted that.
+
+        Raises:
+            KiroAsgiError: It cools down, and another request may be its probe already.
+        """
+        began, cooldowns = self._clocks.steady(), self._cooldowns(model)
+        for cooldown in cooldowns:
+            cooldown.check(began)
+        trying = [cooldown for cooldown in cooldowns if cooldown.start(began)]
+
+        def accepted() -> None:
+            for cooldown in cooldowns:
+                cooldown.succeed(began)
+
+        try:
+            yield accepted
+        finally:
+            for cooldown in trying:
+                cooldown.stop()
+
+    def cool_down(self, error: KiroAsgiError, model: str) -> None:
+        """Start a cooldown after *error*; for *model* alone where the error is about that."""
+        cooldown = self._own_cooldown
+        if isinstance(error, UpstreamModelQuotaSpent):
+            if model not in self._models and len(self._models) >= RESTING_MODELS:
+                del self._models[next(iter(self._models))]
+            cooldown = self._models.setdefault(model, Cooldown(self._policy))
+        cooldown.fail(error, self._clocks.steady())
+
+    def cooldowns(self) -> Iterator[tuple[str, KiroAsgiError, float]]:
+        """Name, cause and seconds left of each cooldown that is active now."""
+        now = self._clocks.steady()
+        models = ((f"{self.name} for {model}", cooldown) for model, cooldown in self._models.items())
+        for name, cooldown in ((self.name, self._own_cooldown), *models):
+            if cooldown.fault is not None and cooldown.is_active(now):
+                yield name, cooldown.fault, cooldown.left(now)
+
+    def _cooldowns(self, model: str) -> tuple[Cooldown, ...]:
+        return (self._own_cooldown, self._models[model]) if model in self._models else (self._own_cooldown,)
+
+    async def join(self) -> None:
+        """Wait until no refresh is under way, however it ends."""
+        await self._refresh_flight.join()
+
+    @property
+    def secrets(self) -> Iterator[str]:
+        """Keys and tokens that no message or log line may show."""
+        if self._refresher is not None:
+            yield from self._refresher.secrets
+        if self._secret:
+            yield self._secret
+
+    @property
+    def _secret(self) -> str:
+        return self._credential.secret if self._credential is not None else ""
+
+    def _is_valid(self) -> bool:
+        return self._credential is not None and self._lease.left(self._clocks) > 0
+
+    def _is_due(self) -> bool:
+        return self._refresher is not None and (
+            self._credential is None or self._lease.left(self._clocks) <= self._lease.ahead
+        )
+
+    def _needs_refresh(self) -> bool:
+        now = self._clocks.steady()
+        return now >= self._retry_at and (self._is_due() or (now >= self._profile_at and self._asks_profile()))
+
+    def _must_wait(self) -> bool:
+        """Whether no request can go on before the refresh has ended."""
+        return self._needs_refresh() and (not self._is_valid() or (self._profile_at == -inf and self._asks_profile()))
+
+    def _asks_profile(self) -> bool:
+        return self._credential is not None and bool(self._vendor.profile_requests(self._credential))
+
+    def _unavailable(self) -> KiroAsgiError:
+        """The error for requests while there is no valid token."""
+        failure = self._failure or UpstreamDenied(f"{self.name}: the token has expired", code="credentials.ended")
+        return _with_delay(failure, max(self._retry_at - self._clocks.steady(), 0.0))
+
+    async def _refresh_or_wait(self) -> None:
+        """Refresh, or wait for a refresh that is under way."""
+        async with self._lock.here():
+            await self._refresh_flight.join()
+            if self._needs_refresh():
+                await self._refresh_flight.run(self._refresh_task())
+
+    def _refresh_task(self) -> Callable[[], Awaitable[None]]:
+        return partial(self._refresh, self._secret if self._is_due() else None)
+
+    async def _refresh(self, refused: str | None) -> None:
+        """Replace *refused*, unless that is ``None``, and find the profile if there is none."""
+        try:
+            if refused is not None and self._refresher is not None:
+                self._accept(await self._refresher.renew(refused))
+            await self._find_profile()
+        except KiroAsgiError as error:
+            self._note_failure(error)
+
+    async def _save(self, refresher: TokenRefresher) -> None:
+        try:
+            await refresher.save()
+        except KiroAsgiError as error:
+            _log.warning("the refreshed token of %s is still in memory only: %r", self.name, error)
+
+    def _accept(self, token: Token) -> None:
+        left = inf if token.expires_at is None else token.expires_at - self._clocks.wall()
+        self._adopt(token, min(self._margin, left / 2))
+        self._failure, self._failures, self._retry_at = None, 0, -inf
+        self._profile_at = -inf  # a service that refused the old token may tell its profile to the new one
+
+    def _adopt(self, token: Token, ahead: float) -> None:
+        """Use *token* from now on."""
+        if token.expires_at is None:
+            self._lease = Lease()
+        else:
+            steady, left = self._clocks.steady(), token.expires_at - self._clocks.wall()
+            self._lease = Lease(steady + left, token.expires_at, ahead * (1 + _SPREAD * self._clocks.draw()))
+        credential = self._vendor.credential(token, self.name)
+        self._credential = credential if credential.profile_arn else evolve(credential, profile_arn=self._profile)
+
+    def _note_failure(self, error: KiroAsgiError) -> None:
+        pause = min(_FIRST_PAUSE * 2.0**self._failures, _LONGEST_PAUSE)
+        signed_out = isinstance(error, UpstreamDenied) and error.retry_after is None
+        pause = _LOOK_AGAIN if signed_out else max(pause, error.retry_after or 0.0)
+        pause *= 1 + _SPREAD * self._clocks.draw()
+        self._failure, self._failures = error, min(self._failures + 1, 10)
+        self._retry_at = self._clocks.steady() + pause
+        _log.warning("refreshing the token of %s failed, next try in %.0f s: %r", self.name, pause, error)
+
+    async def _find_profile(self) -> None:
+        if self._credential is None or self._clocks.steady() < self._profile_at:
+            return
+        self._profile_at = inf
+        for request in self._vendor.profile_requests(self._credential):
+            try:
+                answer = await fetch_whole(self._transport, request, patience=_PROFILE_TIMEOUT)
+            except UpstreamError as error:
+                _log.warning("the profiles of %s could not be listed: %r", self.name, error)
+                self._profile_at = self._clocks.steady() + _ASK_AGAIN
+                continue
+            if answer.status == 429 or answer.status >= 500:
+                self._profile_at = self._clocks.steady() + _ASK_AGAIN
+            self._profile = self._vendor.profile([answer.body]) if answer.status == 200 else ""
+            if self._profile:
+                self._credential = evolve(self._credential, profile_arn=self._profile)
+                return
+
+
+def _with_delay(error: KiroAsgiError, seconds: float) -> KiroAsgiError:
+    # A copy, since an error that is raised twice collects the tracebacks of both.
+    renewed = copy.copy(error)
+    renewed.retry_after = seconds
+    return renewed.with_traceback(None)
+
+
+@contextmanager
+def _wait_limit(name: str) -> Iterator[None]:
+    try:
+        with anyio.fail_after(_LONGEST_WAIT):
+            yield
+    except TimeoutError:
+        raise UpstreamTimeout(
+            f"{name}: the token has not been refreshed within {_LONGEST_WAIT:g} s",
+            code="credentials.slow",
+            retry_after=_LOOK_AGAIN,
+        ) from None
