@@ -15,7 +15,7 @@ from typing import Any, Final
 from attrs import evolve, field, frozen
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Document, Image, Part, Text, ThinkingPart, ToolCallPart, ToolResult
+from kiro_asgi.model.prompt import Document, Image, Part, Prompt, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.model.signatures import read_mark
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.bedrock.models import Family, is_claude
@@ -23,7 +23,7 @@ from kiro_asgi.upstreams.errors import refusal
 from kiro_asgi.upstreams.headers import essence
 from kiro_asgi.upstreams.rendering import WireNames, image_type, instead_of_address, is_base64, plain_base64
 
-__all__ = ["NOTHING", "Blocks", "cache_point", "is_sayable", "lifted"]
+__all__ = ["NOTHING", "Blocks", "cache_point", "lifted", "sayable"]
 
 NOTHING: Final = "(no output)"
 """What a tool said that said nothing: a text without a word is refused."""
@@ -66,20 +66,41 @@ def cache_point(mark: str) -> dict[str, Any]:
     return {"cachePoint": {"type": "default", **lasting}}
 
 
-def is_sayable(part: Part, model: ModelCard, family: Family, place: str, notes: Notes, *, replay: bool) -> bool:
-    """Whether *model* is told of *part*: neither of blank texts, nor of thinking that it has not signed."""
-    match part:
-        case Text(text) if not text or text.isspace():
-            return not notes.applies("text.blank_dropped", place)
-        case ThinkingPart() if not replay:
-            return not notes.applies("thinking.dropped", place)
-        case ThinkingPart(text, signature, redacted):
-            seal = redacted or signature
-            own = is_claude(model) and bool(seal) and not read_mark(seal).owner
-            if own or (family.reasoning_text and bool(text)):
-                return True
-            return not notes.applies("thinking.unsigned_dropped", place)
-    return True
+def sayable(prompt: Prompt, model: ModelCard, family: Family, notes: Notes, *, replay: bool) -> Iterator[Turn]:
+    """The turns with those of their parts that *model* can be told; a turn may be left empty.
+
+    Args:
+        prompt: What is asked.
+        model: Of whom.
+        family: What is peculiar about it.
+        notes: What was left out.
+        replay: Whether thinking of earlier answers is handed back.
+    """
+    for turn in prompt.turns:
+        parts: list[Part] = []
+        for part in turn.parts:
+            if type(part) is ToolResult:
+                said = (each for each in part.parts if not _is_blank(each, turn.place, notes))
+                parts.append(evolve(part, parts=tuple(said)))
+            elif type(part) is ThinkingPart:
+                parts += [part] if _is_own(part, model, family, turn.place, notes, replay=replay) else []
+            elif not _is_blank(part, turn.place, notes):
+                parts.append(part)
+        yield evolve(turn, parts=tuple(parts))
+
+
+def _is_blank(part: Part, place: str, notes: Notes) -> bool:
+    return type(part) is Text and not part.text.strip() and notes.applies("text.blank_dropped", place)
+
+
+def _is_own(part: ThinkingPart, model: ModelCard, family: Family, place: str, notes: Notes, *, replay: bool) -> bool:
+    """Whether *model* has signed *part*, or takes thinking that nobody has."""
+    if not replay:
+        return not notes.applies("thinking.dropped", place)
+    seal = part.redacted or part.signature
+    signed = is_claude(model) and bool(seal) and not read_mark(seal).owner
+    unsigned = family.reasoning_text and bool(part.text)
+    return signed or unsigned or not notes.applies("thinking.unsigned_dropped", place)
 
 
 @frozen
@@ -131,8 +152,7 @@ class Blocks:
                 return {"document": self._document(part)}
 
     def _result(self, part: ToolResult, place: str) -> dict[str, Any]:
-        texts = (each for each in part.parts if type(each) is not Text or each.text.strip())
-        content = [self._block(each, place) for each in texts]
+        content = [self._block(each, place) for each in part.parts]
         if not content:
             self._notes.applies("results.nothing", place)
             content = [{"text": NOTHING}]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.notes import Notes
@@ -27,7 +27,7 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.bedrock import claude
-from kiro_asgi.upstreams.bedrock.content import Blocks, cache_point, is_sayable, lifted
+from kiro_asgi.upstreams.bedrock.content import Blocks, cache_point, lifted, sayable
 from kiro_asgi.upstreams.bedrock.models import Family, family, is_claude
 from kiro_asgi.upstreams.exchanges import Draft, exchanges, merged
 from kiro_asgi.upstreams.models import effort_of, nearest_effort
@@ -111,17 +111,7 @@ def document(prompt: Prompt, model: ModelCard, options: Options) -> Body:
 def _conversation(prompt: Prompt, model: ModelCard, peculiar: Family, options: Options, notes: Notes) -> list[Draft]:
     """The turns in strict order, the user's first, each in the order in which the service wants its parts."""
     ids = WireNames(CALL_ID, 64, "calls.id_changed", notes)
-    turns = (
-        evolve(
-            turn,
-            parts=tuple(
-                part
-                for part in turn.parts
-                if is_sayable(part, model, peculiar, turn.place, notes, replay=options.replay_thinking)
-            ),
-        )
-        for turn in prompt.turns
-    )
+    turns = sayable(prompt, model, peculiar, notes, replay=options.replay_thinking)
     drafts = merged((draft for draft in exchanges(turns, ids, notes) if _in_order(draft, peculiar, notes)), notes)
     if not peculiar.mixed:
         drafts = [*_apart(drafts, notes)]

@@ -124,3 +124,40 @@ def test_a_region_is_wanted() -> None:
     """Where nothing says it, nobody is asked in another."""
     with pytest.raises(ConfigError, match="region"):
         create_app({"client": {"allow_anonymous": True}, "bedrock": {"api_key": "k"}})
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "us.meta.llama3-3-70b-instruct-v1:0",
+        "mistral.mistral-large-2407-v1:0",
+        "openai.gpt-oss-120b-1:0",
+        "us.amazon.nova-2-lite-v1:0",
+        "global.anthropic.claude-opus-4-7",
+    ],
+)
+async def test_every_family_takes_a_call_and_its_result(service: simulator.Simulator, model: str) -> None:
+    """What a family refuses was adapted before, also where it streams no calls and the client wants a stream."""
+    app = gateway(service)
+    question = user("sim:tool=look")
+    first = await ask(app, f"bedrock/{model}", question, tools=[TOOL])
+    calls = [block for block in first["content"] if block["type"] == "tool_use"]
+    said = [{"type": "tool_result", "tool_use_id": call["id"], "content": "a door"} for call in calls]
+    history = (question, {"role": "assistant", "content": first["content"]}, {"role": "user", "content": said})
+
+    body = {"model": f"bedrock/{model}", "max_tokens": 2000, "stream": True, "messages": history, "tools": [TOOL]}
+    exchange = await post("/v1/messages", body).run(app)
+
+    assert calls
+    assert b'"type":"message_stop"' in exchange.content, exchange.content
+
+
+@pytest.mark.parametrize(("marker", "status"), [("sim:429", 429), ("sim:exception=ThrottlingException", 429)])
+async def test_throttling_has_its_status(service: simulator.Simulator, marker: str, status: int) -> None:
+    """Also where it is the first frame of an answer."""
+    settings = {"client": {"allow_anonymous": True}, "retry": {"attempts": 1}}
+    bedrock = {"api_key": "bedrock-key", "region": "us-east-1", "endpoint": service.url}
+    app = create_app({**settings, "bedrock": bedrock})
+    exchange = await post("/v1/messages", {"model": NOVA, "max_tokens": 9, "messages": [user(marker)]}).run(app)
+
+    assert exchange.status == status, exchange.content
