@@ -221,20 +221,16 @@ class App:
         send = self._cross_origin.telling(scope, send)
         with Share(self._bodies) as share:
             limit, request_id = self._settings.limits.write_timeout, f"req_{self._token()}"
-            await self._answer_call(
-                Call(scope, receive, send, request_id, self._id_headers, share, limit, self._clock, self._draw)
-            )
-
-    async def _answer_call(self, call: Call) -> None:
-        started = self._clock()
-        unexpected = await self._caught(call, self._serve(call))
-        if unexpected is not None and not call.status:
-            await self._caught(call, self._refuse(call, InternalError(call.request_id)))
-        log_access(call, started, self._clock(), self._rests())
-        call.tell = None
-        _forget_frames(call.failure)
-        if unexpected is not None and self._raises(call.scope):
-            raise unexpected
+            call = Call(scope, receive, send, request_id, self._id_headers, share, limit, self._clock, self._draw)
+            started = self._clock()
+            unexpected = await self._caught(call, self._serve(call))
+            if unexpected is not None and not call.status:
+                await self._caught(call, self._refuse(call, InternalError(call.request_id)))
+            log_access(call, started, self._clock(), self._rests())
+            call.tell = None
+            _forget_frames(call.failure)
+            if unexpected is not None and self._raises(scope):
+                raise unexpected
 
     async def _caught(self, call: Call, serving: Awaitable[None]) -> Exception | None:
         """Serve; what nobody foresaw goes into the log, and no further.  A client that has left is not told anything.
@@ -263,15 +259,15 @@ class App:
 
     async def _serve(self, call: Call) -> None:
         try:
-            await self._calls.run(call, partial(self._operate, call))
+            with self._calls.doing(call):
+                match = self._routes.find(call.scope)
+                if match.endpoint is not HEALTH:
+                    call.principal = await self._auth.identify(call.scope)
+                await self._handlers[match.endpoint](call, match.argument)
+            if call.work.cancelled_caught:
+                await self._calls.end(call)
         except KiroAsgiError as error:
             await self._refuse(call, error)
-
-    async def _operate(self, call: Call) -> None:
-        match = self._routes.find(call.scope)
-        if match.endpoint is not HEALTH:
-            call.principal = await self._auth.identify(call.scope)
-        await self._handlers[match.endpoint](call, match.argument)
 
     async def _refuse(self, call: Call, error: KiroAsgiError) -> None:
         call.failure = error

@@ -10,8 +10,8 @@ Source: dynamic thresholds of switches, https://doi.org/10.1109/90.664262 (Choud
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from threading import Lock
 from types import TracebackType
 from typing import Final
@@ -293,24 +293,27 @@ class Calls:
 
     _under_way: PerLoop[set[Call]] = field(init=False, factory=lambda: PerLoop(set))
 
-    async def run(self, call: Call, work: Callable[[], Awaitable[None]]) -> None:
-        """Do the *work* of *call*.
-
-        Raises:
-            TooBusy: It was interrupted before the client had anything of an answer; code ``shutting_down``.
-        """
+    @contextmanager
+    def doing(self, call: Call) -> Iterator[None]:
+        """Do the work of *call* within the block; ``call.work.cancelled_caught`` tells whether it was interrupted."""
         calls = self._under_way.here()
         calls.add(call)
         try:
             with call.work:
-                await work()
+                yield
         finally:
             calls.discard(call)
-        if call.work.cancelled_caught:
-            error = TooBusy("this gateway is being stopped", code="shutting_down", retry_after=_RETRY_AFTER)
-            if call.tell is None or not call.status:
-                raise error
-            await call.tell(error)
+
+    async def end(self, call: Call) -> None:
+        """Tell the client of a call that was interrupted.
+
+        Raises:
+            TooBusy: It had nothing of an answer; code ``shutting_down``.
+        """
+        error = TooBusy("this gateway is being stopped", code="shutting_down", retry_after=_RETRY_AFTER)
+        if call.tell is None or not call.status:
+            raise error
+        await call.tell(error)
 
     def interrupt(self) -> None:
         """End the calls of the running event loop, each as soon as nothing is being sent to its client."""

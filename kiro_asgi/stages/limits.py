@@ -132,18 +132,20 @@ class Limits:
     """Whether the answer has been ended; all that may still come of use are reports on usage."""
 
     _matcher: WordMatcher = field(init=False)
-    _active: bool = field(init=False)
+    _stops: bool = field(init=False)
+    """Whether there is anything to look for in the text."""
+
     _held: _Held = field(init=False, factory=_Held)
     _weight: float = field(init=False, default=0.0)
 
     def __attrs_post_init__(self) -> None:
         check_stop(self.stop)
         self._matcher = WordMatcher(self.stop)
-        self._active = any(self.stop) or self.max_tokens is not None
+        self._stops = any(self.stop)
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """Pass *items* on, up to the limit."""
-        return self._limit(items) if self._active else iter(items)
+        return self._limit(items) if self._stops or self.max_tokens is not None else iter(items)
 
     def flush(self) -> Iterator[Delta]:
         """The text that was held."""
@@ -155,7 +157,7 @@ class Limits:
                 if type(item) not in _CONTENT:
                     yield item
             elif type(item) is TextDelta:
-                yield from self._text(item) if self._matcher else self._spend(item)
+                yield from self._text(item) if self._stops else self._spend(item)
             elif type(item) in _CONTENT:
                 yield from self._release()
                 yield from self._other(item)
@@ -201,8 +203,13 @@ class Limits:
         text = delta.text
         if not text:
             return ()
-        if self._pay(text):
+        if self.max_tokens is None:
             return (delta,)
+        weight = self._weight + self.estimator.weigh(text)  # as `_pay`, of which a call for each delta is saved
+        if weight <= self.max_tokens:
+            self._weight = weight
+            return (delta,)
+        self.reached = True
         part = text[: self._fitting(text)]
         return (*((type(delta)(part),) if part else ()), Stop(StopReason.LENGTH))
 

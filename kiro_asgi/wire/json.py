@@ -155,7 +155,10 @@ def quote(text: str) -> str:
 
 def quote_bytes(text: str) -> bytes:
     """The JSON string literal of *text* as UTF-8, quotes included, for templates."""
-    return _encode(encode_basestring(text))
+    try:
+        return encode_basestring(text).encode()  # done for each event, so without a call of `_encode`
+    except UnicodeEncodeError:
+        return _encode(encode_basestring(text))
 
 
 def _decode(data: bytes) -> str:

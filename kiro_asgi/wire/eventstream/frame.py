@@ -128,17 +128,18 @@ def read_headers(section: bytes) -> Mapping[str, HeaderValue]:
             not UTF-8, an empty name, a name that occurs twice, too many headers.
     """
     headers: dict[str, HeaderValue] = {}
-    at = 0
-    while at < len(section):
-        raw_name, at = _sized(section, at + 1, section[at])
-        name = _text(raw_name)
+    at, size = 0, len(section)
+    while at < size:
+        start, at = at + 1, at + 1 + section[at]
+        if at >= size:  # behind the name there is a type
+            raise _bad("value overruns the section")
+        name = _text(section[start:at])
         if not name or name in headers or len(headers) == FRAME_HEADERS:
             raise _bad("empty name" if not name else f"{name!r} twice" if name in headers else "too many")
-        kind, at = _sized(section, at, 1)
-        reader = READERS.get(kind[0])
+        reader = READERS.get(section[at])
         if reader is None:
-            raise _bad(f"unknown type {kind[0]}")
-        headers[name], at = reader(section, at)
+            raise _bad(f"unknown type {section[at]}")
+        headers[name], at = reader(section, at + 1)
     return MappingProxyType(headers)
 
 
@@ -171,13 +172,6 @@ def _bad(what: str) -> UpstreamProtocolError:
     return UpstreamProtocolError(f"bad frame header: {what}", code="frame.headers")
 
 
-def _sized(section: bytes, at: int, size: int) -> tuple[bytes, int]:
-    end = at + size
-    if end > len(section):
-        raise _bad("value overruns the section")
-    return section[at:end], end
-
-
 def _text(data: bytes) -> str:
     try:
         return data.decode()
@@ -191,20 +185,22 @@ def _read_constant(value: bool) -> Reader:
 
 def _read_packed(layout: Struct, build: Callable[[Any], HeaderValue]) -> Reader:
     def read(section: bytes, at: int) -> tuple[HeaderValue, int]:
-        data, end = _sized(section, at, layout.size)
-        return build(layout.unpack(data)[0]), end
+        if (end := at + layout.size) > len(section):
+            raise _bad("value overruns the section")
+        return build(layout.unpack_from(section, at)[0]), end
 
     return read
 
 
 def _read_sized(build: Callable[[bytes], HeaderValue]) -> Reader:
     def read(section: bytes, at: int) -> tuple[HeaderValue, int]:
-        size, start = _sized(section, at, 2)
-        length = int.from_bytes(size, "big")
+        start = at + 2
+        length = int.from_bytes(section[at:start], "big")
         if length > MAX_VALUE:
             raise _bad(f"value of {length} bytes")
-        data, end = _sized(section, start, length)
-        return build(data), end
+        if (end := start + length) > len(section):
+            raise _bad("value overruns the section")
+        return build(section[start:end]), end
 
     return read
 
