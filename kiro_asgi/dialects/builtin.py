@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kiro_asgi.dialects.anthropic import ANTHROPIC_MESSAGES
+from kiro_asgi.dialects.gemini import GEMINI
 from kiro_asgi.dialects.manifest import DialectManifest
 from kiro_asgi.dialects.openai_chat import OPENAI_CHAT
 from kiro_asgi.dialects.openai_completions import OPENAI_COMPLETIONS
@@ -17,5 +18,6 @@ BUILTIN: Final[tuple[DialectManifest, ...]] = (
     OPENAI_RESPONSES,
     ANTHROPIC_MESSAGES,
     OPENAI_COMPLETIONS,
+    GEMINI,
 )
 """The first one's errors are told at paths that are nobody's."""

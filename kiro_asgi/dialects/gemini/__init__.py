@@ -1,0 +1,54 @@
+"""The Gemini API of Google.
+
+The model and what is to be done with it stand in the path, behind each other: ``/v1beta/models/MODEL:generateContent``.
+
+Source: https://ai.google.dev/api
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from kiro_asgi.dialects.base import Dialect
+from kiro_asgi.dialects.manifest import DialectManifest, DialectOptions, Endpoint
+
+__all__ = ["GEMINI"]
+
+
+def _make(options: DialectOptions) -> Dialect:
+    from kiro_asgi.dialects.gemini.dialect import GeminiApi
+
+    return GeminiApi()
+
+
+def _operations() -> Callable[..., Any]:
+    from kiro_asgi.dialects.gemini.asgi.operations import GeminiOperations
+
+    return GeminiOperations
+
+
+def _endpoints() -> Iterator[Endpoint]:
+    """Each version is the same API; ``/v1/models`` is other APIs' as well, and every file of theirs below ``/v1``."""
+    versions = ("v1beta", "v1", "v1alpha")
+    for version in versions:
+        yield Endpoint("POST", f"/{version}/models/{{model:path}}", "call")
+    for version in ("v1beta", "v1alpha"):
+        yield Endpoint("GET", f"/{version}/models", "models")
+        yield Endpoint("GET", f"/{version}/models/{{model:path}}", "model")
+        for method in ("GET", "POST", "PATCH", "DELETE"):
+            yield Endpoint(method, f"/{version}/{{resource:path}}", "refuse")
+    for version in versions:
+        yield Endpoint("POST", f"/upload/{version}/{{resource:path}}", "refuse")
+
+
+GEMINI: Final = DialectManifest(
+    name="gemini",
+    title="Gemini",
+    endpoints=tuple(_endpoints()),
+    make=_make,
+    key_headers=(b"x-goog-api-key", b"authorization"),
+    marks=(b"x-goog-api-key", b"x-goog-api-client"),
+    likeness=lambda request: 2 if "contents" in request else -1,
+    operations=_operations,
+)

@@ -1,0 +1,1 @@
+"""What the gateway does at the paths of the Gemini API."""

@@ -1,0 +1,111 @@
+"""What can be done with a model, by the verb behind its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import parse_qs
+
+from kiro_asgi.asgi.call import Call
+from kiro_asgi.asgi.http import JSON
+from kiro_asgi.asgi.operations import Operations
+from kiro_asgi.asgi.typing import Scope
+from kiro_asgi.dialects.gemini.dialect import GeminiApi, GeminiArray, GeminiStream
+from kiro_asgi.dialects.gemini.errors import UNIMPLEMENTED
+from kiro_asgi.dialects.gemini.models import render_model, render_models
+from kiro_asgi.errors import RequestError, RouteNotFound
+from kiro_asgi.limits import QUERY_FIELDS
+
+__all__ = ["GeminiOperations"]
+
+_REFUSED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "embedContent": "embeddings are not served",
+        "batchEmbedContents": "embeddings are not served",
+        "asyncBatchEmbedContent": "embeddings are not served",
+        "predict": "images and videos are not made here",
+        "predictLongRunning": "images and videos are not made here",
+        "batchGenerateContent": "batches are not served; send a request for each",
+        "bidiGenerateContent": "the Live API is not served; use streamGenerateContent",
+        "files": "files cannot be uploaded; send their bytes as inlineData",
+        "cachedContents": "nothing is cached here by name; send the contents with each request",
+        "tunedModels": "models cannot be tuned here; name one of GET /v1beta/models",
+        "batches": "batches are not served; send a request for each",
+        "fileSearchStores": "files are not searched here",
+        "interactions": "interactions are not kept here; use generateContent",
+        "auth_tokens": "tokens for the Live API are not made, as it is not served",
+        "corpora": "corpora are not served",
+        "openai": "the OpenAI API is served at /v1: take /v1 for the base URL",
+    }
+)
+"""Verb, or the first segment of a path, to why it is refused."""
+
+
+class GeminiOperations(Operations):
+    """The operations of one app."""
+
+    async def call(self, call: Call, argument: str) -> None:
+        """Do with a model what stands behind the last colon; names of models may have colons, too.
+
+        Raises:
+            RequestError: Code ``unimplemented``: only Google does that.
+            RouteNotFound: Nobody does.
+        """
+        model, _, verb = argument.rpartition(":")
+        match verb:
+            case "generateContent":
+                await self._for(GeminiApi(model)).answer(call, model)
+            case "streamGenerateContent" if _wants_events(call.scope):
+                await self._for(GeminiStream(model)).answer(call, model)
+            case "streamGenerateContent":
+                await self._for(GeminiArray(model)).answer(call, model)
+            case "countTokens":
+                await self._for(GeminiApi(model)).count(call, model)
+            case _:
+                raise _refusal(verb)
+
+    async def models(self, call: Call, argument: str) -> None:
+        """List the models of all upstreams."""
+        listings = await self._gateway.service.models.listings()
+        await call.respond(200, render_models(listings), [JSON])
+
+    async def model(self, call: Call, argument: str) -> None:
+        """Describe a model."""
+        call.model = argument
+        listing = await self._gateway.service.models.listing(argument)
+        await call.respond(200, render_model(listing), [JSON])
+
+    async def refuse(self, call: Call, argument: str) -> None:
+        """Say why a resource is not there.
+
+        Raises:
+            RequestError: Code ``unimplemented``: only Google has it.
+            RouteNotFound: Nobody has.
+        """
+        raise _refusal(argument.partition("/")[0])
+
+    def _for(self, dialect: GeminiApi) -> Operations:
+        return Operations(self._gateway, dialect)
+
+
+def _refusal(what: str) -> RequestError:
+    if what in _REFUSED:
+        return RequestError(f"{what}: {_REFUSED[what]}", code=UNIMPLEMENTED)
+    return RouteNotFound(
+        f"there is no {what[:60]!r}; models/MODEL takes :generateContent, :streamGenerateContent and :countTokens",
+        code="route_not_found",
+    )
+
+
+def _wants_events(scope: Scope) -> bool:
+    """Whether ``alt``, or ``$alt``, is ``sse``.
+
+    Raises:
+        RequestError: The query has more parameters than anybody needs.
+    """
+    try:
+        fields = parse_qs((scope.get("query_string") or b"").decode("latin-1"), max_num_fields=QUERY_FIELDS)
+    except ValueError:
+        raise RequestError(f"the query has more than {QUERY_FIELDS} parameters", code="query_too_long") from None
+    return "sse" in (*fields.get("alt", ()), *fields.get("$alt", ()))

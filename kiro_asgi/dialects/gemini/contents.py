@@ -1,0 +1,281 @@
+"""The conversation of a request: contents to turns.
+
+Clients keep each piece of a streamed answer as a content of its own, so neighbours of one side are one turn, and its
+texts are joined.  Thinking is that of its signatures: what an envelope holds replaces the thoughts that the client kept
+of the same answer.
+
+Calls need no ids, and results need none even where the call has one: a result answers the call of its id, or the first
+of its name that has no result, or the first that has none.
+
+Source: https://ai.google.dev/api/caching#Content
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import define, evolve, field
+
+from kiro_asgi.dialects.gemini.shapes import (
+    Blob,
+    Content,
+    FileData,
+    FunctionCall,
+    FunctionResponse,
+    Part,
+)
+from kiro_asgi.dialects.gemini.signatures import SENTINELS, opened, own
+from kiro_asgi.dialects.media import read_file, read_image
+from kiro_asgi.dialects.refusals import invalid, unsupported
+from kiro_asgi.model.prompt import Document, Image, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
+from kiro_asgi.model.prompt import Part as PromptPart
+from kiro_asgi.model.signatures import CALL, TEXT, THOUGHT
+from kiro_asgi.wire.json import dumps
+
+__all__ = ["ROLES", "read_contents", "texts_of"]
+
+ROLES: Final[Mapping[str, Role]] = MappingProxyType(
+    {"user": Role.USER, "function": Role.USER, "tool": Role.USER, "model": Role.ASSISTANT, "assistant": Role.ASSISTANT}
+)
+
+_DATA: Final = (
+    "text",
+    "inline_data",
+    "file_data",
+    "function_call",
+    "function_response",
+    "executable_code",
+    "code_execution_result",
+    "tool_call",
+    "tool_response",
+)
+"""Members of a part of which it has one."""
+
+_SERVED: Final = ("executable_code", "code_execution_result", "tool_call", "tool_response")
+"""Those that tell of tools which the service ran."""
+
+_FILES: Final = ("image/", "text/", "application/")
+"""How media types begin that can be passed on."""
+
+
+def read_contents(contents: Iterable[Content]) -> tuple[tuple[Turn, ...], tuple[str, ...]]:
+    """The turns, and the system texts among them.
+
+    Raises:
+        RequestError: An unknown role, a part with several kinds of data, or with a file that cannot be passed on.
+    """
+    reader = _Reader()
+    for index, content in enumerate(contents):
+        reader.read(content, f"contents[{index}]")
+    return tuple(reader.turns()), tuple(reader.system)
+
+
+def texts_of(content: Content | str | None) -> Iterator[str]:
+    """The texts of a content that has nothing else to say."""
+    if isinstance(content, str):
+        yield content
+    elif content is not None:
+        yield from (part.text for part in content.parts if part.text)
+
+
+@define
+class _Calls:
+    """Gives calls their ids, and results their calls."""
+
+    _count: int = field(init=False, default=0)
+    _unanswered: dict[str, str] = field(init=False, factory=dict)
+    """Id to name, of the calls of the latest answer."""
+
+    _named: dict[str, deque[str]] = field(init=False, factory=dict)
+    """Name to ids, in order, answered ones among them; all of them without a name."""
+
+    def forget(self) -> None:
+        """Another answer begins."""
+        self._unanswered.clear()
+        self._named.clear()
+
+    def called(self, call: FunctionCall) -> str:
+        """The id of a call: one without gets the same in every request of a conversation."""
+        self._count += 1
+        call_id = call.id or f"call_{self._count}"
+        self._unanswered[call_id] = call.name
+        for name in ("", call.name):
+            self._named.setdefault(name, deque()).append(call_id)
+        return call_id
+
+    def answered(self, result: FunctionResponse) -> str:
+        """The id of the call that *result* is of; its own, or its name, where there is none."""
+        for call_id in (result.id or "", (result.id or "").rpartition("__")[2]):
+            if self._unanswered.pop(call_id, None) is not None:
+                return call_id
+        if result.id:
+            return result.id
+        for name in (result.name, ""):
+            ids = self._named.get(name, ())
+            while ids:
+                if self._unanswered.pop(call_id := ids.popleft(), None) is not None:
+                    return call_id
+        return result.name or "call"
+
+
+@define
+class _Reader:
+    """Reads contents in their order."""
+
+    system: list[str] = field(init=False, factory=list)
+    _turns: list[tuple[Role, str, list[PromptPart]]] = field(init=False, factory=list)
+    _calls: _Calls = field(init=False, factory=_Calls)
+
+    def turns(self) -> Iterator[Turn]:
+        """What has been read; sides that said nothing are left out."""
+        for role, place, parts in self._turns:
+            said = tuple(_joined(parts)) if role is Role.ASSISTANT else tuple(parts)
+            if said:
+                yield Turn(role, said, place)
+
+    def read(self, content: Content, place: str) -> None:
+        """Take a content."""
+        word = (content.role or "user").lower()
+        if word in ("system", "developer"):
+            self.system += texts_of(content)
+            return
+        if word not in ROLES:
+            raise invalid(f"{place}.role", f'expected "user" or "model", got "{word[:60]}"')
+        role = ROLES[word]
+        if not self._turns or self._turns[-1][0] is not role:
+            self._turns.append((role, place, []))
+            if role is Role.ASSISTANT:
+                self._calls.forget()
+        for index, part in enumerate(content.parts):
+            self._part(part, f"{place}.parts[{index}]")
+
+    def _part(self, part: Part, place: str) -> None:
+        given = [name for name in _DATA if getattr(part, name) is not None]
+        if len(given) > 1:
+            raise invalid(place, f"a part has one kind of data, got {' and '.join(given)}")
+        role, _, parts = self._turns[-1]
+        signature = "" if part.thought_signature in SENTINELS else part.thought_signature or ""
+        envelope = opened(signature) if signature else None
+        if envelope is not None:
+            signature = ""
+            if role is Role.ASSISTANT:
+                _replace_thoughts(parts, envelope)
+        if part.function_call is not None and signature:
+            parts.append(own(CALL, signature))
+            signature = ""
+        if given and not (part.thought and role is Role.USER):
+            parts += self._read(given[0], part, place)
+        if signature:
+            parts.append(own(THOUGHT if part.thought else TEXT, signature))
+
+    def _read(self, kind: str, part: Part, place: str) -> Iterator[PromptPart]:
+        if kind == "text":
+            text = part.text or ""
+            yield ThinkingPart(text) if part.thought else Text(text)
+        elif kind in _SERVED:
+            yield Text(f"```{kind}\n{dumps(getattr(part, kind)).decode()}\n```")
+        elif part.function_call is not None:
+            call = part.function_call
+            if not call.name:
+                raise invalid(f"{place}.function_call.name", "is empty")
+            yield ToolCallPart(self._calls.called(call), call.name, call.args or {})
+        elif part.function_response is not None:
+            yield self._result(part.function_response, f"{place}.function_response")
+        else:
+            yield _file(part.inline_data, part.file_data, place)
+
+    def _result(self, result: FunctionResponse, place: str) -> ToolResult:
+        texts, failed = _told(result.response or {})
+        files = (
+            _file(each.inline_data, each.file_data, f"{place}.parts[{index}]")
+            for index, each in enumerate(result.parts or ())
+            if each.inline_data is not None or each.file_data is not None
+        )
+        return ToolResult(self._calls.answered(result), (*texts, *files), failed)
+
+
+def _told(response: Mapping[str, Any]) -> tuple[tuple[Text, ...], bool]:
+    """What a function gave, and whether that is an error."""
+    if len(response) == 1:
+        ((name, value),) = response.items()
+        if name in ("output", "result", "error"):
+            text = value if isinstance(value, str) else dumps(value).decode()
+            return ((Text(text),) if text else ()), name == "error"
+    return ((Text(dumps(dict(response)).decode()),) if response else ()), False
+
+
+def _file(data: Blob | None, address: FileData | None, place: str) -> Image | Document:
+    """An image or a document.
+
+    Raises:
+        RequestError: Of a kind that cannot be passed on, uploaded to Google, or not readable.
+    """
+    if data is not None:
+        place = f"{place}.inline_data"
+        url, title, kind = f"data:{data.mime_type};base64,{data.data}", data.display_name or "", data.mime_type.lower()
+    else:
+        assert address is not None, "a part without data"
+        place = f"{place}.file_data"
+        url, title, kind = address.file_uri, address.display_name or "", address.mime_type.lower()
+        _require_address(url, f"{place}.file_uri")
+    if kind and not kind.startswith(_FILES):
+        raise unsupported(f"{place}.mime_type", f"{kind[:60]} cannot be passed on; send images, PDF or text")
+    read: Image | Document = (
+        read_image(url, place) if kind.startswith("image/") or not kind else read_file(url, title, place)
+    )
+    return evolve(read, place=place)
+
+
+def _require_address(url: str, place: str) -> None:
+    host = url[:80].lower().partition("://")[2]
+    if not url[:8].lower().startswith(("http://", "https://")) or host.startswith("generativelanguage.googleapis.com/"):
+        raise unsupported(place, "files cannot be uploaded here; send their bytes as inline_data")
+    if host.removeprefix("www.").startswith(("youtube.com/", "youtu.be/")):
+        raise unsupported(place, "videos cannot be passed on")
+
+
+def _replace_thoughts(parts: list[PromptPart], envelope: Iterable[ThinkingPart]) -> None:
+    """Put the thoughts of an *envelope* before the text that they led to, instead of those that the client kept."""
+    start = len(parts)
+    while start and not isinstance(parts[start - 1], ToolCallPart):
+        start -= 1
+    rest = [part for part in parts[start:] if not (isinstance(part, ThinkingPart) and not part.signature)]
+    parts[start:] = [*envelope, *rest]
+
+
+def _joined(parts: Iterable[PromptPart]) -> Iterator[PromptPart]:
+    """Parts of an answer, with neighbouring texts as one, neighbouring thoughts likewise, and no empty text."""
+    pieces: list[str] = []
+    kind: Callable[[str], PromptPart] = Text
+    for part in parts:
+        this = _JOINABLE.get(type(part))
+        plain = this is not None and not (isinstance(part, ThinkingPart) and (part.signature or part.redacted))
+        if pieces and (not plain or this is not kind):
+            if isinstance(part, ThinkingPart) and kind is ThinkingPart and _ends_thought(part):
+                part = evolve(part, text="".join(pieces))
+            else:
+                yield kind("".join(pieces))
+            pieces = []
+        if plain and isinstance(part, Text | ThinkingPart):
+            assert this is not None
+            kind = this
+            pieces += filter(None, (part.text,))
+        else:
+            yield part
+    if pieces:
+        yield kind("".join(pieces))
+
+
+_JOINABLE: Final[Mapping[type, Callable[[str], PromptPart]]] = MappingProxyType(
+    {Text: Text, ThinkingPart: ThinkingPart}
+)
+
+
+def _ends_thought(part: ThinkingPart) -> bool:
+    return not part.text and part.signature.startswith(_THOUGHT)
+
+
+_THOUGHT: Final = own(THOUGHT, "").signature

@@ -1,0 +1,112 @@
+"""The Gemini API, as clients speak it.
+
+A request does not say in its body which model it is for, nor how it is to be answered: its path does.  So a request has
+a dialect of its own, which knows both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from attrs import frozen
+
+from kiro_asgi.dialects.base import DialectTraits, Encoder, ErrorReply, Heading, Inquiry, RequestHeaders
+from kiro_asgi.dialects.gemini.answer import render
+from kiro_asgi.dialects.gemini.encoder import ArrayEncoder, SseEncoder
+from kiro_asgi.dialects.gemini.errors import error_reply
+from kiro_asgi.dialects.gemini.models import render_model, render_models
+from kiro_asgi.dialects.gemini.request import parse_count, parse_request, read_body
+from kiro_asgi.dialects.gemini.unread import unread_fields
+from kiro_asgi.dialects.models import Listing
+from kiro_asgi.dialects.unread import noted
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.message import Message
+from kiro_asgi.model.notes import Note
+from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.wire.json import dumps
+
+__all__ = ["GeminiApi", "GeminiArray", "GeminiStream"]
+
+_JSON = b"application/json; charset=UTF-8"
+
+
+@frozen
+class GeminiApi:
+    """The dialect; see `kiro_asgi.dialects.base.Dialect`.  As it stands, answers are collected."""
+
+    model: str = ""
+    """Of the path."""
+
+    name = "gemini"
+    traits = DialectTraits(body_type=_JSON, cites_pages_only=True)
+    _stream = False
+
+    def parse(self, body: bytes, headers: RequestHeaders = (), /) -> Inquiry:
+        """Read a request to generate content.
+
+        Raises:
+            RequestError: Not a legal request; ``param`` names the place.
+        """
+        return parse_request(body, self.model, stream=self._stream)
+
+    def notes(self, body: bytes, inquiry: Inquiry) -> tuple[Note, ...]:
+        """What of a request no service is told, whichever it is."""
+        return noted(unread_fields(read_body(body), inquiry.prompt))
+
+    def parse_count(self, body: bytes, /) -> Prompt:
+        """Read a request to count tokens.
+
+        Raises:
+            RequestError: Not a legal request; ``param`` names the place.
+        """
+        return parse_count(body, self.model)
+
+    def render_count(self, tokens: int, /) -> bytes:
+        """The JSON body of a token count."""
+        return dumps({"totalTokens": tokens, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": tokens}]})
+
+    def heading(self, inquiry: Inquiry, token: Callable[[], str], created: int) -> Heading:
+        """Facts for one answer; *token* makes 24 random characters that are legal in ids."""
+        return Heading(token(), inquiry.prompt.model, created, inquiry.options)
+
+    def encoder(self, heading: Heading) -> Encoder:
+        """A fresh encoder for one streamed answer."""
+        return SseEncoder(heading)
+
+    def render(self, message: Message, heading: Heading) -> Iterator[bytes]:
+        """The JSON body of a collected answer, in pieces.
+
+        Raises:
+            UpstreamProtocolError: The arguments of a call are not a JSON object.
+        """
+        return render(message, heading)
+
+    def render_models(self, listings: Iterable[Listing]) -> bytes:
+        """The JSON body of the list of models."""
+        return render_models(listings)
+
+    def render_model(self, listing: Listing) -> bytes:
+        """The JSON body of one model."""
+        return render_model(listing)
+
+    def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
+        """The HTTP answer to an error before the first byte; this API tells the request id in a header only."""
+        return error_reply(error)
+
+
+@frozen
+class GeminiStream(GeminiApi):
+    """The same for a request whose answer is streamed as events."""
+
+    _stream = True
+
+
+@frozen
+class GeminiArray(GeminiStream):
+    """The same for a request whose answer is streamed as one array."""
+
+    traits = DialectTraits(stream_type=_JSON, body_type=_JSON, cites_pages_only=True, alters_streams=True)
+
+    def encoder(self, heading: Heading) -> Encoder:
+        """A fresh encoder for one streamed answer."""
+        return ArrayEncoder(heading)

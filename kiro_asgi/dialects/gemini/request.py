@@ -1,0 +1,181 @@
+"""From the body of a request to a prompt.
+
+Source: https://ai.google.dev/api/generate-content
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import frozen
+
+from kiro_asgi.dialects.base import Inquiry
+from kiro_asgi.dialects.gemini.contents import read_contents, texts_of
+from kiro_asgi.dialects.gemini.schema import json_schema
+from kiro_asgi.dialects.gemini.shapes import Body, CountBody, GenerationConfig, ThinkingConfig
+from kiro_asgi.dialects.gemini.spelling import Spelling
+from kiro_asgi.dialects.gemini.tools import read_tools
+from kiro_asgi.dialects.refusals import invalid, missing, unsupported
+from kiro_asgi.dialects.structure import read_json, structure_value
+from kiro_asgi.model.depth import require_depths
+from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode
+from kiro_asgi.stages.limits import check_stop
+
+__all__ = ["LEVELS", "Options", "parse_count", "parse_request", "read_body"]
+
+LEVELS: Final = ("minimal", "low", "medium", "high", "xhigh")
+
+_BODY: Final = Spelling(Body)
+_COUNT: Final = Spelling(CountBody)
+
+_RANGES: Final = (
+    ("temperature", 0, 2),
+    ("top_p", 0, 1),
+    ("top_k", 0, None),
+    ("max_output_tokens", 1, None),
+)
+"""Field, least and greatest value."""
+
+_NOTHING: Final = GenerationConfig()
+_JSON: Final = "application/json"
+
+_REFUSED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "speech_config": "no service here answers with speech",
+        "image_config": "no service here answers with images",
+    }
+)
+
+
+@frozen
+class Options:
+    """What only this API knows of a request."""
+
+    grounded: bool = False
+    """Whether the answer may rest on pages, which are told with it."""
+
+
+def read_body(body: bytes) -> dict[str, Any]:
+    """The JSON of a request, in one spelling.
+
+    Raises:
+        RequestError: It is no object.
+    """
+    value = read_json(body)
+    if type(value) is not dict:
+        raise invalid("", "expected an object")
+    spelled: dict[str, Any] = _BODY.plain(value)
+    return spelled
+
+
+def parse_request(body: bytes, model: str, *, stream: bool) -> Inquiry:
+    """Read the body of a request to *model*.
+
+    Raises:
+        RequestError: Not a legal request, or one that cannot be honoured; ``param`` names the place.
+    """
+    prompt = _prompt(structure_value(read_body(body), Body), model)
+    return Inquiry(prompt, stream, Options(grounded=any(tool.hosted for tool in prompt.tools)))
+
+
+def parse_count(body: bytes, model: str) -> Prompt:
+    """Read the body of a request to count the tokens of one to *model*.
+
+    Raises:
+        RequestError: Not a legal request; ``param`` names the place.
+    """
+    request = structure_value(_COUNT.plain(read_json(body)), CountBody)
+    if request.generate_content_request is not None:
+        return _prompt(request.generate_content_request, model)
+    return _prompt(Body(contents=request.contents), model)
+
+
+def _prompt(request: Body, model: str) -> Prompt:
+    turns, told = read_contents(request.contents)
+    if not turns:
+        raise missing("contents", "say something: at least one content with a part is needed")
+    if request.cached_content:
+        raise unsupported("cached_content", "nothing is cached here; send the contents themselves")
+    config = request.generation_config or _NOTHING
+    tools, choice = read_tools(request.tools or (), request.tool_config)
+    prompt = Prompt(
+        model,
+        turns,
+        system=(*texts_of(request.system_instruction), *told),
+        system_place="system_instruction",
+        tools=tools,
+        tool_choice=choice,
+        thinking=_thinking(config.thinking_config or ThinkingConfig()),
+        sampling=_sampling(config),
+        schema=_schema(config),
+    )
+    require_depths(prompt)
+    return prompt
+
+
+def _thinking(config: ThinkingConfig) -> Thinking:
+    """A level counts more than a budget; thoughts are shown only where that is asked for."""
+    place, omitted = "generation_config.thinking_config", not config.include_thoughts
+    level, budget = (config.thinking_level or "").lower(), config.thinking_budget
+    if level and level != "thinking_level_unspecified":
+        if level not in LEVELS:
+            known = ", ".join(LEVELS).upper()
+            raise invalid(f"{place}.thinking_level", f"expected one of {known}, got {level[:60]!r}")
+        return Thinking(ThinkingMode.ADAPTIVE, effort=level, omitted=omitted)
+    if budget is not None and budget < -1:
+        raise invalid(f"{place}.thinking_budget", "expected a number of tokens, 0 for none, or -1")
+    if budget == 0:
+        return Thinking(ThinkingMode.DISABLED, omitted=omitted)
+    if budget is not None and budget > 0:
+        return Thinking(ThinkingMode.ENABLED, budget, omitted=omitted)
+    wanted = budget == -1 or not omitted
+    return Thinking(ThinkingMode.ADAPTIVE if wanted else ThinkingMode.DEFAULT, omitted=omitted)
+
+
+def _sampling(config: GenerationConfig) -> Sampling:
+    _refuse(config)
+    for name, least, greatest in _RANGES:
+        value = getattr(config, name)
+        if value is not None and (value < least or (greatest is not None and value > greatest)):
+            wanted = f"from {least} to {greatest}" if greatest is not None else f"of at least {least}"
+            raise invalid(f"generation_config.{name}", f"expected a number {wanted}, got {value}")
+    stop = tuple(filter(None, config.stop_sequences or ()))
+    check_stop(stop, "generation_config.stop_sequences")
+    return Sampling(
+        config.max_output_tokens,
+        config.temperature,
+        config.top_p,
+        config.top_k or None,
+        stop,
+        config.seed,
+        config.presence_penalty or None,
+        config.frequency_penalty or None,
+    )
+
+
+def _refuse(config: GenerationConfig) -> None:
+    """Refuse what would give another answer if it were passed over."""
+    place = "generation_config"
+    if config.candidate_count not in (None, 0, 1):
+        raise unsupported(f"{place}.candidate_count", "only one candidate can be made")
+    if config.response_logprobs or config.logprobs:
+        raise unsupported(f"{place}.response_logprobs", "log probabilities are not available")
+    if wanted := {word.upper() for word in config.response_modalities or ()} - {"TEXT", "MODALITY_UNSPECIFIED"}:
+        raise unsupported(f"{place}.response_modalities", f"only TEXT can be answered, not {min(wanted)[:60]}")
+    for name, why in _REFUSED.items():
+        if getattr(config, name) is not None:
+            raise unsupported(f"{place}.{name}", why)
+
+
+def _schema(config: GenerationConfig) -> Mapping[str, Any] | None:
+    """The schema of the answer; an empty one for any JSON object."""
+    kind = (config.response_mime_type or "text/plain").lower()
+    given = config.response_schema if config.response_json_schema is None else config.response_json_schema
+    if kind == _JSON or (given is not None and config.response_mime_type is None):
+        schema: Mapping[str, Any] = json_schema(given or {})
+        return schema
+    if kind != "text/plain":
+        raise unsupported("generation_config.response_mime_type", f"expected text/plain or {_JSON}, got {kind[:60]!r}")
+    return None

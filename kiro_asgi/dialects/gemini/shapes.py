@@ -1,0 +1,208 @@
+"""Requests of the Gemini API as attrs classes, in the spelling of `kiro_asgi.dialects.gemini.spelling`.
+
+Source: https://ai.google.dev/api/generate-content and https://ai.google.dev/api/caching
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+__all__ = [
+    "Blob",
+    "Body",
+    "Content",
+    "CountBody",
+    "FileData",
+    "FunctionCall",
+    "FunctionCallingConfig",
+    "FunctionDeclaration",
+    "FunctionResponse",
+    "GenerationConfig",
+    "GoogleSearch",
+    "Part",
+    "ResponsePart",
+    "ThinkingConfig",
+    "ToolBody",
+    "ToolConfig",
+]
+
+Object = Mapping[str, Any]
+"""Data of the client's, or a field of which no part has a name here."""
+
+
+@frozen
+class Blob:
+    """A file by value."""
+
+    data: str
+    """Base64, in either alphabet."""
+
+    mime_type: str = ""
+    display_name: str | None = None
+
+
+@frozen
+class FileData:
+    """A file by its address."""
+
+    file_uri: str
+    mime_type: str = ""
+    display_name: str | None = None
+
+
+@frozen
+class FunctionCall:
+    """A call of an earlier answer."""
+
+    name: str
+    id: str | None = None
+    args: Object | None = None
+
+
+@frozen
+class ResponsePart:
+    """A file that a function gave."""
+
+    inline_data: Blob | None = None
+    file_data: FileData | None = None
+
+
+@frozen
+class FunctionResponse:
+    """What a call gave."""
+
+    name: str = ""
+    id: str | None = None
+    response: Object | None = None
+    parts: tuple[ResponsePart, ...] | None = None
+
+
+@frozen
+class Part:
+    """A part of a content: one of its members is the data, `thought` and `thought_signature` are about it."""
+
+    text: str | None = None
+    inline_data: Blob | None = None
+    file_data: FileData | None = None
+    function_call: FunctionCall | None = None
+    function_response: FunctionResponse | None = None
+    executable_code: Object | None = None
+    code_execution_result: Object | None = None
+    tool_call: Object | None = None
+    tool_response: Object | None = None
+    thought: bool | None = None
+    thought_signature: str | None = None
+
+
+@frozen
+class Content:
+    """What one side said."""
+
+    parts: tuple[Part, ...] = ()
+    role: str | None = None
+
+
+@frozen
+class FunctionDeclaration:
+    """A function that the model may call; its schema in one of two languages."""
+
+    name: str
+    description: str | None = None
+    parameters: Object | None = None
+    parameters_json_schema: Any = None
+
+
+@frozen
+class GoogleSearch:
+    """The service's own search."""
+
+    exclude_domains: tuple[str, ...] | None = None
+
+
+@frozen
+class ToolBody:
+    """An entry of ``tools``: functions, or a tool of the service's own."""
+
+    function_declarations: tuple[FunctionDeclaration, ...] | None = None
+    google_search: GoogleSearch | None = None
+    google_search_retrieval: GoogleSearch | None = None
+    url_context: Object | None = None
+    code_execution: Object | None = None
+    computer_use: Object | None = None
+    file_search: Object | None = None
+    google_maps: Object | None = None
+    enterprise_web_search: Object | None = None
+    retrieval: Object | None = None
+    mcp_servers: Any = None
+
+
+@frozen
+class FunctionCallingConfig:
+    """Whether, and which, functions are to be called."""
+
+    mode: str | None = None
+    allowed_function_names: tuple[str, ...] | None = None
+
+
+@frozen
+class ToolConfig:
+    """What is demanded of tools."""
+
+    function_calling_config: FunctionCallingConfig | None = None
+
+
+@frozen
+class ThinkingConfig:
+    """How much to think, and whether thoughts are shown."""
+
+    include_thoughts: bool | None = None
+    thinking_budget: int | None = None
+    thinking_level: str | None = None
+
+
+@frozen
+class GenerationConfig:
+    """How to draw tokens, and what the answer is to be."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    max_output_tokens: int | None = None
+    stop_sequences: tuple[str, ...] | None = None
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    candidate_count: int | None = None
+    response_mime_type: str | None = None
+    response_schema: Object | None = None
+    response_json_schema: Object | None = None
+    response_modalities: tuple[str, ...] | None = None
+    response_logprobs: bool | None = None
+    logprobs: int | None = None
+    speech_config: Any = None
+    image_config: Any = None
+    thinking_config: ThinkingConfig | None = None
+
+
+@frozen
+class Body:
+    """A request to generate content."""
+
+    contents: tuple[Content, ...] = ()
+    system_instruction: Content | str | None = None
+    tools: tuple[ToolBody, ...] | None = None
+    tool_config: ToolConfig | None = None
+    generation_config: GenerationConfig | None = None
+    cached_content: str | None = None
+    safety_settings: Any = None
+
+
+@frozen
+class CountBody:
+    """A request to count tokens: contents, or a whole request."""
+
+    contents: tuple[Content, ...] = ()
+    generate_content_request: Body | None = None
