@@ -33,6 +33,8 @@ BOUNDED = {
         "_tool_result": REQUEST,
         "parse_content": REQUEST,
     },
+    "dialects.gemini.schema": {"_value": REQUEST, "json_schema": REQUEST},
+    "dialects.gemini.spelling": {"Spelling._object": REQUEST, "Spelling._plain": REQUEST, "_parts": OWN},
     "dialects.structure": {"_problems": REQUEST},
     "model.budget": {"_of_start": ONCE, "size_of": ONCE},
     "net.http_library": {"_is_exhaustion": OWN},

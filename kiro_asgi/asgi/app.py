@@ -125,7 +125,9 @@ class App:
         self._routes = Routes(tuple(made))
         self._id_headers = self._routes.request_id_headers
         self._cross_origin = CrossOrigin(settings.cors.origins, self._routes.exposed_headers)
-        self._auth = Authenticator(settings.client, self._cross_origin, self._routes.key_headers)
+        self._auth = Authenticator(
+            settings.client, self._cross_origin, self._routes.key_headers, self._routes.key_parameters
+        )
         clocks = Clocks(clock, wall_clock, draw)
         providers = new_providers(settings, clocks, server_tools)
         self._providers = tuple(providers.values())

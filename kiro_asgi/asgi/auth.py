@@ -19,7 +19,16 @@ import anyio.to_thread
 from asgiref.sync import sync_to_async
 from attrs import field, frozen
 
-from kiro_asgi.asgi.protocol import Headers, Message, Scope, Send, header_values, response_body, response_start
+from kiro_asgi.asgi.protocol import (
+    Headers,
+    Message,
+    Scope,
+    Send,
+    header_values,
+    query_values,
+    response_body,
+    response_start,
+)
 from kiro_asgi.config import ClientSettings
 from kiro_asgi.errors import ConfigError, ForeignOrigin, Unauthorized, UnsupportedMediaType
 from kiro_asgi.limits import PREFLIGHT_BYTES, PREFLIGHT_NAMES
@@ -236,6 +245,9 @@ class Authenticator:
     _names: tuple[bytes, ...] = (_AUTHORIZATION, b"x-api-key")
     """Headers in which clients show a key."""
 
+    _parameters: tuple[str, ...] = ()
+    """Parameters of the query in which they do."""
+
     _keys: tuple[bytes, ...] = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -257,7 +269,7 @@ class Authenticator:
             UnsupportedMediaType: The same.
         """
         if self._settings.trust_host and (name := await host_user(scope)):
-            if self._match(_presented(scope, self._names)) is None:
+            if self._match(self._presented(scope)) is None:
                 self._cross_origin.require_same_site(scope)
             return f"host:{name}"
         return self.principal(scope)
@@ -268,12 +280,16 @@ class Authenticator:
         Raises:
             Unauthorized: Nobody's that we know.
         """
-        matched = self._match(_presented(scope, self._names)) if self._keys else None
+        matched = self._match(self._presented(scope)) if self._keys else None
         if matched is not None:
             return f"key:{sha256(matched).hexdigest()[:8]}"
         if self._settings.allow_anonymous and not self._keys:
             return _ANONYMOUS
         raise Unauthorized("missing or invalid API key", code="invalid_api_key")
+
+    def _presented(self, scope: Scope) -> list[bytes]:
+        """The keys that a request shows."""
+        return [*_in_headers(scope, self._names), *_in_query(scope, self._parameters)]
 
     def _match(self, presented: list[bytes]) -> bytes | None:
         """The key that was presented.  Every pair is compared, so the time tells nothing about which one nearly
@@ -286,7 +302,15 @@ class Authenticator:
         return found
 
 
-def _presented(scope: Scope, names: Iterable[bytes]) -> list[bytes]:
+def _in_query(scope: Scope, names: Iterable[str]) -> Iterator[bytes]:
+    """The keys that a request shows in its query; where one of *names* occurs twice, that shows none."""
+    query = query_values(scope) if names and scope.get("query_string") else {}
+    for name in names:
+        if len(values := query.get(name, [])) == 1:
+            yield values[0].encode(errors="replace")
+
+
+def _in_headers(scope: Scope, names: Iterable[bytes]) -> list[bytes]:
     """The keys that a request shows in headers of these *names*; where one of them occurs twice, it shows none."""
     offers = []
     for name in names:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping, Sequence
 from io import BytesIO
 from typing import Any, Final, cast
+from urllib.parse import parse_qs
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -17,6 +18,7 @@ from asgiref.typing import HTTPResponseBodyEvent, HTTPResponseStartEvent
 from attrs import frozen
 
 from kiro_asgi.errors import BodyTimeout, BodyTooLarge, RequestError, UnsupportedEncoding
+from kiro_asgi.limits import QUERY_FIELDS
 
 __all__ = [
     "JSON",
@@ -33,6 +35,7 @@ __all__ = [
     "header_values",
     "host_lifespan",
     "identity_headers",
+    "query_values",
     "read_body",
     "respond",
     "respond_in_pieces",
@@ -70,6 +73,18 @@ class Stalled(Disconnected):
 def header_values(scope: Scope, name: bytes) -> list[bytes]:
     """Every value of one request header; *name* in lower case."""
     return [value for key, value in scope.get("headers") or () if key.lower() == name]
+
+
+def query_values(scope: Scope) -> dict[str, list[str]]:
+    """The values of the query's parameters, by name.
+
+    Raises:
+        RequestError: There are more than anybody needs.
+    """
+    try:
+        return parse_qs((scope.get("query_string") or b"").decode("latin-1"), max_num_fields=QUERY_FIELDS)
+    except ValueError:
+        raise RequestError(f"the query has more than {QUERY_FIELDS} parameters", code="query_too_long") from None
 
 
 def identity_headers(request_id: str, names: Iterable[bytes]) -> tuple[tuple[bytes, bytes], ...]:

@@ -6,15 +6,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Final
+from typing import Final, TypeVar
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.protocol import Scope, header_values
 from kiro_asgi.dialects.manifest import DialectManifest, Endpoint
 from kiro_asgi.errors import ConfigError, MethodNotAllowed, RouteNotFound
 
 __all__ = ["GATEWAY", "HEALTH", "RouteMatch", "Routes", "local_paths"]
+
+Name = TypeVar("Name", bytes, str)
 
 HEALTH: Final = Endpoint("GET", "/health", "health")
 """The one path for which nobody need show a key."""
@@ -112,13 +114,19 @@ class Routes:
     """Path to method to what is asked for."""
 
     _named: dict[_Named, dict[str, Endpoint]] = field(init=False, factory=dict)
+    _owners: dict[Endpoint, DialectManifest] = field(init=False, factory=dict)
+    """Whose each endpoint is."""
 
     def __attrs_post_init__(self) -> None:
         if twice := [name for name, times in Counter(api.name for api in self._apis).items() if times > 1]:
             raise ConfigError(f"dialects: there are two by the name of {twice[0]}", code="dialects")
         if bare := [api.name for api in self._apis if not api.endpoints]:
             raise ConfigError(f"dialects: {bare[0]} has no endpoint; give it one to answer at", code="dialects")
-        for endpoint in (*(endpoint for api in self._apis for endpoint in api.endpoints), *GATEWAY):
+        for api in self._apis:
+            for endpoint in api.endpoints:
+                self._add(endpoint)
+                self._owners[endpoint] = api
+        for endpoint in GATEWAY:
             self._add(endpoint)
 
     def _add(self, endpoint: Endpoint) -> None:
@@ -145,11 +153,19 @@ class Routes:
                 raise MethodNotAllowed(
                     f"{path[:_SHOWN_IN_ALLOW]} takes {' or '.join(allow)} only", allow=allow, code="method_not_allowed"
                 )
-            return found[scope["method"]]
+            return self._own(scope, found[scope["method"]])
         path = next(local_paths(scope))
         raise RouteNotFound(
             f"there is nothing at {scope['method']} {path[:_SHOWN]}{self._hint(path)}", code="route_not_found"
         )
+
+    def _own(self, scope: Scope, match: RouteMatch) -> RouteMatch:
+        """What *match*, if it is no API's alone, means to clients of the one that the request is marked as."""
+        if match.endpoint in self._owners:
+            return match
+        wanted = match.endpoint.operation
+        own = (each for api in self._marked(scope) for each in api.endpoints if each.operation == wanted)
+        return evolve(match, endpoint=next(own, match.endpoint))
 
     def contains(self, scope: Scope) -> bool:
         """Whether there is anything at the request's path, whatever the method."""
@@ -165,17 +181,28 @@ class Routes:
     def api(self, scope: Scope) -> DialectManifest:
         """Whose errors the request's client reads: the API of the path, or of what it probably means, or one whose
         clients send a header of its own."""
+        found = next(filter(None, map(self._lookup, local_paths(scope))), {}).get(scope["method"])
+        if found is not None and found.endpoint in self._owners:
+            return self._owners[found.endpoint]
         path = next(local_paths(scope))
         if not self.contains(scope):
             path = next(self._alternatives(path), path)
-        owners = [api for api in self._apis if path == api.root or path.startswith(f"{api.root}/")]
-        marked = [api for api in self._apis if any(header_values(scope, mark) for mark in api.marks)]
-        return (*owners, *marked, *self._apis)[0]
+        owners = (api for api in self._apis if path == api.root or path.startswith(f"{api.root}/"))
+        return next(chain(owners, self._marked(scope), self._apis))
+
+    def _marked(self, scope: Scope) -> Iterator[DialectManifest]:
+        """The APIs that a header of the request is a mark of."""
+        return (api for api in self._apis if any(header_values(scope, mark) for mark in api.marks))
 
     @property
     def key_headers(self) -> tuple[bytes, ...]:
         """Names of the headers in which clients of any API show a key."""
         return _union(api.key_headers for api in self._apis)
+
+    @property
+    def key_parameters(self) -> tuple[str, ...]:
+        """Names of the parameters in which clients of any API show a key."""
+        return _union(api.key_parameters for api in self._apis)
 
     @property
     def request_id_headers(self) -> tuple[bytes, ...]:
@@ -221,6 +248,6 @@ class Routes:
         return {}
 
 
-def _union(names: Iterable[tuple[bytes, ...]]) -> tuple[bytes, ...]:
+def _union(names: Iterable[tuple[Name, ...]]) -> tuple[Name, ...]:
     """All of *names*, each once, in their order."""
     return tuple(dict.fromkeys(chain.from_iterable(names)))

@@ -91,7 +91,7 @@ class DialectManifest:
     """As its documentation calls it."""
 
     endpoints: tuple[Endpoint, ...]
-    """Every path of it.  Errors below the first one's path are told as this API tells them."""
+    """Every path of it.  Errors at them, and below the first one's `root`, are told as this API tells them."""
 
     make: Callable[[DialectOptions], Dialect]
     """Everything that takes no waiting; a setting that cannot work is a `ConfigError`."""
@@ -103,9 +103,12 @@ class DialectManifest:
     key_headers: tuple[bytes, ...] = (b"authorization",)
     """Request headers, in lower case, in which its clients show a key; ``authorization`` holds it behind ``Bearer``."""
 
+    key_parameters: tuple[str, ...] = ()
+    """Parameters of the query in which its clients show a key.  No log of the gateway's holds a query."""
+
     marks: tuple[bytes, ...] = ()
-    """Request headers, in lower case, that only its clients send: at paths of no API, such as ``/v1/models``, they get
-    errors of this one."""
+    """Request headers, in lower case, that only its clients send: at paths of no API they get errors of this one, and
+    at ``/v1/models`` its list, where it has an endpoint for `MODELS`."""
 
     request_id_headers: tuple[bytes, ...] = (b"x-request-id",)
     """Response headers, in lower case, in which its clients look for the id of a request."""
@@ -128,8 +131,8 @@ class DialectManifest:
 
     @property
     def root(self) -> str:
-        """The path at which answers are asked for."""
-        return self.endpoints[0].path
+        """The path at which answers are asked for, up to the first segment that names something."""
+        return self.endpoints[0].path.partition("/{")[0]
 
 
 def dialect_slice(manifest: DialectManifest) -> Any:

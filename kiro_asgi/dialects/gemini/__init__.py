@@ -36,7 +36,7 @@ def _endpoints() -> Iterator[Endpoint]:
     for version in ("v1beta", "v1alpha"):
         yield Endpoint("GET", f"/{version}/models", "models")
         yield Endpoint("GET", f"/{version}/models/{{model:path}}", "model")
-        for method in ("GET", "POST", "PATCH", "DELETE"):
+        for method in ("GET", "POST", "DELETE"):
             yield Endpoint(method, f"/{version}/{{resource:path}}", "refuse")
     for version in versions:
         yield Endpoint("POST", f"/upload/{version}/{{resource:path}}", "refuse")
@@ -48,6 +48,7 @@ GEMINI: Final = DialectManifest(
     endpoints=tuple(_endpoints()),
     make=_make,
     key_headers=(b"x-goog-api-key", b"authorization"),
+    key_parameters=("key",),
     marks=(b"x-goog-api-key", b"x-goog-api-client"),
     likeness=lambda request: 2 if "contents" in request else -1,
     operations=_operations,

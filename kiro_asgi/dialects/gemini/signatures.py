@@ -29,7 +29,7 @@ _MAGIC: Final = b"KAS1"
 
 _FIRST: Final = b64encode(_MAGIC[:3]).decode()
 
-_OWN: Final = re.compile(r"(?:[A-Za-z0-9+/_-]{4})+(?:[A-Za-z0-9+/_-]{2}==|[A-Za-z0-9+/_-]{3}=)?")
+_OWN: Final = re.compile(r"(?:[A-Za-z0-9+/_-]{4})++(?:[A-Za-z0-9+/_-]{2}==|[A-Za-z0-9+/_-]{3}=)?+")
 _URL_SAFE: Final = str.maketrans("-_", "+/")
 
 SENTINELS: Final = frozenset({"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"})

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
-from urllib.parse import parse_qs
 
 from kiro_asgi.asgi.call import Call
-from kiro_asgi.asgi.http import JSON
 from kiro_asgi.asgi.operations import Operations
-from kiro_asgi.asgi.typing import Scope
+from kiro_asgi.asgi.protocol import Scope, query_values
 from kiro_asgi.dialects.gemini.dialect import GeminiApi, GeminiArray, GeminiStream
 from kiro_asgi.dialects.gemini.errors import UNIMPLEMENTED
-from kiro_asgi.dialects.gemini.models import render_model, render_models
 from kiro_asgi.errors import RequestError, RouteNotFound
-from kiro_asgi.limits import QUERY_FIELDS
 
 __all__ = ["GeminiOperations"]
 
@@ -65,17 +61,6 @@ class GeminiOperations(Operations):
             case _:
                 raise _refusal(verb)
 
-    async def models(self, call: Call, argument: str) -> None:
-        """List the models of all upstreams."""
-        listings = await self._gateway.service.models.listings()
-        await call.respond(200, render_models(listings), [JSON])
-
-    async def model(self, call: Call, argument: str) -> None:
-        """Describe a model."""
-        call.model = argument
-        listing = await self._gateway.service.models.listing(argument)
-        await call.respond(200, render_model(listing), [JSON])
-
     async def refuse(self, call: Call, argument: str) -> None:
         """Say why a resource is not there.
 
@@ -104,8 +89,5 @@ def _wants_events(scope: Scope) -> bool:
     Raises:
         RequestError: The query has more parameters than anybody needs.
     """
-    try:
-        fields = parse_qs((scope.get("query_string") or b"").decode("latin-1"), max_num_fields=QUERY_FIELDS)
-    except ValueError:
-        raise RequestError(f"the query has more than {QUERY_FIELDS} parameters", code="query_too_long") from None
-    return "sse" in (*fields.get("alt", ()), *fields.get("$alt", ()))
+    query = query_values(scope)
+    return "sse" in (*query.get("alt", ()), *query.get("$alt", ()))

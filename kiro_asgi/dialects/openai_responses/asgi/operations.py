@@ -7,13 +7,12 @@ import secrets
 from functools import partial
 from logging import getLogger
 from typing import Final
-from urllib.parse import parse_qs
 
 from attrs import define, evolve, field
 
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.operations import Gateway
-from kiro_asgi.asgi.protocol import JSON, Scope
+from kiro_asgi.asgi.protocol import JSON, Scope, query_values
 from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.dialects.base import Dialect, Inquiry
 from kiro_asgi.dialects.openai_responses.asgi.stored import Keeping, Recorded, Responses, not_built_on
@@ -25,7 +24,6 @@ from kiro_asgi.dialects.refusals import invalid, unsupported
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import noted
 from kiro_asgi.errors import RequestError
-from kiro_asgi.limits import QUERY_FIELDS
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["ResponsesOperations"]
@@ -156,8 +154,4 @@ def _query(scope: Scope) -> dict[str, str]:
     Raises:
         RequestError: There are more than anybody needs.
     """
-    try:
-        fields = parse_qs((scope.get("query_string") or b"").decode("latin-1"), max_num_fields=QUERY_FIELDS)
-    except ValueError:
-        raise RequestError(f"the query has more than {QUERY_FIELDS} parameters", code="query_too_long") from None
-    return {name: values[-1] for name, values in fields.items()}
+    return {name: values[-1] for name, values in query_values(scope).items()}
