@@ -31,11 +31,11 @@ from kiro_asgi.simulator.builders import (
     tool_calls_interleaved,
     words,
 )
+from kiro_asgi.simulator.encoding import Hit, picture, search
 from kiro_asgi.simulator.formats import FORMAT_MARKERS
 from kiro_asgi.simulator.kiro.accounts import PROFILE_ARN, usage_limits
 from kiro_asgi.simulator.markers import MARKERS, markers_as_markdown
 from kiro_asgi.simulator.models import MODELS, Model
-from kiro_asgi.simulator.pieces import Hit, picture, search
 from kiro_asgi.simulator.record import RecordedRequest
 from kiro_asgi.simulator.scripts import (
     CloseEarly,

@@ -47,11 +47,11 @@ class Marker:
     """One marker word."""
 
     shows: str
-    """What the client gets to see, as a sentence without a full stop."""
+    """The effect, as a sentence without a full stop."""
 
     script: Callable[[KiroConversation, str], Script]
     parameter: str = ""
-    """What follows ``=``; empty: nothing."""
+    """Meaning of the text after ``=``; empty: there is none."""
 
 
 def number(parameter: str, default: float, most: float) -> float:
@@ -100,7 +100,7 @@ def _given_arguments(conversation: KiroConversation, name: str) -> Mapping[str, 
 
 def _varied(tool: OfferedTool, conversation: KiroConversation, index: int) -> Mapping[str, Any]:
     """Arguments that differ from call to call where the schema leaves room."""
-    made = value_for(tool.schema, conversation.said)
+    made = value_for(tool.schema, conversation.user_text)
     if not isinstance(made, dict):  # of a tool without a schema
         return {}
     properties = tool.schema.get("properties", {})

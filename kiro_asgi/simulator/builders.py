@@ -60,7 +60,7 @@ SEALED: Final = "c2VhbGVk"
 
 @frozen
 class Trailers:
-    """What follows the content; ``None`` leaves an event, or a part of it, out."""
+    """The events after the content; ``None`` leaves an event, or a part of it, out."""
 
     stop_reason: str | None = "END_TURN"
     """``END_TURN``, ``TOOL_USE``, ``MAX_TOKENS``, ``STOP_SEQUENCE``, ``CONTENT_FILTERED``, ``GUARDRAIL_INTERVENED``."""
@@ -166,7 +166,7 @@ def tool_calls_interleaved(*calls: Sequence[Event]) -> tuple[Event, ...]:
 
 
 def initial_response(conversation: str) -> Event:
-    """What opens an answer in the RPC style."""
+    """Make the event that opens an answer in the RPC style."""
     return Event("initial-response", {"conversationId": conversation})
 
 

@@ -18,10 +18,10 @@ THINKING_WANTED: Final = re.compile(
     r"<thinking_mode>\s*(enabled|adaptive)\s*</thinking_mode>|<thinking>", re.IGNORECASE
 )
 FREE: Final = frozenset(("input", "json", "additionalModelRequestFields"))
-"""Members whose value is anybody's JSON."""
+"""Members whose value is arbitrary JSON."""
 
 LONG: Final = 400
-"""Characters after which only the last paragraph counts as what the user said."""
+"""Characters after which only the last paragraph counts as the user's own text."""
 
 
 def as_map(value: Any) -> Mapping[str, Any]:
@@ -112,7 +112,7 @@ class KiroConversation:
 
     @cached_property
     def members(self) -> tuple[tuple[str, Any], ...]:
-        """Every member of every object of the document, in no order, but for what is anybody's JSON; entries of lists
+        """Every member of every object of the document, in no order, but for arbitrary JSON; entries of lists
         have no name."""
         found: list[tuple[str, Any]] = []
         rest: list[Any] = [self.document]
@@ -135,8 +135,8 @@ class KiroConversation:
         return str(self.history[0][1].get("content", "")) if self.history else ""
 
     @cached_property
-    def said(self) -> str:
-        """What the user seems to have said: the text without requests for thinking; if long, its last paragraph."""
+    def user_text(self) -> str:
+        """The user's own text, as far as it shows: without requests for thinking; if long, the last paragraph."""
         paragraphs = self.content.split("\n\n")
         plain = [part for part in paragraphs if "<thinking>" not in part] or paragraphs
         text = THINKING_TAGS.sub("", "\n\n".join(plain)).strip()

@@ -79,7 +79,7 @@ def thought_about(conversation: KiroConversation) -> str:
     """Return the text of a thought about a prompt."""
     if conversation.results:
         return "The tool has answered. I should tell the user."
-    return f"The user says: {conversation.said[:80]} I should answer that."
+    return f"The user says: {conversation.user_text[:80]} I should answer that."
 
 
 def default_answer(conversation: KiroConversation) -> Script:
@@ -108,13 +108,15 @@ def _demanded_json(conversation: KiroConversation) -> tuple[Event, ...] | None:
     for place in (conversation.content, conversation.instructions):
         if JSON_WANTED.search(place):
             schema = next((found for found in _objects(place) if _looks_like_schema(found)), None)
-            value = {"answer": conversation.said[:200]} if schema is None else _fitting(schema, conversation.said)
+            value = (
+                {"answer": conversation.user_text[:200]} if schema is None else _fitting(schema, conversation.user_text)
+            )
             return _text(conversation, json.dumps(value, ensure_ascii=False))
     return None
 
 
-def _fitting(schema: Mapping[str, Any], said: str) -> Any:
-    return value_for(schema, said.split("{", 1)[0].strip()[:200], everything=True)
+def _fitting(schema: Mapping[str, Any], text: str) -> Any:
+    return value_for(schema, text.split("{", 1)[0].strip()[:200], everything=True)
 
 
 def _objects(place: str) -> list[Any]:
@@ -161,26 +163,26 @@ def wanted_tool(conversation: KiroConversation) -> OfferedTool | None:
     demand = TOOL_DEMANDED.search(conversation.content) or TOOL_INSTRUCTED.search(conversation.instructions)
     if conversation.results and not demand:
         return None
-    for place in (demand[0] if demand else "", conversation.said):
+    for place in (demand[0] if demand else "", conversation.user_text):
         for tool in tools:
             if _names(tool).search(place):
                 return tool
     if conversation.results:
         return tools[-1]
-    said = _distinctive_words(conversation.said)
-    best = max(tools, key=lambda tool: _closeness(said, tool))
-    return best if demand or _closeness(said, best) >= 2 else None
+    wanted = _distinctive_words(conversation.user_text)
+    best = max(tools, key=lambda tool: _closeness(wanted, tool))
+    return best if demand or _closeness(wanted, best) >= 2 else None
 
 
-def _closeness(said: set[str], tool: OfferedTool) -> int:
-    return 2 * len(said & _distinctive_words(tool.name)) + len(said & _distinctive_words(tool.description))
+def _closeness(wanted: set[str], tool: OfferedTool) -> int:
+    return 2 * len(wanted & _distinctive_words(tool.name)) + len(wanted & _distinctive_words(tool.description))
 
 
 def call(
     tool: OfferedTool, conversation: KiroConversation, index: int = 0, arguments: Mapping[str, Any] | None = None
 ) -> tuple[Event, ...]:
     """A call of *tool* with arguments that fit its schema and, where possible, the prompt."""
-    made = value_for(tool.schema, conversation.said) if arguments is None else arguments
+    made = value_for(tool.schema, conversation.user_text) if arguments is None else arguments
     identity = tool_id(f"{conversation.content}\0{len(conversation.history)}", index)
     return tool_call(tool.name, made if isinstance(made, dict) else {}, call_id=identity)
 
@@ -193,7 +195,7 @@ def _tool_call(conversation: KiroConversation) -> tuple[Event, ...] | None:
 
 
 def _echo(conversation: KiroConversation) -> tuple[Event, ...]:
-    return _text(conversation, f"You said: {conversation.said}{_seen(conversation)}")
+    return _text(conversation, f"You said: {conversation.user_text}{_seen(conversation)}")
 
 
 def _seen(conversation: KiroConversation) -> str:

@@ -1,36 +1,24 @@
-"""Encodes a script in another format than Kiro's: every event of it becomes bytes of that format.
+"""Encodes a script in another format than Kiro's: events become pieces in no format, and an encoder makes bytes of them.
 
-Pauses, breaks and raw bytes of a script stay as they are, so the faults of the wire are the same in all formats.
+Two kinds of event, `search` and `picture`, are only for formats other than Kiro's.  Pauses, breaks and raw bytes of a
+script stay as they are, so the faults of the wire are the same in all formats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from kiro_asgi.simulator.builders import json_answer
-from kiro_asgi.simulator.pieces import (
-    AnswerEnd,
-    CallPart,
-    Failure,
-    Picture,
-    Piece,
-    Seal,
-    Sealed,
-    Searched,
-    Thought,
-    TokensUsed,
-    Unknown,
-    Words,
-    pieces_of,
-)
-from kiro_asgi.simulator.question import Question
+from kiro_asgi.simulator.conversation import as_map
 from kiro_asgi.simulator.scripts import (
     EVENT_STREAM,
     CloseEarly,
     CorruptChecksum,
+    Event,
+    ExceptionFrame,
     HalfClose,
     Head,
     RawBytes,
@@ -42,7 +30,206 @@ from kiro_asgi.simulator.scripts import (
     TornFrame,
 )
 
-__all__ = ["SSE", "AnswerBlock", "AnswerEncoder", "CollectedAnswer", "encode_script", "used_by"]
+__all__ = [
+    "CONTEXT_FULL",
+    "SSE",
+    "AnswerBlock",
+    "AnswerEncoder",
+    "AnswerEnd",
+    "CallPart",
+    "CollectedAnswer",
+    "Failure",
+    "Hit",
+    "Picture",
+    "Piece",
+    "Seal",
+    "Sealed",
+    "Searched",
+    "Thought",
+    "TokensUsed",
+    "Unknown",
+    "Words",
+    "encode_script",
+    "picture",
+    "pieces_of",
+    "search",
+    "used_by",
+]
+
+CONTEXT_FULL: Final = "CONTEXT_FULL"
+"""Stop reason of an answer after which the context window has no room left."""
+
+
+@frozen
+class Words:
+    """Answer text."""
+
+    text: str
+
+
+@frozen
+class Thought:
+    """Readable thinking."""
+
+    text: str
+
+
+@frozen
+class Seal:
+    """The signature of the thought before it."""
+
+    signature: str
+
+
+@frozen
+class Sealed:
+    """Thinking that is not readable."""
+
+    data: str
+
+
+@frozen
+class CallPart:
+    """A part of a tool call: its beginning, some of its arguments, or its end."""
+
+    call_id: str
+    name: str
+    input: str = ""
+    stop: bool = False
+
+
+@frozen
+class Picture:
+    """An image, whole."""
+
+    media_type: str
+    data: str
+    """Base64."""
+
+
+@frozen
+class Hit:
+    """One result of a search."""
+
+    url: str
+    title: str
+
+
+@frozen
+class Searched:
+    """A search by the service itself, which the text after it rests on."""
+
+    query: str
+    hits: tuple[Hit, ...]
+
+
+@frozen
+class AnswerEnd:
+    """Why the answer ends."""
+
+    reason: str
+    """In Kiro's words, e.g. ``END_TURN``; unknown ones go out unchanged."""
+
+    sequence: str = ""
+    """The stop sequence that was met."""
+
+
+@frozen
+class TokensUsed:
+    """Tokens of prompt and answer."""
+
+    input: int
+    """Cached ones not counted."""
+
+    output: int
+    cached: int = 0
+
+
+@frozen
+class Unknown:
+    """An event that no client knows."""
+
+    name: str
+    payload: Mapping[str, Any]
+
+
+@frozen
+class Failure:
+    """An error after the answer began."""
+
+    name: str
+    """In Kiro's words, e.g. ``ThrottlingException``."""
+
+    message: str
+
+
+Piece = Words | Thought | Seal | Sealed | CallPart | Picture | Searched | AnswerEnd | TokensUsed | Unknown | Failure
+
+
+def search(query: str, *hits: Hit) -> Event:
+    """The event of a search by the service itself."""
+    return Event("searchEvent", {"query": query, "hits": [[hit.url, hit.title] for hit in hits]})
+
+
+def picture(media_type: str, data: str) -> Event:
+    """The event of an image, *data* in base64."""
+    return Event("imageEvent", {"mediaType": media_type, "data": data})
+
+
+def _reasoning(payload: Mapping[str, Any]) -> Iterator[Piece]:
+    if "text" in payload:
+        yield Thought(payload["text"])
+    if "signature" in payload:
+        yield Seal(payload["signature"])
+    if "redactedContent" in payload:
+        yield Sealed(payload["redactedContent"])
+
+
+def _call(payload: Mapping[str, Any]) -> Iterator[Piece]:
+    yield CallPart(payload["toolUseId"], payload["name"], payload.get("input", ""), payload.get("stop", False))
+
+
+def _metadata(payload: Mapping[str, Any]) -> Iterator[Piece]:
+    used = as_map(payload.get("tokenUsage"))
+    if used:
+        yield TokensUsed(used["uncachedInputTokens"], used["outputTokens"], used["cacheReadInputTokens"])
+    if "stopReason" in payload:
+        yield AnswerEnd(payload["stopReason"], payload.get("stopSequence", ""))
+
+
+def _context(payload: Mapping[str, Any]) -> Iterator[Piece]:
+    if payload["contextUsagePercentage"] >= 100:
+        yield AnswerEnd(CONTEXT_FULL)
+
+
+def _search(payload: Mapping[str, Any]) -> Iterator[Piece]:
+    yield Searched(payload["query"], tuple(Hit(url, title) for url, title in payload["hits"]))
+
+
+EVENTS: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterator[Piece]]]] = {
+    "assistantResponseEvent": lambda payload: iter((Words(payload["content"]),)),
+    "reasoningContentEvent": _reasoning,
+    "toolUseEvent": _call,
+    "metadataEvent": _metadata,
+    "contextUsageEvent": _context,
+    "searchEvent": _search,
+    "imageEvent": lambda payload: iter((Picture(payload["mediaType"], payload["data"]),)),
+    "meteringEvent": lambda payload: iter(()),
+    "initial-response": lambda payload: iter(()),
+}
+"""Event type to its pieces."""
+
+
+def pieces_of(step: Step) -> tuple[Piece, ...] | None:
+    """Return the pieces of *step*; ``None`` if it is no `Event` and no `ExceptionFrame`."""
+    match step:
+        case Event(name, payload):
+            return tuple(EVENTS[name](payload)) if name in EVENTS else (Unknown(name, payload),)
+        case ExceptionFrame(name, message):
+            return (Failure(name, message),)
+        case _:
+            return None
+
 
 SSE: Final = "text/event-stream"
 BREAKS: Final = (Reset, CloseEarly, HalfClose, Stall)
@@ -55,7 +242,7 @@ class AnswerEncoder(Protocol):
     """Of a stream."""
 
     def encode(self, piece: Piece) -> Iterator[bytes]:
-        """What *piece* adds to the stream, an event each."""
+        """Encode *piece*: the events that it adds to the stream."""
         ...
 
     def close(self) -> Iterator[bytes]:
@@ -123,11 +310,11 @@ class CollectedAnswer:
         return self.blocks[-1]
 
 
-def used_by(script: Script, question: Question) -> TokensUsed:
-    """What *script* says that it took; where it says nothing, the size of the prompt, and a token for every event."""
+def used_by(script: Script, prompt: int) -> TokensUsed:
+    """Return the usage that *script* reports; else *prompt* tokens, and one more for every event."""
     pieces = [piece for step in script for piece in pieces_of(step) or ()]
     found = next((piece for piece in pieces if isinstance(piece, TokensUsed)), None)
-    return found or TokensUsed(question.conversation.size, sum(map(_tokens, script)))
+    return found or TokensUsed(prompt, sum(map(_tokens, script)))
 
 
 def _tokens(step: Step) -> int:

@@ -12,10 +12,9 @@ from attrs import evolve, field, frozen
 from kiro_asgi.simulator.answers import ANSWERS
 from kiro_asgi.simulator.builders import json_answer
 from kiro_asgi.simulator.conversation import KiroConversation
-from kiro_asgi.simulator.encoding import AnswerEncoder, encode_script, used_by
+from kiro_asgi.simulator.encoding import AnswerEncoder, TokensUsed, encode_script, used_by
 from kiro_asgi.simulator.markers import Repertoire, play, searched, with_thought
 from kiro_asgi.simulator.models import Model
-from kiro_asgi.simulator.pieces import TokensUsed
 from kiro_asgi.simulator.question import Question
 from kiro_asgi.simulator.record import RecordedRequest
 from kiro_asgi.simulator.scripts import Event, Repeat, Script, Step
@@ -142,7 +141,7 @@ class SimulatedFormat:
     def encode(self, request: RecordedRequest, document: Json | None, script: Script) -> Script:
         """Encode *script*, the answer to a chat request, in this format."""
         question = self.read(request, document or {})
-        encoder = self.encoder(request, question, used_by(script, question))
+        encoder = self.encoder(request, question, used_by(script, question.conversation.size))
         stream = question.stream and "unstreamed" not in question.habits
         return encode_script(script, encoder, stream=stream)
 

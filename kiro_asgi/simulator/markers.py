@@ -21,8 +21,8 @@ from kiro_asgi.simulator.answers import ANSWERS, CHANGES, SENTENCE, Marker, numb
 from kiro_asgi.simulator.builders import Trailers, json_answer, text, thinking, words
 from kiro_asgi.simulator.conversation import KiroConversation
 from kiro_asgi.simulator.default_answer import compose, default_answer, thought_about
+from kiro_asgi.simulator.encoding import Hit, search
 from kiro_asgi.simulator.kiro.faults import FAULTS
-from kiro_asgi.simulator.pieces import Hit, search
 from kiro_asgi.simulator.scripts import Event, Script
 
 __all__ = [
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 Change = tuple[str, Callable[[Script, str], Script], str]
-"""What is different, the change, its parameter."""
+"""Its effect in words, the change itself, the meaning of its parameter."""
 
 ONCE: Final = "once-"
 SYNTAX: Final = re.compile(r"(?<![\w:-])sim:([a-z0-9][a-z0-9-]*)(?:[=:]([\w.-]*\w))?")
@@ -165,7 +165,7 @@ HITS: Final = (
 def searched(conversation: KiroConversation, script: Script) -> Script:
     """*script* with a search before its first text; without any text, *script*."""
     at = next((at for at, step in enumerate(script) if _is_text(step)), None)
-    done = search(conversation.said[:80] or "simulated", *HITS)
+    done = search(conversation.user_text[:80] or "simulated", *HITS)
     return script if at is None else (*script[:at], done, *script[at:])
 
 

@@ -1,7 +1,7 @@
 """A request of any format, as far as the answer depends on it.
 
-Readers put what they find into the shape that the simulated model has always read, a Kiro request: so it says the same
-to the same question, whoever asks in which format.
+Readers put a request into the shape of a Kiro request, which answers are made from, so the same question has the same
+answer in every format.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FORMATS: Final[Mapping[str, str]] = {"jpg": "jpeg"}
 
 @frozen
 class Result:
-    """What a tool returned."""
+    """The result of a tool call."""
 
     call_id: str
     text: str
@@ -70,7 +70,7 @@ class Question:
     """Paths of fields of the model's own answer that are to be passed on."""
 
     with_usage: bool = True
-    """Whether a stream tells what it took."""
+    """Whether a stream reports usage."""
 
     habits: Mapping[str, str] = field(init=False)
     """Markers of the current message, with their parameters."""
@@ -91,7 +91,7 @@ def conversation_of(
 ) -> KiroConversation:
     """The same as a Kiro request; neighbours of one side are one message, and the system text is the first.
 
-    What the answer has to look like, a *schema*, is told in words there.
+    A *schema* for the answer becomes an instruction in words.
     """
     merged: list[ChatTurn] = []
     for turn in turns:

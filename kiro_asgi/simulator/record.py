@@ -1,4 +1,4 @@
-"""What the simulator remembers, for tests to ask: requests, how their answers went, connections."""
+"""The simulator's record for tests: requests, the course of their answers, connections."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RecordedRequest:
 
     received_at: float = field(factory=time.monotonic)
     operation: str = ""
-    """What was asked for, e.g. ``GenerateAssistantResponse``; empty for an unknown path."""
+    """Operation, e.g. ``GenerateAssistantResponse``; empty for an unknown path."""
 
     status: int = 0
     """Of the answer; 0 while no head was sent."""
@@ -77,7 +77,7 @@ class Journal:
 
     @property
     def requests(self) -> tuple[RecordedRequest, ...]:
-        """What was asked, in order of arrival."""
+        """The requests, in order of arrival."""
         with self._lock:
             return tuple(self._requests)
 

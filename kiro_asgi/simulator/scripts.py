@@ -205,7 +205,7 @@ def _full_chunks(pending: bytearray, size: int) -> Iterator[bytes]:
 
 
 def lay_out(script: Script) -> Iterator[Action]:
-    """What to do, in order; each ``bytes`` is one HTTP chunk and never empty.
+    """Turn *script* into actions, in order; each ``bytes`` is one HTTP chunk and never empty.
 
     Chunks do not reach over a step that is not bytes: what is there goes out before a pause begins or a connection
     breaks.

@@ -243,7 +243,7 @@ async def serve(
     """Run a simulator in this event loop, on 127.0.0.1.
 
     Args:
-        port: 0 takes a free one; `Simulator.url` says which.
+        port: 0 takes a free one; see `Simulator.url`.
         pace: Seconds of pause after every event of an answer.
         models: What is on offer; ``None`` makes the model list a 404 and any model name acceptable.
         strict: Check requests as the service does, and refuse them as it does.
@@ -270,7 +270,7 @@ def running(port: int = 0, *, backend: str = "asyncio", **options: Any) -> Itera
     """Run a simulator in a thread of its own, with its own event loop; for synchronous code and for other loops.
 
     Args:
-        port: 0 takes a free one; `Simulator.url` says which.
+        port: 0 takes a free one; see `Simulator.url`.
         backend: ``asyncio`` or ``trio``.
         options: As for `serve`.
     """

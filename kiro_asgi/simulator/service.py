@@ -100,7 +100,7 @@ class SimulatedService:
     """Seconds of pause after every event."""
 
     models: tuple[Model, ...] | None = MODELS
-    """What is on offer; ``None``: the model list is 404 and any name is taken."""
+    """The models that are offered; ``None``: the model list is 404 and any name is taken."""
 
     strict: bool = True
     """Whether requests are checked as the service checks them."""

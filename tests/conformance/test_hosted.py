@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from kiro_asgi.simulator import Simulator, answer, text
-from kiro_asgi.simulator.pieces import Hit, search
+from kiro_asgi.simulator.encoding import Hit, search
 from kiro_asgi.simulator.service import CHAT
 from tests.conformance.asked import EACH_API, EACH_WAY
 from tests.conformance.clients import Clients

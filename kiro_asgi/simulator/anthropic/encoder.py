@@ -11,11 +11,13 @@ from attrs import define, field
 
 from kiro_asgi.simulator.anthropic.faults import FAILURES, envelope
 from kiro_asgi.simulator.builders import conversation_id, json_answer, tool_id
-from kiro_asgi.simulator.encoding import SSE, AnswerBlock, CollectedAnswer
-from kiro_asgi.simulator.pieces import (
+from kiro_asgi.simulator.encoding import (
     CONTEXT_FULL,
+    SSE,
+    AnswerBlock,
     AnswerEnd,
     CallPart,
+    CollectedAnswer,
     Failure,
     Piece,
     Seal,
@@ -82,7 +84,7 @@ def _arguments(text: str) -> Any:
 
 
 def sealed(url: str) -> str:
-    """What stands for the page at *url*, and has to come back as it is."""
+    """Return the token that stands for the page at *url*, and must come back unchanged."""
     return b64encode(f"sealed {url}".encode()).decode()
 
 
@@ -106,7 +108,7 @@ def search_blocks(searched: Searched, call_id: str) -> list[Json]:
 
 
 def citations(searched: Searched) -> list[Json]:
-    """What is cited of a search."""
+    """Make the citations of a search."""
     return [
         {
             "type": "web_search_result_location",
@@ -138,7 +140,7 @@ class AnthropicAnswerEncoder:
     _stop: AnswerEnd | None = field(init=False, default=None)
 
     def encode(self, piece: Piece) -> Iterator[bytes]:
-        """What *piece* adds to the stream, an event each."""
+        """Encode *piece*: the events that it adds to the stream."""
         if not self._started:
             self._started = True
             yield _event("message_start", message=self._message([], None))

@@ -1,4 +1,4 @@
-"""What Anthropic's API says when it refuses or fails."""
+"""Refusals and failures of Anthropic's API."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ def images_valid(document: Json, _: Question) -> str:
 
 
 def seals_kept(document: Json, _: Question) -> str:
-    """What was sealed of a page that a search found comes back as it was, in results and in citations."""
+    """The sealed content of a search result comes back unchanged, in results and in citations."""
     for place, block in blocks(document):
         pages = blocks_of(block.get("content")) if block.get("type") == "web_search_tool_result" else []
         for page in pages:
@@ -507,7 +507,7 @@ def form_possible(document: Json, question: Question) -> str:
 
 
 def schema_closed(document: Json, _: Question) -> str:
-    """Every object in a schema of the answer says ``additionalProperties: false``."""
+    """Every object in a schema of the answer has ``additionalProperties: false``."""
     for schema in _schemas(_format(document).get("schema")):
         if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
             return f"{PLACE}.schema: For 'object' type, 'additionalProperties' must be explicitly set to false"

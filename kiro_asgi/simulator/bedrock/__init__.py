@@ -10,11 +10,10 @@ from kiro_asgi.simulator.bedrock.encoder import ConverseAnswerEncoder, InvokeAns
 from kiro_asgi.simulator.bedrock.faults import REFUSALS, envelope, refusal
 from kiro_asgi.simulator.bedrock.reader import GEOGRAPHIES, INVOKE, read
 from kiro_asgi.simulator.bedrock.rules import FAMILIES, MODELS, RULES
-from kiro_asgi.simulator.encoding import AnswerEncoder
+from kiro_asgi.simulator.encoding import AnswerEncoder, TokensUsed
 from kiro_asgi.simulator.format import FormatEndpoint, SimulatedFormat, bearer
 from kiro_asgi.simulator.markers import habit, repertoire
 from kiro_asgi.simulator.models import Model
-from kiro_asgi.simulator.pieces import TokensUsed
 from kiro_asgi.simulator.question import Question
 from kiro_asgi.simulator.record import RecordedRequest
 from kiro_asgi.simulator.scripts import Script

@@ -18,11 +18,12 @@ from attrs import define, evolve, field
 from kiro_asgi.simulator.anthropic.encoder import AnthropicAnswerEncoder
 from kiro_asgi.simulator.bedrock.faults import FAILURES, refusal
 from kiro_asgi.simulator.bedrock.reader import claude_name
-from kiro_asgi.simulator.encoding import AnswerBlock, CollectedAnswer
-from kiro_asgi.simulator.pieces import (
+from kiro_asgi.simulator.encoding import (
     CONTEXT_FULL,
+    AnswerBlock,
     AnswerEnd,
     CallPart,
+    CollectedAnswer,
     Failure,
     Piece,
     Seal,

@@ -9,6 +9,7 @@ from kiro_asgi.simulator.answers import SENTENCE, Marker, number
 from kiro_asgi.simulator.builders import text, words
 from kiro_asgi.simulator.conversation import KiroConversation
 from kiro_asgi.simulator.default_answer import compose
+from kiro_asgi.simulator.encoding import TokensUsed, picture
 from kiro_asgi.simulator.format import FormatEndpoint, SimulatedFormat, bearer
 from kiro_asgi.simulator.gemini.encoder import GeminiAnswerEncoder
 from kiro_asgi.simulator.gemini.faults import REFUSALS, bad_request, envelope, refusal
@@ -16,7 +17,6 @@ from kiro_asgi.simulator.gemini.reader import read
 from kiro_asgi.simulator.gemini.rules import RULES
 from kiro_asgi.simulator.markers import habit, repertoire
 from kiro_asgi.simulator.models import Model
-from kiro_asgi.simulator.pieces import TokensUsed, picture
 from kiro_asgi.simulator.question import Question
 from kiro_asgi.simulator.record import RecordedRequest
 from kiro_asgi.simulator.scripts import Script

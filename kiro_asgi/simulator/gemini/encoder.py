@@ -14,12 +14,12 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.simulator.builders import conversation_id, json_answer
-from kiro_asgi.simulator.encoding import SSE, CollectedAnswer
-from kiro_asgi.simulator.gemini.faults import FAILURES, envelope
-from kiro_asgi.simulator.pieces import (
+from kiro_asgi.simulator.encoding import (
     CONTEXT_FULL,
+    SSE,
     AnswerEnd,
     CallPart,
+    CollectedAnswer,
     Failure,
     Picture,
     Piece,
@@ -30,6 +30,7 @@ from kiro_asgi.simulator.pieces import (
     Unknown,
     Words,
 )
+from kiro_asgi.simulator.gemini.faults import FAILURES, envelope
 from kiro_asgi.simulator.question import Question
 from kiro_asgi.simulator.scripts import Script
 
@@ -141,7 +142,7 @@ class GeminiAnswerEncoder:
         return "application/json" if self.array else SSE
 
     def encode(self, piece: Piece) -> Iterator[bytes]:
-        """What *piece* adds to the stream, a chunk each."""
+        """Encode *piece*: the chunks that it adds to the stream."""
         match piece:
             case Failure():
                 yield self._data(envelope(*FAILURES[piece.name]))

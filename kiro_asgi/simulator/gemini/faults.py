@@ -1,4 +1,4 @@
-"""What the Generative Language API says when it refuses or fails."""
+"""Refusals and failures of the Generative Language API."""
 
 from __future__ import annotations
 

@@ -96,6 +96,6 @@ def _turn(content: Mapping[str, Any]) -> ChatTurn:
 
 def _result(result: Mapping[str, Any]) -> Result:
     response = as_map(result.get("response"))
-    said = next((response[key] for key in ("result", "output", "error") if key in response), response)
-    text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+    value = next((response[key] for key in ("result", "output", "error") if key in response), response)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return Result(str(result.get("id", result.get("name"))), text, "error" in response)

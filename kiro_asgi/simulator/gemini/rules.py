@@ -33,7 +33,7 @@ JSON_SCHEMA: Final = frozenset(
         *("required", "propertyOrdering"),
     )
 )
-"""What a JSON Schema for the answer may say."""
+"""Keywords of a JSON Schema for the answer."""
 
 TYPES: Final = frozenset(("STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"))
 
@@ -49,7 +49,7 @@ def names_known(document: Json, _: Question) -> str:
 
 
 FREE: Final = ""
-"""A member whose value is anybody's JSON; others name a message, a list of those, or a map to those."""
+"""A member whose value is arbitrary JSON; others name a message, a list of those, or a map to those."""
 
 
 def _free(names: str) -> dict[str, str]:
@@ -65,7 +65,7 @@ SCHEMA: Final[Mapping[str, str]] = {
     "anyOf": "Schema",
     "properties": "{Schema}",
 }
-"""What a schema may say: a part of OpenAPI 3.0."""
+"""Keywords of a schema: a part of OpenAPI 3.0."""
 
 MESSAGES: Final[Mapping[str, Mapping[str, str]]] = {
     "Request": {
@@ -252,8 +252,8 @@ def schemas_valid(document: Json, _: Question) -> str:
 
 
 def json_schema_valid(document: Json, question: Question) -> str:
-    """A JSON Schema for the answer is for newer models, is alone, says that the answer is JSON, and has known keywords;
-    beside a reference there is nothing else."""
+    """A JSON Schema for the answer is for newer models, is the only one, needs the media type of JSON, and has known
+    keywords; beside a reference there is nothing else."""
     options = as_map(either(document, "generationConfig"))
     schema = either(options, "responseJsonSchema")
     if schema is None:

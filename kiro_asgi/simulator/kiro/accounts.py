@@ -92,19 +92,19 @@ class DeviceSignIn:
     """
 
     slow_downs: int = 0
-    """Polls of each code that are told to slow down, before anything else."""
+    """Polls of each code that get ``slow_down``, before anything else."""
 
     pending: int = 1
     """Polls of each code that come too early: the user has not finished."""
 
     outcome: str = "approved"
-    """What the user does then: ``approved``, ``denied``, or nothing (``expired``)."""
+    """The user's decision: ``approved``, ``denied``, or nothing (``expired``)."""
 
     interval: float = 1.0
-    """Seconds that a client is told to leave between two polls."""
+    """Seconds that the answer asks a client to leave between two polls."""
 
     expires_in: float = 600.0
-    """Seconds that a code is said to last."""
+    """Announced lifetime of a code, in seconds."""
 
     _polls: dict[str, int] = field(init=False, factory=dict, repr=False)
     """Device code to the number of its polls."""
@@ -127,7 +127,7 @@ class DeviceSignIn:
         return json_answer(200, {**self._code(), **times})
 
     def poll(self, code: object) -> str:
-        """What a poll of *code* comes to: an OAuth error code, or nothing where the user has signed in."""
+        """Return the OAuth error code for a poll of *code*; empty: the user has signed in."""
         polls = self._polls.get(str(code))
         if polls is None:
             return "expired_token"
@@ -179,7 +179,7 @@ class Accounts:
     """The accounts, their tokens and profiles.  Every public field may be changed at any time."""
 
     expires_in: int = 3600
-    """Seconds an access token is said to last."""
+    """Announced lifetime of an access token, in seconds."""
 
     rotate: bool = True
     """Whether a refresh token is replaced when it is used."""
@@ -189,13 +189,13 @@ class Accounts:
     once, and who crashes before the new one is written down has none."""
 
     delay: float = 0.0
-    """Seconds a refresh takes, to see whether anybody refreshes twice."""
+    """Seconds a refresh takes, so that a second one beside it shows."""
 
     refresh_answer: Script | None = None
-    """What every refresh is answered with instead, after *delay*, as `refusal` or `json_answer` makes it."""
+    """Answer to every refresh instead, after *delay*, as `refusal` or `json_answer` makes it."""
 
     devices: DeviceSignIn = field(factory=DeviceSignIn)
-    """How device flows go."""
+    """The course of device flows."""
 
     revoked: set[str] = field(factory=set, repr=False)
     """Access tokens that are refused with 403 from now on."""

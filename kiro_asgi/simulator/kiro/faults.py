@@ -145,4 +145,4 @@ FAULTS: Final[Mapping[str, Marker]] = {
     "json-200-error": Marker("a JSON error with status 200", lambda *_: json_answer(200, _IN_STREAM_REFUSAL)),
     "redirect": Marker("a redirect to /redirected", _redirect, "status (302)"),
 }
-"""What goes wrong, every time."""
+"""Marker to fault; each strikes every time."""

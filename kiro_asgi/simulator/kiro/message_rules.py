@@ -50,7 +50,7 @@ class Refusal:
 
 
 IMPROPER: Final = Refusal(400, "Improperly formed request.")
-"""What the service says to nearly everything, without a reason."""
+"""The service's answer to nearly everything that is wrong, without a reason."""
 
 INVALID: Final = Refusal(400, "Improperly formed request.", "REQUEST_BODY_INVALID")
 TOO_LONG: Final = Refusal(400, "Input is too long.", "CONTENT_LENGTH_EXCEEDS_THRESHOLD")
@@ -96,7 +96,7 @@ class RequestRule:
 
     refusal: Refusal
     detail: Callable[[KiroRequest], str] | None = None
-    """What to add to the refusal's message."""
+    """Makes an addition to the refusal's message."""
 
     def refuse(self, request: KiroRequest) -> Refusal | None:
         """The refusal of a request that breaks the rule."""
@@ -365,8 +365,8 @@ def _is_ours(message: Message) -> bool:
     thought = as_map(message.get("reasoningContent"))
     if not thought:
         return True
-    told = as_map(thought.get("reasoningText"))
-    return told.get("signature") == sign(str(told["text"])) if told else thought.get("redactedContent") == SEALED
+    signed = as_map(thought.get("reasoningText"))
+    return signed.get("signature") == sign(str(signed["text"])) if signed else thought.get("redactedContent") == SEALED
 
 
 def no_thinking_request_in_history(request: KiroRequest) -> bool:

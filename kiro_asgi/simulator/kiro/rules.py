@@ -118,7 +118,7 @@ def ids_differ(request: KiroRequest) -> bool:
     """An id names one use, and is answered by one result, in the whole request.
 
     That a result may not come twice is well attested.  That a use may not is the rule of Anthropic's own API; whether
-    it is the service's, nobody has tried.
+    it is the service's, is untested.
     """
     return all(
         len({part["toolUseId"] for part in parts}) == len(parts) for parts in (_uses(request), _results(request))
@@ -226,7 +226,7 @@ def _lists_names(value: Any) -> bool:
 
 
 def keywords_known(request: KiroRequest) -> bool:
-    """No schema uses a keyword that narrows a value beyond its type, or says what else it may hold.
+    """No schema uses a keyword that narrows a value beyond its type, or lists further content.
 
     Which of them are refused varies by model; no model needs one.  Names under ``properties`` are no keywords.
     """
@@ -281,7 +281,7 @@ def bytes_present(request: KiroRequest) -> bool:
 
 
 def image_bytes_match(request: KiroRequest) -> bool:
-    """The bytes of an image are of the format that it is said to have."""
+    """The bytes of an image are of its announced format."""
     return all(_decoded(_bytes(image)[:HEAD]).startswith(BEGINNINGS[image["format"]]) for image in _images(request))
 
 
@@ -289,7 +289,7 @@ def image_count_allowed(request: KiroRequest) -> bool:
     """A request has at most 20 images.
 
     The AWS client stops itself at 10, one gateway at 4, others nowhere.  To stay below costs images, so the number here
-    is that of Amazon Bedrock, behind which the same models stand: nobody has seen the service enforce it.
+    is that of Amazon Bedrock, behind which the same models stand: there is no report of the service enforcing it.
     """
     return len(_images(request)) <= MAX_IMAGES
 
@@ -330,7 +330,7 @@ def _bytes(part: Mapping[str, Any]) -> str:
 
 
 def _decoded(value: str) -> bytes:
-    """What *value* stands for; nothing where it is not base64."""
+    """Decode *value*; empty where it is not base64."""
     try:
         return binascii.a2b_base64(value, strict_mode=True)
     except ValueError:

@@ -9,12 +9,12 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.simulator.builders import conversation_id, json_answer
-from kiro_asgi.simulator.encoding import SSE, CollectedAnswer
-from kiro_asgi.simulator.openai.faults import FAILURES, envelope
-from kiro_asgi.simulator.pieces import (
+from kiro_asgi.simulator.encoding import (
     CONTEXT_FULL,
+    SSE,
     AnswerEnd,
     CallPart,
+    CollectedAnswer,
     Failure,
     Picture,
     Piece,
@@ -26,6 +26,7 @@ from kiro_asgi.simulator.pieces import (
     Unknown,
     Words,
 )
+from kiro_asgi.simulator.openai.faults import FAILURES, envelope
 from kiro_asgi.simulator.question import Question
 from kiro_asgi.simulator.scripts import Script
 
@@ -67,7 +68,7 @@ class OpenAIAnswerEncoder:
     _stop: AnswerEnd | None = field(init=False, default=None)
 
     def encode(self, piece: Piece) -> Iterator[bytes]:
-        """What *piece* adds to the stream, a chunk each."""
+        """Encode *piece*: the chunks that it adds to the stream."""
         if not self._started:
             self._started = True
             yield self._chunk({"role": "assistant", "content": "", "refusal": None})

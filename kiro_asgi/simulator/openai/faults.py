@@ -1,4 +1,4 @@
-"""What OpenAI's API says when it refuses or fails."""
+"""Refusals and failures of OpenAI's API."""
 
 from __future__ import annotations
 

@@ -63,12 +63,12 @@ def _reasons(question: Question) -> bool:
 
 
 def _rests(document: Json, question: Question) -> bool:
-    """Whether a model that reasons is told not to, which newer ones can be."""
+    """Whether reasoning is switched off, which newer models allow."""
     return question.model.startswith(NEWER) and document.get("reasoning_effort") == "none"
 
 
 def fields_known(document: Json, question: Question) -> str:
-    """No field is unknown, nor the one that the prompt says is."""
+    """No field is unknown, nor the one that a marker in the prompt declares unknown."""
     strange = question.habits.get("unrecognized")
     unknown = next((name for name in document if name not in FIELDS or name == strange), None)
     return "" if unknown is None else f"Unrecognized request argument supplied: {unknown}"
@@ -118,7 +118,7 @@ def length_allowed(document: Json, question: Question) -> str:
 
 
 def model_takes_options(document: Json, question: Question) -> str:
-    """A model that reasons takes no ``max_tokens``, no ``stop`` and, unless it is told not to reason, no temperature
+    """A model that reasons takes no ``max_tokens``, no ``stop`` and, unless reasoning is switched off, no temperature
     but 1; others take no effort."""
     if not _reasons(question):
         effort = document.get("reasoning_effort")
