@@ -67,7 +67,7 @@ def keys(name: str, given: Keys) -> Finding:
     """Which keys there are for an upstream."""
     found = [setting for setting, key in given.named if key]
     if not found:
-        return Finding(name, Verdict.OK, "none; the service is asked without one")
+        return Finding(name, Verdict.OK, f"none; {given.without}")
     others = f"; {len(found) - 1} more, which are not tried here" if len(found) > 1 else ""
     return Finding(name, Verdict.OK, found[0] + others)
 

@@ -184,3 +184,6 @@ class Keys:
 
     exchange: KeyExchange | None = None
     """How a key becomes a token, where the service wants that instead."""
+
+    without: str = "the service is asked without one"
+    """What is done where there is none, for who examines it."""

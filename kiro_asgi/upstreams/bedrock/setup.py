@@ -23,6 +23,8 @@ __all__ = ["set_up"]
 NOWHERE: Final = "us-east-1"
 """Region of who is not set up."""
 
+SIGNED: Final = "requests are signed with the credentials that AWS's own tools find"
+
 KEY: Final = "AWS_BEARER_TOKEN_BEDROCK"
 REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 ENDPOINTS: Final = ("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "AWS_ENDPOINT_URL")
@@ -66,7 +68,8 @@ def set_up(configured: Configured[BedrockSettings]) -> Setup:
         builtin=set_cards(settings.models),
     )
     setup = direct_setup(configured, upstream, RULES, endpoint)
-    return evolve(setup, access=Keys(named))
+    access = Keys(named) if signer is None else Keys(named, without=SIGNED)
+    return evolve(setup, access=access)
 
 
 def _signer(settings: BedrockSettings, key: str, region: str) -> Signer | None:
