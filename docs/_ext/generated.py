@@ -287,29 +287,31 @@ def _name(frame: ServerSentEvent) -> str:
     return ", ".join(held) or next(("finish_reason" for choice in data["choices"]), "usage")
 
 
-MATRIX = tomllib.loads((Path(__file__).parent.parent / "explanation" / "matrix.toml").read_text("utf-8"))
+MATRIX = tomllib.loads((Path(__file__).parent.parent / "reference" / "matrix.toml").read_text("utf-8"))
 KNOWN = tuple(all_of(Settings()))
 UPSTREAMS = {each.name: each.manifest.title for each in KNOWN}
 
 
 def matrix(api: str) -> Iterator[Row]:
-    """What one API carries from each upstream; a number stands for a loss."""
-    yield "", *UPSTREAMS.values()
+    """What one API carries from each service; a number stands for a loss."""
+    numbers = {name: str(number) for number, name in enumerate(MATRIX["losses"], 1)}
+    yield "", *MATRIX["services"].values()
     for name, what in MATRIX["features"].items():
-        yield what, *(_carried(name, api, upstream) for upstream in UPSTREAMS)
-
-
-def _carried(feature: str, api: str, upstream: str) -> str:
-    for number, loss in enumerate(MATRIX["losses"].values(), 1):
-        if loss["feature"] == feature and api in loss["apis"] and upstream in loss["upstreams"]:
-            return str(number)
-    return "yes"
+        cells = (MATRIX["cells"][api][service][name] for service in MATRIX["services"])
+        yield what, *(" / ".join(dict.fromkeys(numbers.get(mark, mark) for mark in cell)) for cell in cells)
 
 
 def matrix_losses() -> Iterator[Row]:
     yield "", "What is lost, and why", "Rules"
     for number, loss in enumerate(MATRIX["losses"].values(), 1):
         yield str(number), loss["why"], ", ".join(f"``{rule}``" for rule in loss["rules"]) or "–"
+
+
+def matrix_versions() -> Iterator[Row]:
+    yield "What", "Version"
+    yield "Date of the run", str(MATRIX["date"])
+    yield "Python", MATRIX["python"]
+    yield from MATRIX["versions"].items()
 
 
 HOSTS = tomllib.loads((Path(__file__).parent.parent / "reference" / "hosts.toml").read_text("utf-8"))
@@ -411,10 +413,9 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "errors": (error_tree, "34 10 12 44"),
     "responses-fields": (lambda: handled("Field", fields.FIELDS), "26 14 60"),
     "responses-items": (lambda: handled("Kind of item", fields.ITEM_KINDS), "26 14 60"),
-    "matrix-messages": (lambda: matrix("messages"), "44 14 14 14 14"),
-    "matrix-chat": (lambda: matrix("chat"), "44 14 14 14 14"),
-    "matrix-responses": (lambda: matrix("responses"), "44 14 14 14 14"),
+    **{f"matrix-{api}": (partial(matrix, api), "28" + " 12" * len(MATRIX["services"])) for api in MATRIX["apis"]},
     "matrix-losses": (matrix_losses, "6 66 28"),
+    "matrix-versions": (matrix_versions, "40 60"),
     "hosts-hypercorn": (lambda: hosts(HYPERCORN), "28 18 18 18 18"),
     "hosts-others": (lambda: hosts([server for server in SERVERS if server not in HYPERCORN]), "28 12 12 12 12 12 12"),
     "hosts-troubles": (hosts_troubles, "6 94"),

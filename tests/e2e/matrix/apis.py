@@ -1,4 +1,4 @@
-"""One way to ask for all three APIs: a question goes in, an answer comes out, and it can be handed back.
+"""One way to ask for all APIs: a question goes in, an answer comes out, and it can be handed back.
 
 Everything goes through the official clients, which validate each body and each event.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import anthropic
@@ -15,7 +14,7 @@ import openai
 from attrs import frozen
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
-__all__ = ["APIS", "Answer", "Api", "Call", "Failure"]
+__all__ = ["Answer", "Api", "Call", "Chat", "Failure", "Messages", "Responses", "Wants"]
 
 Json = dict[str, Any]
 
@@ -31,6 +30,24 @@ TOOLS: Final[Mapping[str, Json]] = {
     "now": {"type": "object", "properties": {}},
 }
 """Name to schema."""
+
+
+SCHEMA: Final[Json] = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "degrees": {"type": "integer"}},
+    "required": ["city", "degrees"],
+    "additionalProperties": False,
+}
+"""Of an answer that has to have a form."""
+
+
+@frozen
+class Wants:
+    """What a client asks for besides an answer."""
+
+    thinking: bool = False
+    tools: bool = False
+    schema: bool = False
 
 
 @frozen
@@ -93,7 +110,7 @@ class Api(Protocol):
         """What tools gave."""
         ...
 
-    def ask(self, model: str, conversation: list[Any], *, stream: bool, thinks: bool, tools: bool) -> Answer | Failure:
+    def ask(self, model: str, conversation: list[Any], *, stream: bool, wants: Wants) -> Answer | Failure:
         """The answer to *conversation*."""
         ...
 
@@ -118,13 +135,15 @@ class Chat:
         """What tools gave."""
         return [{"role": "tool", "tool_call_id": call.id, "content": text} for call, text in results]
 
-    def ask(self, model: str, conversation: list[Any], *, stream: bool, thinks: bool, tools: bool) -> Answer | Failure:
+    def ask(self, model: str, conversation: list[Any], *, stream: bool, wants: Wants) -> Answer | Failure:
         """The answer to *conversation*."""
         create = self.client.chat.completions.with_raw_response.create
         functions = [{"type": "function", "function": tool} for tool in _tools("parameters")]
         question: Json = {"model": model, "messages": conversation, "extra_headers": HEADERS}
-        question |= {"tools": functions} if tools else {}
-        question |= {"reasoning_effort": "high"} if thinks else {}
+        question |= {"tools": functions} if wants.tools else {}
+        question |= {"reasoning_effort": "high"} if wants.thinking else {}
+        form = {"name": "weather", "strict": True, "schema": SCHEMA}
+        question |= {"response_format": {"type": "json_schema", "json_schema": form}} if wants.schema else {}
         state: Any = ChatCompletionStreamState()
         text = ""
         try:
@@ -172,11 +191,13 @@ class Messages:
         blocks = [{"type": "tool_result", "tool_use_id": call.id, "content": text} for call, text in results]
         return [{"role": "user", "content": blocks}]
 
-    def ask(self, model: str, conversation: list[Any], *, stream: bool, thinks: bool, tools: bool) -> Answer | Failure:
+    def ask(self, model: str, conversation: list[Any], *, stream: bool, wants: Wants) -> Answer | Failure:
         """The answer to *conversation*."""
         question: Json = {"model": model, "max_tokens": MAX_TOKENS, "messages": conversation, "extra_headers": HEADERS}
-        question |= {"tools": _tools("input_schema")} if tools else {}
-        question |= {"thinking": {"type": "enabled", "budget_tokens": 1024}} if thinks else {}
+        question |= {"tools": _tools("input_schema")} if wants.tools else {}
+        question |= {"thinking": {"type": "enabled", "budget_tokens": 1024}} if wants.thinking else {}
+        form = {"type": "json_schema", "schema": SCHEMA}
+        question |= {"output_config": {"format": form}} if wants.schema else {}
         text = ""
         try:
             if not stream:
@@ -221,14 +242,16 @@ class Responses:
         """What tools gave."""
         return [{"type": "function_call_output", "call_id": call.id, "output": text} for call, text in results]
 
-    def ask(self, model: str, conversation: list[Any], *, stream: bool, thinks: bool, tools: bool) -> Answer | Failure:
+    def ask(self, model: str, conversation: list[Any], *, stream: bool, wants: Wants) -> Answer | Failure:
         """The answer to *conversation*."""
         create = self.client.responses.with_raw_response.create
         question: Json = {"model": model, "input": conversation, "store": False, "extra_headers": HEADERS}
         functions = [{"type": "function", "strict": False, **tool} for tool in _tools("parameters")]
-        question |= {"tools": functions} if tools else {}
-        question |= {"reasoning": {"effort": "high", "summary": "auto"}} if thinks else {}
-        question |= {"include": ["reasoning.encrypted_content"]} if thinks else {}
+        question |= {"tools": functions} if wants.tools else {}
+        question |= {"reasoning": {"effort": "high", "summary": "auto"}} if wants.thinking else {}
+        question |= {"include": ["reasoning.encrypted_content"]} if wants.thinking else {}
+        form = {"type": "json_schema", "name": "weather", "strict": True, "schema": SCHEMA}
+        question |= {"text": {"format": form}} if wants.schema else {}
         text = ""
         try:
             if not stream:
@@ -265,7 +288,3 @@ def _call(call_id: str, function: Json) -> Call:
 def _failure(error: Any, text: str) -> Failure:
     """What breaks off within a stream has no status as an exception."""
     return Failure(type(error).__name__, getattr(error, "status_code", 200), error.type, text)
-
-
-APIS: Final[Mapping[str, type[Any]]] = MappingProxyType({"chat": Chat, "responses": Responses, "messages": Messages})
-"""Name to class, which takes its official client."""

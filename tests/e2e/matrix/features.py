@@ -1,9 +1,16 @@
-"""What is expected of each feature where it is carried, and what of those that are not."""
+"""What is checked of each feature where it is carried, and what where something is lost, with the reason.
+
+Checks compare what a client got, and what the service was asked, with the script that the simulator followed.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
+
+from attrs import frozen
 
 from kiro_asgi.simulator import Event, RecordedRequest, Trailers, answer, text
 from kiro_asgi.simulator.answers import SENTENCE, THOUGHT
@@ -12,9 +19,8 @@ from kiro_asgi.simulator.gemini.encoder import call_signature, text_signature
 from kiro_asgi.simulator.openai.encoder import REFUSAL
 from tests.e2e.matrix.apis import Failure
 from tests.e2e.matrix.pairing import Pairing
-from tests.e2e.matrix.table import Cell
 
-__all__ = ["FEATURES", "INSTEAD", "check"]
+__all__ = ["END", "FEATURES", "LOSSES", "Feature", "LostPart", "found"]
 
 HALF: Final = "This is a simulated answer,"
 CUT: Final = "This is a simulated answer, and it is streamed"
@@ -36,7 +42,7 @@ def whole_text(pairing: Pairing) -> None:
 
 def _thought(pairing: Pairing) -> RecordedRequest:
     """Think, then ask on; the second request to the service."""
-    first = pairing.ask("sim:thinking", thinks=True)
+    first = pairing.ask("sim:thinking", thinking=True)
     assert (first.thinking, first.text, first.stop) == (THOUGHT, SENTENCE, END[pairing.api])
     second = pairing.go_on("And now?")
     assert (second.text, second.stop) == ("You said: And now?", END[pairing.api])
@@ -45,7 +51,7 @@ def _thought(pairing: Pairing) -> RecordedRequest:
 
 def _thought_and_called(pairing: Pairing) -> RecordedRequest:
     """Think and call, then give the result; the second request to the service."""
-    first = pairing.ask("sim:thinking-tool", thinks=True, tools=True)
+    first = pairing.ask("sim:thinking-tool", thinking=True, tools=True)
     assert (first.thinking, first.stop) == (THOUGHT, CALLS[pairing.api])
     assert [(call.name, call.arguments) for call in first.calls] == [("get_weather", ARGUMENTS)]
     second = pairing.return_results(first.calls, "21 degrees")
@@ -68,9 +74,9 @@ def _unsigned(request: RecordedRequest) -> None:
 
 
 def _forgotten(request: RecordedRequest) -> None:
-    """Neither the thinking nor its signature is in the second request."""
+    """Neither the thinking nor a signature of it is in the second request."""
     assert THOUGHT.encode() not in request.body
-    assert sign(THOUGHT).encode() not in request.body
+    assert not any(signature.encode() in request.body for signature in (sign(THOUGHT), text_signature(THOUGHT)))
 
 
 def thinking(pairing: Pairing) -> None:
@@ -133,7 +139,7 @@ def refusal(pairing: Pairing) -> None:
     """In the words of the model, or of the service."""
     ways = {"anthropic": ("", "A simulated refusal.", "refusal"), "openai": ("", REFUSAL, END[pairing.api])}
 
-    assert _refusal(pairing) == ways[pairing.upstream]
+    assert _refusal(pairing) == ways.get(pairing.service.upstream)
 
 
 def refusal_without_reason(pairing: Pairing) -> None:
@@ -165,7 +171,12 @@ ERRORS: Final = {
 """API to the client's class, the status and the type of an error in a stream."""
 
 
-def error(pairing: Pairing) -> None:
+def error_before(pairing: Pairing) -> None:
+    """The prompt is too long: the status and the word of the API for that."""
+    assert pairing.try_to_ask("sim:too-long") == Failure("BadRequestError", 400, "invalid_request_error")
+
+
+def error_within(pairing: Pairing) -> None:
     """Too many requests, when half of the answer is there: within a stream, else by its status."""
     told = pairing.try_to_ask("sim:exception=ThrottlingException")
     kind, status, word = ERRORS[pairing.api]
@@ -192,48 +203,203 @@ COUNTED: Final = Event(
 
 
 def usage(pairing: Pairing) -> None:
-    operation = "GenerateAssistantResponse" if pairing.upstream == "kiro" else f"{pairing.upstream}.chat"
     nothing = Trailers(None, None, 0, None, None)
-    pairing.service.service.enqueue(answer(*text("Counted."), COUNTED, trailers=nothing), operation=operation)
+    pairing.simulator.enqueue(answer(*text("Counted."), COUNTED, trailers=nothing), operation=pairing.service.operation)
     told = pairing.ask("How much?")
 
     assert (told.text, told.usage) == ("Counted.", (1500, 300, 77))
 
 
-Expectation = Callable[[Pairing], None]
+def structured(pairing: Pairing) -> None:
+    """The answer has the form, and the service was told of it."""
+    scripted = answer(*text('{"city": ', '"Oslo", "deg', 'rees": 21}'))
+    pairing.simulator.enqueue(scripted, operation=pairing.service.operation)
+    told = pairing.ask("Weather?", schema=True)
 
-FEATURES: Final[Mapping[str, Expectation]] = {
-    "text": whole_text,
-    "thinking": thinking,
-    "signed-call": signed_call,
-    "tool": tool,
-    "parallel": parallel,
-    "image": image,
-    "refusal": refusal,
-    "length": length,
-    "error": error,
-    "usage": usage,
+    assert json.loads(told.text) == {"city": "Oslo", "degrees": 21}
+    assert told.stop == END[pairing.api]
+    assert b"degrees" in pairing.request.body
+
+
+def ended_early(pairing: Pairing) -> None:
+    """What came before is told as if it were all; what ends within an event is an error there, too."""
+    told = pairing.ask("sim:eof")
+
+    assert (told.text, told.stop) == (HALF, END[pairing.api])
+    assert isinstance(pairing.try_to_ask("sim:torn"), Failure)
+
+
+def broken_off(pairing: Pairing) -> None:
+    """The service's stream ends in the middle: an error, behind what came before."""
+    told = pairing.try_to_ask("sim:eof")
+
+    assert isinstance(told, Failure), told
+    assert (told.status, told.text) == ((200, HALF) if pairing.stream else (502, ""))
+
+
+Check = Callable[[Pairing], None]
+
+
+@frozen
+class Feature:
+    """What may be carried from a client to a service and back."""
+
+    what: str
+    check: Check
+
+
+FEATURES: Final[Mapping[str, Feature]] = {
+    "text": Feature("Text", whole_text),
+    "thinking": Feature("Thinking, and its signature back with the next question", thinking),
+    "signed-call": Feature("Thinking before a call, and its signature back with the result", signed_call),
+    "tool": Feature("A tool call, its result, the answer", tool),
+    "parallel": Feature("Several tool calls at once, and their results", parallel),
+    "image": Feature("An image in the question", image),
+    "structured": Feature("An answer in the form of a JSON schema", structured),
+    "refusal": Feature("A refusal, and why", refusal),
+    "length": Feature("An answer that is cut for its length", length),
+    "broken-off": Feature("An answer that breaks off", broken_off),
+    "error-before": Feature("An error instead of an answer", error_before),
+    "error-within": Feature("An error in the middle of an answer", error_within),
+    "usage": Feature("Counts of tokens, those of the cache among them", usage),
 }
-"""What holds where a feature is carried."""
+"""Name to what holds where it is carried."""
 
-INSTEAD: Final[Mapping[str, Expectation]] = {
-    "no-place-for-signatures": lambda pairing: _forgotten(_thought(pairing)),
-    "no-place-before-calls": lambda pairing: _forgotten(_thought_and_called(pairing)),
-    "no-more-thinking": no_more_thinking,
-    "signature-without-words": signature_without_words,
-    "call-signature-without-words": call_signature_without_words,
-    "unsigned": lambda pairing: _unsigned(_thought(pairing)),
-    "unsigned-before-calls": lambda pairing: _unsigned(_thought_and_called(pairing)),
-    "filter-only": filtered,
-    "reason-untold": refusal_without_reason,
-    "block-reason-untold": refusal_without_reason,
-    "refusal-as-text": refusal_as_text,
+
+@frozen
+class LostPart:
+    """What of a feature some combinations cannot carry."""
+
+    feature: str
+    services: tuple[str, ...]
+    """Where it may be lost for this reason."""
+
+    check: Check
+    """What holds there; nothing else may be lost."""
+
+    why: str
+    rules: frozenset[str] = frozenset()
+    """The rules that the client is told of."""
+
+
+UNSIGNED: Final = frozenset(("thinking.unsigned_dropped",))
+BEDROCK: Final = ("bedrock", "converse")
+
+LOSSES: Final[Mapping[str, LostPart]] = {
+    "no-place-for-signatures": LostPart(
+        "thinking",
+        ("kiro", "anthropic", "gemini", *BEDROCK),
+        lambda pairing: _forgotten(_thought(pairing)),
+        "Chat Completions has no place for a signature. The thinking is told as ``reasoning_content``, and without "
+        "its signature it is left out of the next request.",
+        UNSIGNED,
+    ),
+    "no-place-before-calls": LostPart(
+        "signed-call",
+        ("kiro",),
+        lambda pairing: _forgotten(_thought_and_called(pairing)),
+        "Chat Completions has no place for a signature before a call either, so the service goes on without its "
+        "earlier thinking.",
+        UNSIGNED,
+    ),
+    "no-more-thinking": LostPart(
+        "signed-call",
+        ("anthropic", *BEDROCK),
+        no_more_thinking,
+        "Chat Completions has no place for a signature before a call either, and Claude refuses to go on thinking "
+        "in a turn whose thinking is not handed back. So the rest of the turn is answered without.",
+        UNSIGNED | {"thinking.resumed"},
+    ),
+    "signature-without-words": LostPart(
+        "thinking",
+        ("gemini",),
+        signature_without_words,
+        "Google signs the text, and takes the signature back with it. What it shows of its thinking is a summary "
+        "that is not signed, and is not handed back.",
+        UNSIGNED,
+    ),
+    "call-signature-without-words": LostPart(
+        "signed-call",
+        ("gemini",),
+        call_signature_without_words,
+        "A call goes back with its signature, the summary of the thinking before it does not.",
+        UNSIGNED,
+    ),
+    "unsigned": LostPart(
+        "thinking",
+        ("openai", "custom"),
+        lambda pairing: _unsigned(_thought(pairing)),
+        "OpenAI's format has no signatures. The thinking goes back as it was, to servers other than OpenAI's own, "
+        "which has no field for it.",
+    ),
+    "unsigned-before-calls": LostPart(
+        "signed-call",
+        ("openai", "custom"),
+        lambda pairing: _unsigned(_thought_and_called(pairing)),
+        "OpenAI's format has no signatures. The thinking before a call goes back as it was, to servers other than "
+        "OpenAI's own.",
+    ),
+    "filter-only": LostPart(
+        "refusal",
+        ("kiro",),
+        filtered,
+        "Of Kiro no refusal by a model is known. What is told is that its content filter has ended an answer, with "
+        "what came of it.",
+    ),
+    "reason-untold": LostPart(
+        "refusal",
+        ("anthropic", "bedrock"),
+        refusal_without_reason,
+        "That an answer was refused is told in the API's own word. The category and the explanation, which "
+        "Anthropic may give, are not.",
+    ),
+    "block-reason-untold": LostPart(
+        "refusal",
+        ("gemini",),
+        refusal_without_reason,
+        "That a prompt was blocked is told in the API's own word. Google's reason, a word such as ``SAFETY``, is not.",
+    ),
+    "no-refusal-in-converse": LostPart(
+        "refusal",
+        ("converse",),
+        refusal_without_reason,
+        "Converse has no word for a refusal but that content was filtered, and no reason for it.",
+    ),
+    "no-end-of-its-own": LostPart(
+        "broken-off",
+        ("kiro",),
+        ended_early,
+        "Kiro's streams may lack each of their closing events, so one that ends between two events is taken for "
+        "whole. One that ends within an event, or without the end of its HTTP body, is an error.",
+    ),
+    "refusal-as-text": LostPart(
+        "refusal",
+        ("openai", "custom"),
+        refusal_as_text,
+        "The words of the refusal are told as text, as the API has no part for them; the reason for the end is its "
+        "own word for a refusal.",
+    ),
 }
-"""Loss to what holds there; nothing else may be lost."""
+"""Name to what is lost; nothing else may be."""
 
 
-def check(cell: Cell, pairing: Pairing) -> None:
-    """Fail unless *cell* carries what it is said to carry, and loses what it is said to lose."""
-    expected = FEATURES[cell.feature] if cell.loss is None else INSTEAD[cell.loss.name]
-    expected(pairing)
-    assert pairing.lost == (frozenset() if cell.loss is None else cell.loss.rules)
+def found(feature: str, open_pairing: Callable[[], Pairing]) -> str:
+    """``yes`` where *feature* is carried, the name of what is lost where that is known, else why it is neither."""
+    try:
+        _check(FEATURES[feature].check, frozenset(), open_pairing())
+    except (AssertionError, KeyError, AttributeError, ValueError) as exc:
+        first = f"{type(exc).__name__}: {exc}".partition("\n")[0]
+    else:
+        return "yes"
+    for name, loss in LOSSES.items():
+        pairing = open_pairing()
+        if loss.feature == feature and pairing.to in loss.services:
+            with suppress(AssertionError, KeyError, AttributeError, ValueError):
+                _check(loss.check, loss.rules, pairing)
+                return name
+    return first
+
+
+def _check(check: Check, rules: frozenset[str], pairing: Pairing) -> None:
+    check(pairing)
+    assert pairing.lost == rules

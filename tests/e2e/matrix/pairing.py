@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,22 +13,63 @@ from kiro_asgi import simulator
 from kiro_asgi.config import Settings
 from kiro_asgi.model.notes import Loss
 from kiro_asgi.simulator import Head, RecordedRequest, Simulator
-from kiro_asgi.simulator.service import SimulatedService
+from kiro_asgi.simulator.service import CHAT, SimulatedService
+from kiro_asgi.simulator.sigv4 import SECRET_ACCESS_KEY
 from kiro_asgi.upstreams.manifest import all_of
 from tests.cli.processes import serving
-from tests.conformance.clients import connected, undisturbed
+from tests.conformance.clients import Clients, connected, undisturbed
 from tests.conformance.gateways import KEY, Gateway
-from tests.e2e.matrix.apis import APIS, Answer, Api, Call, Failure
+from tests.e2e.matrix.apis import Answer, Api, Call, Chat, Failure, Messages, Responses, Wants
 
-__all__ = ["LOSING", "Bench", "Pairing", "bench"]
+__all__ = ["APIS", "LOSING", "SERVICES", "Bench", "Pairing", "Service", "bench"]
 
-MODELS: Final = {
-    "kiro": "kiro/claude-sonnet-4.5",
-    "gemini": "gemini/gemini-3-pro-preview",
-    "anthropic": "anthropic/claude-sonnet-4-5",
-    "openai": "openai/gpt-5",
+CLAUDE_ON_BEDROCK: Final = "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0"
+
+
+@frozen
+class Service:
+    """A model service behind the gateway."""
+
+    title: str
+    model: str
+    """One that thinks, and, where there are signatures, insists on them."""
+
+    upstream: str
+    """Whose rules requests go through."""
+
+    operation: str
+    """That the simulator counts."""
+
+    gateway: str = ""
+    """The one that asks it: ``""``, or ``converse``."""
+
+
+SERVICES: Final[Mapping[str, Service]] = {
+    "kiro": Service("Kiro", "kiro/claude-sonnet-4.5", "kiro", CHAT),
+    "anthropic": Service("Anthropic", "anthropic/claude-sonnet-4-5", "anthropic", "anthropic.chat"),
+    "openai": Service("OpenAI", "openai/gpt-5", "openai", "openai.chat"),
+    "gemini": Service("Gemini", "gemini/gemini-3-pro-preview", "gemini", "gemini.chat"),
+    "bedrock": Service("Bedrock, InvokeModel", CLAUDE_ON_BEDROCK, "bedrock", "bedrock.chat"),
+    "converse": Service("Bedrock, Converse", CLAUDE_ON_BEDROCK, "bedrock", "bedrock.chat", "converse"),
+    "custom": Service("OpenAI-compatible", "local/gpt-5", "openai", "openai.chat"),
 }
-"""Upstream to a model that thinks, and, where there are signatures, insists on them."""
+"""Name to service.  Bedrock is two, as Claude is asked in two ways there: by a key, and by requests that are signed."""
+
+
+@frozen
+class ClientApi:
+    """An API in front of the gateway."""
+
+    title: str
+    make: Callable[[Clients, Gateway], Api]
+    """Makes its client for a gateway."""
+
+
+APIS: Final[Mapping[str, ClientApi]] = {
+    "messages": ClientApi("Messages", lambda clients, gateway: Messages(clients.anthropic(gateway))),
+    "chat": ClientApi("Chat Completions", lambda clients, gateway: Chat(clients.openai(gateway))),
+    "responses": ClientApi("Responses", lambda clients, gateway: Responses(clients.openai(gateway))),
+}
 
 LOSING: Final = {
     each.name: {rule.name for rule in each.make().rules if rule.loss is Loss.CONTENT} for each in all_of(Settings())
@@ -41,25 +82,30 @@ class Pairing:
     """One API in front of one upstream, streamed or collected."""
 
     api: str
-    upstream: str
+    to: str
+    """Name of the service."""
+
     stream: bool
-    service: Simulator
-    _client: Api
+    simulator: Simulator
+    _clients: Mapping[tuple[str, str], Api]
     lost: set[str] = field(init=False, factory=set)
     """The rules that took something from a request, as the client was told."""
 
     _conversation: list[Any] = field(init=False, factory=list)
-    _options: dict[str, bool] = field(init=False, factory=dict)
+    _wants: Wants = field(init=False, factory=Wants)
 
-    def ask(self, text: str, *, image: bool = False, thinks: bool = False, tools: bool = False) -> Answer:
-        """The answer to a first question."""
-        return _whole(self.try_to_ask(text, image=image, thinks=thinks, tools=tools))
+    @property
+    def service(self) -> Service:
+        """The service that is asked."""
+        return SERVICES[self.to]
 
-    def try_to_ask(
-        self, text: str, *, image: bool = False, thinks: bool = False, tools: bool = False
-    ) -> Answer | Failure:
+    def ask(self, text: str, *, image: bool = False, **wants: bool) -> Answer:
+        """The answer to a first question; *wants* are the fields of `Wants`."""
+        return _whole(self.try_to_ask(text, image=image, **wants))
+
+    def try_to_ask(self, text: str, *, image: bool = False, **wants: bool) -> Answer | Failure:
         """The same, or what becomes of it."""
-        self._options = {"thinks": thinks, "tools": tools}
+        self._wants = Wants(**wants)
         return self._asked(self._client.user(text, image=image))
 
     def go_on(self, text: str) -> Answer:
@@ -74,26 +120,33 @@ class Pairing:
         """The same, or what becomes of it."""
         return self._asked(self._client.results(zip(calls, results, strict=True)))
 
+    @property
+    def _client(self) -> Api:
+        return self._clients[self.api, self.service.gateway]
+
     def _asked(self, further: list[Any]) -> Answer | Failure:
         self._conversation += further
-        self.service.forget()
-        answer = self._client.ask(MODELS[self.upstream], self._conversation, stream=self.stream, **self._options)
+        self.simulator.forget()
+        answer = self._client.ask(self.service.model, self._conversation, stream=self.stream, wants=self._wants)
         if isinstance(answer, Answer):
             self._conversation += answer.echo
-            self.lost |= {item.partition(";")[0] for item in answer.rules.split(", ")} & LOSING[self.upstream]
+            self.lost |= {item.partition(";")[0] for item in answer.rules.split(", ")} & LOSING[self.service.upstream]
         return answer
 
     @property
     def request(self) -> RecordedRequest:
         """What the service was asked last: once, so that nothing had to be repaired."""
-        [request] = [request for request in self.service.requests if request.method == "POST"]
+        [request] = [request for request in self.simulator.requests if request.method == "POST"]
         return request
 
     def forged(self, signature: str) -> int:
         """The status that the service gives to the last request, were *signature* another one."""
         other = ("B" if signature[0] == "A" else "A") + signature[1:]
         body = self.request.body.replace(signature.encode(), other.encode())
-        head, *_ = SimulatedService().script_for(evolve(self.request, body=body))
+        headers = dict(self.request.headers)
+        if "x-amz-date" in headers:  # the signature of the whole request, which is not the one in question
+            headers["authorization"] = "Bearer simulated"
+        head, *_ = SimulatedService().script_for(evolve(self.request, body=body, headers=headers))
         assert isinstance(head, Head)
         return head.status
 
@@ -105,14 +158,15 @@ def _whole(answer: Answer | Failure) -> Answer:
 
 @frozen
 class Bench:
-    """A running gateway, the service behind it, and clients."""
+    """Running gateways, what is behind them, and clients."""
 
-    service: Simulator
-    _clients: Mapping[str, Api]
+    simulator: Simulator
+    _clients: Mapping[tuple[str, str], Api]
+    """API and gateway to the client."""
 
-    def pairing(self, api: str, upstream: str, *, stream: bool) -> Pairing:
+    def pairing(self, api: str, to: str, *, stream: bool) -> Pairing:
         """One that nothing has been asked yet."""
-        return Pairing(api, upstream, stream, self.service, self._clients[api])
+        return Pairing(api, to, stream, self.simulator, self._clients)
 
 
 def _settings(url: str) -> dict[str, str]:
@@ -131,24 +185,42 @@ def _settings(url: str) -> dict[str, str]:
         "ANTHROPIC__API_KEY": "simulated",
         "OPENAI__ENDPOINT": f"{url}/v1",
         "OPENAI__API_KEY": "simulated",
+        "CUSTOM__LOCAL__ENDPOINT": f"{url}/v1",
+        "CUSTOM__LOCAL__API_KEY": "simulated",
+        "BEDROCK__ENDPOINT": url,
+        "BEDROCK__REGION": "us-east-1",
+        "BEDROCK__API_KEY": "simulated",
     }
     return {f"KIRO_ASGI__{name}": value for name, value in known.items()}
 
 
+def _signing(settings: Mapping[str, str]) -> dict[str, str]:
+    """*settings* for Bedrock by Converse, with AWS's credentials in the place of a key."""
+    others = {name: value for name, value in settings.items() if name != "KIRO_ASGI__BEDROCK__API_KEY"}
+    return {
+        **others,
+        "KIRO_ASGI__BEDROCK__CLAUDE_API": "converse",
+        "AWS_ACCESS_KEY_ID": "AKIDSIMULATED",
+        "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
 @contextmanager
 def bench(loop: str, folder: Path) -> Iterator[Bench]:
-    """Run a gateway on *loop* in *folder* until the end of the block; it must not have complained by then."""
-    with (
-        undisturbed(),
-        simulator.running() as service,
-        serving("--loop", loop, "--log-level", "error", cwd=folder, lines=4, **_settings(service.url)) as server,
-        connected() as clients,
-    ):
-        gateway = Gateway(server.base, service)
-        official = {
-            "chat": clients.openai(gateway),
-            "responses": clients.openai(gateway),
-            "messages": clients.anthropic(gateway),
+    """Run gateways on *loop* in *folder* until the end of the block; they must not have complained by then."""
+    serve = ("--loop", loop, "--log-level", "error")
+    with undisturbed(), simulator.running() as service, connected() as clients, ExitStack() as servers:
+        settings = _settings(service.url)
+        running = {
+            "": servers.enter_context(serving(*serve, cwd=folder, lines=4, **settings)),
+            "converse": servers.enter_context(serving(*serve, cwd=folder, lines=4, **_signing(settings))),
         }
-        yield Bench(service, {name: APIS[name](client) for name, client in official.items()})
-        assert server.stop() == ""
+        official = {
+            (name, gateway): api.make(clients, Gateway(server.base, service))
+            for name, api in APIS.items()
+            for gateway, server in running.items()
+        }
+        yield Bench(service, official)
+        for server in running.values():
+            assert server.stop() == ""

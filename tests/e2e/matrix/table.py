@@ -1,78 +1,53 @@
-"""What each combination is said to carry: the table that the documentation is made of."""
+"""Which combinations there are, and what the last whole run found of each: the table that the documentation shows."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from attrs import frozen
 
-__all__ = ["APIS", "CELLS", "LOSSES", "UPSTREAMS", "Cell", "Loss", "mark", "printed"]
+from tests.e2e.matrix.features import FEATURES
+from tests.e2e.matrix.pairing import APIS, SERVICES
 
-PAGE: Final = Path(__file__).parents[3] / "docs" / "explanation" / "matrix.toml"
+__all__ = ["CELLS", "PAGE", "RECORDED", "SAMPLE", "YES", "Cell"]
 
-APIS: Final = ("chat", "responses", "messages")
-UPSTREAMS: Final = ("kiro", "anthropic", "openai", "gemini")
+PAGE: Final = Path(__file__).parents[3] / "docs" / "reference" / "matrix.toml"
+RECORDED: Final = tomllib.loads(PAGE.read_text("utf-8")) if PAGE.exists() else {}
 
-
-@frozen
-class Loss:
-    """What some combinations cannot carry."""
-
-    name: str
-    feature: str
-    apis: tuple[str, ...]
-    upstreams: tuple[str, ...]
-    rules: frozenset[str]
-    """The rules that the client is told of."""
-
-    why: str
+YES: Final = "yes"
+"""What stands in a cell that carries its feature; else the name of a loss."""
 
 
 @frozen
 class Cell:
-    """A feature in one combination."""
+    """A feature in one combination of an API and a service."""
 
     feature: str
     api: str
-    upstream: str
-    loss: Loss | None = None
+    service: str
 
     def __str__(self) -> str:
-        return f"{self.feature}-{self.api}-{self.upstream}"
+        return f"{self.feature}-{self.api}-{self.service}"
+
+    @property
+    def recorded(self) -> list[str]:
+        """What was found of it, streamed and collected."""
+        found: list[str] = RECORDED["cells"][self.api][self.service][self.feature]
+        return found
 
 
-def _losses(document: Mapping[str, Any]) -> Iterator[Loss]:
-    for name, told in document["losses"].items():
-        apis, upstreams = tuple(told["apis"]), tuple(told["upstreams"])
-        yield Loss(name, told["feature"], apis, upstreams, frozenset(told["rules"]), told["why"])
+CELLS: Final = tuple(Cell(*names) for names in product(FEATURES, APIS, SERVICES))
 
 
-def _cells(document: Mapping[str, Any]) -> Iterator[Cell]:
-    for feature in document["features"]:
-        for api in APIS:
-            for upstream in UPSTREAMS:
-                known = (it for it in LOSSES if it.feature == feature and api in it.apis and upstream in it.upstreams)
-                yield Cell(feature, api, upstream, next(known, None))
+def _sample(cells: Iterable[Cell]) -> Iterator[Cell]:
+    """For each combination one feature, a different one each time; between them they have all features."""
+    pairs, features = [*product(APIS, SERVICES)], [*FEATURES]
+    for at, (api, service) in enumerate(pairs):
+        yield next(it for it in cells if it == Cell(features[at % len(features)], api, service))
 
 
-_DOCUMENT: Final = tomllib.loads(PAGE.read_text("utf-8"))
-LOSSES: Final = tuple(_losses(_DOCUMENT))
-CELLS: Final = tuple(_cells(_DOCUMENT))
-
-
-def mark(cell: Cell) -> str:
-    """What the table shows: ``yes``, or the number of what is lost."""
-    return "yes" if cell.loss is None else str(1 + LOSSES.index(cell.loss))
-
-
-def printed(found: Callable[[Cell], str]) -> Iterator[str]:
-    """The table as plain text, a line for each feature and API, and what the numbers in it mean."""
-    yield f"{'':<24}" + "".join(f"{upstream:>11}" for upstream in UPSTREAMS)
-    for first in range(0, len(CELLS), len(UPSTREAMS)):
-        row = CELLS[first : first + len(UPSTREAMS)]
-        yield f"{row[0].feature:<12} {row[0].api:<11}" + "".join(f"{found(cell):>11}" for cell in row)
-    for number, loss in enumerate(LOSSES, 1):
-        yield f"{number:>3} {' '.join(loss.why.split())}"
+SAMPLE: Final = tuple(_sample(CELLS))

@@ -1,6 +1,7 @@
-"""Every API in front of every upstream, by the official clients: what is carried, and what is lost and said to be.
+"""Every API in front of every service, by the official clients: what is carried, and what is lost and why.
 
-The table is ``docs/explanation/matrix.toml``; ``python -m tests.e2e.matrix`` prints what is found.
+``tox -e matrix`` tries every combination and writes ``docs/reference/matrix.toml``, which the documentation shows.
+Otherwise some are tried, and have to be as they are there.
 """
 
 from __future__ import annotations
@@ -11,37 +12,43 @@ from itertools import permutations
 import pytest
 
 from tests.e2e.matrix.apis import Answer
-from tests.e2e.matrix.features import END, FEATURES, INSTEAD, check
-from tests.e2e.matrix.pairing import LOSING
-from tests.e2e.matrix.table import APIS, CELLS, LOSSES, PAGE, UPSTREAMS, mark, printed
+from tests.e2e.matrix.features import END, FEATURES, LOSSES, found
+from tests.e2e.matrix.pairing import APIS, LOSING, SERVICES
+from tests.e2e.matrix.record import FOUND
+from tests.e2e.matrix.table import CELLS, PAGE, RECORDED, SAMPLE, YES, Cell
 
-EACH_MODE = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "collected"])
-
-ON_TRIO = ("signed-call", "error")
+ON_TRIO = [Cell(feature, "messages", service) for feature in ("signed-call", "error-within") for service in SERVICES]
 """What is looked at on the other event loop: two requests that belong together, and an end that is none."""
 
 
-@EACH_MODE
-@pytest.mark.parametrize("cell", CELLS, ids=str)
-def test_a_combination(cell, stream, on_asyncio):
-    """It carries the feature, value by value, or loses what the table says and no more (F421, F422, F423, F425, F426,
+def test_a_combination(cell, on_asyncio, record_property):
+    """It carries the feature, value by value, or loses what has a reason and no more (F421, F422, F423, F425, F426,
     F432)."""
-    check(cell, on_asyncio.pairing(cell.api, cell.upstream, stream=stream))
+    marks = [
+        found(cell.feature, lambda stream=stream: on_asyncio.pairing(cell.api, cell.service, stream=stream))
+        for stream in (True, False)
+    ]
+    record_property(FOUND, [cell.feature, cell.api, cell.service, *marks])
+
+    assert {*marks} <= {YES, *LOSSES}
+    assert cell not in SAMPLE or not RECORDED or marks == cell.recorded
 
 
-@pytest.mark.parametrize("cell", [cell for cell in CELLS if cell.feature in ON_TRIO], ids=str)
-def test_a_combination_on_trio(cell, on_trio):
+@pytest.mark.parametrize(("on_this", "stream"), [pytest.param(cell, True, id=str(cell)) for cell in ON_TRIO])
+def test_a_combination_on_trio(on_this, stream, on_trio):
     """The same on the other event loop."""
-    check(cell, on_trio.pairing(cell.api, cell.upstream, stream=True))
+    mark = found(on_this.feature, lambda: on_trio.pairing(on_this.api, on_this.service, stream=stream))
+
+    assert mark == on_this.recorded[0]
 
 
-@pytest.mark.parametrize(("first", "second"), [*permutations(UPSTREAMS, 2)])
+@pytest.mark.parametrize(("first", "second"), [*permutations(SERVICES, 2)])
 @pytest.mark.parametrize("api", APIS)
 def test_a_turn_that_another_upstream_ends(api, first, second, on_asyncio):
     """One upstream thinks and calls, the other one is given the result: it is asked once, and sees no mark of ours."""
     pairing = on_asyncio.pairing(api, first, stream=True)
-    called = pairing.ask("sim:thinking-tool", thinks=True, tools=True)
-    pairing.upstream = second
+    called = pairing.ask("sim:thinking-tool", thinking=True, tools=True)
+    pairing.to = second
     told = pairing.try_to_return_results(called.calls, "21 degrees")
 
     assert not any(mark in pairing.request.body for mark in (b"gemini.call:", b"nobody.thought:"))
@@ -50,27 +57,35 @@ def test_a_turn_that_another_upstream_ends(api, first, second, on_asyncio):
 
 
 def test_the_table_is_whole():
-    """Every feature and every loss in it is tested, every rule is one that loses something, and no cell is named
-    twice."""
-    named = [(loss.feature, api, upstream) for loss in LOSSES for api in loss.apis for upstream in loss.upstreams]
+    """It has every combination, what each loses is known there, and says so in the words of the tests."""
+    assert {name: service.title for name, service in SERVICES.items()} == RECORDED["services"]
+    assert {name: api.title for name, api in APIS.items()} == RECORDED["apis"]
+    assert {name: feature.what for name, feature in FEATURES.items()} == RECORDED["features"]
+    assert RECORDED["losses"] == {name: {"why": loss.why, "rules": sorted(loss.rules)} for name, loss in LOSSES.items()}
+    for cell in CELLS:
+        for mark in cell.recorded:
+            loss = LOSSES.get(mark)
+            assert mark == YES or (loss is not None and loss.feature == cell.feature and cell.service in loss.services)
 
-    assert [*dict.fromkeys(cell.feature for cell in CELLS)] == [*FEATURES]
-    assert [loss.name for loss in LOSSES] == [*INSTEAD]
-    assert all(loss.rules <= LOSING[upstream] for loss in LOSSES for upstream in loss.upstreams)
-    assert len({*named}) == len(named)
-    assert {*named} <= {(feature, api, upstream) for feature in FEATURES for api in APIS for upstream in UPSTREAMS}
+
+def test_losses_are_real():
+    """Each of them is somewhere in the table, and its rules lose something."""
+    marks = {mark for cell in CELLS for mark in cell.recorded}
+
+    assert {*LOSSES} <= marks
+    for loss in LOSSES.values():
+        assert all(loss.rules <= LOSING[SERVICES[service].upstream] for service in loss.services)
 
 
 def test_the_page_shows_the_table(monkeypatch):
-    """Cell for cell, with the numbers of what is lost; so does what is printed."""
+    """Cell for cell, with the numbers of what is lost."""
     pytest.importorskip("sphinx")
     monkeypatch.syspath_prepend(str(PAGE.parents[1] / "_ext"))
     tables = importlib.import_module("generated").TABLES
-    shown = {api: [row[1:] for row in [*tables[f"matrix-{api}"][0]()][1:]] for api in APIS}
-    lines = [*printed(mark)]
+    numbers = {name: str(number) for number, name in enumerate(LOSSES, 1)} | {YES: YES}
 
     for api in APIS:
-        marks = [mark(cell) for cell in CELLS if cell.api == api]
-        assert [entry for row in shown[api] for entry in row] == marks
-        assert [entry for line in lines if line[13:].startswith(api) for entry in line.split()[2:]] == marks
-    assert [number for number, *_ in tables["matrix-losses"][0]()][1:] == [line.split()[0] for line in lines[31:]]
+        shown = [entry for row in [*tables[f"matrix-{api}"][0]()][1:] for entry in row[1:]]
+        cells = [cell for cell in CELLS if cell.api == api]
+        assert shown == [" / ".join(dict.fromkeys(numbers[mark] for mark in cell.recorded)) for cell in cells]
+    assert [row[0] for row in tables["matrix-losses"][0]()][1:] == [*numbers.values()][:-1]
