@@ -1,4 +1,4 @@
-"""Encodes a script in another format than Kiro's: events become pieces in no format, and an encoder makes bytes of them.
+"""Encodes a script in another format than Kiro's: an event becomes neutral pieces, and an encoder makes bytes of them.
 
 Two kinds of event, `search` and `picture`, are only for formats other than Kiro's.  Pauses, breaks and raw bytes of a
 script stay as they are, so the faults of the wire are the same in all formats.
