@@ -13,11 +13,11 @@ from typing import Final
 from rich.console import Console
 
 from kiro_asgi.cli.demo import demonstrate
-from kiro_asgi.cli.terminal import Output, RichOutput
+from kiro_asgi.cli.terminal import Printer, RichPrinter
 
 COLUMNS: Final = 100
 
-SHOTS: Final[Mapping[str, tuple[str, Callable[[Output], object]]]] = MappingProxyType(
+SHOTS: Final[Mapping[str, tuple[str, Callable[[Printer], object]]]] = MappingProxyType(
     {"demo": ("kiro-asgi demo", demonstrate)}
 )
 """Name of a picture to the command line that is its title, and what draws it."""
@@ -27,7 +27,7 @@ def picture(name: str) -> str:
     """An SVG document: self-contained, in the reader's own monospaced font."""
     title, draw = SHOTS[name]
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, highlight=False)
-    draw(RichOutput(console))
+    draw(RichPrinter(console))
     drawn = console.export_svg(title=title, unique_id=name)
     return re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)  # these would be fetched from elsewhere
 

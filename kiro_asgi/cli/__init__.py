@@ -14,7 +14,7 @@ from typing import Final
 
 from kiro_asgi._version import __version__
 from kiro_asgi.cli import check, demo, doctor, explain, login, serve
-from kiro_asgi.cli.terminal import discard_output, output_on, print_error
+from kiro_asgi.cli.terminal import discard_output, print_error, printer_on
 from kiro_asgi.errors import ConfigError
 
 __all__ = ["main"]
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(COMMANDS[arguments.command].run(arguments, os.environ))
     except* ConfigError as group:  # task groups wrap what leaves them
         for error in _members(group):
-            print_error(output_on(sys.stderr, os.environ), error)
+            print_error(printer_on(sys.stderr, os.environ), error)
     except* BrokenPipeError:
         discard_output()  # whoever reads it has seen enough
     except* KeyboardInterrupt:

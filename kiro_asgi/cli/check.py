@@ -15,7 +15,7 @@ from attrs import frozen
 
 from kiro_asgi.asgi.readiness import problems_of
 from kiro_asgi.cli.serve import add_config
-from kiro_asgi.cli.terminal import Output, Tone, output_on, print_problem
+from kiro_asgi.cli.terminal import Printer, Tone, print_problem, printer_on
 from kiro_asgi.config import Settings, describe, read_environment
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.config.tree import assembled
@@ -54,8 +54,8 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         )
     else:
         for problem in report.problems:
-            print_problem(output_on(sys.stderr, environ), "problem: ", problem)
-        _print(report, output_on(sys.stdout, environ), () if arguments.all else (DEFAULT,))
+            print_problem(printer_on(sys.stderr, environ), "problem: ", problem)
+        _print(report, printer_on(sys.stdout, environ), () if arguments.all else (DEFAULT,))
     return 1 if report.problems else 0
 
 
@@ -72,7 +72,7 @@ def examine(environ: Mapping[str, str]) -> Report:
     return Report(problems, rows)
 
 
-def _print(report: Report, output: Output, hidden: Collection[str]) -> None:
+def _print(report: Report, output: Printer, hidden: Collection[str]) -> None:
     """The settings, but for those whose source is *hidden*, and what they come to."""
     shown = [row for row in report.settings if row["source"] not in hidden]
     _print_settings(output, shown)
@@ -88,7 +88,7 @@ def _count(problems: Sequence[str]) -> str:
     return "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
 
 
-def _print_settings(output: Output, rows: Sequence[Mapping[str, str]]) -> None:
+def _print_settings(output: Printer, rows: Sequence[Mapping[str, str]]) -> None:
     paths, values = (max((len(row[key]) for row in rows), default=0) for key in ("path", "value"))
     for row in rows:
         tone = Tone.ASIDE if row["source"] == DEFAULT else Tone.NAME

@@ -23,7 +23,7 @@ from kiro_asgi import create_app, simulator
 from kiro_asgi.cli.demo_apis import APIS, RESULT, TOOL, Answer, Api, Kind, post
 from kiro_asgi.cli.serve import simulated
 from kiro_asgi.cli.standalone import LOOPS, Server, bind
-from kiro_asgi.cli.terminal import Output, Part, Tone, output_on
+from kiro_asgi.cli.terminal import Part, Printer, Tone, printer_on
 from kiro_asgi.config import Settings
 from kiro_asgi.wire.sse import SseDecoder
 
@@ -59,11 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Show the answer of each API; 0 when there are three."""
-    output = output_on(sys.stdout, environ)
+    output = printer_on(sys.stdout, environ)
     return demonstrate(output, arguments.question, arguments.model, arguments.loop)
 
 
-def demonstrate(output: Output, question: str = QUESTION, model: str = MODEL, loop: str = "asyncio") -> int:
+def demonstrate(output: Printer, question: str = QUESTION, model: str = MODEL, loop: str = "asyncio") -> int:
     """Show it on *output*; the exit status.
 
     Raises:
@@ -75,7 +75,7 @@ def demonstrate(output: Output, question: str = QUESTION, model: str = MODEL, lo
     return anyio.run(partial(_show_until_signalled, server, output, question, model), backend=loop)
 
 
-async def _show_until_signalled(server: Server, output: Output, question: str, model: str) -> int:
+async def _show_until_signalled(server: Server, output: Printer, question: str, model: str) -> int:
     # trio would raise KeyboardInterrupt wherever it is, e.g. in the gateway, which would answer with an error.
     status: int | None = None
     with anyio.open_signal_receiver(signal.SIGINT) as signals:
@@ -93,7 +93,7 @@ async def _cancel_at(signals: AsyncIterator[signal.Signals], scope: anyio.Cancel
     scope.cancel()
 
 
-async def _show(server: Server, output: Output, question: str, model: str) -> int:
+async def _show(server: Server, output: Printer, question: str, model: str) -> int:
     async with simulator.serve(port=0) as service, anyio.create_task_group() as tasks:
         listener = bind(HOST, 0)
         base = f"http://{HOST}:{listener.getsockname()[1]}"
@@ -134,7 +134,7 @@ class Dialogue:
     api: Api
     _model: str
     _base: str
-    _output: Output
+    _output: Printer
     answered: bool = field(init=False, default=False)
     """Whether the last answer came to its end."""
 
@@ -158,7 +158,7 @@ class Dialogue:
 
     async def _ask(self, request: Mapping[str, Any]) -> tuple[Answer, int]:
         """The answer, and how many calls are in it."""
-        screen = Screen(self.api, self._output)
+        screen = AnswerScreen(self.api, self._output)
         headers = {"content-type": "application/json", **self.api.headers}
         await post(self._base + self.api.path, headers, json.dumps(request).encode(), screen.take)
         screen.finish()
@@ -182,11 +182,11 @@ class AnswerPart:
 
 
 @define
-class Screen:
+class AnswerScreen:
     """Prints an answer as it comes in: a line for each part, as soon as that is whole."""
 
     _api: Api
-    _output: Output
+    _output: Printer
     started: float = field(init=False, factory=monotonic)
     first: float = field(init=False, default=0.0)
     """Seconds to the first event."""
@@ -261,7 +261,7 @@ def _error_in(data: Mapping[str, Any]) -> str:
     return str(found.get("message") or "")
 
 
-def _compare(output: Output, dialogues: Sequence[Dialogue]) -> None:
+def _compare(output: Printer, dialogues: Sequence[Dialogue]) -> None:
     output.line()
     output.line((f"{'':<{TITLES}}  first event  all answers  events", Tone.TITLE))
     for it in dialogues:

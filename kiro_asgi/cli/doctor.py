@@ -25,7 +25,7 @@ from kiro_asgi.cli import doctor_checks
 from kiro_asgi.cli.doctor_service import DirectExamination
 from kiro_asgi.cli.findings import Finding, Verdict, failed, span
 from kiro_asgi.cli.serve import add_config
-from kiro_asgi.cli.terminal import Output, Spinner, Tone, output_on
+from kiro_asgi.cli.terminal import Printer, Spinner, Tone, printer_on
 from kiro_asgi.config import Settings, read_environment
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.config.tree import assembled
@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         environ = {**environ, CONFIG_VARIABLE: arguments.config}
     logging.getLogger("kiro_asgi").addHandler(logging.NullHandler())  # what is worth a word is a finding
     found: list[Finding] = []
-    output, spinner = output_on(sys.stdout, environ), Spinner.on(sys.stderr, environ)
+    output, spinner = printer_on(sys.stdout, environ), Spinner.on(sys.stderr, environ)
 
     def report(finding: Finding) -> None:
         found.append(finding)
@@ -131,14 +131,14 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     return 0 if good else 1
 
 
-def _print(output: Output, finding: Finding) -> None:
+def _print(output: Printer, finding: Finding) -> None:
     verdict = (f"{finding.verdict.value:<4}", TONES[finding.verdict])
     output.line(verdict, "  ", (f"{finding.name:<{WIDTH}} ", Tone.NAME), finding.detail, hang=WIDTH + 7)
     if finding.advice:
         output.line(f"{'':<{WIDTH + 7}}", ("-> ", TONES[finding.verdict]), finding.advice, hang=WIDTH + 10)
 
 
-def _summarise(output: Output, found: Sequence[Finding]) -> None:
+def _summarise(output: Printer, found: Sequence[Finding]) -> None:
     """Say at the end, where a reader looks first, how it went."""
     names = {verdict: [it.name for it in found if it.verdict is verdict] for verdict in Verdict}
     output.line()

@@ -34,7 +34,7 @@ QUESTION: Final = "Say ok."
 
 
 @define
-class _Reader:
+class _AnswerReader:
     """Takes one answer of the chat operation apart."""
 
     _upstream: Upstream
@@ -136,7 +136,7 @@ class Questions:
         if card is None:
             return Finding(name, Verdict.WARN, "not asked, since no model is known", "ask for one by its name")
         prompt = Prompt(card.id, (Turn(Role.USER, (Text(QUESTION),)),))
-        reader = _Reader(self.upstream, self.first_patience, self.patience)
+        reader = _AnswerReader(self.upstream, self.first_patience, self.patience)
         try:
             request = self.upstream.render(prompt, card, self.credential).request
             await self.transport.fetch(request, reader, patience=self.first_patience)
@@ -168,7 +168,7 @@ class Questions:
         return next((by_name[name] for name in self.probes if name in by_name), next(iter(cards), None))
 
 
-def _answered(name: str, card: ModelCard, reader: _Reader) -> Finding:
+def _answered(name: str, card: ModelCard, reader: _AnswerReader) -> Finding:
     deltas = reader.deltas
     stops = [delta.reason.name.lower() for delta in deltas if isinstance(delta, Stop)]
     usage = next((words for kind, words in USAGE.items() if any(isinstance(it, kind) for it in deltas)), "estimated")

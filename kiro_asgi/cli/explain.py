@@ -24,7 +24,7 @@ from kiro_asgi.asgi.providers import new_providers, new_registry
 from kiro_asgi.asgi.reasons import Reason
 from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
 from kiro_asgi.cli.serve import add_config, keyed
-from kiro_asgi.cli.terminal import Output, Tone, output_on
+from kiro_asgi.cli.terminal import Printer, Tone, printer_on
 from kiro_asgi.config import Settings
 from kiro_asgi.config.installed import DIALECTS, offered
 from kiro_asgi.config.reading import CONFIG_VARIABLE
@@ -160,7 +160,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     if arguments.json:
         print(json.dumps(report, indent=2, ensure_ascii=False))
     else:
-        _print(output_on(sys.stdout, environ), report)
+        _print(printer_on(sys.stdout, environ), report)
     return 0 if report["ok"] else 1
 
 
@@ -257,7 +257,7 @@ def _elided(value: Any, name: str = "") -> Any:
     return f"{found[1]}… {len(found[2])} characters of base64 …" if found else value
 
 
-def _print(output: Output, report: Mapping[str, Any]) -> None:
+def _print(output: Printer, report: Mapping[str, Any]) -> None:
     if not report["ok"]:
         output.line(("refused: ", Tone.BAD), report["error"], hang=9)
         if report["param"]:
@@ -282,7 +282,7 @@ def _print(output: Output, report: Mapping[str, Any]) -> None:
     print("\n" + json.dumps(report["payload"], indent=2, ensure_ascii=False))
 
 
-def _print_reason(output: Output, reason: Mapping[str, str]) -> None:
+def _print_reason(output: Printer, reason: Mapping[str, str]) -> None:
     """Why a request is translated that might go through; that a service speaks another API needs no words."""
     if reason and reason["reason"] != "service.other":
         output.line(f"The upstream speaks this API, but the request is put anew ({reason['reason']}).")
@@ -290,7 +290,7 @@ def _print_reason(output: Output, reason: Mapping[str, str]) -> None:
         output.line()
 
 
-def _print_rules(output: Output, rows: list[dict[str, Any]]) -> None:
+def _print_rules(output: Printer, rows: list[dict[str, Any]]) -> None:
     if not rows:
         output.line(("No rule had anything to do: nothing is lost.", Tone.GOOD))
         output.line()

@@ -32,7 +32,7 @@ from kiro_asgi.cli.standalone import (
     tidy_up,
     until_signalled,
 )
-from kiro_asgi.cli.terminal import Tone, discard_output, output_on
+from kiro_asgi.cli.terminal import Tone, discard_output, printer_on
 from kiro_asgi.config import ClientSettings, Settings
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
@@ -165,7 +165,7 @@ async def _serve(server: Server, settings: Settings, host: str, port: int, simul
     base = _url(host, listener.getsockname()[1]) + server.root_path
 
     async def announced(stopped: Callable[[], Awaitable[None]]) -> None:
-        output = output_on(sys.stdout, os.environ)
+        output = printer_on(sys.stdout, os.environ)
         try:
             for name, words in _announcement(settings, base, simulator_url):
                 output.line((f"{name + ':':<20}", Tone.NAME), words, hang=20)

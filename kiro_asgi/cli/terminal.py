@@ -1,4 +1,4 @@
-"""Output of the commands: lines, problems and progress; in colour and wrapped on a terminal, plain anywhere else.
+"""Printer of the commands: lines, problems and progress; in colour and wrapped on a terminal, plain anywhere else.
 
 The only module that knows rich, which is an extra.  The words are the same in every case; `NO_COLOR
 <https://no-color.org>`_ and ``TERM=dumb`` are obeyed.
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Countdown",
-    "Output",
     "Part",
-    "PlainOutput",
-    "RichOutput",
+    "PlainPrinter",
+    "Printer",
+    "RichPrinter",
     "Spinner",
     "Tone",
     "discard_output",
-    "output_on",
     "print_error",
     "print_problem",
+    "printer_on",
     "variables_in",
 ]
 
@@ -59,7 +59,7 @@ Part = str | tuple[str, Tone]
 """Text, or text of a tone."""
 
 
-class Output(Protocol):
+class Printer(Protocol):
     """Where the commands print."""
 
     def line(self, *parts: Part, hang: int = 0) -> None:
@@ -68,7 +68,7 @@ class Output(Protocol):
 
 
 @frozen
-class PlainOutput:
+class PlainPrinter:
     """Text alone, one line each, however long: for files, pipes, and terminals without rich."""
 
     _stream: TextIO
@@ -80,7 +80,7 @@ class PlainOutput:
 
 
 @frozen
-class RichOutput:
+class RichPrinter:
     """Colours, and lines that end at words; a word that is longer than a line, e.g. an address, stays whole."""
 
     _console: Console
@@ -99,15 +99,15 @@ class RichOutput:
             self._console.print(indented, soft_wrap=True)
 
 
-def output_on(stream: TextIO, environ: Mapping[str, str]) -> Output:
+def printer_on(stream: TextIO, environ: Mapping[str, str]) -> Printer:
     """One that suits *stream*."""
     if not stream.isatty() or environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
-        return PlainOutput(stream)
+        return PlainPrinter(stream)
     try:
         from rich.console import Console
     except ImportError:
-        return PlainOutput(stream)
-    return RichOutput(Console(file=stream, highlight=False, markup=False, emoji=False))
+        return PlainPrinter(stream)
+    return RichPrinter(Console(file=stream, highlight=False, markup=False, emoji=False))
 
 
 def discard_output() -> None:
@@ -129,7 +129,7 @@ def _breaks(text: str, width: int, hang: int) -> Iterator[int]:
         column += size + 1
 
 
-def print_error(output: Output, error: ConfigError) -> None:
+def print_error(output: Printer, error: ConfigError) -> None:
     """Print why a command ends: every reason, what to set, and the notes that the command has added."""
     heading, *reasons = error.message.split("\n  ")
     if reasons:
@@ -140,7 +140,7 @@ def print_error(output: Output, error: ConfigError) -> None:
         output.line(note, hang=4)
 
 
-def print_problem(output: Output, label: str, problem: str) -> None:
+def print_problem(output: Printer, label: str, problem: str) -> None:
     """Print one problem behind its *label*, and which variables set what it names."""
     indent = "" if label else "  "
     output.line(indent, (label, Tone.BAD), problem, hang=4)

@@ -9,7 +9,7 @@ from math import inf
 
 from attrs import frozen
 
-__all__ = ["Clocks", "Lease"]
+__all__ = ["Clocks", "Validity"]
 
 
 @frozen
@@ -27,7 +27,7 @@ class Clocks:
 
 
 @frozen
-class Lease:
+class Validity:
     """The validity of a token by both clocks: one of them may be set, the other stops while a machine sleeps."""
 
     ends: float = inf

@@ -177,7 +177,7 @@ class Fetcher:
     async def _fetch(self, url: str, hold: Callable[[int], None]) -> Fetched:
         place = _readable(url)
         for _ in range(FETCH_REDIRECTS + 1):
-            reader = _Reader(self.max_bytes, hold)
+            reader = _FileReader(self.max_bytes, hold)
             await self._transport.fetch(UpstreamRequest("GET", place, self._headers()), reader, patience=None)
             if reader.status not in _REDIRECTS:
                 return reader.fetched()
@@ -194,7 +194,7 @@ class Fetcher:
 
 
 @define
-class _Reader:
+class _FileReader:
     """Reads a file, up to a limit; of any other answer nothing but the head."""
 
     _limit: int

@@ -29,7 +29,7 @@ class HttpResponse:
 
 
 @define
-class _Reader:
+class _BodyReader:
     """Reads everything, up to a limit."""
 
     _patience: float
@@ -70,7 +70,7 @@ async def fetch_whole(
         UpstreamProtocolError: Not HTTP, or more than *limit*.
         TooBusy: Too many requests wait for a connection already.
     """
-    reader = _Reader(patience, limit)
+    reader = _BodyReader(patience, limit)
     try:
         with anyio.fail_after(patience):
             await transport.fetch(request, reader, patience=patience)

@@ -54,14 +54,14 @@ class Room:
 
 
 @frozen
-class _Held(Generic[V]):
+class _StoredValue(Generic[V]):
     value: V
     cost: int
 
 
 @define(eq=False)
 class _Owner(Generic[V]):
-    values: OrderedDict[str, _Held[V]] = field(init=False, factory=OrderedDict)
+    values: OrderedDict[str, _StoredValue[V]] = field(init=False, factory=OrderedDict)
     """The one used last is at the end."""
 
     size: int = field(init=False, default=0)
@@ -114,7 +114,7 @@ class Shelf(Generic[V]):
         self.remove(key)
         if not self.room.fits(size):
             return [value]
-        name, held = owner_of(key), _Held(value, size + ENTRY_BYTES)
+        name, held = owner_of(key), _StoredValue(value, size + ENTRY_BYTES)
         owner = self._owners.setdefault(name, _Owner())
         owner.values[key] = held
         self._add(owner, 1, held.cost)
@@ -143,7 +143,7 @@ class Shelf(Generic[V]):
                 return name
             heappop(self._order)
 
-    def _dropped(self, name: str, held: _Held[V]) -> None:
+    def _dropped(self, name: str, held: _StoredValue[V]) -> None:
         owner = self._owners[name]
         self._add(owner, -1, -held.cost)
         if owner.values:
@@ -174,7 +174,7 @@ class Shelf(Generic[V]):
 
 
 @frozen
-class _Entry:
+class _ExpiringValue:
     value: bytes
     expires_at: float
 
@@ -194,7 +194,7 @@ class MemoryStore:
     """Memory for all of them."""
 
     _clock: Callable[[], float] = monotonic
-    _kept: Shelf[_Entry] = field(init=False, repr=False)
+    _kept: Shelf[_ExpiringValue] = field(init=False, repr=False)
     _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
     """Held for the moment of one operation, never across an ``await``."""
 
@@ -221,7 +221,7 @@ class MemoryStore:
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
         """Keep *value*; who has most makes room for it, with what it used longest ago."""
-        entry = _Entry(value, self._clock() + ttl)
+        entry = _ExpiringValue(value, self._clock() + ttl)
         with self._guard:
             self._kept.put(key, entry, len(value))
 

@@ -15,7 +15,7 @@ from kiro_asgi.limits import STATE_PENDING_BYTES, STATE_PENDING_CHANGES
 from kiro_asgi.state.memory import Room, Shelf
 from kiro_asgi.state.sqlite_file import Change
 
-__all__ = ["Pending"]
+__all__ = ["WriteQueue"]
 
 _log = getLogger("kiro_asgi")
 
@@ -33,13 +33,13 @@ _Write = Callable[[Sequence[tuple[str, Change]], Collection[str]], None]
 
 
 @frozen(eq=False)
-class _Waiting:
+class _QueuedChange:
     change: Change
     since: float
 
 
 @define(eq=False)
-class Pending:
+class WriteQueue:
     """A queue of changes by key, of which the last counts, and of keys whose values were used.
 
     They are written by a thread that lives as long as there are any, whichever event loops make them: so nobody waits,
@@ -49,7 +49,7 @@ class Pending:
     _write: _Write
     """Writes changes and uses, all or none; `StoreUnavailable` where that is not possible now."""
 
-    _changes: Shelf[_Waiting] = field(init=False)
+    _changes: Shelf[_QueuedChange] = field(init=False)
     _uses: set[str] = field(init=False, factory=set)
     _writing: bool = field(init=False, default=False)
     """Whether there is a thread."""
@@ -71,7 +71,7 @@ class Pending:
     def put(self, key: str, change: Change) -> None:
         """Have *change* written, in place of any for the same key."""
         with self._guard:
-            dropped = self._changes.put(key, _Waiting(change, monotonic()), len(change.value or b""))
+            dropped = self._changes.put(key, _QueuedChange(change, monotonic()), len(change.value or b""))
             self._start()
         if dropped:
             _log.warning("%d values are not kept: more are waiting to be written than there is room for", len(dropped))
@@ -130,7 +130,7 @@ class Pending:
                 failures = 0
                 self._written(changes)
 
-    def _batch(self) -> tuple[list[tuple[str, _Waiting]], set[str]] | None:
+    def _batch(self) -> tuple[list[tuple[str, _QueuedChange]], set[str]] | None:
         """Everything that waits; ``None``, and the end of this thread, where nothing does."""
         with self._guard:
             changes, uses, self._uses = [*self._changes], self._uses, set()
@@ -143,7 +143,7 @@ class Pending:
         self._writing = False
         self._idle.set()
 
-    def _written(self, changes: Iterable[tuple[str, _Waiting]]) -> None:
+    def _written(self, changes: Iterable[tuple[str, _QueuedChange]]) -> None:
         with self._guard:
             for key, waiting in changes:
                 if self._changes.get(key) is waiting:

@@ -19,7 +19,7 @@ from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.state.base import Locks
 from kiro_asgi.state.memory import Room
-from kiro_asgi.state.pending import Pending
+from kiro_asgi.state.pending import WriteQueue
 from kiro_asgi.state.sqlite_file import LARGEST, Change, Connection, Found
 
 __all__ = ["SqliteStore"]
@@ -85,7 +85,7 @@ class SqliteStore:
     """Apart from the one that writes: nobody who reads waits for somebody who writes."""
 
     _writer: Connection = field(init=False, repr=False)
-    _pending: Pending = field(init=False, repr=False)
+    _pending: WriteQueue = field(init=False, repr=False)
     _rests_until: float = field(init=False, default=0.0)
     _told_at: float = field(init=False, default=-_TOLD)
     _locks: Locks = field(init=False, factory=Locks, repr=False)
@@ -97,7 +97,7 @@ class SqliteStore:
     def __attrs_post_init__(self) -> None:
         self._room = Room(self.entries, self.max_bytes)
         self._reader, self._writer = Connection(self.path, _BUSY), Connection(self.path, _BUSY)
-        self._pending = Pending(lambda changes, uses: self._writer.write(changes, uses, self._room, self._clock()))
+        self._pending = WriteQueue(lambda changes, uses: self._writer.write(changes, uses, self._room, self._clock()))
 
     async def get(self, key: str) -> bytes | None:
         """The value; reading it counts as using it, to the minute."""

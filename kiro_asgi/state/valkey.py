@@ -15,7 +15,7 @@ from attrs import define, field
 
 from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.state.base import Locks
-from kiro_asgi.state.pending import Pending
+from kiro_asgi.state.pending import WriteQueue
 from kiro_asgi.state.sqlite_file import Change
 from kiro_asgi.state.valkey_server import PREFIX, ValkeyServer
 
@@ -51,13 +51,13 @@ class ValkeyStore:
     """
 
     _server: ValkeyServer
-    _pending: Pending = field(init=False, repr=False)
+    _pending: WriteQueue = field(init=False, repr=False)
     """What could not be written at once."""
 
     _locks: Locks = field(init=False, factory=Locks, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._pending = Pending(self._write)
+        self._pending = WriteQueue(self._write)
 
     async def get(self, key: str) -> bytes | None:
         """The value."""

@@ -27,7 +27,7 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.limits import RESTING_MODELS
 from kiro_asgi.loops import PerLoop
-from kiro_asgi.net.clocks import Clocks, Lease
+from kiro_asgi.net.clocks import Clocks, Validity
 from kiro_asgi.net.credentials.cooldown import Cooldown, CooldownPolicy
 from kiro_asgi.net.credentials.refresh import TokenRefresher
 from kiro_asgi.net.requests import fetch_whole
@@ -79,7 +79,7 @@ class CredentialState:
     """``None`` for a credential that stands in the settings."""
 
     _credential: Credential | None = None
-    _lease: Lease = field(init=False, factory=Lease)
+    _lease: Validity = field(init=False, factory=Validity)
     _failure: KiroAsgiError | None = field(init=False, default=None)
     _failures: int = field(init=False, default=0)
     _retry_at: float = field(init=False, default=-inf)
@@ -264,10 +264,10 @@ class CredentialState:
     def _adopt(self, token: Token, ahead: float) -> None:
         """Use *token* from now on."""
         if token.expires_at is None:
-            self._lease = Lease()
+            self._lease = Validity()
         else:
             steady, left = self._clocks.steady(), token.expires_at - self._clocks.wall()
-            self._lease = Lease(steady + left, token.expires_at, ahead * (1 + _SPREAD * self._clocks.draw()))
+            self._lease = Validity(steady + left, token.expires_at, ahead * (1 + _SPREAD * self._clocks.draw()))
         credential = self._vendor.credential(token, self.name)
         self._credential = credential if credential.profile_arn else evolve(credential, profile_arn=self._profile)
 

@@ -22,7 +22,7 @@ from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.headers import essence
 from kiro_asgi.upstreams.kiro.errors import fault, is_report
-from kiro_asgi.upstreams.kiro.events import READERS, EventDecoder, Reader, Seen
+from kiro_asgi.upstreams.kiro.events import READERS, FrameEventDecoder, Reader, Seen
 from kiro_asgi.wire.eventstream import FrameDecoder
 from kiro_asgi.wire.objects import PREFIXES, ObjectScanner
 
@@ -91,8 +91,8 @@ class Damage:
 def _framed(checksums: str) -> tuple[Stage[Any, Any], ...]:
     frames = FrameDecoder(checksums=checksums)
     if checksums != "warn":
-        return frames, EventDecoder()
-    return frames, EventDecoder(), Damage("frame.checksum", lambda: frames.mismatches)
+        return frames, FrameEventDecoder()
+    return frames, FrameEventDecoder(), Damage("frame.checksum", lambda: frames.mismatches)
 
 
 @define

@@ -48,7 +48,7 @@ from kiro_asgi.wire.eventstream import Frame, HeaderValue
 from kiro_asgi.wire.json import JsonError, dumps, loads
 from kiro_asgi.wire.members import text_of
 
-__all__ = ["READERS", "STOP_REASONS", "EventDecoder", "Payload", "Reader", "Seen", "unwrap"]
+__all__ = ["READERS", "STOP_REASONS", "FrameEventDecoder", "Payload", "Reader", "Seen", "unwrap"]
 
 Payload = dict[str, Any]
 
@@ -271,7 +271,7 @@ _read_text: Final = READERS["assistantResponseEvent"]
 
 
 @define
-class EventDecoder:
+class FrameEventDecoder:
     """Turn `Frame` objects into deltas.
 
     What cannot be understood is passed over with a `Notice`: the service adds event types unannounced.

@@ -16,7 +16,7 @@ from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.wire.json import JsonError, loads
 from kiro_asgi.wire.members import object_of, objects_of, text_of
 
-__all__ = ["Limits", "limits_request", "parse_limits", "parse_reset"]
+__all__ = ["UsageLimits", "limits_request", "parse_limits", "parse_reset"]
 
 RESOURCES: Final = ("CREDIT", "AGENTIC_REQUEST", "VIBE")
 """Resources that are counted, the most telling about chats first."""
@@ -29,7 +29,7 @@ LATEST: Final = 253_402_300_799.0
 
 
 @frozen
-class Limits:
+class UsageLimits:
     """The account's quota for the time until the next reset."""
 
     plan: str = ""
@@ -65,7 +65,7 @@ def limits_request(
     return UpstreamRequest("GET", f"{endpoint}/getUsageLimits?{urlencode(query)}", headers)
 
 
-def parse_limits(body: bytes) -> Limits:
+def parse_limits(body: bytes) -> UsageLimits:
     """The limits of an answer.
 
     Raises:
@@ -80,7 +80,7 @@ def parse_limits(body: bytes) -> Limits:
     counted = _counted(document)
     parts = tuple(_parts(counted))
     overage = object_of(document.get("overageConfiguration")).get("overageStatus") == "ENABLED"
-    return Limits(
+    return UsageLimits(
         plan=text_of(object_of(document.get("subscriptionInfo")), "subscriptionTitle"),
         unit=text_of(counted, "displayNamePlural") or text_of(counted, "displayName"),
         used=sum(_amount(part, "currentUsage") for part in parts),

@@ -22,7 +22,7 @@ from kiro_asgi.model.prompt import Image, Prompt, Role, ToolCallPart, ToolResult
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro.rules import sizes, thinking, turns
-from kiro_asgi.upstreams.kiro.rules.drafts import Attachments, Draft, Drafting, require_images
+from kiro_asgi.upstreams.kiro.rules.drafts import AttachmentWriter, Drafting, MessageDraft, require_images
 from kiro_asgi.upstreams.kiro.rules.sizes import messages
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, paragraphs, tool_names
 from kiro_asgi.upstreams.kiro.rules.tools import Specifications, directives, offered
@@ -30,7 +30,7 @@ from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.rendering import WireNames
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["CONSENT", "Document", "document", "statistics", "weigh"]
+__all__ = ["CONSENT", "RequestBody", "document", "statistics", "weigh"]
 
 CONSENT: Final = "I will follow these instructions."
 """The assistant's answer to the system text."""
@@ -43,7 +43,7 @@ SIDES: Final[Mapping[Role, str]] = MappingProxyType(
 
 
 @frozen
-class Document:
+class RequestBody:
     """A request body, and what is to be known about it."""
 
     body: dict[str, Any]
@@ -62,7 +62,7 @@ def document(
     healings: Iterable[str] = (),
     conversation_id: str,
     profile_arn: str,
-) -> Document:
+) -> RequestBody:
     """The request body for *prompt*; *healings* are rules that earlier refusals put in force.
 
     Raises:
@@ -79,7 +79,7 @@ def document(
     specifications = Specifications(notes, names, texts, settings.description_limit)
     written = [specifications.write(tool) for tool in tools]
     surplus = len(images) - settings.max_images
-    drafting = Drafting(notes, names, texts, Attachments(notes), surplus, settings.replay_thinking)
+    drafting = Drafting(notes, names, texts, AttachmentWriter(notes), surplus, settings.replay_thinking)
     drafts = turns.arrange(drafting.write(prompt), notes, turns.TEXT if as_text else turns.NATIVE)
     tagged = thinking.wants_tags(prompt, model, notes, allowed=settings.fake_reasoning_enabled)
     if tagged:
@@ -90,7 +90,7 @@ def document(
     _note_ignored(prompt, notes)
     state = _state([*preface, *drafts], model, settings, written, conversation_id)
     body = {"conversationState": state, "profileArn": profile_arn, "additionalModelRequestFields": options}
-    return Document(_present(body), names, tagged, notes, len(preface))
+    return RequestBody(_present(body), names, tagged, notes, len(preface))
 
 
 def _survey(prompt: Prompt) -> tuple[list[Image], dict[str, str]]:
@@ -108,14 +108,14 @@ def _survey(prompt: Prompt) -> tuple[list[Image], dict[str, str]]:
     return images, used
 
 
-def _preface(prompt: Prompt, manifest: str, names: WireNames, texts: Texts, notes: Notes) -> Iterator[Draft]:
+def _preface(prompt: Prompt, manifest: str, names: WireNames, texts: Texts, notes: Notes) -> Iterator[MessageDraft]:
     """The system text as an exchange; what changes from request to request stands last."""
     place = prompt.system_place if prompt.system else ""
     cleaned = [texts.clean(text, place) for text in prompt.system]
     system = paragraphs(*cleaned, manifest, *directives(prompt, names, notes))
     if system and notes.applies("system.exchange", place):
-        yield Draft(Role.USER, place, system)
-        yield Draft(Role.ASSISTANT, place, CONSENT)
+        yield MessageDraft(Role.USER, place, system)
+        yield MessageDraft(Role.ASSISTANT, place, CONSENT)
 
 
 _IGNORED: Final = ("temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty")
@@ -128,7 +128,7 @@ def _note_ignored(prompt: Prompt, notes: Notes) -> None:
 
 
 def _state(
-    drafts: list[Draft],
+    drafts: list[MessageDraft],
     model: ModelCard,
     settings: KiroSettings,
     specifications: list[dict[str, Any]],
@@ -149,7 +149,7 @@ def _state(
     )
 
 
-def _message(each: Draft, model_id: str, origin: str) -> dict[str, Any]:
+def _message(each: MessageDraft, model_id: str, origin: str) -> dict[str, Any]:
     """One item of the history, or the current message."""
     fields: dict[str, Any] = {"content": each.text}
     if each.role is Role.USER:

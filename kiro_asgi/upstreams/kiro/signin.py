@@ -29,10 +29,10 @@ __all__ = [
     "BUILDER_ID",
     "PROVIDERS",
     "SLOWER",
+    "AuthorizationPending",
     "DeviceCode",
     "DeviceFlow",
     "OidcFlow",
-    "Pending",
     "Registration",
     "SocialFlow",
     "parse_device_code",
@@ -92,7 +92,7 @@ class DeviceCode:
 
 
 @frozen
-class Pending:
+class AuthorizationPending:
     """The user has not finished."""
 
     slower: float = 0.0
@@ -225,7 +225,7 @@ def parse_device_code(status: int, body: bytes) -> DeviceCode:
     )
 
 
-def parse_poll(status: int, body: bytes, now: float) -> Token | Pending:
+def parse_poll(status: int, body: bytes, now: float) -> Token | AuthorizationPending:
     """Parse the answer to a poll, of either service.  A failure of the service is no refusal.
 
     Args:
@@ -239,13 +239,13 @@ def parse_poll(status: int, body: bytes, now: float) -> Token | Pending:
         UpstreamProtocolError: That is no token.
     """
     if status == 429 or status >= 500:
-        return Pending(SLOWER)
+        return AuthorizationPending(SLOWER)
     answer = report_of(body)
     match text_of(answer, "error") or text_of(answer, "status"):
         case "authorization_pending":
-            return Pending()
+            return AuthorizationPending()
         case "slow_down":
-            return Pending(SLOWER)
+            return AuthorizationPending(SLOWER)
         case "expired_token":
             raise UpstreamDenied("the code was not confirmed in time; sign in again", code="sign_in.expired")
         case "access_denied":

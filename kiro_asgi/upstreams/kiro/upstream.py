@@ -39,7 +39,7 @@ from kiro_asgi.upstreams.kiro.healing import remedy
 from kiro_asgi.upstreams.kiro.limits import limits_request
 from kiro_asgi.upstreams.kiro.mcp import search_request
 from kiro_asgi.upstreams.kiro.models import normalise
-from kiro_asgi.upstreams.kiro.request import Document, document, statistics, weigh
+from kiro_asgi.upstreams.kiro.request import RequestBody, document, statistics, weigh
 from kiro_asgi.upstreams.kiro.rules import sizes
 from kiro_asgi.upstreams.kiro.rules.table import switched_off
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
@@ -120,7 +120,7 @@ class KiroUpstream:
             written.body,
         )
 
-    def _written(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str) -> Document:
+    def _written(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str) -> RequestBody:
         write = document if self.contract is None else partial(contract_document, options=self.contract)
         return write(
             prompt,
@@ -131,7 +131,7 @@ class KiroUpstream:
             profile_arn=_profile(credential),
         )
 
-    def _fitted(self, written: Document, prompt: Prompt, model: ModelCard) -> bytes:
+    def _fitted(self, written: RequestBody, prompt: Prompt, model: ModelCard) -> bytes:
         """The body as bytes, no more than the model's window has room for."""
         data = dumps(written.body)
         limit = sizes.payload_limit(self.settings.payload_bytes, model.context_window)

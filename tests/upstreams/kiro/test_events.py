@@ -28,7 +28,7 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
 )
-from kiro_asgi.upstreams.kiro.events import READERS, STOP_REASONS, EventDecoder
+from kiro_asgi.upstreams.kiro.events import READERS, STOP_REASONS, FrameEventDecoder
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, encode_frame
 from tests.helpers import byte_by_byte, kiro_event, kiro_exception, kiro_stream, run
 
@@ -38,7 +38,7 @@ def frame(event_type: str, payload: Any) -> Frame:
 
 
 def read(*events: tuple[str, Any]) -> list[Any]:
-    return run(EventDecoder(), [frame(*event) for event in events])
+    return run(FrameEventDecoder(), [frame(*event) for event in events])
 
 
 def ending(kind: str, name: str, payload: bytes = b"", **headers: str) -> Frame:
@@ -184,7 +184,7 @@ def test_unknown_event_is_noticed_once_a_type() -> None:
 
 def test_notices_are_bounded() -> None:
     """R47: a stream of ever new event types costs a bounded number of notices, and keeps nothing beyond them."""
-    decoder = EventDecoder()
+    decoder = FrameEventDecoder()
     assert len(run(decoder, [frame(f"type{number}", {}) for number in range(1000)])) == NOTICES
     assert len(decoder._unknown) == NOTICES
 
@@ -243,7 +243,7 @@ def test_the_short_cut_changes_nothing(pieces: list[tuple[str, str | None]]) -> 
     headers = {":event-type": "assistantResponseEvent"}
     compact = [Frame(headers, json.dumps(each, separators=(",", ":")).encode()) for each in payloads]
     spaced = [Frame(headers, json.dumps(each).encode()) for each in payloads]
-    assert run(EventDecoder(), compact) == run(EventDecoder(), spaced)
+    assert run(FrameEventDecoder(), compact) == run(FrameEventDecoder(), spaced)
 
 
 def test_wrapped_payload_is_unwrapped() -> None:
@@ -257,7 +257,7 @@ def test_missing_message_type_is_an_event() -> None:
         Frame({":event-type": "assistantResponseEvent"}, b'{"content":"a"}'),
         Frame({":event-type": "metadataEvent"}, b""),
     ]
-    assert run(EventDecoder(), frames) == [TextDelta("a")]
+    assert run(FrameEventDecoder(), frames) == [TextDelta("a")]
 
 
 @pytest.mark.parametrize("payload", [b"{", b"\xff", b'{"content":"\xff"}', b"[1]", b"null", b'"a"', b"[" * 100_000])
@@ -265,7 +265,7 @@ def test_bad_payload_is_passed_over(payload: bytes) -> None:
     """F105, R19, R20: what is no JSON object costs one notice; the events around it are delivered."""
     headers = {":event-type": "assistantResponseEvent"}
     good = Frame(headers, b'{"content":"a"}')
-    first, notice, last = run(EventDecoder(), [good, Frame(headers, payload), good])
+    first, notice, last = run(FrameEventDecoder(), [good, Frame(headers, payload), good])
     assert first == last == TextDelta("a")
     assert notice.code == "event.undecodable"
 
@@ -298,7 +298,7 @@ def test_exception_frames_raise(name: str, payload: Any, error: type[KiroAsgiErr
         frame("assistantResponseEvent", {"content": "Partial"}),
         ending("exception", name, json.dumps(payload).encode()),
     ]
-    deltas = EventDecoder().feed(frames)
+    deltas = FrameEventDecoder().feed(frames)
     assert next(deltas) == TextDelta("Partial")
     with pytest.raises(error) as caught:
         next(deltas)
@@ -308,7 +308,7 @@ def test_exception_frames_raise(name: str, payload: Any, error: type[KiroAsgiErr
 def test_error_frame_raises() -> None:
     """F107: an error frame has its code and message in headers, and no payload."""
     with pytest.raises(UpstreamFault, match=r"^broken$") as caught:
-        run(EventDecoder(), [ending("error", "InternalFailure", **{":error-message": "broken"})])
+        run(FrameEventDecoder(), [ending("error", "InternalFailure", **{":error-message": "broken"})])
     assert caught.value.code == "internal"
 
 
@@ -316,7 +316,7 @@ def test_error_frame_raises() -> None:
 def test_exception_frame_with_any_payload_raises(payload: bytes) -> None:
     """An exception is one whatever its payload; its name is what is left to tell."""
     with pytest.raises(UpstreamThrottled, match="ThrottlingException"):
-        run(EventDecoder(), [ending("exception", "ThrottlingException", payload)])
+        run(FrameEventDecoder(), [ending("exception", "ThrottlingException", payload)])
 
 
 def test_output_limit_is_a_stop_and_nothing_follows() -> None:
@@ -327,7 +327,7 @@ def test_output_limit_is_a_stop_and_nothing_follows() -> None:
         frame("metadataEvent", {"stopReason": "END_TURN"}),
         ending("exception", "ThrottlingException", b"{}"),
     ]
-    assert run(EventDecoder(), frames) == [TextDelta("a"), Stop(StopReason.LENGTH)]
+    assert run(FrameEventDecoder(), frames) == [TextDelta("a"), Stop(StopReason.LENGTH)]
 
 
 def test_invalid_state_raises() -> None:
@@ -393,7 +393,7 @@ def test_any_payload_gives_deltas_or_our_errors(event_type: str, payload: Any) -
 def test_any_headers_give_deltas_or_our_errors(headers: dict[str, Any], payload: bytes) -> None:
     """R25: headers of any type are survived."""
     try:
-        deltas = run(EventDecoder(), [Frame(headers, payload)])
+        deltas = run(FrameEventDecoder(), [Frame(headers, payload)])
     except KiroAsgiError as error:
         assert headers[":message-type"] in ("exception", "error"), error
     else:
@@ -479,7 +479,7 @@ def test_exchanges(events: list[tuple[str, Any]], expected: list[Any]) -> None:
     """R16: ordinary answers give the same deltas whole and byte by byte."""
     data = kiro_stream(*events)
     for chunks in ([data], byte_by_byte(data)):
-        assert run(EventDecoder(), run(FrameDecoder(), chunks)) == expected
+        assert run(FrameEventDecoder(), run(FrameDecoder(), chunks)) == expected
 
 
 def test_exception_in_the_middle_of_bytes() -> None:
@@ -487,7 +487,7 @@ def test_exception_in_the_middle_of_bytes() -> None:
     data = kiro_event("assistantResponseEvent", {"content": "Partial ans"}) + kiro_exception(
         "ThrottlingException", "Too many requests, please wait before trying again.", "USER_REQUEST_RATE_EXCEEDED"
     )
-    deltas = EventDecoder().feed(FrameDecoder().feed([data]))
+    deltas = FrameEventDecoder().feed(FrameDecoder().feed([data]))
     assert next(deltas) == TextDelta("Partial ans")
     with pytest.raises(UpstreamThrottled, match="please wait"):
         next(deltas)
@@ -497,11 +497,11 @@ def test_encoded_error_frame_round_trip() -> None:
     """An error frame survives the wire."""
     data = encode_frame({":message-type": "error", ":error-code": "InternalFailure", ":error-message": "boom"})
     with pytest.raises(UpstreamFault, match="boom"):
-        run(EventDecoder(), run(FrameDecoder(), [data]))
+        run(FrameEventDecoder(), run(FrameDecoder(), [data]))
 
 
 def test_a_frame_without_headers_is_an_event_of_unknown_type() -> None:
     """F099: what is not said about a frame is taken to be an event, in JSON, of a type we do not know."""
     frames = run(FrameDecoder(), [encode_frame({}, b'{"content":"a"}')])
 
-    assert run(EventDecoder(), frames) == [Notice("event.unknown", "")]
+    assert run(FrameEventDecoder(), frames) == [Notice("event.unknown", "")]

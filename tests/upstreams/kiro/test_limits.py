@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.simulator.kiro.accounts import usage_limits
-from kiro_asgi.upstreams.kiro.limits import Limits, limits_request, parse_limits, parse_reset
+from kiro_asgi.upstreams.kiro.limits import UsageLimits, limits_request, parse_limits, parse_reset
 
 TRIAL = {"freeTrialStatus": "ACTIVE", "usageLimit": 500, "usageLimitWithPrecision": 500.0, "currentUsage": 100}
 BONUS = {"status": "ACTIVE", "usageLimit": 20, "currentUsage": 5}
 
 
-def limits(entry: dict[str, Any], **more: Any) -> Limits:
+def limits(entry: dict[str, Any], **more: Any) -> UsageLimits:
     counted = {"resourceType": "CREDIT", "usageLimit": 50, "currentUsage": 12, "currentUsageWithPrecision": 12.5}
     return parse_limits(json.dumps({"usageBreakdownList": [{**counted, **entry}], **more}).encode())
 
@@ -51,7 +51,7 @@ def test_the_simulated_account() -> None:
     """Plan, unit and reset of a usual answer."""
     body = json.dumps(usage_limits(used=12.5, limit=1000, resets_at=1_800_000_000.5)).encode()
 
-    assert parse_limits(body) == Limits("KIRO PRO", "Credits", 12.5, 1000.0, 1_800_000_000.5)
+    assert parse_limits(body) == UsageLimits("KIRO PRO", "Credits", 12.5, 1000.0, 1_800_000_000.5)
     assert parse_reset(body) == 1_800_000_000.5
 
 

@@ -14,9 +14,9 @@ from kiro_asgi.errors import KiroAsgiError, UpstreamDenied, UpstreamProtocolErro
 from kiro_asgi.upstreams.base import Token, TokenKind, UpstreamRequest
 from kiro_asgi.upstreams.kiro.signin import (
     BUILDER_ID,
+    AuthorizationPending,
     DeviceCode,
     OidcFlow,
-    Pending,
     Registration,
     SocialFlow,
     parse_device_code,
@@ -134,12 +134,12 @@ def test_what_is_shown_cannot_steer_a_terminal() -> None:
 @pytest.mark.parametrize(
     ("status", "answer", "expected"),
     [
-        pytest.param(400, {"error": "authorization_pending"}, Pending(), id="oidc-pending"),
-        pytest.param(200, {"status": "authorization_pending"}, Pending(), id="social-pending"),
-        pytest.param(400, {"error": "slow_down"}, Pending(5.0), id="slow-down"),
-        pytest.param(200, {"status": "slow_down"}, Pending(5.0), id="social-slow-down"),
-        pytest.param(429, b"<html>", Pending(5.0), id="429"),
-        pytest.param(503, b"", Pending(5.0), id="503"),
+        pytest.param(400, {"error": "authorization_pending"}, AuthorizationPending(), id="oidc-pending"),
+        pytest.param(200, {"status": "authorization_pending"}, AuthorizationPending(), id="social-pending"),
+        pytest.param(400, {"error": "slow_down"}, AuthorizationPending(5.0), id="slow-down"),
+        pytest.param(200, {"status": "slow_down"}, AuthorizationPending(5.0), id="social-slow-down"),
+        pytest.param(429, b"<html>", AuthorizationPending(5.0), id="429"),
+        pytest.param(503, b"", AuthorizationPending(5.0), id="503"),
         pytest.param(
             200,
             {"accessToken": "aoa", "refreshToken": "aor", "expiresIn": 28800, "tokenType": "Bearer"},
@@ -155,7 +155,7 @@ def test_what_is_shown_cannot_steer_a_terminal() -> None:
         pytest.param(200, {"accessToken": "aoa"}, Token("aoa", "", NOW + 3600), id="no-refresh-token"),
     ],
 )
-def test_what_a_poll_comes_to(status: int, answer: Any, expected: Token | Pending) -> None:
+def test_what_a_poll_comes_to(status: int, answer: Any, expected: Token | AuthorizationPending) -> None:
     """RFC 8628, section 3.5, in both services' words; a service that is out of order has not said no."""
     assert parse_poll(status, written(answer), NOW) == expected
 

@@ -25,7 +25,7 @@ from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, TokenKind
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.kiro.auth import REGIONS, region_of, without_profile
-from kiro_asgi.upstreams.kiro.limits import Limits, parse_limits
+from kiro_asgi.upstreams.kiro.limits import UsageLimits, parse_limits
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.kiro.vendor import DEFAULT_REGION, KiroVendor
@@ -177,7 +177,7 @@ async def _limits(questions: Questions, upstream: KiroUpstream) -> Finding:
         return evolve(found, verdict=Verdict.WARN, advice="chats may work all the same")
 
 
-def _left(limits: Limits) -> Finding:
+def _left(limits: UsageLimits) -> Finding:
     reset = f", reset on {datetime.fromtimestamp(limits.resets_at, UTC):%Y-%m-%d %H:%M} UTC" if limits.resets_at else ""
     plan, unit = clean(limits.plan) or "unnamed plan", clean(limits.unit).lower() or "units"
     detail = f"{plan}: {limits.remaining:g} of {limits.limit:g} {unit} left{reset}"

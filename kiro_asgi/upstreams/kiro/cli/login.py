@@ -23,7 +23,7 @@ from attrs import frozen
 
 from kiro_asgi.asgi.providers import new_transport
 from kiro_asgi.asgi.secrets import secrets_in
-from kiro_asgi.cli.terminal import Countdown, Output, Tone, output_on
+from kiro_asgi.cli.terminal import Countdown, Printer, Tone, printer_on
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError, KiroAsgiError, UpstreamDenied, UpstreamUnreachable
 from kiro_asgi.limits import REFUSAL_BYTES
@@ -37,10 +37,10 @@ from kiro_asgi.upstreams.kiro.signin import (
     BUILDER_ID,
     PROVIDERS,
     SLOWER,
+    AuthorizationPending,
     DeviceCode,
     DeviceFlow,
     OidcFlow,
-    Pending,
     SocialFlow,
     parse_device_code,
     parse_poll,
@@ -50,10 +50,10 @@ from kiro_asgi.upstreams.kiro.signin import (
 from kiro_asgi.upstreams.kiro.tokens import TokenUnreadable, parse_token, render_token
 from kiro_asgi.upstreams.kiro.vendor import REACHED_BY, oidc_host, social_host
 
-__all__ = ["JsonScreen", "Screen", "SigningIn", "TextScreen", "add_arguments", "default_file", "run"]
+__all__ = ["JsonScreen", "SignInScreen", "SigningIn", "TextScreen", "add_arguments", "default_file", "run"]
 
 
-class Screen(Protocol):
+class SignInScreen(Protocol):
     """Where a sign-in is shown."""
 
     def code(self, code: DeviceCode) -> None:
@@ -77,15 +77,15 @@ class Screen(Protocol):
 class TextScreen:
     """Sentences on standard output; progress and errors on standard error."""
 
-    _output: Output
-    _errors: Output
+    _output: Printer
+    _errors: Printer
     _countdown: Countdown
 
     @classmethod
     def on(cls, output: TextIO, errors: TextIO, environ: Mapping[str, str]) -> TextScreen:
         """One that suits these streams."""
         waiting = Countdown.on(errors, environ, "waiting for you")
-        return cls(output_on(output, environ), output_on(errors, environ), waiting)
+        return cls(printer_on(output, environ), printer_on(errors, environ), waiting)
 
     def code(self, code: DeviceCode) -> None:
         """The address on a line of its own, to be copied."""
@@ -170,7 +170,7 @@ class SigningIn:
     async def run(
         self,
         transport: Transport,
-        screen: Screen,
+        screen: SignInScreen,
         browser: Callable[[str], object] | None,
         wall_clock: Callable[[], float],
     ) -> tuple[Token, str]:
@@ -198,7 +198,7 @@ class SigningIn:
 
 
 async def _polled(
-    transport: Transport, flow: DeviceFlow, code: DeviceCode, screen: Screen, wall_clock: Callable[[], float]
+    transport: Transport, flow: DeviceFlow, code: DeviceCode, screen: SignInScreen, wall_clock: Callable[[], float]
 ) -> Token:
     end, interval = monotonic() + code.lifetime, code.interval
     while monotonic() + interval < end:
@@ -210,7 +210,7 @@ async def _polled(
             continue
         body = _redacted_body(answer, (code.code, *flow.completed(Token("")).secrets))
         found = parse_poll(answer.status, body, wall_clock())
-        if not isinstance(found, Pending):
+        if not isinstance(found, AuthorizationPending):
             return found
         interval += found.slower
     raise UpstreamDenied("the code was not confirmed in time; sign in again", code="sign_in.expired")
@@ -223,7 +223,7 @@ def _redacted_body(answer: HttpResponse, secrets: Iterable[str]) -> bytes:
     return Redactor.of(secrets).hide_in(answer.body[:REFUSAL_BYTES])
 
 
-async def _wait(seconds: float, end: float, screen: Screen) -> None:
+async def _wait(seconds: float, end: float, screen: SignInScreen) -> None:
     until = monotonic() + seconds
     while (left := until - monotonic()) > 0:
         screen.waiting(end - monotonic())
@@ -255,7 +255,7 @@ def run(
     arguments: argparse.Namespace, environ: Mapping[str, str], open_page: Callable[[str], object] = webbrowser.open
 ) -> int:
     """Sign in; 0 when the token is in its file."""
-    screen: Screen = JsonScreen() if arguments.json else TextScreen.on(sys.stdout, sys.stderr, environ)
+    screen: SignInScreen = JsonScreen() if arguments.json else TextScreen.on(sys.stdout, sys.stderr, environ)
     browser = None if arguments.no_browser or arguments.json or not _has_display(environ) else open_page
     try:
         settings = Settings.from_env(environ)
@@ -311,7 +311,7 @@ def _plan(arguments: argparse.Namespace, settings: Settings) -> SigningIn:
 
 
 async def _login(
-    plan: SigningIn, settings: Settings, path: Path, screen: Screen, browser: Callable[[str], object] | None
+    plan: SigningIn, settings: Settings, path: Path, screen: SignInScreen, browser: Callable[[str], object] | None
 ) -> None:
     transport = new_transport(settings, settings.kiro.proxy)
     try:

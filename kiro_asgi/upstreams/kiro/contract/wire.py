@@ -47,7 +47,7 @@ def contract_document(
     healings: Iterable[str] = (),
     conversation_id: str,
     profile_arn: str,
-) -> native.Document:
+) -> native.RequestBody:
     """The request body for *prompt*, as `kiro_asgi.upstreams.kiro.request.document` writes it.
 
     Where *settings* and *options* speak of the same thing, *settings* counts.

@@ -30,7 +30,7 @@ from kiro_asgi.upstreams.rendering import (
     plain_base64,
 )
 
-__all__ = ["Attachments", "Draft", "Drafting", "Lifted", "require_images"]
+__all__ = ["AttachmentWriter", "Drafting", "Lifted", "MessageDraft", "require_images"]
 
 IMAGE_FORMATS: Final[Mapping[str, str]] = MappingProxyType(
     {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
@@ -70,7 +70,7 @@ def require_images(model: ModelCard, images: list[Image], notes: Notes) -> None:
 
 
 @define
-class Attachments:
+class AttachmentWriter:
     """Writes the images and documents of one request.
 
     Raises:
@@ -150,7 +150,7 @@ class Lifted:
 
 
 @define(eq=False)
-class Draft:
+class MessageDraft:
     """One message to be."""
 
     role: Role
@@ -199,7 +199,7 @@ class Drafting:
     notes: Notes
     names: WireNames
     texts: Texts
-    attachments: Attachments
+    attachments: AttachmentWriter
     surplus: int = 0
     """How many images to leave out, from the oldest on."""
 
@@ -211,16 +211,16 @@ class Drafting:
     _apart: bool = field(init=False, default=False)
     """Whether words stand between the images of the turn."""
 
-    def write(self, prompt: Prompt) -> list[Draft]:
+    def write(self, prompt: Prompt) -> list[MessageDraft]:
         """The prompt's turns as drafts, in order; neighbours may have the same role."""
-        drafts: list[Draft] = []
+        drafts: list[MessageDraft] = []
         for turn in prompt.turns:
             self._place = turn.place
             self._turn(turn, drafts)
         return drafts
 
-    def _turn(self, turn: Turn, drafts: list[Draft]) -> None:
-        draft: Draft | None = None
+    def _turn(self, turn: Turn, drafts: list[MessageDraft]) -> None:
+        draft: MessageDraft | None = None
         texts: list[str] = []
         self._apart = len(turn.parts) > 2 and _apart(turn)
         for part in turn.parts:
@@ -230,23 +230,23 @@ class Drafting:
                 role = turn.role
             if draft is None or role is not draft.role:
                 self._close(draft, texts)
-                draft, texts = Draft(role, turn.place), []
+                draft, texts = MessageDraft(role, turn.place), []
                 drafts.append(draft)
             if text := WRITERS[kind](self, part, draft):
                 texts.append(text)
         self._close(draft, texts)
 
-    def _close(self, draft: Draft | None, texts: list[str]) -> None:
+    def _close(self, draft: MessageDraft | None, texts: list[str]) -> None:
         if draft is None or not texts:
             return
         draft.text = texts[0] if len(texts) == 1 else "\n".join(texts)
         if draft.role is Role.ASSISTANT:
             draft.text = self.texts.without_thinking(draft.text, draft.place)
 
-    def _text(self, part: Text, into: Draft) -> str:
+    def _text(self, part: Text, into: MessageDraft) -> str:
         return self.texts.clean(part.text, self._place)
 
-    def _image(self, part: Image, into: Draft) -> str:
+    def _image(self, part: Image, into: MessageDraft) -> str:
         self._images += 1
         if self.surplus > 0:
             self.surplus -= 1
@@ -255,20 +255,20 @@ class Drafting:
         into.images = [*into.images, self.attachments.image(part)]
         return ""
 
-    def _placed_image(self, part: Image, into: Draft) -> str:
+    def _placed_image(self, part: Image, into: MessageDraft) -> str:
         """An image of the user's own; a remark stands in its place where words stand between it and another."""
         text = self._image(part, into)
         if text or not (self._apart and self.notes.applies("images.placed", part.place)):
             return text
         return PLACED.format(self._images)
 
-    def _document(self, part: Document, into: Draft) -> str:
+    def _document(self, part: Document, into: MessageDraft) -> str:
         if part.text and not part.data and self.notes.applies("documents.inlined", part.place):
             return self.texts.clean(document_text(part), part.place)
         into.documents = [*into.documents, self.attachments.document(part)]
         return ""
 
-    def _thinking(self, part: ThinkingPart, into: Draft) -> str:
+    def _thinking(self, part: ThinkingPart, into: MessageDraft) -> str:
         rule = self._unfit(part)
         if not rule or not self.notes.applies(rule, self._place):
             into.thinking.append(_thought(part))
@@ -284,7 +284,7 @@ class Drafting:
             return "thinking.unsigned_dropped"
         return "" if part.text else "thinking.malformed_dropped"
 
-    def _call(self, part: ToolCallPart, into: Draft) -> str:
+    def _call(self, part: ToolCallPart, into: MessageDraft) -> str:
         arguments: Any = part.input
         if type(arguments) is not dict and isinstance(arguments, Mapping):
             arguments = {**arguments}
@@ -296,7 +296,7 @@ class Drafting:
         into.calls.append({"toolUseId": part.call_id, "name": name, "input": arguments})
         return ""
 
-    def _result(self, part: ToolResult, into: Draft) -> str:
+    def _result(self, part: ToolResult, into: MessageDraft) -> str:
         images, documents = len(into.images), len(into.documents)
         content = [{"text": text} for inner in part.parts if (text := self._result_text(inner, into))]
         if not content and self.notes.applies("results.no_output", self._place):
@@ -307,7 +307,7 @@ class Drafting:
             into.lifted = [*into.lifted, Lifted(result, into.images[images:], into.documents[documents:])]
         return ""
 
-    def _result_text(self, part: Text | Image | Document, into: Draft) -> str:
+    def _result_text(self, part: Text | Image | Document, into: MessageDraft) -> str:
         """The text of one part of a result; what is none moves to the message, and a sentence stands in its place."""
         text = self._image(part, into) if isinstance(part, Image) else WRITERS[type(part)](self, part, into)
         if text or isinstance(part, Text) or not self.notes.applies("results.attachment_lifted", part.place):
@@ -343,7 +343,7 @@ def _without_empty_keys(value: Any) -> Any:
     return [*map(_without_empty_keys, value)] if isinstance(value, list) else value
 
 
-WRITERS: Final[Mapping[type, Callable[[Drafting, Any, Draft], str]]] = MappingProxyType(
+WRITERS: Final[Mapping[type, Callable[[Drafting, Any, MessageDraft], str]]] = MappingProxyType(
     {
         Text: Drafting._text,
         Image: Drafting._placed_image,

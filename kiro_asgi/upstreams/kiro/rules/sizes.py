@@ -13,7 +13,7 @@ from kiro_asgi.errors import ContextTooLong
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Part, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.upstreams.errors import too_long
-from kiro_asgi.upstreams.kiro.rules.drafts import Draft
+from kiro_asgi.upstreams.kiro.rules.drafts import MessageDraft
 from kiro_asgi.upstreams.kiro.rules.texts import paragraphs
 from kiro_asgi.wire.json import dumps
 
@@ -36,7 +36,7 @@ def payload_limit(bytes_for_window: int, context_window: int) -> int:
     return bytes_for_window * context_window // WINDOW
 
 
-def require_messages(drafts: list[Draft], prompt: Prompt, notes: Notes) -> None:
+def require_messages(drafts: list[MessageDraft], prompt: Prompt, notes: Notes) -> None:
     """Stop at a message or a result that is longer than the service reads.
 
     Raises:

@@ -20,7 +20,7 @@ from attrs import define, field
 
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Role
-from kiro_asgi.upstreams.kiro.rules.drafts import Draft
+from kiro_asgi.upstreams.kiro.rules.drafts import MessageDraft
 from kiro_asgi.upstreams.kiro.rules.texts import CALL_ID, LONGEST, is_blank, paragraphs
 from kiro_asgi.upstreams.rendering import plain, substitute
 from kiro_asgi.wire.json import dumps
@@ -30,18 +30,18 @@ __all__ = ["NATIVE", "TEXT", "Step", "answer_calls", "arrange", "pair", "tell_as
 CANCELLED: Final = "The tool call was cancelled; there is no result."
 
 
-def pair(drafts: list[Draft], notes: Notes) -> list[Draft]:
+def pair(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
     """Give calls and their results ids that the service takes, and bring results behind their calls."""
     if not any(draft.calls or draft.results for draft in drafts):
         return drafts
-    pairing = _Pairing(notes)
+    pairing = _ResultPairing(notes)
     for draft in drafts:
         pairing.take(draft)
     return [draft for draft in drafts if draft not in pairing.emptied or _says(draft)]
 
 
 @define
-class _Seen:
+class _SeenCalls:
     """Calls or results to compare others with; written down only where there is one."""
 
     _items: list[dict[str, Any]] = field(factory=list)
@@ -73,29 +73,29 @@ class _Known:
     latest: str
     """The id, as sent, of the latest call."""
 
-    calls: _Seen
+    calls: _SeenCalls
     """The results of that message."""
 
     waiting: list[tuple[int, deque[str]]]
     """Messages, the latest last, with the ids, as sent, of calls that have no result yet."""
 
-    results: _Seen = field(factory=_Seen)
+    results: _SeenCalls = field(factory=_SeenCalls)
     number: int = 1
     """How many calls had the id."""
 
 
 @define
-class _Pairing:
+class _ResultPairing:
     _notes: Notes
     _known: dict[str, _Known] = field(init=False, factory=dict)
     _ids: set[str] = field(init=False, factory=set)
-    _firsts: list[Draft] = field(init=False, factory=list)
+    _firsts: list[MessageDraft] = field(init=False, factory=list)
     """The first draft of each message."""
 
-    emptied: set[Draft] = field(init=False, factory=set)
+    emptied: set[MessageDraft] = field(init=False, factory=set)
     """Drafts whose results all went elsewhere."""
 
-    def take(self, draft: Draft) -> None:
+    def take(self, draft: MessageDraft) -> None:
         """Look at the next draft."""
         if not self._firsts or self._firsts[-1].role is not draft.role:
             self._firsts.append(draft)
@@ -110,10 +110,10 @@ class _Pairing:
         known = self._known.get(client)
         if known is None:
             call["toolUseId"] = sent = self._id(client, 0, place)
-            self._known[client] = _Known(message, sent, _Seen([call]), [(message, deque((sent,)))])
+            self._known[client] = _Known(message, sent, _SeenCalls([call]), [(message, deque((sent,)))])
             return True
         if known.message != message:
-            known.message, known.calls = message, _Seen()
+            known.message, known.calls = message, _SeenCalls()
             known.waiting.append((message, deque()))
         elif known.calls.has(call) and self._notes.applies("calls.duplicate_dropped", place):
             return False
@@ -132,7 +132,7 @@ class _Pairing:
         self._ids.add(value)
         return value
 
-    def _results(self, draft: Draft) -> None:
+    def _results(self, draft: MessageDraft) -> None:
         results, lines = draft.results, []
         draft.results = []
         for result in results:
@@ -148,13 +148,13 @@ class _Pairing:
         elif not draft.results:
             self.emptied.add(draft)
 
-    def _orphan(self, result: dict[str, Any], draft: Draft) -> list[str]:
+    def _orphan(self, result: dict[str, Any], draft: MessageDraft) -> list[str]:
         if self._notes.applies("results.orphan_to_text", draft.place):
             return [_as_text(result)]
         draft.results.append(result)
         return []
 
-    def _again(self, result: dict[str, Any], known: _Known, draft: Draft) -> list[str]:
+    def _again(self, result: dict[str, Any], known: _Known, draft: MessageDraft) -> list[str]:
         """One more result of a call that has one."""
         repeated = known.results.has(result)
         if repeated and self._notes.applies("results.duplicate_dropped", draft.place):
@@ -164,7 +164,7 @@ class _Pairing:
         draft.results.append({**result, "toolUseId": known.latest})
         return []
 
-    def _answer(self, result: dict[str, Any], known: _Known, draft: Draft) -> None:
+    def _answer(self, result: dict[str, Any], known: _Known, draft: MessageDraft) -> None:
         """A result for the first call that waits for one, of the latest message that has one that does."""
         message, waiting = known.waiting[-1]
         result["toolUseId"] = waiting.popleft()
@@ -178,7 +178,7 @@ class _Pairing:
         draft.results.append(result)
 
 
-def _bring(result: dict[str, Any], source: Draft, target: Draft) -> None:
+def _bring(result: dict[str, Any], source: MessageDraft, target: MessageDraft) -> None:
     """Let what was lifted out of *result* follow it."""
     for lifted in source.lifted:
         if lifted.result is result:
@@ -192,7 +192,7 @@ def _is_in(one: dict[str, Any], several: Sequence[dict[str, Any]]) -> bool:
     return any(one is other for other in several)
 
 
-def _says(draft: Draft) -> bool:
+def _says(draft: MessageDraft) -> bool:
     return bool(draft.results or draft.images or draft.documents or not is_blank(draft.text))
 
 
@@ -205,7 +205,7 @@ def _text(result: dict[str, Any]) -> str:
     return "\n".join(part["text"] for part in result["content"])
 
 
-def answer_calls(drafts: list[Draft], notes: Notes) -> list[Draft]:
+def answer_calls(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
     """A call without a result gets one that says so; results stand in the order of their calls."""
     for before, draft in pairwise(drafts):
         if before.calls:
@@ -213,7 +213,7 @@ def answer_calls(drafts: list[Draft], notes: Notes) -> list[Draft]:
     return drafts
 
 
-def _answer_calls(before: Draft, draft: Draft, notes: Notes) -> None:
+def _answer_calls(before: MessageDraft, draft: MessageDraft, notes: Notes) -> None:
     wanted = [call["toolUseId"] for call in before.calls]
     found = [result["toolUseId"] for result in draft.results]
     if wanted == found:
@@ -230,7 +230,7 @@ def _answer_calls(before: Draft, draft: Draft, notes: Notes) -> None:
         draft.results = ordered
 
 
-def tell_as_text(drafts: list[Draft], notes: Notes) -> list[Draft]:
+def tell_as_text(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
     """Calls and their results as text of the user who hands the results over.
 
     An assistant's message never shows a call in words: models take that for the way to make one.
@@ -250,7 +250,7 @@ def _reported(call: dict[str, Any], results: dict[str, dict[str, Any]]) -> str:
     return f"The tool {call['name']} was run with {dumps(call['input']).decode()} and gave {outcome}:\n{output}"
 
 
-Step = Callable[[list[Draft], Notes], list[Draft]]
+Step = Callable[[list[MessageDraft], Notes], list[MessageDraft]]
 
 GO_ON: Final = "Continue."
 """Text of a user's message that has none."""
@@ -259,36 +259,36 @@ LOOK: Final = "Please look at what is attached."
 UNDERSTOOD: Final = "OK."
 
 
-def arrange(drafts: list[Draft], notes: Notes, steps: tuple[Step, ...]) -> list[Draft]:
+def arrange(drafts: list[MessageDraft], notes: Notes, steps: tuple[Step, ...]) -> list[MessageDraft]:
     """The drafts as the service takes them; never empty, and the last is the user's."""
     for step in steps:
         drafts = step(drafts, notes)
     return drafts
 
 
-def end_with_user(drafts: list[Draft], notes: Notes) -> list[Draft]:
+def end_with_user(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
     """The last word is the user's; one who leaves it to the assistant wants it to go on from there."""
     if not drafts:
-        return [Draft(Role.USER, text=GO_ON if notes.applies("turns.empty") else "")]
+        return [MessageDraft(Role.USER, text=GO_ON if notes.applies("turns.empty") else "")]
     last = drafts[-1]
     if last.role is Role.USER or not notes.applies("turns.prefill", last.place):
         return drafts
-    return [*drafts, Draft(Role.USER, last.place, GO_ON)]
+    return [*drafts, MessageDraft(Role.USER, last.place, GO_ON)]
 
 
-def begin_with_user(drafts: list[Draft], notes: Notes) -> list[Draft]:
+def begin_with_user(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
     """The first word is the user's."""
     first = drafts[0]
     if first.role is Role.USER or not notes.applies("turns.user_first", first.place):
         return drafts
-    return [Draft(Role.USER, first.place, GO_ON), *drafts]
+    return [MessageDraft(Role.USER, first.place, GO_ON), *drafts]
 
 
-def merge_neighbours(drafts: list[Draft], notes: Notes) -> list[Draft]:
+def merge_neighbours(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
     """Neighbours with the same role become one message, a blank line between their texts."""
     if all(before.role is not draft.role for before, draft in pairwise(drafts)):
         return drafts
-    merged: list[Draft] = []
+    merged: list[MessageDraft] = []
     for _, neighbours in groupby(drafts, attrgetter("role")):
         first, *others = neighbours
         merged.append(first)
@@ -299,14 +299,14 @@ def merge_neighbours(drafts: list[Draft], notes: Notes) -> list[Draft]:
     return merged
 
 
-def _join(first: Draft, others: list[Draft]) -> None:
+def _join(first: MessageDraft, others: list[MessageDraft]) -> None:
     first.text = paragraphs(first.text, *(draft.text for draft in others))
     for name in ("images", "documents", "results", "calls", "thinking"):
         own = getattr(first, name)
         setattr(first, name, [*own, *(item for draft in others for item in getattr(draft, name))])
 
 
-def think_once(drafts: list[Draft], notes: Notes) -> list[Draft]:
+def think_once(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
     """A message has room for one piece of thinking."""
     for draft in drafts:
         surplus = len(draft.thinking) - 1
@@ -315,7 +315,7 @@ def think_once(drafts: list[Draft], notes: Notes) -> list[Draft]:
     return drafts
 
 
-def say_something(drafts: list[Draft], notes: Notes) -> list[Draft]:
+def say_something(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
     """No message is empty; what is put in is plain enough not to be imitated."""
     for draft in drafts:
         if is_blank(draft.text) and not (draft.results or draft.calls) and notes.applies("content.filled", draft.place):
@@ -323,7 +323,7 @@ def say_something(drafts: list[Draft], notes: Notes) -> list[Draft]:
     return drafts
 
 
-def _filler(draft: Draft) -> str:
+def _filler(draft: MessageDraft) -> str:
     if draft.role is Role.ASSISTANT:
         return UNDERSTOOD
     return LOOK if draft.images or draft.documents else GO_ON
