@@ -34,7 +34,7 @@ from kiro_asgi.asgi.protocol import (
     Stalled,
     host_lifespan,
 )
-from kiro_asgi.asgi.providers import new_fetcher, new_providers, new_registry, new_store, retry_policy
+from kiro_asgi.asgi.providers import new_fetcher, new_providers, new_registry, new_store
 from kiro_asgi.asgi.readiness import problems_with, settings_to_serve
 from kiro_asgi.asgi.reading import AnswerContext
 from kiro_asgi.asgi.relay import Outcome, Relay
@@ -51,6 +51,7 @@ from kiro_asgi.errors import InternalError, KiroAsgiError, RequestError, Unknown
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.model.message import unfold
 from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 from kiro_asgi.state.base import Store
@@ -136,7 +137,7 @@ class App:
         self._context = context = AnswerContext(
             settings=settings,
             clocks=clocks,
-            policy=retry_policy(settings),
+            policy=RetryPolicy(settings.retry),
             secrets=Secrets(held),
             offload=Offload(),
             pace=PerLoop(partial(Pace, clock)),

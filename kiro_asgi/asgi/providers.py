@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from ssl import SSLContext
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import Attribute, asdict, define, field, fields_dict
+from attrs import define, field
 
 from kiro_asgi.asgi.models import Provider
 from kiro_asgi.asgi.server_tools import ServerTool, Toolbox, WebSearch
-from kiro_asgi.config import Settings
+from kiro_asgi.config import RetrySettings, Settings
 from kiro_asgi.errors import ConfigError, UpstreamRejected
 from kiro_asgi.limits import FETCH_CONNECTIONS
 from kiro_asgi.net.catalogue import LIST_TIMEOUT, Catalogue, ModelSource
 from kiro_asgi.net.clocks import Clocks
-from kiro_asgi.net.credentials.cooldown import CooldownPolicy
 from kiro_asgi.net.credentials.pool import Asker, Credentials
 from kiro_asgi.net.fetching import CheckedBackend, Fetcher, Permits, Resolve, is_public, resolve
-from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.net.single_flight import SingleFlight
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.private import require_own_file
@@ -35,7 +33,7 @@ from kiro_asgi.upstreams.registry import Registry, read_rows
 from kiro_asgi.upstreams.settings import user_agent
 from kiro_asgi.upstreams.setup import Quota, Setup
 
-__all__ = ["new_fetcher", "new_providers", "new_registry", "new_store", "new_transport", "rest_policy", "retry_policy"]
+__all__ = ["new_fetcher", "new_providers", "new_registry", "new_store", "new_transport"]
 
 
 def new_transport(settings: Settings, proxy: str) -> Transport:
@@ -119,22 +117,6 @@ def _new_shared_store(url: str) -> Store:
     return ValkeyStore(ValkeyServer(url))
 
 
-def retry_policy(settings: Settings) -> RetryPolicy:
-    """What may be tried again."""
-    return RetryPolicy(**asdict(settings.retry, filter=_of(RetryPolicy)))
-
-
-def rest_policy(settings: Settings) -> CooldownPolicy:
-    """How long a credential is left alone that is at fault."""
-    return CooldownPolicy(**asdict(settings.retry, filter=_of(CooldownPolicy)))
-
-
-def _of(policy: type) -> Callable[[Attribute[Any], Any], bool]:
-    """Which settings *policy* has a field for."""
-    names = fields_dict(policy)
-    return lambda attribute, value: attribute.name in names
-
-
 def new_registry(settings: Settings, upstreams: Iterable[str]) -> Registry:
     """Which upstream a name means; *upstreams* are those that are set up.
 
@@ -164,7 +146,7 @@ def new_providers(settings: Settings, clocks: Clocks, server_tools: Sequence[Ser
     Raises:
         ConfigError: There is none, or one that cannot be used.
     """
-    making = _ProviderFactory(settings, clocks, tuple(server_tools), rest_policy(settings))
+    making = _ProviderFactory(settings, clocks, tuple(server_tools), settings.retry)
     return MappingProxyType({each.name: making.provider(each) for each in set_up(settings)})
 
 
@@ -175,14 +157,14 @@ class _ProviderFactory:
     _settings: Settings
     _clocks: Clocks
     _server_tools: tuple[ServerTool, ...]
-    _rests: CooldownPolicy
+    _retry: RetrySettings
     _transports: dict[str, Transport] = field(init=False, factory=dict)
 
     def provider(self, configured: Configured[Any]) -> Provider:
         """What it takes to ask one upstream."""
         setup = configured.make()
         transport = self._transport(configured.settings.proxy)
-        credentials = Credentials.create(setup.access, transport, self._clocks, self._rests)
+        credentials = Credentials.create(setup.access, transport, self._clocks, self._retry)
         asker = Asker(transport, credentials, setup.upstream.fault)
         return Provider(
             upstream=setup.upstream,

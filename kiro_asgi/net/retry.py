@@ -29,6 +29,7 @@ from typing import Final
 
 from attrs import frozen
 
+from kiro_asgi.config.gateway import RetrySettings
 from kiro_asgi.errors import (
     KiroAsgiError,
     UnknownModel,
@@ -79,24 +80,11 @@ _AT_FAULT: Final = (UpstreamQuotaSpent, UpstreamDenied)
 """Failures that are the credential's own."""
 
 
-@frozen(kw_only=True)
+@frozen
 class RetryPolicy:
     """Exponential back-off with jitter, for failures that prove that nothing was answered."""
 
-    attempts: int = 3
-    """Tries in all."""
-
-    timeout_attempts: int = 2
-    """Tries in all where the upstream was merely silent, and no more than `attempts`."""
-
-    max_wait: float = 20.0
-    """Seconds that all delays of one request take together.  An upstream that asks for more is not asked again."""
-
-    base: float = 1.0
-    factor: float = 2.0
-    jitter: float = 0.1
-    rate_base: float = 8.0
-    capacity_base: float = 5.0
+    settings: RetrySettings = RetrySettings()  # noqa: RUF009 - frozen
 
     def decide(
         self,
@@ -119,14 +107,14 @@ class RetryPolicy:
             waited: Seconds that this request has waited between its tries so far.
         """
         if isinstance(error, UnmetPromise):
-            return None if reminded or attempt >= self.attempts else Step(Remedy.REMIND)
+            return None if reminded or attempt >= self.settings.attempts else Step(Remedy.REMIND)
         if isinstance(error, BARRED) and error.asked:
             return Step(Remedy.NOWHERE)
         if isinstance(error, UpstreamTokenInvalid) and error.asked and not renewed:
             return Step(Remedy.RENEW)
         if isinstance(error, _AT_FAULT):
             return Step(Remedy.ELSEWHERE)
-        delay = self._delay(error, attempt, draw, self.max_wait - waited)
+        delay = self._delay(error, attempt, draw, self.settings.max_wait - waited)
         return None if delay is None else Step(Remedy.AGAIN, delay)
 
     def other_upstream_helps(self, error: KiroAsgiError) -> bool:
@@ -138,17 +126,17 @@ class RetryPolicy:
     def backoff(self, error: KiroAsgiError, attempt: int) -> float:
         """Seconds to wait after so many tries, where nobody asks for more and chance adds nothing."""
         if isinstance(error, UpstreamRateExceeded):
-            return self.rate_base * 2.0 ** (attempt - 1)
+            return self.settings.rate_base * 2.0 ** (attempt - 1)
         if isinstance(error, UpstreamOverloaded):
-            return self.capacity_base * 2.0 ** (attempt - 1)
-        return self.base * self.factor ** (attempt - 1)
+            return self.settings.capacity_base * 2.0 ** (attempt - 1)
+        return self.settings.base * self.settings.factor ** (attempt - 1)
 
     def _delay(self, error: KiroAsgiError, attempt: int, draw: Callable[[], float], left: float) -> float | None:
         """Seconds to wait before the next try, of *left* at most; ``None`` where there is none."""
         silent = isinstance(error, UpstreamTimeout)
-        tries = min(self.timeout_attempts, self.attempts) if silent else self.attempts
+        tries = min(self.settings.timeout_attempts, self.settings.attempts) if silent else self.settings.attempts
         asked = error.retry_after or 0.0
         if not error.retry_safe or attempt >= tries or asked > left:
             return None
-        delay = max(self.backoff(error, attempt) * (1 + self.jitter * draw()), asked)
+        delay = max(self.backoff(error, attempt) * (1 + self.settings.jitter * draw()), asked)
         return min(delay, left) if left > 0 or delay == 0 else None

@@ -9,6 +9,7 @@ from attrs import define, field
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiro_asgi.config.gateway import RetrySettings
 from kiro_asgi.errors import (
     KiroAsgiError,
     UpstreamDenied,
@@ -17,7 +18,7 @@ from kiro_asgi.errors import (
     UpstreamSuspicious,
     UpstreamTokenInvalid,
 )
-from kiro_asgi.net.credentials.cooldown import BARRED, Cooldown, CooldownPolicy
+from kiro_asgi.net.credentials.cooldown import BARRED, Cooldown
 
 REFUSED = UpstreamTokenInvalid("The key is not taken.", code="invalid")
 SPENT = UpstreamQuotaSpent("The quota is spent.")
@@ -34,7 +35,7 @@ def may_ask(resting: Cooldown, now: float) -> bool:
 
 def test_a_refused_credential_rests_for_longer_each_time() -> None:
     """2 s, doubled up to a minute; an answer begins anew."""
-    resting, now, pauses = Cooldown(CooldownPolicy()), 0.0, []
+    resting, now, pauses = Cooldown(RetrySettings()), 0.0, []
     for _ in range(8):
         resting.fail(REFUSED, now)
         pauses.append(resting.left(now))
@@ -50,7 +51,7 @@ def test_a_refused_credential_rests_for_longer_each_time() -> None:
 
 def test_a_crowd_that_is_refused_at_once_is_one_refusal() -> None:
     """What was under way already says nothing new, neither for worse nor for better."""
-    resting = Cooldown(CooldownPolicy())
+    resting = Cooldown(RetrySettings())
     for _ in range(100):
         resting.fail(REFUSED, 10.0)
     resting.succeed(9.0)
@@ -60,7 +61,7 @@ def test_a_crowd_that_is_refused_at_once_is_one_refusal() -> None:
 
 def test_a_spent_quota_is_tried_by_one_at_a_time() -> None:
     """Every five minutes one request may try, and nobody else while it does; an answer lets all in."""
-    resting = Cooldown(CooldownPolicy())
+    resting = Cooldown(RetrySettings())
     resting.fail(SPENT, 0.0)
     assert not may_ask(resting, 299.9)
     assert resting.start(300.0)
@@ -77,7 +78,7 @@ def test_a_spent_quota_is_tried_by_one_at_a_time() -> None:
 
 def test_a_quota_that_is_renewed_is_nobodys_business_any_more() -> None:
     """Where the day is known, the rest ends then, though nobody has tried."""
-    resting = Cooldown(CooldownPolicy())
+    resting = Cooldown(RetrySettings())
     resting.fail(UpstreamQuotaSpent("spent", retry_after=40.0), 0.0)
 
     assert resting.left(0.0) == 40
@@ -88,7 +89,7 @@ def test_a_quota_that_is_renewed_is_nobodys_business_any_more() -> None:
 @pytest.mark.parametrize("barred", [SUSPICIOUS, UpstreamSuspended("locked")], ids=repr)
 def test_suspicion_is_waited_for_to_its_end(barred: KiroAsgiError) -> None:
     """Thirty minutes, whatever else comes in meanwhile: no try, no other fault, no late answer shortens them."""
-    resting = Cooldown(CooldownPolicy())
+    resting = Cooldown(RetrySettings())
     resting.fail(SPENT, 0.0)
     resting.start(300.0)
     resting.fail(barred, 300.0)
@@ -103,7 +104,7 @@ def test_suspicion_is_waited_for_to_its_end(barred: KiroAsgiError) -> None:
 
 def test_the_refusal_says_that_nobody_asked_and_when_somebody_will() -> None:
     """The service's words, verbatim, then ours; a new error each time."""
-    resting = Cooldown(CooldownPolicy())
+    resting = Cooldown(RetrySettings())
     resting.fail(SUSPICIOUS, 0.0)
     told = []
     for now in (0.0, 600.0):
@@ -122,7 +123,7 @@ def test_the_refusal_says_that_nobody_asked_and_when_somebody_will() -> None:
 @pytest.mark.parametrize("fault", [REFUSED, SPENT, SUSPICIOUS], ids=repr)
 def test_a_rest_of_nothing_is_none(fault: KiroAsgiError) -> None:
     """Where somebody wants no rest, there is none, and nobody is alone with a try."""
-    resting = Cooldown(CooldownPolicy(refused_base=0, quota_probe=0, suspicion=0))
+    resting = Cooldown(RetrySettings(refused_base=0, quota_probe=0, suspicion=0))
     resting.fail(fault, 5.0)
 
     assert may_ask(resting, 5.0) and not resting.start(5.0)
@@ -149,7 +150,7 @@ EVENTS = st.one_of(
 class Story:
     """One credential's life, and what must be true of it at every moment."""
 
-    resting: Cooldown = field(init=False, factory=lambda: Cooldown(CooldownPolicy()))
+    resting: Cooldown = field(init=False, factory=lambda: Cooldown(RetrySettings()))
     now: float = 0.0
     barred_until: float = -1.0
     last_try: float = -1e9

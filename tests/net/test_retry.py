@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kiro_asgi.config.gateway import RetrySettings
 from kiro_asgi.errors import (
     KiroAsgiError,
     RequestError,
@@ -23,7 +24,7 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.net.retry import Remedy, RetryPolicy, Step
 
-POLICY = RetryPolicy(attempts=4, base=1.0, factor=2.0, max_wait=60.0, jitter=0.0)
+POLICY = RetryPolicy(RetrySettings(attempts=4, base=1.0, factor=2.0, max_wait=60.0, jitter=0.0))
 
 
 def decided(
@@ -33,7 +34,7 @@ def decided(
 
 
 def delays(error: KiroAsgiError, *, policy: RetryPolicy = POLICY) -> list[float | None]:
-    steps = [decided(error, attempt, policy=policy) for attempt in range(1, policy.attempts + 1)]
+    steps = [decided(error, attempt, policy=policy) for attempt in range(1, policy.settings.attempts + 1)]
     assert all(step is None or step.remedy is Remedy.AGAIN for step in steps)
     return [step and step.seconds for step in steps]
 
@@ -58,20 +59,20 @@ def test_delays_double_up_to_the_bound(error, expected):
 @pytest.mark.parametrize("draw", [0.0, 1.0])
 def test_all_waiting_for_one_request_has_one_bound(error, draw):
     """R41: however many tries there are, and whatever chance adds, they wait no longer than `max_wait` in all."""
-    policy, waited = RetryPolicy(attempts=100, jitter=0.5), 0.0
+    policy, waited = RetryPolicy(RetrySettings(attempts=100, jitter=0.5)), 0.0
     for attempt in range(1, 100):
         step = policy.decide(error, attempt, lambda: draw, renewed=False, waited=waited)
         if step is None:
             break
         waited += step.seconds
 
-    assert waited == policy.max_wait
+    assert waited == policy.settings.max_wait
     assert attempt < 10
 
 
 def test_without_waiting_there_may_still_be_tries():
     """Delays of nothing fit into nothing."""
-    policy = RetryPolicy(attempts=3, base=0.0, max_wait=0.0)
+    policy = RetryPolicy(RetrySettings(attempts=3, base=0.0, max_wait=0.0))
 
     assert [decided(UpstreamFault("down"), attempt, policy=policy) for attempt in (1, 2, 3)] == [
         Step(Remedy.AGAIN, 0.0),
@@ -116,23 +117,23 @@ def test_a_broken_promise_is_told_to_the_model_once():
     error = UnmetPromise("no call")
 
     assert decided(error) == decided(error, 3) == Step(Remedy.REMIND)
-    assert decided(error, POLICY.attempts) is None
+    assert decided(error, POLICY.settings.attempts) is None
     assert POLICY.decide(error, 1, lambda: 0.0, renewed=False, reminded=True) is None
     assert not POLICY.other_upstream_helps(error)
 
 
 def test_silence_has_its_own_bound():
     """A silent upstream is asked again only as often as configured for timeouts (R05)."""
-    policy = RetryPolicy(attempts=5, timeout_attempts=2, jitter=0.0)
+    policy = RetryPolicy(RetrySettings(attempts=5, timeout_attempts=2, jitter=0.0))
 
     steps = [decided(UpstreamTimeout("silent"), attempt, policy=policy) for attempt in (1, 2)]
     assert steps == [Step(Remedy.AGAIN, 1.0), None]
-    assert decided(UpstreamTimeout("silent"), policy=RetryPolicy(attempts=1, timeout_attempts=2)) is None
+    assert decided(UpstreamTimeout("silent"), policy=RetryPolicy(RetrySettings(attempts=1, timeout_attempts=2))) is None
 
 
 def test_jitter_spreads_the_delay():
     """Jitter adds a drawn share of the delay."""
-    policy = RetryPolicy(jitter=0.5)
+    policy = RetryPolicy(RetrySettings(jitter=0.5))
     error = UpstreamFault("down")
     steps = [policy.decide(error, 1, lambda draw=draw: draw, renewed=False) for draw in (0.0, 0.5, 1.0)]
 

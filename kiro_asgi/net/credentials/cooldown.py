@@ -10,7 +10,7 @@ suspicious activity, a suspension          `suspicion`                          
 
 So none of them closes a gateway that has no other credential, and only the last one runs to its end in any case:
 further requests are what turns suspicion into a suspension.  An answer ends every other cooldown.  Nothing here
-performs anything or reads a clock.
+performs anything or reads a clock.  The lengths are those of `kiro_asgi.config.gateway.RetrySettings`.
 """
 
 from __future__ import annotations
@@ -19,31 +19,22 @@ import copy
 from math import inf
 from typing import Final
 
-from attrs import define, field, frozen
+from attrs import define, field
 
+from kiro_asgi.config.gateway import RetrySettings
 from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent, UpstreamSuspended, UpstreamSuspicious
 
-__all__ = ["BARRED", "Cooldown", "CooldownPolicy"]
+__all__ = ["BARRED", "Cooldown"]
 
 BARRED: Final = (UpstreamSuspicious, UpstreamSuspended)
 """Faults after which neither this account is used, nor another of the same service for the same request."""
-
-
-@frozen(kw_only=True)
-class CooldownPolicy:
-    """Lengths in seconds; 0 for no cooldown at all."""
-
-    refused_base: float = 2.0
-    refused_cap: float = 60.0
-    quota_probe: float = 300.0
-    suspicion: float = 1800.0
 
 
 @define
 class Cooldown:
     """The cooldown of one credential, or of one model of it.  All times are seconds of one steady clock."""
 
-    _policy: CooldownPolicy
+    _settings: RetrySettings
     fault: KiroAsgiError | None = field(init=False, default=None)
     """Cause of this cooldown, or of the last one."""
 
@@ -84,7 +75,7 @@ class Cooldown:
         self.check(now)
         trying = self.is_active(now)
         if trying:
-            self._probing, self._probe_at = True, now + self._policy.quota_probe
+            self._probing, self._probe_at = True, now + self._settings.quota_probe
         return trying
 
     def stop(self) -> None:
@@ -101,21 +92,21 @@ class Cooldown:
         if not self.is_active(now):
             self._since = now
         if isinstance(error, BARRED):
-            self._begin(error, now + self._policy.suspicion, inf)
+            self._begin(error, now + self._settings.suspicion, inf)
         elif self.is_active(now) and isinstance(self.fault, BARRED):
             return
         elif isinstance(error, UpstreamQuotaSpent):
             self._spend(error, now)
         elif not self.is_active(now):
-            pause = min(self._policy.refused_base * 2.0**self._refusals, self._policy.refused_cap)
+            pause = min(self._settings.refused_base * 2.0**self._refusals, self._settings.refused_cap)
             self._refusals = min(self._refusals + 1, 30)
             self._begin(error, now + pause, inf)
 
     def _spend(self, error: UpstreamQuotaSpent, now: float) -> None:
         again = self.is_active(now) and isinstance(self.fault, UpstreamQuotaSpent)
-        probe_at = self._probe_at if again else now + self._policy.quota_probe
+        probe_at = self._probe_at if again else now + self._settings.quota_probe
         renewal = inf if error.retry_after is None else now + error.retry_after
-        self._begin(error, renewal if self._policy.quota_probe else -inf, probe_at)
+        self._begin(error, renewal if self._settings.quota_probe else -inf, probe_at)
 
     def _begin(self, fault: KiroAsgiError, until: float, probe_at: float) -> None:
         self.fault, self._until, self._probe_at = fault, until, probe_at

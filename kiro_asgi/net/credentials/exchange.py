@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
+from kiro_asgi.config.gateway import RetrySettings
 from kiro_asgi.errors import NotTheUpstream, UpstreamDenied, UpstreamError, UpstreamFault, UpstreamThrottled
 from kiro_asgi.limits import TOKEN_BYTES
 from kiro_asgi.net.clocks import Clocks
-from kiro_asgi.net.credentials.cooldown import CooldownPolicy
 from kiro_asgi.net.credentials.refresh import TokenRefresher
 from kiro_asgi.net.credentials.sources import EphemeralSource
 from kiro_asgi.net.credentials.state import CredentialState
@@ -179,7 +179,7 @@ class _Bearers:
 
 
 def key_credential(
-    name: str, key: str, transport: Transport, clocks: Clocks, policy: CooldownPolicy, exchange: KeyExchange | None
+    name: str, key: str, transport: Transport, clocks: Clocks, policy: RetrySettings, exchange: KeyExchange | None
 ) -> CredentialState:
     """Make the credential of *key*, or, where there is an *exchange*, of the tokens that it gives."""
     credential: Credential | None = None

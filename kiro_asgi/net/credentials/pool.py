@@ -12,11 +12,11 @@ from pathlib import Path
 
 from attrs import define, field, frozen
 
+from kiro_asgi.config.gateway import RetrySettings
 from kiro_asgi.config.rules import require
 from kiro_asgi.errors import ConfigError, KiroAsgiError, UpstreamDenied, UpstreamTokenInvalid
 from kiro_asgi.limits import FETCHED_BYTES, REFUSAL_BYTES
 from kiro_asgi.net.clocks import Clocks
-from kiro_asgi.net.credentials.cooldown import CooldownPolicy
 from kiro_asgi.net.credentials.exchange import key_credential
 from kiro_asgi.net.credentials.refresh import TokenRefresher
 from kiro_asgi.net.credentials.sources import CommandSource, Source, open_source
@@ -41,7 +41,7 @@ class Credentials:
         access: Keys | SignIns,
         transport: Transport,
         clocks: Clocks = Clocks(),  # noqa: B008 - frozen
-        cooldowns: CooldownPolicy = CooldownPolicy(),  # noqa: B008 - frozen
+        cooldowns: RetrySettings = RetrySettings(),  # noqa: B008 - frozen
     ) -> Credentials:
         """Open what *access* names: keys, or the key or token in the settings, the file, the program, further files.
 
@@ -194,7 +194,7 @@ class _PoolBuilder:
     _vendor: Vendor
     _transport: Transport
     _clocks: Clocks
-    _policy: CooldownPolicy
+    _policy: RetrySettings
     problems: list[str] = field(init=False, factory=list)
 
     def states(self) -> Iterator[CredentialState]:

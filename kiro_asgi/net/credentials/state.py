@@ -18,6 +18,7 @@ from typing import Final
 import anyio
 from attrs import define, evolve, field
 
+from kiro_asgi.config.gateway import RetrySettings
 from kiro_asgi.errors import (
     KiroAsgiError,
     UpstreamDenied,
@@ -28,7 +29,7 @@ from kiro_asgi.errors import (
 from kiro_asgi.limits import RESTING_MODELS
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.net.clocks import Clocks, Validity
-from kiro_asgi.net.credentials.cooldown import Cooldown, CooldownPolicy
+from kiro_asgi.net.credentials.cooldown import Cooldown
 from kiro_asgi.net.credentials.refresh import TokenRefresher
 from kiro_asgi.net.requests import fetch_whole
 from kiro_asgi.net.single_flight import SingleFlight
@@ -74,7 +75,7 @@ class CredentialState:
     _transport: Transport
     _clocks: Clocks
     _margin: float
-    _policy: CooldownPolicy = CooldownPolicy()  # noqa: RUF009 - frozen
+    _policy: RetrySettings = RetrySettings()  # noqa: RUF009 - frozen
     _refresher: TokenRefresher | None = None
     """``None`` for a credential that stands in the settings."""
 
