@@ -46,7 +46,7 @@ FUNCTIONS: Final = {
 
 TABLES: Final = {
     "kiro_asgi.upstreams.gemini.models": "match",
-    "kiro_asgi.upstreams.openai.thinking": "match",
+    "kiro_asgi.upstreams.openai.models": "match",
 }
 """Modules with tables of patterns, and how those are used; any other is searched for."""
 

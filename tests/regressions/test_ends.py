@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi.upstreams.gemini.finish import BROKEN
+from kiro_asgi.upstreams.gemini.answer import BROKEN
 from tests.regressions.crossing import (
     Client,
     both_ways,

@@ -6,21 +6,36 @@ for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.errors import AnswerTooLarge, NotTheUpstream
+from kiro_asgi.errors import AnswerTooLarge, NotTheUpstream, UpstreamProtocolError
 from kiro_asgi.limits import BODY_BYTES
+from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
+from kiro_asgi.model.events import (
+    Delta,
+    ModelName,
+    Notice,
+    SignatureDelta,
+    Stop,
+    StopReason,
+    TextBreak,
+    ThinkingDelta,
+    TokenUsage,
+)
+from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.stages.base import Stage
-from kiro_asgi.upstreams.anthropic.faults import event_fault
-from kiro_asgi.upstreams.errors import report_of
+from kiro_asgi.upstreams.anthropic.blocks import OPENERS, OpenBlock, Searches, index_of
+from kiro_asgi.upstreams.anthropic.errors import event_fault
+from kiro_asgi.upstreams.errors import clean, report_of
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, essence, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
-from kiro_asgi.wire.members import text_of
+from kiro_asgi.wire.members import count, object_of, text_of
 
-__all__ = ["WholeMessage", "reader"]
+__all__ = ["STOP_REASONS", "Ending", "MessageEvents", "WholeMessage", "reader"]
 
 
 @define
@@ -61,3 +76,229 @@ def reader(content_type: str) -> Stage[bytes, Any]:
     """
     require_media_type(content_type, (EVENT_STREAM, JSON))
     return WholeMessage() if essence(content_type) == JSON else JsonEvents()
+
+
+STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
+    {
+        "end_turn": StopReason.END,
+        "tool_use": StopReason.TOOL_CALL,
+        "max_tokens": StopReason.LENGTH,
+        "stop_sequence": StopReason.STOP_SEQUENCE,
+        "refusal": StopReason.CONTENT_FILTER,
+        "model_context_window_exceeded": StopReason.CONTEXT_FULL,
+        "pause_turn": StopReason.PAUSED,
+    }
+)
+"""``stop_reason`` to what it means; any other is an end that is noted."""
+
+_COUNTS: Final = (
+    ("input_tokens", "input_tokens"),
+    ("output_tokens", "output_tokens"),
+    ("cache_read_tokens", "cache_read_input_tokens"),
+    ("cache_write_tokens", "cache_creation_input_tokens"),
+)
+"""Our name of a count, and the service's."""
+
+
+@define
+class Ending:
+    """Gathers what the service says about the end, until it is the end."""
+
+    complete: bool = False
+    """Whether the message has ended."""
+
+    _stop: Stop | None = field(init=False, default=None)
+    _counts: dict[str, int] = field(init=False, factory=dict)
+
+    def count(self, usage: Any) -> None:
+        """Learn from ``usage``: counts are cumulative, but for a 0 that stands for "as before"."""
+        if type(usage) is not dict:
+            return
+        for ours, theirs in _COUNTS:
+            self._learn(ours, usage.get(theirs))
+        details = usage.get("output_tokens_details")
+        if type(details) is dict:
+            self._learn("thinking_tokens", details.get("thinking_tokens"))
+
+    def _learn(self, name: str, value: Any) -> None:
+        said = count(value)
+        if said or (said == 0 and name not in self._counts):
+            self._counts[name] = said
+
+    def stop(self, delta: Mapping[str, Any]) -> Iterator[Delta]:
+        """Learn from ``stop_reason``; a notice where it is none of those known."""
+        said = text_of(delta, "stop_reason")
+        if not said:
+            return iter(())
+        reason = STOP_REASONS.get(said)
+        sequence = text_of(delta, "stop_sequence") if reason is StopReason.STOP_SEQUENCE else ""
+        self._stop = Stop(reason or StopReason.END, sequence or None)
+        return iter(() if reason else (Notice("stop.unknown", clean(said)[:60]),))
+
+    @property
+    def paused(self) -> bool:
+        """Whether the message has ended before the turn did."""
+        return self.complete and self._stop is not None and self._stop.reason is StopReason.PAUSED
+
+    def deltas(self) -> Iterator[Delta]:
+        """What there is to say at the end; counts that are all 0 come from a service that does not count."""
+        if any(self._counts.values()):
+            yield TokenUsage(**self._counts)
+        if self._stop is not None:
+            yield self._stop
+
+
+@define
+class MessageEvents:
+    """The stage from events to deltas.
+
+    Raises:
+        AnswerTooLarge: Blocks that are open, and calls, take more than `kiro_asgi.limits.ANSWER_BYTES`.
+        KiroAsgiError: The error that an event reports; from `flush`, `UpstreamProtocolError` with the code
+            ``stream.cut``: the stream ended before the message did.
+    """
+
+    _ending: Ending = field(init=False, factory=Ending)
+    _open: dict[Any, tuple[OpenBlock, int]] = field(init=False, factory=dict)
+    """By index, each with the room that its end gives back."""
+
+    _calls: set[str] = field(init=False, factory=set)
+    """Ids of all calls so far."""
+
+    _searches: Searches = field(init=False, factory=Searches)
+    _behind_text: bool = field(init=False, default=False)
+    """Whether the block before was one of text."""
+
+    _behind_cited: bool = field(init=False, default=False)
+    """Whether the block before cites, or said that it may."""
+
+    _budget: AnswerBudget = field(factory=AnswerBudget)
+    """For blocks that are open, and what is known of those before."""
+
+    @property
+    def paused(self) -> bool:
+        """Whether the message has ended before the turn did."""
+        return self._ending.paused
+
+    def resume(self) -> None:
+        """Read another message as what follows the one before: a call there may have its result here."""
+        self._ending = Ending()
+
+    def feed(self, items: Iterable[JsonEvent | Notice], /) -> Iterator[Delta]:
+        """The deltas of *items*; none after the end of the message."""
+        for item in items:
+            if type(item) is Notice:
+                yield item
+            elif type(item) is JsonEvent and not self._ending.complete:
+                yield from self._event(item)
+
+    def flush(self) -> Iterator[Delta]:
+        """How the message ended."""
+        if not self._ending.complete:
+            raise UpstreamProtocolError("the answer ended before its last event", code="stream.cut")
+        yield from self._ending.deltas()
+
+    def _event(self, event: JsonEvent) -> Iterable[Delta]:
+        kind = event.value.get("type", event.name)
+        reader = _EVENTS.get(kind) if type(kind) is str else None
+        if reader is not None:
+            return reader(self, event.value)
+        if type(event.value.get("error")) is dict:
+            raise event_fault(event.value)
+        return () if event.done else (Notice("event.unknown", clean(str(kind))[:60]),)
+
+    def _start(self, value: Mapping[str, Any]) -> Iterator[Delta]:
+        message = object_of(value.get("message"))
+        if name := text_of(message, "model"):
+            yield ModelName(name)
+        self._ending.count(message.get("usage"))
+        self._ending.stop(message)
+        content = message.get("content")
+        for block in content if type(content) is list else ():
+            yield from self._open_block({"content_block": block})
+            yield from self._close_block({})
+
+    def _open_block(self, value: Mapping[str, Any]) -> Iterator[Delta]:
+        block, index = object_of(value.get("content_block")), index_of(value)
+        yield from self._close_block(value)
+        size = ITEM + size_of_value(block)
+        self._budget.take(size)
+        opener = OPENERS.get(text_of(block, "type"))
+        if opener is None:
+            yield Notice("block.unknown", clean(text_of(block, "type"))[:60])
+            self._open[index] = OpenBlock(), size
+            return
+        opened = opener(block, self._calls, self._searches)
+        self._open[index] = opened, 0 if opened.lasting else size
+        citations = block.get("citations")
+        if opened.is_text and self._behind_text and (citations == [] or self._behind_cited):
+            yield TextBreak()
+        self._behind_text, self._behind_cited = opened.is_text, type(citations) is list
+        yield from opened.opening()
+
+    def _delta(self, value: Mapping[str, Any]) -> Iterable[Delta]:
+        delta = object_of(value.get("delta"))
+        kind = delta.get("type")
+        if kind == "text_delta":
+            block, _ = self._open.get(index_of(value), (_STRAY, 0))
+            return block.say(text_of(delta, "text"))
+        if kind == "citations_delta":
+            return self._cite(value, object_of(delta.get("citation")))
+        if kind == "thinking_delta":
+            return (ThinkingDelta(text_of(delta, "thinking")),)
+        if kind == "signature_delta":
+            return (SignatureDelta(unless_unsigned(text_of(delta, "signature"))),)
+        if kind == "input_json_delta":
+            return self._input(value, text_of(delta, "partial_json"))
+        return (Notice("delta.unknown", clean(str(kind))[:60]),)
+
+    def _cite(self, value: Mapping[str, Any], location: Mapping[str, Any]) -> Iterable[Delta]:
+        block, _ = self._open.get(index_of(value), (_STRAY, 0))
+        self._budget.take(ITEM + size_of_value(location))
+        self._behind_cited = True
+        block.cite(location)
+        return ()
+
+    def _input(self, value: Mapping[str, Any], text: str) -> Iterable[Delta]:
+        block, _ = self._open.get(index_of(value), (None, 0))
+        if block is None:
+            return (Notice("delta.stray", "input_json_delta"),)
+        if block.gathers:
+            self._budget.take(size_of_value(text))
+        return block.write(text)
+
+    def _close_block(self, value: Mapping[str, Any]) -> Iterable[Delta]:
+        block, size = self._open.pop(index_of(value), (None, 0))
+        self._budget.give_back(size)
+        return () if block is None else block.closing()
+
+    def _message_delta(self, value: Mapping[str, Any]) -> Iterable[Delta]:
+        self._ending.count(value.get("usage"))
+        return self._ending.stop(object_of(value.get("delta")))
+
+    def _message_stop(self, _: Mapping[str, Any]) -> Iterable[Delta]:
+        self._ending.complete = True
+        return ()
+
+    def _error(self, value: Mapping[str, Any]) -> Iterable[Delta]:
+        raise event_fault(value)
+
+    def _ping(self, _: Mapping[str, Any]) -> Iterable[Delta]:
+        return ()
+
+
+_STRAY: Final = OpenBlock()
+
+
+_EVENTS: Final[Mapping[str, Callable[[MessageEvents, Mapping[str, Any]], Iterable[Delta]]]] = MappingProxyType(
+    {
+        "message_start": MessageEvents._start,
+        "content_block_start": MessageEvents._open_block,
+        "content_block_delta": MessageEvents._delta,
+        "content_block_stop": MessageEvents._close_block,
+        "message_delta": MessageEvents._message_delta,
+        "message_stop": MessageEvents._message_stop,
+        "error": MessageEvents._error,
+        "ping": MessageEvents._ping,
+    }
+)

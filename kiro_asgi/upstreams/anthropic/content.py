@@ -6,7 +6,7 @@ Source: https://docs.anthropic.com/en/api/messages
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from attrs import evolve, field, frozen
 
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
+    REMEMBERED,
     Document,
     Image,
     Part,
@@ -26,13 +27,39 @@ from kiro_asgi.model.prompt import (
     Turn,
 )
 from kiro_asgi.model.signatures import read_mark
-from kiro_asgi.upstreams.anthropic.marks import marked
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.errors import refusal
 from kiro_asgi.upstreams.headers import essence
 from kiro_asgi.upstreams.rendering import WireNames, image_type, is_base64, plain_base64
 
-__all__ = ["Blocks", "sayable"]
+__all__ = ["Blocks", "bounded", "marked", "sayable"]
+
+MARK: Final = "cache_control"
+MOST: Final = 4
+"""Marks of one request; one for all of it counts."""
+
+
+def marked(block: dict[str, Any], mark: str) -> dict[str, Any]:
+    """*block* with the *mark* that its part has in the prompt."""
+    if not mark:
+        return block
+    return {**block, MARK: {"type": "ephemeral", **({} if mark == REMEMBERED else {"ttl": mark})}}
+
+
+def bounded(body: Mapping[str, Any], blocks: Iterable[dict[str, Any]], notes: Notes) -> None:
+    """Take the first marks out of *body* where there are too many: a later one stands for more of the prompt.
+
+    Args:
+        body: All but the blocks of messages is searched for marks.
+        blocks: Blocks of messages that have one, in their order.
+        notes: What was left out.
+    """
+    places = [part for part in (*body.get("tools", ()), *body.get("system", ())) if MARK in part]
+    places += blocks
+    for part in places[: max(len(places) + (MARK in body) - MOST, 0)]:
+        notes.applies("cache.limit")
+        del part[MARK]
+
 
 IMAGE_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 

@@ -12,22 +12,138 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
+from kiro_asgi.errors import RequestError
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Part, Prompt, Role, Text, ThinkingPart, ToolResult
-from kiro_asgi.upstreams.anthropic.content import Blocks, sayable
-from kiro_asgi.upstreams.anthropic.families import Family, listed_family
-from kiro_asgi.upstreams.anthropic.form import Form, compiled
-from kiro_asgi.upstreams.anthropic.marks import bounded, marked
-from kiro_asgi.upstreams.anthropic.reasons import FORM, FORM_UNKNOWN
-from kiro_asgi.upstreams.anthropic.sampling import sampling_fields
-from kiro_asgi.upstreams.anthropic.searches import told_again
-from kiro_asgi.upstreams.anthropic.thinking import length_and_thinking, thinks
-from kiro_asgi.upstreams.anthropic.tools import TOOL_NAME, choice, offered, specification
+from kiro_asgi.model.prompt import (
+    Part,
+    Prompt,
+    Role,
+    Text,
+    ThinkingPart,
+    Tool,
+    ToolCallPart,
+    ToolChoice,
+    ToolChoiceMode,
+    ToolResult,
+)
+from kiro_asgi.model.server_tools import WEB_SEARCH
+from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
+from kiro_asgi.upstreams.anthropic.blocks import told_again
+from kiro_asgi.upstreams.anthropic.content import Blocks, bounded, marked, sayable
+from kiro_asgi.upstreams.anthropic.errors import FORM, FORM_UNKNOWN
+from kiro_asgi.upstreams.anthropic.models import ClaudeFamily, listed_family
+from kiro_asgi.upstreams.anthropic.options import length_and_thinking, sampling_fields, thinks
+from kiro_asgi.upstreams.anthropic.schema import CompiledSchema, compiled
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.exchanges import Draft, exchanges, merged
-from kiro_asgi.upstreams.rendering import WireNames, schema_instructions
+from kiro_asgi.upstreams.rendering import COMBINATORS, WireNames, flat, schema_instructions, target
+from kiro_asgi.wire.json import dumps
 
-__all__ = ["FORM_RULES", "Body", "Wording", "document"]
+__all__ = [
+    "FORM_RULES",
+    "TOOL_NAME",
+    "MessagesBody",
+    "MessagesOptions",
+    "choice",
+    "document",
+    "estimate_tokens",
+    "offered",
+    "specification",
+    "statistics",
+]
+
+TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+
+SEARCH: Final = MappingProxyType({"type": "web_search_20250305", "name": WEB_SEARCH})
+"""The tool that the service runs itself; its name is not ours to choose."""
+
+SEARCH_OPTIONS: Final = ("max_uses", "allowed_domains", "blocked_domains")
+
+_CHOICES: Final = MappingProxyType(
+    {
+        ToolChoiceMode.AUTO: "auto",
+        ToolChoiceMode.REQUIRED: "any",
+        ToolChoiceMode.NAMED: "tool",
+        ToolChoiceMode.NONE: "none",
+    }
+)
+
+
+def offered(prompt: Prompt, notes: Notes) -> tuple[Tool, ...]:
+    """The tools to define, each name once; those that history calls where the client offers none.
+
+    Raises:
+        RequestError: A tool must be called that is not there.
+    """
+    first: dict[str, Tool] = {}
+    for tool in prompt.tools:
+        if first.setdefault(_name(tool), tool) is not tool:
+            notes.applies("tools.duplicate_dropped", tool.place)
+    _require_choice(prompt.tool_choice, prompt.tools)
+    return tuple(first.values()) if first else _called(prompt, notes)
+
+
+def _called(prompt: Prompt, notes: Notes) -> tuple[Tool, ...]:
+    """The service wants calls of the past to be calls of tools that it knows."""
+    called: dict[str, Tool] = {}
+    for turn in prompt.turns:
+        for part in turn.parts:
+            if type(part) is ToolCallPart and part.name not in called:
+                notes.applies("tools.stubbed", turn.place)
+                called[part.name] = Tool(part.name, schema={"type": "object"}, place=turn.place)
+    return tuple(called.values())
+
+
+def _name(tool: Tool) -> str:
+    return WEB_SEARCH if tool.hosted == WEB_SEARCH else tool.name
+
+
+def _require_choice(choice: ToolChoice, tools: tuple[Tool, ...]) -> None:
+    rule = "tools.choice_unknown"
+    if choice.mode is not ToolChoiceMode.NAMED or any(tool.name == choice.name for tool in tools):
+        return
+    message = f"tool_choice: no tool is named {choice.name[:60]!r} (rule {rule})"
+    raise RequestError(message, code="unsupported_value", param="tool_choice")
+
+
+def specification(tool: Tool, names: WireNames, notes: Notes) -> dict[str, Any]:
+    """One entry of ``tools``.  What a client expects to be run for it, and the service does not, is a tool like any."""
+    if tool.hosted == WEB_SEARCH:
+        options = {name: tool.options[name] for name in SEARCH_OPTIONS if tool.options.get(name)}
+        return marked({**SEARCH, **options}, tool.cache)
+    described = {"description": tool.description} if tool.description.strip() else {}
+    schema = _schema(tool.schema, tool.place, notes)
+    return marked({"name": names.wire(tool.name, tool.place), **described, "input_schema": schema}, tool.cache)
+
+
+def _schema(schema: Mapping[str, Any], place: str, notes: Notes) -> dict[str, Any]:
+    """The client's schema, an object at its root."""
+    if schema.get("type") == "object" and not any(keyword in schema for keyword in COMBINATORS):
+        return dict(schema)
+    if "$ref" in schema and (found := target(schema, schema)):
+        schema = {**found, **{key: value for key, value in schema.items() if key != "$ref"}}
+    if any(keyword in schema for keyword in COMBINATORS):
+        notes.applies("schema.combinators", place)
+        schema = flat(schema)
+    if schema.get("type") == "object":
+        return dict(schema)
+    notes.applies("schema.root", place)
+    return {**schema, "type": "object"}
+
+
+def choice(prompt: Prompt, names: WireNames) -> dict[str, Any]:
+    """The member ``tool_choice``, if there is something to say."""
+    wanted = prompt.tool_choice
+    if not prompt.tools:
+        return {"type": "none"}
+    chosen: dict[str, Any] = {"type": _CHOICES[wanted.mode]}
+    if wanted.mode is ToolChoiceMode.NAMED:
+        tool = next(tool for tool in prompt.tools if tool.name == wanted.name)
+        chosen["name"] = WEB_SEARCH if tool.hosted == WEB_SEARCH else names.wire(wanted.name)
+    if not wanted.parallel and wanted.mode is not ToolChoiceMode.NONE:
+        chosen["disable_parallel_tool_use"] = True
+    return {} if chosen == {"type": "auto"} else chosen
+
 
 CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 
@@ -41,7 +157,7 @@ GO_ON: Final = "Continue."
 
 
 @frozen(kw_only=True)
-class Wording:
+class MessagesOptions:
     """What the operator says about requests."""
 
     version: str
@@ -54,7 +170,7 @@ class Wording:
 
 
 @frozen
-class Body:
+class MessagesBody:
     """A request body, and what is to be known about it."""
 
     document: dict[str, Any]
@@ -66,34 +182,34 @@ class Body:
     """Whether the service holds the answer to the client's schema."""
 
 
-def document(prompt: Prompt, model: ModelCard, wording: Wording, user_id: str = "") -> Body:
+def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id: str = "") -> MessagesBody:
     """The request body for *prompt*.
 
     Args:
         prompt: What is asked.
         model: Of whom.
-        wording: What the operator says.
+        options: What the operator says.
         user_id: Opaque, the same for all requests of a conversation; empty for none.
 
     Raises:
         RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
     """
     notes, peculiar = Notes(), listed_family(model)
-    for rule in wording.healings:
+    for rule in options.healings:
         notes.applies(rule)
     prompt = evolve(prompt, turns=tuple(map(told_again, prompt.turns)))
     names = WireNames(TOOL_NAME, 128, "tools.renamed", notes)
     tools = [specification(tool, names, notes) for tool in offered(prompt, notes)]
-    drafts = _conversation(prompt, wording, notes)
+    drafts = _conversation(prompt, options, notes)
     thinking = thinks(prompt, peculiar, _is_resumed(drafts), notes)
-    form = _form(prompt, peculiar, wording, notes)
+    form = _form(prompt, peculiar, options, notes)
     drafts = _ended(drafts, peculiar.prefilled and not thinking and form is None, notes)
     blocks = Blocks(notes, names, model)
     fields: dict[str, Any] = {"model": model.id, "stream": True}
     fields |= length_and_thinking(prompt, model, peculiar, notes, thinking=thinking)
-    fields |= sampling_fields(prompt.sampling, peculiar, wording.version, notes, thinking=thinking)
+    fields |= sampling_fields(prompt.sampling, peculiar, options.version, notes, thinking=thinking)
     optional = {
-        "system": _system(prompt, notes, told=form is None or wording.custom),
+        "system": _system(prompt, notes, told=form is None or options.custom),
         "tools": tools,
         "tool_choice": choice(prompt, names) if tools else {},
         "metadata": {"user_id": user_id} if user_id else {},
@@ -105,20 +221,20 @@ def document(prompt: Prompt, model: ModelCard, wording: Wording, user_id: str = 
     fields["messages"] = [_message(draft, blocks, notes) for draft in drafts]
     fields = marked(fields, prompt.cache)
     bounded(fields, blocks.marked, notes)
-    return Body(fields, names, notes, form is not None and form.exact and not wording.custom)
+    return MessagesBody(fields, names, notes, form is not None and form.exact and not options.custom)
 
 
-def _form(prompt: Prompt, peculiar: Family, wording: Wording, notes: Notes) -> Form | None:
+def _form(prompt: Prompt, peculiar: ClaudeFamily, options: MessagesOptions, notes: Notes) -> CompiledSchema | None:
     """The schema as the service is asked to obey it; ``None`` where there is none, or it is told in words."""
-    if not prompt.schema or not peculiar.formed or FORM_RULES.keys() & set(wording.healings):
+    if not prompt.schema or not peculiar.formed or FORM_RULES.keys() & set(options.healings):
         return None
     return compiled(prompt.schema, notes)
 
 
-def _conversation(prompt: Prompt, wording: Wording, notes: Notes) -> list[Draft]:
+def _conversation(prompt: Prompt, options: MessagesOptions, notes: Notes) -> list[Draft]:
     """The turns in strict order, the user's first."""
     ids = WireNames(CALL_ID, 128, "calls.id_changed", notes)
-    turns = [*sayable(prompt, notes, replay_thinking=wording.replay_thinking)]
+    turns = [*sayable(prompt, notes, replay_thinking=options.replay_thinking)]
     drafts = merged((draft for draft in exchanges(turns, ids, notes) if _lead_with_thinking(draft, notes)), notes)
     if not drafts:
         notes.applies("turns.empty")
@@ -198,3 +314,55 @@ def _system(prompt: Prompt, notes: Notes, *, told: bool) -> list[dict[str, Any]]
         notes.applies("output.schema_told")
         texts.append({"type": "text", "text": "\n\n".join(schema_instructions(prompt.schema))})
     return texts
+
+
+def estimate_tokens(body: Mapping[str, Any], estimator: Estimator) -> float:
+    """Tokens that the model reads: texts, tools and arguments as JSON, images and documents at a fixed price each."""
+    texts: list[str] = [block["text"] for block in body.get("system", ())]
+    values: list[Any] = [*body.get("tools", ())]
+    weight = 0.0
+    for block in _blocks(body):
+        weight += _collect(block, texts, values)
+    weight += TURN_TOKENS * len(body["messages"])
+    return weight + estimator.weigh("".join(texts)) + estimator.weigh(dumps(values)[1:-1].decode())
+
+
+def _collect(block: Mapping[str, Any], texts: list[str], values: list[Any]) -> float:
+    """Sort what a block says: all of a kind is weighed at once; the price of what has a fixed one."""
+    match block["type"]:
+        case "text":
+            texts.append(block["text"])
+        case "image":
+            return IMAGE_TOKENS
+        case "document" if block["source"]["type"] == "text":
+            texts.append(block["source"]["data"])
+        case "document":
+            return DOCUMENT_TOKENS
+        case "tool_use":
+            texts.append(block["name"])
+            values.append(block["input"])
+        case "thinking":
+            texts.append(block["thinking"])
+    return 0
+
+
+def _blocks(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Every block, those in the results of tools among them."""
+    for message in body["messages"]:
+        for block in message["content"]:
+            yield block
+            if block["type"] == "tool_result":
+                yield from block.get("content", ())
+
+
+def statistics(body: Mapping[str, Any], size: int) -> dict[str, int]:
+    """Counts of a *body* that is *size* bytes, and the characters of its system text; never a word of it."""
+    kinds = [block["type"] for block in _blocks(body)]
+    return {
+        "bytes": size,
+        "messages": len(body["messages"]),
+        "tools": len(body.get("tools", ())),
+        "tool_results": kinds.count("tool_result"),
+        "images": kinds.count("image"),
+        "system": sum(len(block["text"]) for block in body.get("system", ())),
+    }

@@ -25,13 +25,13 @@ RULES: Final[tuple[Rule, ...]] = (
         _FORM,
         "request",
     ),
-    Rule("tools.duplicate_dropped", "Of tools with the same name the first counts.", _CONTENT, "tools"),
-    Rule("tools.choice_unknown", "A choice that names a tool which is not there is refused.", _NONE, "tools"),
+    Rule("tools.duplicate_dropped", "Of tools with the same name the first counts.", _CONTENT, "request"),
+    Rule("tools.choice_unknown", "A choice that names a tool which is not there is refused.", _NONE, "request"),
     Rule(
         "tools.stubbed",
         "Where no tool is offered, those that history calls are defined, not to be called.",
         _NONE,
-        "tools",
+        "request",
     ),
     Rule(
         "tools.renamed",
@@ -39,8 +39,8 @@ RULES: Final[tuple[Rule, ...]] = (
         _FORM,
         "request",
     ),
-    Rule("schema.combinators", "Alternatives at a schema's root become its own properties.", _CONTENT, "tools"),
-    Rule("schema.root", "The root of a schema is an object.", _FORM, "tools"),
+    Rule("schema.combinators", "Alternatives at a schema's root become its own properties.", _CONTENT, "request"),
+    Rule("schema.root", "The root of a schema is an object.", _FORM, "request"),
     Rule("text.blank_dropped", "A text without a word is left out.", _NONE, "content"),
     Rule("images.model", "An image for a model that takes none is refused.", _NONE, "content"),
     Rule("images.format", "An image in a format that the service does not know is refused.", _NONE, "content"),
@@ -69,7 +69,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule("thinking.alone_dropped", "Earlier thinking that led to nothing is not handed back.", _CONTENT, "request"),
     Rule("thinking.first", "Earlier thinking moves before what came of it.", _FORM, "request"),
-    Rule("cache.limit", "Of more marks for the prompt cache than four the last four count.", _NONE, "marks"),
+    Rule("cache.limit", "Of more marks for the prompt cache than four the last four count.", _NONE, "content"),
     Rule("turns.empty", "A conversation without a word becomes one.", _NONE, "request"),
     Rule("turns.user_first", "Where the assistant has the first word, the user speaks before it.", _NONE, "request"),
     Rule(
@@ -83,13 +83,13 @@ RULES: Final[tuple[Rule, ...]] = (
         "output.schema_closed",
         "Objects of the answer's schema take no members but those that they name: the service wants them closed.",
         _FORM,
-        "form",
+        "schema",
     ),
     Rule(
         "output.schema_constraints",
         "Constraints on the answer that the service does not know are told in the description, and checked here.",
         _FORM,
-        "form",
+        "schema",
     ),
     Rule(
         "output.schema_told",
@@ -97,47 +97,45 @@ RULES: Final[tuple[Rule, ...]] = (
         _FORM,
         "request",
     ),
-    Rule(
-        "thinking.unavailable", "A demand for thinking that the model does not know is dropped.", _CONTENT, "thinking"
-    ),
-    Rule("thinking.forced_call", "Where a tool must be called there is no thinking.", _CONTENT, "thinking"),
+    Rule("thinking.unavailable", "A demand for thinking that the model does not know is dropped.", _CONTENT, "options"),
+    Rule("thinking.forced_call", "Where a tool must be called there is no thinking.", _CONTENT, "options"),
     Rule(
         "thinking.resumed",
         "There is no thinking in the middle of a turn that began without any that could be handed back.",
         _CONTENT,
-        "thinking",
+        "options",
     ),
     Rule(
-        "thinking.adaptive", "A model that decides by itself how much to think is not told a budget.", _FORM, "thinking"
+        "thinking.adaptive", "A model that decides by itself how much to think is not told a budget.", _FORM, "options"
     ),
     Rule(
         "thinking.budget",
         "A budget has 1,024 tokens or more, and fewer than the answer may have.",
         _FORM,
-        "thinking",
+        "options",
     ),
     Rule(
         "thinking.max_tokens",
         "Where the answer may not be longer than the least budget, there is no thinking; its length is never raised.",
         _CONTENT,
-        "thinking",
+        "options",
     ),
-    Rule("thinking.effort", "An effort is told in the way that the model knows, or dropped.", _FORM, "thinking"),
-    Rule("sampling.max_tokens_default", "A greatest length that the client does not name is named.", _NONE, "thinking"),
+    Rule("thinking.effort", "An effort is told in the way that the model knows, or dropped.", _FORM, "options"),
+    Rule("sampling.max_tokens_default", "A greatest length that the client does not name is named.", _NONE, "options"),
     Rule(
-        "sampling.max_tokens", "The greatest length of the answer is kept within the model's bounds.", _NONE, "thinking"
+        "sampling.max_tokens", "The greatest length of the answer is kept within the model's bounds.", _NONE, "options"
     ),
-    Rule("sampling.temperature", "A temperature over 1 becomes 1.", _FORM, "sampling"),
-    Rule("sampling.thinking", "With thinking, temperature, top_p and top_k are dropped.", _CONTENT, "sampling"),
+    Rule("sampling.temperature", "A temperature over 1 becomes 1.", _FORM, "options"),
+    Rule("sampling.thinking", "With thinking, temperature, top_p and top_k are dropped.", _CONTENT, "options"),
     Rule(
-        "sampling.model", "For a model that takes none, temperature, top_p and top_k are dropped.", _CONTENT, "sampling"
+        "sampling.model", "For a model that takes none, temperature, top_p and top_k are dropped.", _CONTENT, "options"
     ),
     Rule(
         "sampling.top_p",
         "Where temperature is given, top_p is dropped for models that take one of them.",
         _CONTENT,
-        "sampling",
+        "options",
     ),
-    Rule("sampling.stop_blank", "A stop sequence without a visible character is dropped.", _CONTENT, "sampling"),
-    Rule("sampling.ignored", "Seed and penalties are dropped: the service has no such fields.", _CONTENT, "sampling"),
+    Rule("sampling.stop_blank", "A stop sequence without a visible character is dropped.", _CONTENT, "options"),
+    Rule("sampling.ignored", "Seed and penalties are dropped: the service has no such fields.", _CONTENT, "options"),
 )

@@ -18,15 +18,14 @@ from attrs import define, evolve, field
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import Notice
 from kiro_asgi.stages.base import Stage
-from kiro_asgi.upstreams.anthropic.answer import reader
+from kiro_asgi.upstreams.anthropic.answer import MessageEvents, reader
 from kiro_asgi.upstreams.anthropic.blocks import index_of
-from kiro_asgi.upstreams.anthropic.events import MessageEvents
 from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.upstreams.json_events import JsonEvent
 from kiro_asgi.wire.json import JsonError, dumps, loads
 from kiro_asgi.wire.members import object_of, objects_of, text_of
 
-__all__ = ["Turn", "may_pause"]
+__all__ = ["PausableTurn", "may_pause"]
 
 
 def may_pause(document: Mapping[str, Any]) -> bool:
@@ -35,7 +34,7 @@ def may_pause(document: Mapping[str, Any]) -> bool:
 
 
 @define
-class Turn:
+class PausableTurn:
     """Reads all messages of a turn, for `kiro_asgi.upstreams.base.PausingTurn`."""
 
     _request: UpstreamRequest
@@ -76,7 +75,7 @@ class Turn:
 
 
 @define
-class _Block:
+class _KeptBlock:
     """A block while it is open."""
 
     _start: Mapping[str, Any]
@@ -126,7 +125,7 @@ class KeptBlocks:
     blocks: list[dict[str, Any]] = field(init=False, factory=list)
     """Those that are complete."""
 
-    _open: dict[int, _Block] = field(init=False, factory=dict)
+    _open: dict[int, _KeptBlock] = field(init=False, factory=dict)
     _lost: bool = field(init=False, default=False)
     """Whether there was something that cannot be handed back."""
 
@@ -158,7 +157,7 @@ class KeptBlocks:
         block, index = object_of(value.get("content_block")), index_of(value)
         self._budget.take(ITEM + size_of_value(block))
         self._lost |= index in self._open
-        self._open[index] = _Block(block)
+        self._open[index] = _KeptBlock(block)
 
     def _delta(self, value: Mapping[str, Any]) -> None:
         delta, block = object_of(value.get("delta")), self._open.get(index_of(value))

@@ -5,37 +5,144 @@ Source: https://docs.anthropic.com/en/api/messages
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Set
 from functools import partial
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from attrs import Attribute, define, evolve, field, setters
+from attrs import Attribute, define, evolve, field, frozen, setters
 
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.features import Ask, betas_in
 from kiro_asgi.model.prompt import Attachment, Prompt
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.anthropic import models
-from kiro_asgi.upstreams.anthropic.answer import reader
-from kiro_asgi.upstreams.anthropic.door import ENDPOINT, Door, PassedOn
-from kiro_asgi.upstreams.anthropic.events import MessageEvents
-from kiro_asgi.upstreams.anthropic.families import normalise
-from kiro_asgi.upstreams.anthropic.faults import fault
-from kiro_asgi.upstreams.anthropic.reasons import SIGNATURE
-from kiro_asgi.upstreams.anthropic.request import FORM_RULES, Wording, document
+from kiro_asgi.upstreams.anthropic.answer import MessageEvents, reader
+from kiro_asgi.upstreams.anthropic.errors import SIGNATURE, fault
+from kiro_asgi.upstreams.anthropic.models import listed_family, normalise
+from kiro_asgi.upstreams.anthropic.options import LAST_SAMPLED
+from kiro_asgi.upstreams.anthropic.request import FORM_RULES, MessagesOptions, document, estimate_tokens, statistics
 from kiro_asgi.upstreams.anthropic.rules import RULES
 from kiro_asgi.upstreams.anthropic.settings import AnthropicSettings
-from kiro_asgi.upstreams.anthropic.turn import Turn, may_pause
-from kiro_asgi.upstreams.anthropic.weight import statistics, weigh
-from kiro_asgi.upstreams.base import Credential, Forwarding, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
+from kiro_asgi.upstreams.anthropic.turn import PausableTurn, may_pause
+from kiro_asgi.upstreams.base import (
+    Credential,
+    CredentialKind,
+    Forwarding,
+    ModelCard,
+    ModelPage,
+    Rendered,
+    Traits,
+    UpstreamRequest,
+)
 from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
-from kiro_asgi.upstreams.headers import check_header
+from kiro_asgi.upstreams.headers import Headers, check_header, overridden
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.setup import Setup
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["AnthropicUpstream", "set_up"]
+__all__ = ["ENDPOINT", "AnthropicUpstream", "MessagesEndpoint", "MessagesForwarding", "set_up"]
+
+ENDPOINT: Final = "https://api.anthropic.com"
+
+_HOST: Final = "anthropic.com"
+
+_JSON: Final = (b"content-type", b"application/json")
+_STREAM: Final = (b"accept", b"text/event-stream")
+_VERSION: Final = re.compile(rb"[\w.:/-]{1,200}", re.ASCII)
+"""What a version may be called."""
+
+
+@frozen(kw_only=True)
+class MessagesEndpoint:
+    """The operator's part of every request."""
+
+    endpoint: str
+    """Base URL; empty for the public one."""
+
+    user_agent: str
+    version: str
+    betas: tuple[str, ...]
+    bearer: bool
+    """Whether API keys go into ``Authorization`` as tokens do."""
+
+    extra: Headers = field(repr=False)
+    """Added to every request; one of our own that has the name of one of these is left out."""
+
+    def is_custom(self, credential: Credential) -> bool:
+        """Whether somebody else than Anthropic is asked with *credential*."""
+        host = urlsplit(credential.endpoint or self.endpoint or ENDPOINT).hostname or ""
+        return host != _HOST and not host.endswith(f".{_HOST}")
+
+    def url(self, credential: Credential, path: str) -> str:
+        """Address of *path*, which begins with a slash."""
+        return (credential.endpoint or self.endpoint or ENDPOINT).rstrip("/") + path
+
+    def ask(self, credential: Credential, body: bytes, betas: Iterable[str]) -> UpstreamRequest:
+        """An answer as a stream, with the client's *betas*."""
+        headers = self._headers(credential, (_JSON, _STREAM), self.version.encode(), betas)
+        return UpstreamRequest("POST", self.url(credential, "/v1/messages"), headers, body)
+
+    def look_up(self, credential: Credential, path: str) -> UpstreamRequest:
+        """A resource."""
+        headers = self._headers(credential, ((b"accept", b"application/json"),), self.version.encode(), ())
+        return UpstreamRequest("GET", self.url(credential, path), headers)
+
+    def pass_on(self, credential: Credential, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> UpstreamRequest:
+        """A client's request, with what its headers say about the API."""
+        headers = [*headers]
+        versions = [value.strip() for name, value in headers if name.lower() == b"anthropic-version"]
+        version = next(filter(_VERSION.fullmatch, reversed(versions)), self.version.encode())
+        own = self._headers(credential, (_JSON,), version, betas_in(headers))
+        return UpstreamRequest("POST", self.url(credential, "/v1/messages"), own, body)
+
+    def _headers(self, credential: Credential, kinds: Headers, version: bytes, betas: Iterable[str]) -> Headers:
+        features = ",".join(dict.fromkeys((*betas, *self.betas))).encode()
+        own = (
+            *kinds,
+            (b"anthropic-version", version),
+            *([(b"anthropic-beta", features)] if features else []),
+            *self._authorization(credential),
+            (b"accept-encoding", b"identity"),
+            (b"user-agent", self.user_agent.encode()),
+        )
+        return overridden(own, self.extra)
+
+    def _authorization(self, credential: Credential) -> Headers:
+        secret = credential.secret.encode("ascii")
+        if not secret:
+            return ()
+        if self.bearer or credential.kind is not CredentialKind.API_KEY:
+            return ((b"authorization", b"Bearer " + secret),)
+        return ((b"x-api-key", secret),)
+
+
+@frozen
+class MessagesForwarding:
+    """Requests of clients that speak the service's own API, for `kiro_asgi.upstreams.base.Forwarding`."""
+
+    _endpoint: MessagesEndpoint
+    _replay_thinking: bool = True
+    dialect: str = field(init=False, default="anthropic")
+    tagged: bool = field(init=False, default=False)
+
+    def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
+        """Whether a rule has something to do for *asks*; see `kiro_asgi.upstreams.anthropic.rules`."""
+        peculiar = listed_family(model)
+        sampled = peculiar.sampled and self._endpoint.version < LAST_SAMPLED
+        return (
+            (Ask.THOUGHTS in asks and not self._replay_thinking)
+            or (Ask.SAMPLING in asks and not sampled)
+            or (Ask.SAMPLED_TWICE in asks and peculiar.sampled_once)
+        )
+
+    def request(self, body: bytes, credential: Credential, headers: Iterable[tuple[bytes, bytes]]) -> UpstreamRequest:
+        """The same request to the service; of the client's *headers* those go on that name a version and features."""
+        return self._endpoint.pass_on(credential, body, headers)
+
 
 HEALED: Final = "healed.signatures"
 
@@ -71,16 +178,16 @@ class AnthropicUpstream(DirectUpstream):
 
     traits: Traits = field(init=False)
     builtin: tuple[ModelCard, ...] = field(init=False, default=models.KNOWN)
-    _door: Door = field(init=False, repr=False)
+    _endpoint: MessagesEndpoint = field(init=False, repr=False)
     forwarding: Forwarding | None = field(init=False, repr=False)
 
     @traits.default
     def _make_traits(self) -> Traits:
         return Traits(runs=frozenset({WEB_SEARCH}), cites=True, learns=self.healings == LASTING)
 
-    @_door.default
-    def _make_door(self) -> Door:
-        return Door(
+    @_endpoint.default
+    def _make_endpoint(self) -> MessagesEndpoint:
+        return MessagesEndpoint(
             endpoint=self.endpoint,
             user_agent=self.user_agent,
             version=self.version,
@@ -91,7 +198,7 @@ class AnthropicUpstream(DirectUpstream):
 
     @forwarding.default
     def _make_forwarding(self) -> Forwarding:
-        return PassedOn(self._door, self.replay_thinking)
+        return MessagesForwarding(self._endpoint, self.replay_thinking)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Put *prompt* into the service's words; *conversation* goes along as the user's id, where there is one.
@@ -100,21 +207,21 @@ class AnthropicUpstream(DirectUpstream):
             RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place, and
                 the message the rule.
         """
-        wording = Wording(
+        options = MessagesOptions(
             version=self.version,
             replay_thinking=self.replay_thinking,
             healings=self.healings,
-            custom=self._door.is_custom(credential),
+            custom=self._endpoint.is_custom(credential),
         )
-        body = document(prompt, model, wording, conversation)
-        request = self._door.ask(credential, dumps(body.document), prompt.betas)
+        body = document(prompt, model, options, conversation)
+        request = self._endpoint.ask(credential, dumps(body.document), prompt.betas)
         return Rendered(
             request,
             body.names.changed(),
             notes=body.notes.found(),
             document=body.document,
             formed=body.formed,
-            turn=partial(Turn, request, body.document) if may_pause(body.document) else None,
+            turn=partial(PausableTurn, request, body.document) if may_pause(body.document) else None,
         )
 
     def fetches(self, part: Attachment) -> bool:
@@ -130,7 +237,7 @@ class AnthropicUpstream(DirectUpstream):
         return reader(content_type), MessageEvents()
 
     def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
-        """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.anthropic.faults`."""
+        """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.anthropic.errors`."""
         return fault(status, headers, body)
 
     def healed(self, error: KiroAsgiError, rendered: Rendered) -> AnthropicUpstream | None:
@@ -145,8 +252,8 @@ class AnthropicUpstream(DirectUpstream):
         return evolve(self, replay_thinking=False, healings=(*self.healings, HEALED))
 
     def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
-        """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.anthropic.weight`."""
-        return weigh(rendered.document, estimator)
+        """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.anthropic.request`."""
+        return estimate_tokens(rendered.document, estimator)
 
     def statistics(self, rendered: Rendered) -> Mapping[str, int]:
         """``bytes``, ``messages``, ``tools``, ``tool_results``, ``images``, and the characters of ``system``."""
@@ -154,7 +261,7 @@ class AnthropicUpstream(DirectUpstream):
 
     def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
         """Ask for the list of models; `parse_models` reads the answer."""
-        return self._door.look_up(credential, models.models_path(page))
+        return self._endpoint.look_up(credential, models.models_path(page))
 
     def parse_models(self, body: bytes) -> ModelPage:
         """Read a part of the list of models.

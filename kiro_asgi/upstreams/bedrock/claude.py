@@ -17,11 +17,10 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.anthropic import models
-from kiro_asgi.upstreams.anthropic.events import MessageEvents
-from kiro_asgi.upstreams.anthropic.families import listed_family, normalise
+from kiro_asgi.upstreams.anthropic.answer import MessageEvents
+from kiro_asgi.upstreams.anthropic.models import listed_family, normalise
+from kiro_asgi.upstreams.anthropic.options import length_and_thinking, sampling_fields, thinks
 from kiro_asgi.upstreams.anthropic.rules import RULES
-from kiro_asgi.upstreams.anthropic.sampling import sampling_fields
-from kiro_asgi.upstreams.anthropic.thinking import length_and_thinking, thinks
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.bedrock.models import behind

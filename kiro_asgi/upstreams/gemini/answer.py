@@ -1,155 +1,293 @@
-"""Parts of an answer: one after the other to deltas.
+"""The answer's bytes to deltas.
 
-What clients have no words for is told as Markdown: an image, code that the service ran, and what that gave.
+The service streams server-sent events, or, where it was not asked for those, one JSON array in pieces; an answer in one
+go is one object.  All three hold the same objects, which some services wrap in a ``response``.
 
-Source: https://ai.google.dev/api/caching#Part
+Source: https://ai.google.dev/api/generate-content#GenerateContentResponse
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.model.events import Delta, Notice, SignatureDelta, TextDelta, ThinkingDelta, ToolCallFragment
-from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
-from kiro_asgi.upstreams.errors import clean
-from kiro_asgi.wire.json import dumps
-from kiro_asgi.wire.members import object_of, text_of
+from kiro_asgi.errors import KiroAsgiError, UpstreamError, UpstreamFault, UpstreamProtocolError, UpstreamRejected
+from kiro_asgi.limits import NOTICES
+from kiro_asgi.model.events import Delta, Grounding, ModelName, Notice, Stop, StopReason, TokenUsage
+from kiro_asgi.model.server_tools import SearchHit
+from kiro_asgi.stages.base import Stage
+from kiro_asgi.upstreams.errors import clean, status_of
+from kiro_asgi.upstreams.gemini.errors import report_fault
+from kiro_asgi.upstreams.gemini.parts import PartReader
+from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, essence, require_media_type
+from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
+from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
+from kiro_asgi.wire.objects import ObjectScanner
 
-__all__ = ["PartReader"]
+__all__ = [
+    "BROKEN",
+    "NOTHING",
+    "STOPS",
+    "JsonObjects",
+    "ResponseDecoder",
+    "UsageReader",
+    "cited",
+    "grounding",
+    "stages",
+    "verdict",
+]
 
-Part = Mapping[str, Any]
+NOTHING: Final = "stream.empty"
+"""Code of an answer without a word."""
 
-_MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]+=*")
 
-_CALL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""The ids that every client API takes."""
+STOPS: Final[Mapping[str, StopReason]] = MappingProxyType(
+    {
+        "STOP": StopReason.END,
+        "MAX_TOKENS": StopReason.LENGTH,
+        **dict.fromkeys(
+            (
+                "SAFETY",
+                "RECITATION",
+                "BLOCKLIST",
+                "PROHIBITED_CONTENT",
+                "SPII",
+                "LANGUAGE",
+                "IMAGE_SAFETY",
+                "IMAGE_PROHIBITED_CONTENT",
+                "IMAGE_RECITATION",
+            ),
+            StopReason.CONTENT_FILTER,
+        ),
+    }
+)
+"""``finishReason`` of an answer that is good as far as it goes."""
 
-_LANGUAGE: Final = re.compile(r"[A-Z0-9]+")
-_TICKS: Final = re.compile("`+")
+BROKEN: Final[Mapping[str, type[UpstreamError]]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"),
+            UpstreamFault,
+        ),
+        "MISSING_THOUGHT_SIGNATURE": UpstreamRejected,
+    }
+)
+"""``finishReason`` of an answer that went wrong.  What it says beside that may quote the answer, and is not told."""
 
-_BESIDE: Final = frozenset({"text", "thought", "thoughtSignature", "partMetadata"})
-"""What may stand beside that which makes a part what it is."""
+
+def verdict(reason: str, block_reason: str, *, empty: bool) -> Stop:
+    """How an answer ended.
+
+    Args:
+        reason: The last ``finishReason``; empty where there was none.
+        block_reason: The last ``promptFeedback.blockReason``: the prompt was filtered, so that there is no answer.
+        empty: Whether nothing was answered.
+
+    Raises:
+        UpstreamError: It broke.
+        UpstreamProtocolError: Code ``stream.cut``: neither reason was given.
+    """
+    if reason in STOPS:
+        return Stop(STOPS[reason])
+    if reason in BROKEN:
+        raise BROKEN[reason](f"the model's answer broke: {reason}", code=reason)
+    if block_reason:
+        return Stop(StopReason.CONTENT_FILTER)
+    if not reason:
+        raise UpstreamProtocolError("the upstream's answer ends without a reason: it was cut", code="stream.cut")
+    if empty:
+        raise UpstreamFault(f"the model answered nothing: {clean(reason)}", code=NOTHING)
+    return Stop(StopReason.END)
+
+
+_SOURCES: Final = ("web", "retrievedContext", "maps")
+"""Kinds of sources; all three have a title and an address."""
+
+
+def grounding(metadata: Mapping[str, Any]) -> Grounding:
+    """``groundingMetadata``.  A source of an unknown kind keeps its number, and has neither title nor address."""
+    queries = metadata.get("webSearchQueries")
+    asked = (query.strip() for query in (queries if type(queries) is list else ()) if type(query) is str)
+    chunks = metadata.get("groundingChunks")
+    return Grounding(tuple(filter(None, asked)), tuple(map(_hit, chunks if type(chunks) is list else ())))
+
+
+def cited(metadata: Mapping[str, Any]) -> Grounding:
+    """``citationMetadata``: what the answer repeats, without any search."""
+    sources = objects_of(metadata.get("citationSources")) or objects_of(metadata.get("citations"))
+    return Grounding(hits=tuple(_page(source) for source in sources if text_of(source, "uri")))
+
+
+def _hit(chunk: Any) -> SearchHit:
+    sources = (chunk.get(name) for name in _SOURCES) if type(chunk) is dict else ()
+    return _page(next((source for source in sources if type(source) is dict), {}))
+
+
+def _page(source: Mapping[str, Any]) -> SearchHit:
+    return SearchHit(text_of(source, "title"), text_of(source, "uri"))
 
 
 @define
-class PartReader:
-    """Reads the parts of one answer.
+class UsageReader:
+    """Reads every ``usageMetadata`` of an answer.  They are cumulative: of each count the last one holds.
 
-    A signature goes out before the call that it came on, and behind everything else.
+    Thoughts are not among ``candidatesTokenCount``, what tools added is not in ``promptTokenCount``, and what was read
+    from a cache is.
+    """
 
-    Calls come whole.  Some services send the calls of earlier events once more, and those are passed over: a call whose
-    content came before under the same id or signature.  Without either, equal calls are calls of their own.
+    _said: dict[str, Any] = field(init=False, factory=dict)
+
+    def read(self, metadata: Mapping[str, Any]) -> None:
+        """Take what *metadata* says."""
+        self._said.update(metadata)
+
+    @property
+    def usage(self) -> TokenUsage:
+        """The counts; ``None`` where one was never given, and all of them where they come to nothing: LiteLLM writes
+        0 for what it does not know."""
+        if self._said.get("totalTokenCount") == 0:
+            return TokenUsage()
+        cached, thoughts = self._count("cachedContentTokenCount"), self._count("thoughtsTokenCount")
+        prompt, answer = self._count("promptTokenCount"), self._count("candidatesTokenCount")
+        if prompt is not None:
+            prompt = max(prompt + (self._count("toolUsePromptTokenCount") or 0) - (cached or 0), 0)
+        if answer is not None or thoughts is not None:
+            answer = (answer or 0) + (thoughts or 0)
+        return TokenUsage(prompt, answer, cache_read_tokens=cached, thinking_tokens=thoughts)
+
+    def _count(self, name: str) -> int | None:
+        return count_of(self._said, name)
+
+
+def stages(
+    content_type: str, new_id: Callable[[], str], refused: frozenset[str] = frozenset()
+) -> tuple[Stage[Any, Any], ...]:
+    """Fresh stages, bytes to `Delta`.
+
+    Args:
+        content_type: Of the answer.
+        new_id: Makes an id for a tool call; it is asked once for every call that came without one.
+        refused: Reasons to end that are no good for an answer without a word.
+
+    Raises:
+        NotTheUpstream: The service does not answer in this media type.
+    """
+    require_media_type(content_type, (EVENT_STREAM, JSON))
+    whole = essence(content_type) == JSON
+    return (JsonObjects() if whole else JsonEvents(), ResponseDecoder(new_id, refused))
+
+
+@define
+class JsonObjects:
+    """The stage from a JSON array, or a single object, to events: each is given as soon as it is whole."""
+
+    _scanner: ObjectScanner = field(init=False, factory=lambda: ObjectScanner(prefixes=(b"{",)))
+
+    def feed(self, items: Iterable[bytes], /) -> Iterator[JsonEvent | Notice]:
+        """The objects that *items* complete."""
+        skipped = self._scanner.skipped
+        for value in self._scanner.feed(items):
+            yield JsonEvent("", value)
+        yield from [Notice("event.undecodable")] * (self._scanner.skipped - skipped)
+
+    def flush(self) -> Iterator[JsonEvent | Notice]:
+        """Nothing: that an object was cut, the missing reason tells."""
+        yield from ()
+
+
+@define
+class ResponseDecoder:
+    """Turns events into deltas.  Token counts and why the answer ended come last, once.
+
+    Raises:
+        KiroAsgiError: The service reports a failure, or one is its reason to end.
+        UpstreamProtocolError: Code ``stream.cut``, from `flush`: it gave no reason to end.
     """
 
     _new_id: Callable[[], str]
-    """Makes an id for a call that has none, or none that all clients take."""
+    _refused: frozenset[str] = frozenset()
+    """Reasons to end that are no good for an answer without a word."""
 
-    produced: bool = field(init=False, default=False)
-    """Whether there is anything to show."""
+    _parts: PartReader = field(init=False)
+    _usage: UsageReader = field(init=False, factory=UsageReader)
+    _reason: str = field(init=False, default="")
+    _block_reason: str = field(init=False, default="")
+    _model: str = field(init=False, default="")
+    _grounded: bool = field(init=False, default=False)
+    """Whether a search was reported, which says more than citations do."""
 
-    _ids: set[str] = field(init=False, factory=set)
-    """Those that the service gave."""
+    _notices: int = field(init=False, default=0)
 
-    _called: set[bytes] = field(init=False, factory=set)
-    """Digests of the calls so far, with what they may be known again by."""
+    def __attrs_post_init__(self) -> None:
+        self._parts = PartReader(self._new_id)
 
-    def read(self, part: Part) -> Iterable[Delta]:
-        """What *part* says."""
-        if len(part) == 1 and type(text := part.get("text")) is str and text:
-            self.produced = True
-            return (TextDelta(text),)
-        for kind, reader in _READERS.items():
-            if part.get(kind) is not None:
-                return reader(self, part)
-        return self._text(part)
+    def feed(self, items: Iterable[JsonEvent | Notice], /) -> Iterator[Delta]:
+        """What the events say."""
+        for item in items:
+            for delta in (item,) if isinstance(item, Notice) else self._event(item.value):
+                if type(delta) is not Notice:
+                    yield delta
+                elif self._notices < NOTICES:
+                    self._notices += 1
+                    yield delta
 
-    def _text(self, part: Part) -> Iterator[Delta]:
-        yield from self._told(text_of(part, "text"), part)
-        unknown = next((name for name, value in part.items() if name not in _BESIDE and value is not None), "")
-        if unknown:
-            yield Notice("event.unknown", clean(unknown))
+    def flush(self) -> Iterator[Delta]:
+        """The token counts, and why the answer ended."""
+        if not self._parts.produced and self._reason in self._refused:
+            raise UpstreamFault(f"the model answered nothing: {self._reason}", code=NOTHING)
+        usage = self._usage.usage
+        if usage != _NOTHING_SAID:
+            yield usage
+        yield verdict(self._reason, self._block_reason, empty=not self._parts.produced)
 
-    def _told(self, text: str, part: Part) -> Iterator[Delta]:
-        """*text* as what *part* is, and its signature."""
-        thought = part.get("thought") is True
-        if text:
-            self.produced = True
-            yield ThinkingDelta(text) if thought else TextDelta(text)
-        yield from _signature(part, THOUGHT if thought else TEXT)
+    def _event(self, value: Mapping[str, Any]) -> list[Delta]:
+        event = object_of(value.get("response")) or value
+        for report in (value, event):
+            if report.get("error"):
+                raise _fault(report)
+        deltas: list[Delta] = []
+        if not self._model and (model := text_of(event, "modelVersion")):
+            self._model = model
+            deltas.append(ModelName(model))
+        for place, candidate in enumerate(objects_of(event.get("candidates"))):
+            if candidate.get("index", place) in (0, None):
+                self._candidate(candidate, deltas)
+            else:
+                deltas.append(Notice("event.unknown", "another candidate"))
+        self._usage.read(object_of(event.get("usageMetadata")))
+        if feedback := object_of(event.get("promptFeedback")):
+            self._block_reason = text_of(feedback, "blockReason") or self._block_reason
+        return deltas
 
-    def _call(self, part: Part) -> Iterator[Delta]:
-        call = object_of(part["functionCall"])
-        name, arguments = text_of(call, "name"), call.get("args")
-        written = arguments if type(arguments) is str else dumps({} if arguments is None else arguments).decode()
-        if not name:
-            yield Notice("tool_call.unnamed")
-        elif call_id := self._identify(text_of(call, "id"), text_of(part, "thoughtSignature"), name, written):
-            self.produced = True
-            yield from _signature(part, CALL)
-            yield ToolCallFragment(call_id, name, written, stop=True)
+    def _candidate(self, candidate: Mapping[str, Any], deltas: list[Delta]) -> None:
+        for part in objects_of(object_of(candidate.get("content")).get("parts")):
+            deltas += self._parts.read(part)
+        self._reason = text_of(candidate, "finishReason") or self._reason
+        if not _REPORTS.isdisjoint(candidate):
+            self._read(candidate, deltas)
 
-    def _identify(self, given: str, signature: str, name: str, written: str) -> str:
-        """An id that no other call has; none for a call that came before."""
-        if given or signature:
-            digest = sha256(dumps([given or signature, name, written])).digest()
-            if digest in self._called:
-                return ""
-            self._called.add(digest)
-        if given in self._ids or not _CALL_ID.fullmatch(given):
-            return self._new_id()
-        self._ids.add(given)
-        return given
-
-    def _media(self, part: Part) -> Iterator[Delta]:
-        """Pictures that the model only thought of are not shown."""
-        data = object_of(part["inlineData"])
-        media_type, content = text_of(data, "mimeType"), text_of(data, "data")
-        told = ""
-        if part.get("thought") is True:
-            yield Notice("event.unknown", "inlineData of a thought")
-        elif not _MEDIA_TYPE.fullmatch(media_type) or not _BASE64.fullmatch(content):
-            yield Notice("event.malformed", "inlineData")
-        else:
-            name = "![image]" if media_type.startswith("image/") else "[file]"
-            told = f"{name}(data:{media_type};base64,{content})"
-        yield from self._told(told, part)
-
-    def _code(self, part: Part) -> Iterator[Delta]:
-        code = object_of(part["executableCode"])
-        language = text_of(code, "language")
-        return self._told(_fenced(text_of(code, "code"), language if _LANGUAGE.fullmatch(language) else ""), part)
-
-    def _run(self, part: Part) -> Iterator[Delta]:
-        result = object_of(part["codeExecutionResult"])
-        outcome, output = text_of(result, "outcome"), text_of(result, "output")
-        return self._told(_fenced(output if outcome in ("", "OUTCOME_OK") else f"{outcome}\n{output}"), part)
+    def _read(self, candidate: Mapping[str, Any], deltas: list[Delta]) -> None:
+        """What the model read."""
+        found = grounding(object_of(candidate.get("groundingMetadata")))
+        if found != _NOTHING_READ:
+            self._grounded = True
+        elif not self._grounded:
+            found = cited(object_of(candidate.get("citationMetadata")))
+        if found != _NOTHING_READ:
+            deltas.append(found)
+        if "urlContextMetadata" in candidate:
+            deltas.append(Notice("event.unknown", "urlContextMetadata"))
 
 
-def _signature(part: Part, kind: str) -> Iterator[Delta]:
-    if signature := text_of(part, "thoughtSignature"):
-        yield SignatureDelta(marked(GEMINI, kind, signature))
+_REPORTS: Final = frozenset({"groundingMetadata", "citationMetadata", "urlContextMetadata"})
+"""Members of a candidate that tell what the model read."""
+
+_NOTHING_SAID: Final = UsageReader().usage
+_NOTHING_READ: Final = Grounding()
 
 
-def _fenced(text: str, language: str = "") -> str:
-    """*text* as a block of code, which back-ticks in it do not end."""
-    fence = "`" * max(3, 1 + max(map(len, _TICKS.findall(text)), default=0))
-    body = text.removesuffix("\n")
-    return f"\n{fence}{language.lower()}\n{body}\n{fence}\n"
-
-
-_READERS: Final = MappingProxyType[str, Callable[[PartReader, Part], Iterator[Delta]]](
-    {
-        "functionCall": PartReader._call,
-        "inlineData": PartReader._media,
-        "executableCode": PartReader._code,
-        "codeExecutionResult": PartReader._run,
-    }
-)
-"""What makes a part what it is, unless it is text."""
+def _fault(report: Mapping[str, Any]) -> KiroAsgiError:
+    return report_fault(status_of(object_of(report["error"])), report)

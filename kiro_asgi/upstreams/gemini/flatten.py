@@ -82,7 +82,7 @@ class Flattening:
             depth: Schemas around it, at most `SCHEMA_DEPTH`: what is further in is cut.
         """
         followed: list[str] = []
-        reading = _Reading(self, place, opened, followed)
+        reading = _NodeReader(self, place, opened, followed)
         return reading.flat(node, (), depth), opened.within(followed)
 
     def may_copy(self, node: Mapping[str, Any]) -> bool:
@@ -110,7 +110,7 @@ class Flattening:
 
 
 @frozen
-class _Reading:
+class _NodeReader:
     """One node, with all that it takes in."""
 
     _all: Flattening

@@ -18,7 +18,7 @@ from kiro_asgi.upstreams.base import ModelCard, ModelPage, ThinkingForm, Upstrea
 from kiro_asgi.upstreams.models import limit_of, listed, read_listing
 from kiro_asgi.wire.members import objects_of, text_of
 
-__all__ = ["KNOWN", "Family", "family_of", "listed_family", "models_request", "normalise", "parse_models"]
+__all__ = ["KNOWN", "GeminiFamily", "family_of", "listed_family", "models_request", "normalise", "parse_models"]
 
 TWO_LEVELS: Final = ("low", "high")
 THREE_LEVELS: Final = ("low", "medium", "high")
@@ -26,7 +26,7 @@ FOUR_LEVELS: Final = ("minimal", "low", "medium", "high")
 
 
 @frozen(kw_only=True)
-class Family:
+class GeminiFamily:
     """What models of one kind take."""
 
     budgets: tuple[int, int] | None = None
@@ -58,41 +58,44 @@ class Family:
         return frozenset({ThinkingForm.BUDGET} if self.budgets else ())
 
 
-FAMILIES: Final[tuple[tuple[re.Pattern[str], Family], ...]] = (
-    (re.compile(r"gemini-(?:[3-9]|[1-9][0-9]).*-image"), Family(signs_calls=True)),
-    (re.compile(r"gemini-2\.5.*-image|.*-tts"), Family()),
+FAMILIES: Final[tuple[tuple[re.Pattern[str], GeminiFamily], ...]] = (
+    (re.compile(r"gemini-(?:[3-9]|[1-9][0-9]).*-image"), GeminiFamily(signs_calls=True)),
+    (re.compile(r"gemini-2\.5.*-image|.*-tts"), GeminiFamily()),
     (
         re.compile(r"gemini-3-pro"),
-        Family(levels=TWO_LEVELS, signs_calls=True, schema_with_tools=True, json_schema=True),
+        GeminiFamily(levels=TWO_LEVELS, signs_calls=True, schema_with_tools=True, json_schema=True),
     ),
     (
         re.compile(r"gemini-(?:[3-9]|[1-9][0-9])(?:\.[0-9]+)?-flash"),
-        Family(levels=FOUR_LEVELS, signs_calls=True, schema_with_tools=True, json_schema=True),
+        GeminiFamily(levels=FOUR_LEVELS, signs_calls=True, schema_with_tools=True, json_schema=True),
     ),
     (
         re.compile(r"gemini-(?:[3-9]|[1-9][0-9])"),
-        Family(levels=THREE_LEVELS, signs_calls=True, schema_with_tools=True, json_schema=True),
+        GeminiFamily(levels=THREE_LEVELS, signs_calls=True, schema_with_tools=True, json_schema=True),
     ),
-    (re.compile(r"gemini-2\.5-pro|gemini-pro-latest"), Family(budgets=(128, 32_768), can_rest=False, json_schema=True)),
-    (re.compile(r"gemini-(?:2\.5-)?flash-lite"), Family(budgets=(512, 24_576), json_schema=True)),
-    (re.compile(r"gemini-2\.5-flash|gemini-flash-latest"), Family(budgets=(1, 24_576), json_schema=True)),
-    (re.compile(r"gemini-2\.0-flash"), Family(penalties=True)),
+    (
+        re.compile(r"gemini-2\.5-pro|gemini-pro-latest"),
+        GeminiFamily(budgets=(128, 32_768), can_rest=False, json_schema=True),
+    ),
+    (re.compile(r"gemini-(?:2\.5-)?flash-lite"), GeminiFamily(budgets=(512, 24_576), json_schema=True)),
+    (re.compile(r"gemini-2\.5-flash|gemini-flash-latest"), GeminiFamily(budgets=(1, 24_576), json_schema=True)),
+    (re.compile(r"gemini-2\.0-flash"), GeminiFamily(penalties=True)),
 )
 """Beginning of a model's id to its family; the first that fits.  The names that end in ``latest`` may mean a model that
 has levels: those take a budget as well, if they are told nothing else."""
 
-_UNKNOWN: Final = Family()
+_UNKNOWN: Final = GeminiFamily()
 
 _BUDGETS: Final = (512, 24_576)
 """Those that every model with a budget takes, for one of which nothing is known but that it thinks."""
 
 
-def family_of(model: str) -> Family:
+def family_of(model: str) -> GeminiFamily:
     """The family of a model, by its id."""
     return next((family for beginning, family in FAMILIES if beginning.match(model)), _UNKNOWN)
 
 
-def listed_family(model: ModelCard) -> Family:
+def listed_family(model: ModelCard) -> GeminiFamily:
     """The family of *model* by its id; whether it thinks is what the service lists."""
     named = family_of(model.id)
     if model.thinking is None or bool(model.thinking) is bool(named.forms):

@@ -5,31 +5,119 @@ Source: https://ai.google.dev/api/generate-content
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import frozen
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
+from kiro_asgi.model.server_tools import WEB_SEARCH
+from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.gemini.contents import Contents, skip_missing_signatures
+from kiro_asgi.upstreams.errors import refusal
+from kiro_asgi.upstreams.gemini.content import Contents, skip_missing_signatures
 from kiro_asgi.upstreams.gemini.flatten import Copies
-from kiro_asgi.upstreams.gemini.generation import generation_config
-from kiro_asgi.upstreams.gemini.json_schema import json_schema
 from kiro_asgi.upstreams.gemini.models import listed_family
-from kiro_asgi.upstreams.gemini.schema import answer_schema
-from kiro_asgi.upstreams.gemini.tools import tool_names, written_tools
+from kiro_asgi.upstreams.gemini.options import generation_config
+from kiro_asgi.upstreams.gemini.schema import answer_schema, json_schema, parameters
 from kiro_asgi.upstreams.rendering import WireNames, schema_instructions
+from kiro_asgi.wire.json import dumps
 
-__all__ = ["CATEGORIES", "Document", "document"]
+__all__ = ["CATEGORIES", "GeminiBody", "document", "estimate_tokens", "statistics", "tool_names", "written_tools"]
+
+MAX_NAME: Final = 64
+"""Characters."""
+
+_NAME: Final = re.compile(rf"[a-zA-Z_][a-zA-Z0-9_.:-]{{0,{MAX_NAME - 1}}}")
+
+_MODES: Final[Mapping[ToolChoiceMode, str]] = MappingProxyType(
+    {ToolChoiceMode.REQUIRED: "ANY", ToolChoiceMode.NAMED: "ANY", ToolChoiceMode.NONE: "NONE"}
+)
+
+
+def tool_names(notes: Notes) -> WireNames:
+    """Names of functions, for one request."""
+    return WireNames(_NAME, MAX_NAME, "tools.renamed", notes)
+
+
+def written_tools(prompt: Prompt, names: WireNames, notes: Notes, copies: Copies) -> dict[str, Any]:
+    """``tools`` and ``toolConfig``, as far as there is something to say.
+
+    Raises:
+        RequestError: A tool must be called that is not there.
+    """
+    tools = _first_of_each(prompt.tools, notes)
+    functions = [tool for tool in tools if tool.hosted != WEB_SEARCH]
+    searches = [tool for tool in tools if tool.hosted == WEB_SEARCH]
+    _require_choice(prompt.tool_choice, tools)
+    if functions and _names_one(prompt.tool_choice, searches):
+        notes.applies("tools.search_alone", functions[0].place, len(functions))
+        functions = []
+    if functions:
+        for search in searches:
+            notes.applies("tools.search_dropped", search.place)
+        declarations = [_declaration(tool, names, notes, copies) for tool in functions]
+        return {
+            "tools": [{"functionDeclarations": declarations}],
+            **_config(prompt.tool_choice, names, notes),
+        }
+    if not searches or prompt.tool_choice.mode is ToolChoiceMode.NONE:
+        return {}
+    if any(search.options for search in searches):
+        notes.applies("tools.search_options", searches[0].place)
+    if prompt.tool_choice.demanded:
+        notes.applies("tools.search_demanded", "tool_choice")
+    return {"tools": [{"googleSearch": {}}]}
+
+
+def _first_of_each(tools: tuple[Tool, ...], notes: Notes) -> list[Tool]:
+    first: dict[str, Tool] = {}
+    for tool in tools:
+        if first.setdefault(tool.name, tool) is not tool:
+            notes.applies("tools.duplicate_dropped", tool.place)
+    return [*first.values()]
+
+
+def _names_one(choice: ToolChoice, tools: list[Tool]) -> bool:
+    """Whether one of *tools* has to be called, and no other."""
+    return choice.mode is ToolChoiceMode.NAMED and any(tool.name == choice.name for tool in tools)
+
+
+def _require_choice(choice: ToolChoice, tools: list[Tool]) -> None:
+    if choice.mode is ToolChoiceMode.NAMED and not _names_one(choice, tools):
+        raise refusal("tools.choice_unknown", f"no tool is named {choice.name[:60]!r}", "tool_choice")
+
+
+def _declaration(tool: Tool, names: WireNames, notes: Notes, copies: Copies) -> dict[str, Any]:
+    """One function; one without arguments has no ``parameters``, as the service refuses an object without any."""
+    declaration: dict[str, Any] = {"name": names.wire(tool.name, tool.place)}
+    if tool.description:
+        declaration["description"] = tool.description
+    if schema := parameters(tool, notes, copies):
+        declaration["parameters"] = schema
+    return declaration
+
+
+def _config(choice: ToolChoice, names: WireNames, notes: Notes) -> dict[str, Any]:
+    if not choice.parallel and choice.mode is not ToolChoiceMode.NONE:
+        notes.applies("tools.parallel", "tool_choice")
+    if choice.mode not in _MODES:
+        return {}
+    config: dict[str, Any] = {"mode": _MODES[choice.mode]}
+    if choice.mode is ToolChoiceMode.NAMED:
+        config["allowedFunctionNames"] = [names.wire(choice.name)]
+    return {"toolConfig": {"functionCallingConfig": config}}
+
 
 CATEGORIES: Final = ("HARASSMENT", "HATE_SPEECH", "SEXUALLY_EXPLICIT", "DANGEROUS_CONTENT")
 """Kinds of harm with a threshold, without ``HARM_CATEGORY_``."""
 
 
 @frozen
-class Document:
+class GeminiBody:
     """A request body, and what is to be known about it."""
 
     body: dict[str, Any]
@@ -45,7 +133,7 @@ def document(
     healed: bool,
     threshold: str,
     json_schemas: bool = True,
-) -> Document:
+) -> GeminiBody:
     """The request body for *prompt*.
 
     Args:
@@ -85,7 +173,7 @@ def document(
             {"category": f"HARM_CATEGORY_{category}", "threshold": threshold} for category in CATEGORIES if threshold
         ],
     }
-    return Document({key: value for key, value in body.items() if value}, names, notes)
+    return GeminiBody({key: value for key, value in body.items() if value}, names, notes)
 
 
 def _form(prompt: Prompt, notes: Notes, copies: Copies, *, json_schemas: bool) -> Mapping[str, Any]:
@@ -97,3 +185,44 @@ def _form(prompt: Prompt, notes: Notes, copies: Copies, *, json_schemas: bool) -
     else:
         name, schema = "responseSchema", answer_schema(prompt.schema, notes, copies)
     return {"responseMimeType": "application/json", **({name: schema} if schema else {})}
+
+
+Body = Mapping[str, Any]
+
+
+def estimate_tokens(body: Body, estimator: Estimator) -> float:
+    """Tokens that the model reads: texts, tools and arguments as JSON, images and documents at a fixed price each."""
+    texts: list[str] = []
+    values: list[Any] = [*body.get("tools", ())]
+    config = body.get("generationConfig", {})
+    values += [config[name] for name in ("responseSchema", "responseJsonSchema") if name in config]
+    weight = float(TURN_TOKENS * len(body.get("contents", ())))
+    for part in _parts(body):
+        if "text" in part:
+            texts.append(part["text"])
+        elif attached := part.get("inlineData") or part.get("fileData"):
+            weight += IMAGE_TOKENS if attached.get("mimeType", "image/").startswith("image/") else DOCUMENT_TOKENS
+        else:
+            values.append(part.get("functionCall") or part.get("functionResponse"))
+    return weight + estimator.weigh("".join(texts)) + estimator.weigh(dumps(values)[1:-1].decode())
+
+
+def statistics(body: Body, size: int) -> dict[str, int]:
+    """Counts of a *body* that is *size* bytes, and the characters of its system text; never a word of it."""
+    parts = [*_parts(body)]
+    declared = (tool.get("functionDeclarations", (tool,)) for tool in body.get("tools", ()))
+    media = [attached.get("mimeType", "") for part in parts if (attached := part.get("inlineData"))]
+    return {
+        "bytes": size,
+        "messages": len(body.get("contents", ())),
+        "tools": sum(map(len, declared)),
+        "tool_results": sum("functionResponse" in part for part in parts),
+        "images": sum(kind.startswith("image/") for kind in media),
+        "system": sum(len(part["text"]) for part in body.get("systemInstruction", {}).get("parts", ())),
+    }
+
+
+def _parts(body: Body) -> Iterator[Mapping[str, Any]]:
+    """Every part, those of the system text first."""
+    for content in (body.get("systemInstruction", {}), *body.get("contents", ())):
+        yield from content.get("parts", ())

@@ -7,16 +7,17 @@ service's own already stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Tool
 from kiro_asgi.upstreams.gemini.flatten import Copies, Flattening, Opened
-from kiro_asgi.upstreams.gemini.keywords import anything
-from kiro_asgi.upstreams.gemini.nodes import Node, lowered
+from kiro_asgi.upstreams.gemini.nodes import KEPT, MAX_TOLD, SILENT, TYPES, Node, anything, lowered
+from kiro_asgi.wire.json import dumps
 
-__all__ = ["answer_schema", "parameters"]
+__all__ = ["answer_schema", "json_schema", "parameters"]
 
 Schema = dict[str, Any]
 
@@ -64,3 +65,117 @@ def _written(schema: Mapping[str, Any], place: str, notes: Notes, copies: Copies
         return Node(notes, place, flat, lambda part, key: write(part, f"{place}.{key}", opened, depth + 1)).write()
 
     return write(schema, place, Opened(), 0)
+
+
+Part = tuple[Any, Schema, str]
+"""A schema of the client's, where to write it, and its place."""
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str
+
+
+def _is_names(value: Any) -> bool:
+    return type(value) is list and all(map(_is_text, value))
+
+
+def _is_values(value: Any) -> bool:
+    return type(value) is list and all(type(each) in (str, int, float) for each in value)
+
+
+_COPIED: Final[Mapping[str, Callable[[Any], bool]]] = MappingProxyType(
+    {
+        **{name: KEPT[name] for name in ("title", "description", "minItems", "maxItems", "minimum", "maximum")},
+        **dict.fromkeys(("$id", "$anchor", "$ref", "format"), _is_text),
+        **dict.fromkeys(("required", "propertyOrdering"), _is_names),
+        "enum": _is_values,
+    }
+)
+"""Keywords whose values hold no schema, and what these must be."""
+
+_MAPS: Final = ("$defs", "properties")
+_LISTS: Final = ("anyOf", "oneOf", "prefixItems")
+_ONES: Final = ("items", "additionalProperties")
+_BESIDE_REFERENCES: Final = frozenset({"title", "description"})
+_OLD: Final = "#/definitions/"
+
+
+def json_schema(schema: Mapping[str, Any], notes: Notes) -> Schema:
+    """*schema* with the keywords that the service knows; empty where it demands nothing."""
+    written: Schema = {}
+    waiting: list[Part] = [(schema, written, "schema")]
+    while waiting:
+        node, out, place = waiting.pop()
+        if isinstance(node, Mapping):
+            waiting += _write(_modern(node), out, place, notes)
+        elif node is not True:
+            notes.applies("output.schema_keywords", place)
+    return written
+
+
+def _modern(node: Mapping[str, Any]) -> Schema:
+    """*node* with the newer of two names for a keyword."""
+    modern = {**node}
+    if isinstance(old := modern.pop("definitions", None), Mapping):
+        modern["$defs"] = {**old, **modern["$defs"]} if isinstance(modern.get("$defs"), Mapping) else old
+    reference = modern.get("$ref")
+    if isinstance(reference, str) and reference.startswith(_OLD):
+        modern["$ref"] = "#/$defs/" + reference.removeprefix(_OLD)
+    if type(modern.get("items")) is list:
+        modern.setdefault("prefixItems", modern.pop("items"))
+    if "const" in modern and "enum" not in modern and _is_values([modern["const"]]):
+        modern["enum"] = [modern.pop("const")]
+    values = modern.get("enum", [])
+    if "type" not in modern and _is_values(values):
+        kinds = {"string" if _is_text(value) else "number" for value in values}
+        modern |= {"type": kinds.pop()} if len(kinds) == 1 else {}
+    return modern
+
+
+def _write(node: Schema, out: Schema, place: str, notes: Notes) -> Iterator[Part]:
+    """Write *node* but for the schemas within it, which are returned."""
+    told: Schema = {}
+    for keyword, value in node.items():
+        if "$ref" in node and not (keyword in _BESIDE_REFERENCES or keyword.startswith("$")):
+            told[keyword] = value  # the service takes nothing beside a reference
+        elif (parts := _within(keyword, value, out, place)) is not None:
+            yield from parts
+        elif keyword == "type" and (names := _types(value)):
+            out["type"] = names
+        elif keyword in _COPIED and _COPIED[keyword](value):
+            out[keyword] = value
+        elif keyword not in SILENT:
+            told[keyword] = value
+    if told:
+        notes.applies("output.schema_keywords", place)
+        if len(words := dumps(told).decode()) <= MAX_TOLD:
+            out["description"] = f"{out.get('description', '')} {words}".lstrip()
+    if "$ref" in out and not _BESIDE_REFERENCES.isdisjoint(out):
+        out["anyOf"] = [{"$ref": out.pop("$ref")}]
+
+
+def _within(keyword: str, value: Any, out: Schema, place: str) -> list[Part] | None:
+    """The schemas within *value*, with room for them in *out*; ``None`` where *keyword* has none."""
+    if keyword in _MAPS and isinstance(value, Mapping):
+        room: Any = {name: {} for name in value}
+        parts = [(part, room[name], f"{place}.{keyword}.{name[:40]}") for name, part in value.items()]
+    elif keyword in _LISTS and type(value) is list:
+        room = [{} for _ in value]
+        parts = [(part, room[at], f"{place}.{keyword}[{at}]") for at, part in enumerate(value)]
+    elif keyword in _ONES and isinstance(value, Mapping):
+        room = {}
+        parts = [(value, room, f"{place}.{keyword}")]
+    elif keyword == "additionalProperties" and type(value) is bool:
+        room, parts = value, []
+    else:
+        return None
+    out[keyword] = room
+    return parts
+
+
+def _types(value: Any) -> str | list[str]:
+    """Names of types in lower case; empty where one is unknown."""
+    names = [lowered(name) for name in (value if type(value) is list else [value])]
+    if not all(name in TYPES for name in names):
+        return ""
+    return names if type(value) is list else names[0]

@@ -28,17 +28,13 @@ from kiro_asgi.upstreams.base import (
 )
 from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
 from kiro_asgi.upstreams.gemini import models
-from kiro_asgi.upstreams.gemini.attachments import is_readable
-from kiro_asgi.upstreams.gemini.contents import MINTED, signable
-from kiro_asgi.upstreams.gemini.events import stages
-from kiro_asgi.upstreams.gemini.faults import fault
-from kiro_asgi.upstreams.gemini.finish import NOTHING
-from kiro_asgi.upstreams.gemini.generation import MAX_STOPS
-from kiro_asgi.upstreams.gemini.reasons import SCHEMA, SCHEMA_UNKNOWN, SIGNATURE
-from kiro_asgi.upstreams.gemini.request import document
+from kiro_asgi.upstreams.gemini.answer import NOTHING, stages
+from kiro_asgi.upstreams.gemini.content import MINTED, is_readable, signable
+from kiro_asgi.upstreams.gemini.errors import SCHEMA, SCHEMA_UNKNOWN, SIGNATURE, fault
+from kiro_asgi.upstreams.gemini.options import MAX_STOPS
+from kiro_asgi.upstreams.gemini.request import document, estimate_tokens, statistics
 from kiro_asgi.upstreams.gemini.rules import RULES
 from kiro_asgi.upstreams.gemini.settings import GeminiSettings
-from kiro_asgi.upstreams.gemini.weight import statistics, weigh
 from kiro_asgi.upstreams.headers import EVENT_STREAM, Headers
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.setup import Setup
@@ -143,7 +139,7 @@ class GeminiUpstream(DirectUpstream):
         return MINTED + self.new_id()
 
     def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
-        """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.gemini.faults`."""
+        """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.gemini.errors`."""
         return fault(status, headers, body)
 
     def healed(self, error: KiroAsgiError, rendered: Rendered) -> GeminiUpstream | None:
@@ -158,8 +154,8 @@ class GeminiUpstream(DirectUpstream):
         return evolve(self, healed_signatures=True)
 
     def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
-        """Tokens that the model will read; see `kiro_asgi.upstreams.gemini.weight`."""
-        return weigh(rendered.document, estimator)
+        """Tokens that the model will read; see `kiro_asgi.upstreams.gemini.request`."""
+        return estimate_tokens(rendered.document, estimator)
 
     def statistics(self, rendered: Rendered) -> Mapping[str, int]:
         """``bytes``, ``messages``, ``tools``, ``tool_results``, ``images``, and the characters of ``system``."""

@@ -7,24 +7,322 @@ stream another type; so the first byte decides, and no line of a stream begins w
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.errors import AnswerTooLarge, UpstreamProtocolError
-from kiro_asgi.limits import BODY_BYTES
-from kiro_asgi.model.events import Delta, Notice
+from kiro_asgi.errors import AnswerTooLarge, UpstreamError, UpstreamFault, UpstreamOverloaded, UpstreamProtocolError
+from kiro_asgi.limits import BODY_BYTES, NOTICES
+from kiro_asgi.model.events import (
+    Citation,
+    Delta,
+    ModelName,
+    Notice,
+    RefusalDelta,
+    Stop,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    TokenUsage,
+)
 from kiro_asgi.stages.base import Pipeline, Stage
+from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
-from kiro_asgi.upstreams.openai.events import ChunkDecoder
-from kiro_asgi.upstreams.openai.faults import is_report, stream_fault
+from kiro_asgi.upstreams.openai.calls import StreamedCalls
+from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
+from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails
 from kiro_asgi.wire.json import JsonError, loads
-from kiro_asgi.wire.members import object_of
+from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
 
-__all__ = ["AnswerDecoder", "WholeAnswer", "stages"]
+__all__ = ["AnswerDecoder", "ChunkDecoder", "WholeCompletion", "read_usage", "stages"]
+
+
+def read_usage(usage: Mapping[str, Any]) -> TokenUsage:
+    """Counts; what is absent or is none stays unsaid."""
+    prompt_details = object_of(usage.get("prompt_tokens_details"))
+    answer_details = object_of(usage.get("completion_tokens_details"))
+    prompt, written = count_of(usage, "prompt_tokens"), count_of(prompt_details, "cache_write_tokens")
+    cached = count_of(prompt_details, "cached_tokens")
+    if cached is None:
+        cached = count_of(usage, "prompt_cache_hit_tokens")
+    uncached = None if prompt is None else max(prompt - (cached or 0) - (written or 0), 0)
+    answer = count_of(usage, "completion_tokens")
+    return TokenUsage(uncached, answer, cached, written, count_of(answer_details, "reasoning_tokens"))
+
+
+Object = Mapping[str, Any]
+
+REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
+    {
+        "stop": StopReason.END,
+        "eos": StopReason.END,
+        "eos_token": StopReason.END,
+        "end_turn": StopReason.END,
+        "stop_sequence": StopReason.STOP_SEQUENCE,
+        "tool_calls": StopReason.TOOL_CALL,
+        "tool_call": StopReason.TOOL_CALL,
+        "tool_use": StopReason.TOOL_CALL,
+        "function_call": StopReason.TOOL_CALL,
+        "length": StopReason.LENGTH,
+        "max_tokens": StopReason.LENGTH,
+        "model_length": StopReason.CONTEXT_FULL,
+        "content_filter": StopReason.CONTENT_FILTER,
+        "safety": StopReason.CONTENT_FILTER,
+        "recitation": StopReason.CONTENT_FILTER,
+    }
+)
+"""``finish_reason``, in lower case, to what it means: OpenAI's words, and those that other servers let through."""
+
+FAILURES: Final[Mapping[str, type[UpstreamError]]] = MappingProxyType(
+    {"error": UpstreamFault, "insufficient_system_resource": UpstreamOverloaded}
+)
+"""``finish_reason`` of an answer that the service gave up."""
+
+CUT: Final = frozenset({StopReason.LENGTH, StopReason.CONTEXT_FULL, StopReason.CONTENT_FILTER})
+"""Ends after which the last call may not be whole."""
+
+
+@define
+class ChunkDecoder:
+    """The stage from JSON events to deltas.
+
+    Raises:
+        KiroAsgiError: What an error in the place of a chunk means, see `kiro_asgi.upstreams.openai.errors`.
+        UpstreamProtocolError: Code ``stream.cut``, from `flush`: the answer is not whole.
+    """
+
+    new_id: Callable[[], str]
+    """Makes ids of calls that have none."""
+
+    service: str = ""
+    """Name of the upstream, for what it alone is handed back."""
+
+    _calls: StreamedCalls = field(init=False)
+    _reasoning: ReasoningDetails = field(init=False)
+    _model: str | None = field(init=False, default=None)
+    _usage: Object | None = field(init=False, default=None)
+    _stop: Stop | None = field(init=False, default=None)
+    _length: int = field(init=False, default=0)
+    """Characters of text so far."""
+
+    _refused: bool = field(init=False, default=False)
+    _answered: bool = field(init=False, default=False)
+    """Whether there was a choice."""
+
+    _done: bool = field(init=False, default=False)
+    _told: set[Notice] = field(init=False, factory=set)
+
+    def __attrs_post_init__(self) -> None:
+        self._calls = StreamedCalls(self.new_id)
+        self._reasoning = ReasoningDetails(self.service)
+
+    def feed(self, items: Iterable[JsonEvent | Notice], /) -> Iterator[Delta]:
+        """What the chunks say."""
+        for item in items:
+            if isinstance(item, Notice):
+                yield from self._notice(item)
+            elif item.done:
+                self._done = True
+            elif text := self._plain(item.value):
+                yield from self._reasoning.release()
+                self._length += len(text)
+                yield TextDelta(text)
+            else:
+                yield from self._chunk(item)
+
+    def flush(self) -> Iterator[Delta]:
+        """How the answer ended."""
+        if self._stop is None and not self._done:
+            raise UpstreamProtocolError("the upstream's answer ended in the middle", code="stream.cut")
+        yield from self._reasoning.release()
+        cut = self._stop is not None and self._stop.reason in CUT
+        yield from self._calls.release() if cut else self._calls.close()
+        if self._usage is not None:
+            yield read_usage(self._usage)
+        stop = self._stop or (Stop(StopReason.END) if self._answered else None)
+        if stop is not None:
+            refused = self._refused and not self._calls.any and stop.reason is StopReason.END
+            yield Stop(StopReason.REFUSAL) if refused else stop
+
+    def _plain(self, value: Object) -> str:
+        """The text of a chunk that holds nothing else, as nearly every chunk does; empty for any other."""
+        choices = value.get("choices")
+        if type(choices) is not list or len(choices) != 1 or value.get("model") != self._model or value.get("usage"):
+            return ""
+        choice = choices[0]
+        if type(choice) is not dict or choice.get("finish_reason") or choice.get("index") or value.get("error"):
+            return ""
+        delta = choice.get("delta")
+        if type(delta) is not dict or len(delta) > 1 + ("role" in delta):
+            return ""
+        text = delta.get("content")
+        if type(text) is not str:
+            return ""
+        self._answered = True
+        return text
+
+    def _chunk(self, event: JsonEvent) -> Iterator[Delta]:
+        value = event.value
+        if "error" in value or "choices" not in value or event.name == "error":
+            self._refuse(event)
+        if (model := value.get("model")) != self._model and type(model) is str and model:
+            self._model = model
+            yield ModelName(model)
+        if usage := object_of(value.get("usage")) or object_of(object_of(value.get("x_groq")).get("usage")):
+            self._usage = usage
+        choices = value.get("choices")
+        if type(choices) is not list:
+            if choices is not None:
+                yield from self._notice(Notice("chunk.unreadable"))
+            return
+        for choice in choices:
+            yield from self._choice(choice)
+
+    def _refuse(self, event: JsonEvent) -> None:
+        if event.name == "error" or is_report(event.value):
+            raise stream_fault(event.value)
+
+    def _choice(self, choice: Any) -> Iterator[Delta]:
+        if type(choice) is not dict or choice.get("index") not in (0, None):
+            yield from self._notice(Notice("choice.unreadable" if type(choice) is not dict else "choice.surplus"))
+            return
+        self._answered = True
+        delta = choice.get("delta")
+        if delta is None:
+            delta = choice.get("message")
+        if type(delta) is dict:
+            yield from self._delta(delta)
+        elif delta is not None:
+            yield from self._notice(Notice("chunk.unreadable"))
+        if reason := choice.get("finish_reason"):
+            if type(usage := choice.get("usage")) is dict:
+                self._usage = usage
+            yield from self._finish(reason, choice)
+
+    def _delta(self, delta: Object) -> Iterator[Delta]:
+        for name, read in _READERS.items():
+            if value := delta.get(name):
+                if name not in _THINKING:
+                    yield from self._reasoning.release()
+                yield from read(self, value, delta)
+
+    def _thinking(self, value: Any, delta: Object) -> Iterator[Delta]:
+        if type(value) is str:
+            yield ThinkingDelta(value)
+        else:
+            yield from self._notice(Notice("thinking.unreadable"))
+
+    def _other_thinking(self, value: Any, delta: Object) -> Iterator[Delta]:
+        """Some servers say the same under both names."""
+        if not delta.get("reasoning_content"):
+            yield from self._thinking(value, delta)
+
+    def _details(self, value: Any, delta: Object) -> Iterator[Delta]:
+        """OpenRouter's form of thinking, which as a rule says again what ``reasoning`` says."""
+        said = bool(delta.get("reasoning_content") or delta.get("reasoning"))
+        for detail in objects_of(value):
+            self._reasoning.take(detail)
+            text = text_of(detail, "text") or text_of(detail, "summary")
+            if text and not said:
+                yield ThinkingDelta(text)
+
+    def _say(self, text: str) -> Iterator[Delta]:
+        self._length += len(text)
+        yield TextDelta(text)
+
+    def _content(self, value: Any, delta: Object) -> Iterator[Delta]:
+        if type(value) is str:
+            yield from self._say(value)
+        elif type(value) is list:
+            for part in value:
+                yield from self._part(part)
+        else:
+            yield from self._notice(Notice("content.unreadable"))
+
+    def _part(self, part: Any) -> Iterator[Delta]:
+        """Content as a list of parts, of which thinking may be one."""
+        kind = part.get("type") if type(part) is dict else None
+        if kind == "text" and type(part.get("text")) is str:
+            yield from self._say(part["text"])
+        elif kind == "thinking" and type(part.get("thinking")) is list:
+            texts = [inner.get("text") for inner in part["thinking"] if type(inner) is dict]
+            yield ThinkingDelta("".join(text for text in texts if type(text) is str))
+        else:
+            yield from self._notice(Notice("content.unreadable"))
+
+    def _refusal(self, value: Any, delta: Object) -> Iterator[Delta]:
+        if type(value) is str:
+            self._refused = True
+            yield RefusalDelta(value)
+        else:
+            yield from self._notice(Notice("refusal.unreadable"))
+
+    def _tool_calls(self, value: Any, delta: Object) -> Iterator[Delta]:
+        yield from self._once(self._calls.read(value))
+
+    def _function_call(self, value: Any, delta: Object) -> Iterator[Delta]:
+        yield from self._once(self._calls.read_function(value))
+
+    def _annotations(self, value: Any, delta: Object) -> Iterator[Delta]:
+        """Pages that the text relies on; one without a place is of all of it."""
+        for annotation in objects_of(value):
+            page = object_of(annotation.get("url_citation"))
+            if url := text_of(page, "url"):
+                start, end = count_of(page, "start_index") or 0, count_of(page, "end_index") or self._length
+                begins, ends = max(self._length - start, 0), max(self._length - end, 0)
+                yield Citation(max(begins, ends), ends, text_of(page, "title"), url, text_of(page, "content"))
+            else:
+                yield from self._notice(Notice("annotation.unknown", clean(text_of(annotation, "type"))[:60]))
+
+    def _finish(self, reason: Any, choice: Object) -> Iterator[Delta]:
+        word = reason.lower() if type(reason) is str else ""
+        if word in FAILURES:
+            raise FAILURES[word](f"the service gave the answer up: {word}", code=word)
+        if word not in REASONS:
+            yield from self._notice(Notice("finish_reason.unknown", clean(str(reason))[:60]))
+        self._stop = _met(choice) if word == "stop" else None
+        self._stop = self._stop or Stop(REASONS.get(word, StopReason.END))
+
+    def _once(self, deltas: Iterable[Delta]) -> Iterator[Delta]:
+        for delta in deltas:
+            if isinstance(delta, Notice):
+                yield from self._notice(delta)
+            else:
+                yield delta
+
+    def _notice(self, notice: Notice) -> Iterator[Delta]:
+        """Each once."""
+        if notice not in self._told and len(self._told) < NOTICES:
+            self._told.add(notice)
+            yield notice
+
+
+def _met(choice: Object) -> Stop | None:
+    """The stop sequence that ended the answer, where vLLM or SGLang says it."""
+    met = choice.get("stop_reason") or choice.get("matched_stop")
+    return Stop(StopReason.STOP_SEQUENCE, met) if type(met) is str and met.lower() not in REASONS else None
+
+
+_THINKING: Final = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
+
+_READERS: Final[Mapping[str, Callable[[ChunkDecoder, Any, Object], Iterator[Delta]]]] = MappingProxyType(
+    {
+        "reasoning_content": ChunkDecoder._thinking,
+        "reasoning": ChunkDecoder._other_thinking,
+        "reasoning_details": ChunkDecoder._details,
+        "content": ChunkDecoder._content,
+        "refusal": ChunkDecoder._refusal,
+        "tool_calls": ChunkDecoder._tool_calls,
+        "function_call": ChunkDecoder._function_call,
+        "annotations": ChunkDecoder._annotations,
+    }
+)
+"""Member of a delta to what reads it, in the order in which they are told; all others are passed over."""
+
 
 ERRORS: Final = frozenset({b"error"})
 """Fields whose value is read as an event's data: llama.cpp breaks an answer off with a line ``error: {…}``."""
@@ -70,11 +368,13 @@ class AnswerDecoder:
 
     def _choose(self) -> Stage[bytes, Delta]:
         is_document = self._head.removeprefix(BOM_UTF8).startswith(b"{")
-        return Pipeline(WholeAnswer() if is_document else JsonEvents(ERRORS), ChunkDecoder(self.new_id, self.service))
+        return Pipeline(
+            WholeCompletion() if is_document else JsonEvents(ERRORS), ChunkDecoder(self.new_id, self.service)
+        )
 
 
 @define
-class WholeAnswer:
+class WholeCompletion:
     """Read a document as the only event of a stream.
 
     Raises:

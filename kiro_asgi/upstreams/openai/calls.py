@@ -20,7 +20,7 @@ from kiro_asgi.model.signatures import CALL, GEMINI, marked
 from kiro_asgi.wire.json import dumps
 from kiro_asgi.wire.members import object_of, text_of
 
-__all__ = ["Calls"]
+__all__ = ["StreamedCalls"]
 
 UNREADABLE: Final = Notice("tool_call.unreadable")
 
@@ -97,7 +97,7 @@ class _ObjectEnd:
 
 
 @define(eq=False)
-class _Call:
+class _StreamedCall:
     """One call."""
 
     said_id: str
@@ -129,14 +129,14 @@ class _Call:
 
 
 @define
-class Calls:
+class StreamedCalls:
     """The calls of one answer."""
 
     new_id: Callable[[], str]
     """Makes the id of a call that has none, or another's."""
 
     _budget: AnswerBudget = field(init=False, factory=AnswerBudget)
-    _calls: dict[Key, _Call] = field(init=False, factory=dict)
+    _calls: dict[Key, _StreamedCall] = field(init=False, factory=dict)
     _keys: dict[str, Key] = field(init=False, factory=dict)
     """By the id that the server said."""
 
@@ -203,12 +203,12 @@ class Calls:
             return self._latest
         return self._keys.get(said_id, said_id)
 
-    def _new_call(self, key: Key, said_id: str) -> _Call:
+    def _new_call(self, key: Key, said_id: str) -> _StreamedCall:
         self._budget.take(ITEM + 3 * getsizeof(said_id))
         before = self._calls.get(key)
         if before is not None and self._keys.get(before.said_id) == key:
             del self._keys[before.said_id]
-        call = self._calls[key] = _Call("", self._unique(said_id))
+        call = self._calls[key] = _StreamedCall("", self._unique(said_id))
         return call
 
     def _end_others(self, key: Key) -> Iterator[Delta]:
@@ -234,7 +234,7 @@ def _signature(entry: Mapping[str, Any]) -> Iterator[Delta]:
         yield SignatureDelta(marked(GEMINI, CALL, signature))
 
 
-def _is_another(call: _Call, said_id: str, name: str, arguments: str) -> bool:
+def _is_another(call: _StreamedCall, said_id: str, name: str, arguments: str) -> bool:
     """Whether a piece under the same number is of another call."""
     if said_id and call.said_id:
         return said_id != call.said_id

@@ -1,8 +1,9 @@
-"""Which models there are.
+"""Which models there are, and which efforts each of them knows.
 
-The list has little more than names at OpenAI; other servers say more, each in its own words.
+The list has little more than names at OpenAI; other servers say more, each in its own words.  Efforts are only known of
+OpenAI's own models, and where a server lists them.
 
-Source: https://platform.openai.com/docs/api-reference/models/list
+Sources: https://platform.openai.com/docs/api-reference/models/list, https://platform.openai.com/docs/guides/reasoning
 """
 
 from __future__ import annotations
@@ -13,10 +14,43 @@ from typing import Any, Final
 
 from kiro_asgi.upstreams.base import ModelCard, ModelPage, ThinkingForm
 from kiro_asgi.upstreams.models import LEVELS, expected, listed, read_listing
-from kiro_asgi.upstreams.openai.thinking import efforts_of
 from kiro_asgi.wire.members import count
 
-__all__ = ["BUILTIN", "longest_answer", "parse_models"]
+__all__ = ["BUILTIN", "USUAL_EFFORTS", "efforts_of", "longest_answer", "parse_models", "refuses_sampling"]
+
+USUAL_EFFORTS: Final = ("low", "medium", "high")
+"""What to assume of a model of which nobody says which efforts it knows."""
+
+_FIVE: Final = ("minimal", *USUAL_EFFORTS)
+_FIVE_ONE: Final = ("none", *USUAL_EFFORTS)
+_NEWEST: Final = ("none", *USUAL_EFFORTS, "xhigh")
+
+_FAMILIES: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
+    (re.compile(r"gpt-5(\.\d+)?-chat"), ()),
+    (re.compile(r"gpt-5(\.[2-9]|\.1-codex-max)|gpt-[6-9]"), _NEWEST),
+    (re.compile(r"gpt-5\.1"), _FIVE_ONE),
+    (re.compile(r"gpt-5"), _FIVE),
+    (re.compile(r"o[1-9]\b"), USUAL_EFFORTS),
+    (re.compile(r"gpt-[34]|chatgpt-"), ()),
+)
+"""Beginning of a model's name to the efforts that it knows; the first that fits counts."""
+
+
+def efforts_of(model: str) -> tuple[str, ...] | None:
+    """Efforts that OpenAI's model of this name knows, weakest first; ``None`` for a name that is not OpenAI's."""
+    name = _bare(model)
+    return next((efforts for pattern, efforts in _FAMILIES if pattern.match(name)), None)
+
+
+def refuses_sampling(model: str) -> bool:
+    """Whether this model draws tokens in its own way only."""
+    return bool(efforts_of(model))
+
+
+def _bare(model: str) -> str:
+    """A model's name without whose it is: ``openai/gpt-5`` is ``gpt-5``."""
+    return model.rpartition("/")[2].lower()
+
 
 _DEFAULTS: Final = ModelCard("")
 

@@ -1,6 +1,8 @@
-"""Everything about an answer but the conversation: its length, how it is drawn, its form.
+"""Everything about an answer but the conversation: its length, how it is drawn, its form, how hard to think.
 
-Source: https://platform.openai.com/docs/api-reference/chat/create
+Whoever asks for thinking in so many words is believed to know about models of which nobody else does.
+
+Sources: https://platform.openai.com/docs/api-reference/chat/create, https://platform.openai.com/docs/guides/reasoning
 """
 
 from __future__ import annotations
@@ -9,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Prompt, Sampling
+from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.openai.models import longest_answer
-from kiro_asgi.upstreams.openai.thinking import reasoning_effort, refuses_sampling
+from kiro_asgi.upstreams.models import effort_of, nearest_effort
+from kiro_asgi.upstreams.openai.models import USUAL_EFFORTS, efforts_of, longest_answer, refuses_sampling
 
 __all__ = ["MAX_STOPS", "guaranteed", "written_options"]
 
@@ -113,3 +115,41 @@ def _is_strict(schema: Any) -> bool:
 
 _VALUES: Final = frozenset({"properties", "required", "enum", "const", "default", "examples"})
 """Members of a schema that are no schemas."""
+
+
+def reasoning_effort(prompt: Prompt, model: ModelCard, notes: Notes) -> str:
+    """The value of ``reasoning_effort``; empty where it is not sent."""
+    thinking = prompt.thinking
+    known = _known_efforts(model)
+    if thinking.mode is ThinkingMode.DISABLED:
+        return _weakest(known, notes)
+    if not (thinking.wanted or thinking.effort):
+        return ""
+    if known == ():
+        notes.applies("thinking.unavailable")
+        return ""
+    return nearest_effort(_wanted(thinking, notes), set(known or USUAL_EFFORTS) - {"none"})
+
+
+def _known_efforts(model: ModelCard) -> tuple[str, ...] | None:
+    """Efforts that *model* knows; what its server lists counts more than its name.  ``None`` where nobody says."""
+    if model.thinking is None:
+        return model.efforts or efforts_of(model.id)
+    return (model.efforts or efforts_of(model.id) or None) if model.thinking else ()
+
+
+def _weakest(known: tuple[str, ...] | None, notes: Notes) -> str:
+    if known == ():
+        return ""
+    if known is None or "none" not in known:
+        notes.applies("thinking.not_disabled")
+    return known[0] if known else ""
+
+
+def _wanted(thinking: Thinking, notes: Notes) -> str:
+    if thinking.effort:
+        return thinking.effort
+    if thinking.budget_tokens is None:
+        return "medium"
+    notes.applies("thinking.budget_to_effort")
+    return effort_of(thinking.budget_tokens)

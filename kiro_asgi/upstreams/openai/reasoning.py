@@ -29,7 +29,7 @@ _TEXTS: Final[Mapping[str, str]] = MappingProxyType({"reasoning.text": "text", "
 
 
 @define
-class _Entry:
+class _DetailEntry:
     """An entry as far as it has come."""
 
     fields: dict[str, Any]
@@ -37,7 +37,7 @@ class _Entry:
     pieces: list[str]
 
     @classmethod
-    def begin(cls, detail: Mapping[str, Any]) -> _Entry:
+    def begin(cls, detail: Mapping[str, Any]) -> _DetailEntry:
         member = _TEXTS.get(text_of(detail, "type"), "")
         return cls(dict(detail), member, [text_of(detail, member)] if member else [])
 
@@ -66,7 +66,7 @@ class ReasoningDetails:
     _service: str = ""
     """Name of the upstream."""
 
-    _entries: list[_Entry] = field(init=False, factory=list)
+    _entries: list[_DetailEntry] = field(init=False, factory=list)
     _budget: AnswerBudget = field(init=False, factory=AnswerBudget)
 
     def take(self, detail: Mapping[str, Any]) -> None:
@@ -75,7 +75,7 @@ class ReasoningDetails:
         if self._entries and self._entries[-1].takes(detail):
             self._entries[-1].add(detail)
         else:
-            self._entries.append(_Entry.begin(detail))
+            self._entries.append(_DetailEntry.begin(detail))
 
     def joined(self) -> list[dict[str, Any]]:
         """All entries."""

@@ -2,22 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from operator import is_
 from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import frozen
 
+from kiro_asgi.errors import RequestError
 from kiro_asgi.model.notes import Note, Notes
-from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
+from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.openai.attachments import Attachments
+from kiro_asgi.upstreams.openai.content import AttachmentParts, Messages
 from kiro_asgi.upstreams.openai.healing import CALL_IDS, DETAILED, RENAMED, REPLAYED
-from kiro_asgi.upstreams.openai.messages import Messages
 from kiro_asgi.upstreams.openai.options import written_options
-from kiro_asgi.upstreams.openai.tools import tool_names, written_tools
+from kiro_asgi.upstreams.rendering import WireNames
+from kiro_asgi.wire.json import dumps
 
-__all__ = ["Document", "Wording", "document"]
+__all__ = ["ChatBody", "ChatOptions", "document", "estimate_tokens", "statistics", "tool_names", "written_tools"]
+
+MAX_NAME: Final = 64
+
+_NAME: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_NAME}}}")
+
+_MODES: Final[Mapping[ToolChoiceMode, str]] = MappingProxyType(
+    {ToolChoiceMode.REQUIRED: "required", ToolChoiceMode.NONE: "none"}
+)
+
+_NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+"""Keywords with schemas by name."""
+
+_SCHEMAS: Final = frozenset({"items", "prefixItems", "additionalProperties", "anyOf", "oneOf", "allOf", "not"})
+"""Keywords with schemas."""
+
+
+def tool_names(notes: Notes) -> WireNames:
+    """Names of tools, for one request."""
+    return WireNames(_NAME, MAX_NAME, "tools.renamed", notes)
+
+
+def written_tools(prompt: Prompt, names: WireNames, notes: Notes) -> dict[str, Any]:
+    """The fields about tools; none where no tool is offered.
+
+    Raises:
+        RequestError: A tool must be called that is not offered.
+    """
+    tools = [*_offered(prompt.tools, notes)]
+    _require_choice(prompt.tool_choice, tools)
+    if not tools:
+        return {}
+    fields: dict[str, Any] = {"tools": [_tool(tool, names, notes) for tool in tools]}
+    choice = prompt.tool_choice
+    if choice.mode is ToolChoiceMode.NAMED:
+        fields["tool_choice"] = {"type": "function", "function": {"name": names.wire(choice.name)}}
+    elif choice.mode in _MODES:
+        fields["tool_choice"] = _MODES[choice.mode]
+    if not choice.parallel:
+        fields["parallel_tool_calls"] = False
+    return fields
+
+
+def _offered(tools: tuple[Tool, ...], notes: Notes) -> Iterator[Tool]:
+    """The first of each name; hosted ones are offered like all others, since the service runs none of them."""
+    seen: set[str] = set()
+    for tool in tools:
+        if tool.name in seen:
+            notes.applies("tools.duplicate_dropped", tool.place)
+        else:
+            seen.add(tool.name)
+            yield tool
+
+
+def _require_choice(choice: ToolChoice, tools: list[Tool]) -> None:
+    named = choice.mode is ToolChoiceMode.NAMED and all(tool.name != choice.name for tool in tools)
+    if named or (choice.mode is ToolChoiceMode.REQUIRED and not tools):
+        rule = "tools.choice_unknown"
+        wanted = f"no tool is named {choice.name[:60]!r}" if named else "no tool is offered"
+        message = f"tool_choice: {wanted} (rule {rule})"
+        raise RequestError(message, code="unsupported_value", param="tool_choice")
+
+
+def _tool(tool: Tool, names: WireNames, notes: Notes) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": names.wire(tool.name, tool.place)}
+    if tool.description:
+        function["description"] = tool.description
+    function["parameters"] = _parameters(tool, notes)
+    return {"type": "function", "function": function}
+
+
+def _parameters(tool: Tool, notes: Notes) -> Mapping[str, Any]:
+    """The schema; OpenAI insists that its root says what it is, and that an array says what is in it."""
+    schema: Mapping[str, Any] = _with_items(tool.schema)
+    if schema is not tool.schema:
+        notes.applies("schema.items", tool.place)
+    properties = schema.get("properties")
+    if schema.get("type") == "object" and type(properties) is dict:
+        return schema
+    if schema:
+        notes.applies("schema.root", tool.place)
+    return {**schema, "type": "object", "properties": properties if type(properties) is dict else {}}
+
+
+def _with_items(schema: Any) -> Any:
+    """*schema* with items in every array that has none; the very same where there is no such array."""
+    if type(schema) is list:
+        members = [_with_items(member) for member in schema]
+        return schema if all(map(is_, members, schema)) else members
+    if not isinstance(schema, Mapping):
+        return schema
+    changed = {key: new for key, value in schema.items() if (new := _inner(key, value)) is not value}
+    kind = schema.get("type")
+    is_array = kind == "array" or (type(kind) is list and "array" in kind)
+    if is_array and "items" not in schema and "prefixItems" not in schema:
+        changed["items"] = {}
+    return {**schema, **changed} if changed else schema
+
+
+def _inner(key: str, value: Any) -> Any:
+    """The value of a keyword: schemas by name, schemas, or plain values."""
+    if key in _NAMED and isinstance(value, Mapping):
+        members = {name: _with_items(member) for name, member in value.items()}
+        return members if any(members[name] is not value[name] for name in members) else value
+    return _with_items(value) if key in _SCHEMAS else value
 
 
 _HEALED: Final[Mapping[str, str]] = MappingProxyType(
@@ -27,7 +135,7 @@ _HEALED: Final[Mapping[str, str]] = MappingProxyType(
 
 
 @frozen(kw_only=True)
-class Wording:
+class ChatOptions:
     """How prompts are put, the same for all of them."""
 
     service: str = ""
@@ -47,7 +155,7 @@ class Wording:
 
 
 @frozen
-class Document:
+class ChatBody:
     """A request body, and what is to be known about it."""
 
     body: dict[str, Any]
@@ -55,36 +163,36 @@ class Document:
     notes: tuple[Note, ...]
 
 
-def document(prompt: Prompt, model: ModelCard, wording: Wording) -> Document:
+def document(prompt: Prompt, model: ModelCard, options: ChatOptions) -> ChatBody:
     """The request body for *prompt*.
 
     Raises:
         RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
     """
     notes = Notes()
-    for name in wording.without:
+    for name in options.without:
         notes.applies(_HEALED.get(name, "healed.field"))
     names = tool_names(notes)
     tools = written_tools(prompt, names, notes)
-    attachments = Attachments(notes, model.images, wording.custom)
+    attachments = AttachmentParts(notes, model.images, options.custom)
     messages = Messages(
         notes,
         names,
         attachments,
-        wording.service,
-        replay_thinking=wording.replay_thinking,
-        sign_calls=wording.custom,
-        refusals=not wording.custom,
-        short_ids=wording.short_ids or CALL_IDS in wording.without,
+        options.service,
+        replay_thinking=options.replay_thinking,
+        sign_calls=options.custom,
+        refusals=not options.custom,
+        short_ids=options.short_ids or CALL_IDS in options.without,
     )
     body: dict[str, Any] = {"model": model.id, "messages": messages.write(prompt), "stream": True}
-    if wording.include_usage:
+    if options.include_usage:
         body["stream_options"] = {"include_usage": True}
-    field = wording.max_tokens_field
-    body |= written_options(prompt, model, notes, custom=wording.custom, max_tokens_field=field)
+    field = options.max_tokens_field
+    body |= written_options(prompt, model, notes, custom=options.custom, max_tokens_field=field)
     body |= tools
-    _leave_out(body, wording.without)
-    return Document(body, names.changed(), notes.found())
+    _leave_out(body, options.without)
+    return ChatBody(body, names.changed(), notes.found())
 
 
 def _leave_out(body: dict[str, Any], fields: Iterable[str]) -> None:
@@ -92,3 +200,43 @@ def _leave_out(body: dict[str, Any], fields: Iterable[str]) -> None:
         value = body.pop(name, None)
         if value is not None and name in RENAMED:
             body[RENAMED[name]] = value
+
+
+def estimate_tokens(body: Mapping[str, Any], estimator: Estimator) -> float:
+    """Tokens that the model reads: texts, tools and calls as JSON, images and files at a fixed price each."""
+    texts: list[str] = []
+    weight = float(TURN_TOKENS * len(body["messages"]))
+    for message in body["messages"]:
+        texts.append(message.get("reasoning_content", ""))
+        for call in message.get("tool_calls", ()):
+            texts += call["function"].values()
+    for part in _parts(body):
+        if part["type"] == "text":
+            texts.append(part["text"])
+        else:
+            weight += IMAGE_TOKENS if part["type"] == "image_url" else DOCUMENT_TOKENS
+    tools = [tool["function"] for tool in body.get("tools", ())]
+    return weight + estimator.weigh("".join(texts)) + estimator.weigh(dumps(tools)[1:-1].decode())
+
+
+def statistics(body: Mapping[str, Any], size: int) -> dict[str, int]:
+    """Counts of a *body* that is *size* bytes, and the characters of its system text; never a word of it."""
+    messages = body["messages"]
+    return {
+        "bytes": size,
+        "messages": len(messages),
+        "tools": len(body.get("tools", ())),
+        "tool_results": sum(message["role"] == "tool" for message in messages),
+        "images": sum(part["type"] == "image_url" for part in _parts(body)),
+        "system": sum(len(message["content"]) for message in messages if message["role"] == "system"),
+    }
+
+
+def _parts(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The contents of all messages as parts."""
+    for message in body["messages"]:
+        content = message["content"]
+        if isinstance(content, list):
+            yield from content
+        else:
+            yield {"type": "text", "text": content or ""}

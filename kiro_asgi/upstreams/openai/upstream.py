@@ -24,15 +24,14 @@ from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.openai import models
 from kiro_asgi.upstreams.openai.answer import stages
-from kiro_asgi.upstreams.openai.faults import fault
+from kiro_asgi.upstreams.openai.content import CALL_IDS, wants_short_ids
+from kiro_asgi.upstreams.openai.errors import fault
 from kiro_asgi.upstreams.openai.healing import ASKS, DETAILED, RENAMED, REPLAYED, refused_field
-from kiro_asgi.upstreams.openai.messages import CALL_IDS, wants_short_ids
+from kiro_asgi.upstreams.openai.models import refuses_sampling
 from kiro_asgi.upstreams.openai.options import guaranteed
-from kiro_asgi.upstreams.openai.request import Wording, document
+from kiro_asgi.upstreams.openai.request import ChatOptions, document, estimate_tokens, statistics
 from kiro_asgi.upstreams.openai.rules import RULES
 from kiro_asgi.upstreams.openai.settings import OpenAISettings
-from kiro_asgi.upstreams.openai.thinking import refuses_sampling
-from kiro_asgi.upstreams.openai.weight import statistics, weigh
 from kiro_asgi.upstreams.settings import user_agent
 from kiro_asgi.upstreams.setup import Setup
 from kiro_asgi.wire.json import dumps
@@ -87,7 +86,7 @@ class OpenAIUpstream(DirectUpstream):
     """What the server calls the answer's greatest length: ``max_completion_tokens``, or ``max_tokens`` as of old."""
 
     call_ids: str = field(default="auto", validator=validators.in_(CALL_IDS))
-    """Which ids of calls the server takes, see `kiro_asgi.upstreams.openai.messages.CALL_IDS`."""
+    """Which ids of calls the server takes, see `kiro_asgi.upstreams.openai.content.CALL_IDS`."""
 
     include_usage: bool = True
     """Ask for token counts at the end of the stream."""
@@ -139,7 +138,7 @@ class OpenAIUpstream(DirectUpstream):
                 the message the rule.
         """
         custom = self._is_custom(credential.endpoint or self.endpoint)
-        wording = Wording(
+        options = ChatOptions(
             service=self.name if self.replay_thinking and DETAILED not in self.without else "",
             custom=custom,
             max_tokens_field=self.max_tokens_field,
@@ -148,7 +147,7 @@ class OpenAIUpstream(DirectUpstream):
             replay_thinking=(custom and self.replay_thinking) is not (REPLAYED in self.without),
             without=self.without,
         )
-        written = document(prompt, model, wording)
+        written = document(prompt, model, options)
         request = self.chat_request(dumps(written.body), credential)
         return Rendered(
             request,
@@ -173,7 +172,7 @@ class OpenAIUpstream(DirectUpstream):
         return stages(content_type, self.new_id, self.name)
 
     def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
-        """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.openai.faults`."""
+        """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.openai.errors`."""
         return fault(status, headers, body)
 
     def healed(self, error: KiroAsgiError, rendered: Rendered) -> OpenAIUpstream | None:
@@ -183,8 +182,8 @@ class OpenAIUpstream(DirectUpstream):
         return evolve(self, without=(*self.without, name)) if name else None
 
     def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
-        """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.openai.weight`."""
-        return weigh(rendered.document, estimator)
+        """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.openai.request`."""
+        return estimate_tokens(rendered.document, estimator)
 
     def statistics(self, rendered: Rendered) -> Mapping[str, int]:
         """``bytes``, ``messages``, ``tools``, ``tool_results``, ``images``, and the characters of ``system``."""

@@ -24,7 +24,7 @@ from kiro_asgi.errors import (
     UpstreamTimeout,
     UpstreamTokenInvalid,
 )
-from kiro_asgi.upstreams.anthropic.faults import fault
+from kiro_asgi.upstreams.anthropic.errors import fault
 
 
 def refusal(status: int, kind: str = "", message: str = "no", headers: Any = ()) -> KiroAsgiError:

@@ -13,8 +13,8 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.simulator.anthropic.reader import read
 from kiro_asgi.simulator.anthropic.rules import form_possible, schema_closed, schema_ends, schema_known
-from kiro_asgi.upstreams.anthropic.form import Form, compiled
-from kiro_asgi.upstreams.anthropic.reasons import FORM, FORM_UNKNOWN
+from kiro_asgi.upstreams.anthropic.errors import FORM, FORM_UNKNOWN
+from kiro_asgi.upstreams.anthropic.schema import CompiledSchema, compiled
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
 from kiro_asgi.wire.json import dumps, loads
@@ -37,7 +37,7 @@ def one(name: str = "a", **schema: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {name: schema}, "additionalProperties": False}
 
 
-def form(schema: Any) -> tuple[Form | None, list[tuple[str, int, str]]]:
+def form(schema: Any) -> tuple[CompiledSchema | None, list[tuple[str, int, str]]]:
     notes = Notes()
     found = compiled(schema, notes)
     return found, [(note.rule, note.times, note.place) for note in notes.found()]
@@ -58,12 +58,12 @@ def form(schema: Any) -> tuple[Form | None, list[tuple[str, int, str]]]:
 )
 def test_what_the_service_knows_stays(schema: dict[str, Any]) -> None:
     """Word for word, and the service guarantees it."""
-    assert form(schema) == (Form(schema, exact=True), [])
+    assert form(schema) == (CompiledSchema(schema, exact=True), [])
 
 
 def test_objects_are_closed() -> None:
     """The answer obeys the client's schema all the same."""
-    assert form(OPEN) == (Form(CLOSED, exact=True), [("output.schema_closed", 1, "schema")])
+    assert form(OPEN) == (CompiledSchema(CLOSED, exact=True), [("output.schema_closed", 1, "schema")])
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_objects_are_closed() -> None:
 )
 def test_other_constraints_are_told(given: Any, sent: Any, place: str) -> None:
     """The service guarantees less than was asked for, so the answer is checked here."""
-    expected = Form(one(**sent), exact=False)
+    expected = CompiledSchema(one(**sent), exact=False)
 
     assert form(one(**given)) == (expected, [("output.schema_constraints", 1, f"schema.properties.a.{place}")])
 
@@ -145,7 +145,7 @@ def test_what_is_sent_is_taken(schema: Any, definition: Any) -> None:
         document = {"model": MODEL.id, "output_config": {"format": form}, "messages": [{"role": "user"}]}
         question = read(document)
         assert [rule(document, question) for rule in FORM_RULES] == [""] * len(FORM_RULES)
-        assert compiled(found.schema, Notes()) == Form(found.schema, exact=True)
+        assert compiled(found.schema, Notes()) == CompiledSchema(found.schema, exact=True)
 
 
 def test_the_vendors_own_schemas_stay() -> None:
@@ -153,7 +153,7 @@ def test_the_vendors_own_schemas_stay() -> None:
     ours = {**one(type="string", minLength=2), "$defs": {"C": OPEN}}
     theirs = anthropic.transform_schema(ours)
 
-    assert form(theirs) == (Form(theirs, exact=True), [])
+    assert form(theirs) == (CompiledSchema(theirs, exact=True), [])
 
 
 # In a request.

@@ -14,7 +14,7 @@ from kiro_asgi.errors import AnswerTooLarge
 from kiro_asgi.limits import ANSWER_BYTES
 from kiro_asgi.model.events import Delta, ServerCall, ServerResult, Stop, StopReason
 from kiro_asgi.stages.base import Pipeline
-from kiro_asgi.upstreams.anthropic.turn import Turn, may_pause
+from kiro_asgi.upstreams.anthropic.turn import PausableTurn, may_pause
 from kiro_asgi.upstreams.base import UpstreamRequest
 from tests.growth import assert_linear
 from tests.helpers import cut, run
@@ -26,11 +26,11 @@ SSE = "text/event-stream"
 TEXT = {"type": "text", "text": ""}
 
 
-def turn(**more: Any) -> Turn:
-    return Turn(UpstreamRequest("POST", "https://x/v1/messages", ()), {**ASKED, **more})
+def turn(**more: Any) -> PausableTurn:
+    return PausableTurn(UpstreamRequest("POST", "https://x/v1/messages", ()), {**ASKED, **more})
 
 
-def read(reader: Turn, data: bytes, cuts: list[int] | None = None, content_type: str = SSE) -> list[Delta]:
+def read(reader: PausableTurn, data: bytes, cuts: list[int] | None = None, content_type: str = SSE) -> list[Delta]:
     return run(Pipeline(*reader.decoder(content_type)), cut(data, cuts or []))
 
 

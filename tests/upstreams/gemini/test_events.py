@@ -37,8 +37,7 @@ from kiro_asgi.model.message import TextBlock, ThinkingBlock, ToolCallBlock, fol
 from kiro_asgi.model.server_tools import SearchHit
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.stages.base import Pipeline
-from kiro_asgi.upstreams.gemini.events import stages
-from kiro_asgi.upstreams.gemini.finish import BROKEN, STOPS
+from kiro_asgi.upstreams.gemini.answer import BROKEN, STOPS, stages
 from tests.grammar import check_events
 from tests.helpers import byte_by_byte, cut
 from tests.stages.timing import assert_linear

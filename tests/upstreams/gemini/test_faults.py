@@ -30,7 +30,7 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.model.prompt import ToolCallPart
 from kiro_asgi.upstreams.errors import MAX_RETRY_AFTER
-from kiro_asgi.upstreams.gemini.faults import fault, report_fault, seconds
+from kiro_asgi.upstreams.gemini.errors import fault, report_fault, seconds
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from tests.upstreams.gemini.asked import KEY, rendered
 from tests.upstreams.kiro.prompts import ask, assistant, result, user

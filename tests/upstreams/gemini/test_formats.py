@@ -14,7 +14,7 @@ from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, Respons
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event
 from kiro_asgi.stages.answer import Plan, build_pipeline
-from kiro_asgi.upstreams.gemini.events import stages
+from kiro_asgi.upstreams.gemini.answer import stages
 from tests.dialects.anthropic import grammar as anthropic_grammar
 from tests.dialects.openai_chat import grammar as chat_grammar
 from tests.dialects.openai_responses import grammar as responses_grammar

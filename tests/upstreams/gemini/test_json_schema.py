@@ -12,8 +12,8 @@ from hypothesis import given
 from kiro_asgi.errors import UpstreamRejected
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
-from kiro_asgi.upstreams.gemini.faults import fault
-from kiro_asgi.upstreams.gemini.json_schema import json_schema
+from kiro_asgi.upstreams.gemini.errors import fault
+from kiro_asgi.upstreams.gemini.schema import json_schema
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from tests.growth import assert_linear
 from tests.upstreams.gemini.invariants import json_schema_breaches

@@ -26,7 +26,7 @@ from kiro_asgi.model.prompt import (
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
 from kiro_asgi.stages.estimate import IMAGE_TOKENS, TokenEstimator
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
-from kiro_asgi.upstreams.gemini.contents import MINTED, SKIP
+from kiro_asgi.upstreams.gemini.content import MINTED, SKIP
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from tests.upstreams.gemini.asked import FLASH, KEY, PRO, THREE, THREE_FLASH, TWO, body, contents, rendered, rules
 from tests.upstreams.kiro.prompts import PNG, ask, assistant, call, result, user

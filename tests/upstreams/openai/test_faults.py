@@ -26,7 +26,7 @@ from kiro_asgi.errors import (
     UpstreamTokenInvalid,
 )
 from kiro_asgi.upstreams.errors import MAX_MESSAGE, MAX_RETRY_AFTER
-from kiro_asgi.upstreams.openai.faults import fault
+from kiro_asgi.upstreams.openai.errors import fault
 
 
 def refusal(status: int, body: Any, **headers: str) -> KiroAsgiError:

@@ -20,12 +20,12 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, ToolChoiceMode
-from kiro_asgi.upstreams.anthropic.families import Family
+from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode, ToolChoiceMode
+from kiro_asgi.upstreams.anthropic.models import ClaudeFamily
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.models import BUDGETS, MIN_BUDGET, effort_of, nearest_effort
 
-__all__ = ["length_and_thinking", "thinks"]
+__all__ = ["LAST_SAMPLED", "length_and_thinking", "sampling_fields", "thinks"]
 
 GREATEST: Final = 32_000
 """Tokens of a budget for the strongest efforts."""
@@ -37,16 +37,16 @@ DEFAULT_LENGTH: Final = 32_000
 
 
 @frozen
-class _Asked:
+class _ThinkingRequest:
     """What is known before the fields are written."""
 
     prompt: Prompt
     model: ModelCard
-    family: Family
+    family: ClaudeFamily
     notes: Notes
 
 
-def thinks(prompt: Prompt, family: Family, resumed: bool, notes: Notes) -> bool:
+def thinks(prompt: Prompt, family: ClaudeFamily, resumed: bool, notes: Notes) -> bool:
     """Whether to ask for thinking.
 
     Args:
@@ -71,15 +71,15 @@ def thinks(prompt: Prompt, family: Family, resumed: bool, notes: Notes) -> bool:
     return True
 
 
-def _is_adaptive(prompt: Prompt, family: Family) -> bool:
+def _is_adaptive(prompt: Prompt, family: ClaudeFamily) -> bool:
     return family.adaptive and not (family.budgets and prompt.thinking.budget_tokens)
 
 
 def length_and_thinking(
-    prompt: Prompt, model: ModelCard, family: Family, notes: Notes, *, thinking: bool
+    prompt: Prompt, model: ModelCard, family: ClaudeFamily, notes: Notes, *, thinking: bool
 ) -> dict[str, Any]:
     """``max_tokens``, ``thinking`` and ``output_config``; *thinking* says whether to ask for it."""
-    asked = _Asked(prompt, model, family, notes)
+    asked = _ThinkingRequest(prompt, model, family, notes)
     if thinking and not _is_adaptive(prompt, family):
         return _within_budget(asked)
     fields: dict[str, Any] = {"max_tokens": _length(asked)}
@@ -94,7 +94,7 @@ def length_and_thinking(
     return {**fields, "output_config": {"effort": effort}} if effort else fields
 
 
-def _effort(asked: _Asked, thinking: bool) -> str:
+def _effort(asked: _ThinkingRequest, thinking: bool) -> str:
     """The level to name; empty for none."""
     wanted = _wanted_effort(asked.prompt.thinking, thinking)
     if not wanted:
@@ -111,7 +111,7 @@ def _wanted_effort(wanted: Thinking, thinking: bool) -> str:
     return effort_of(wanted.budget_tokens)
 
 
-def _length(asked: _Asked, besides: int = 0) -> int:
+def _length(asked: _ThinkingRequest, besides: int = 0) -> int:
     """The greatest length of the answer; *besides* are tokens of thinking, where the client names no limit."""
     wanted, most = asked.prompt.sampling.max_tokens, asked.model.max_output_tokens
     if wanted is None:
@@ -123,7 +123,7 @@ def _length(asked: _Asked, besides: int = 0) -> int:
     return bounded
 
 
-def _within_budget(asked: _Asked) -> dict[str, Any]:
+def _within_budget(asked: _ThinkingRequest) -> dict[str, Any]:
     """A budget of the least size or more, and a length that is greater."""
     wanted = _budget(asked)
     length = _length(asked, wanted)
@@ -134,7 +134,7 @@ def _within_budget(asked: _Asked) -> dict[str, Any]:
     return {"max_tokens": length, "thinking": {"type": "enabled", "budget_tokens": budget, **display}}
 
 
-def _budget(asked: _Asked) -> int:
+def _budget(asked: _ThinkingRequest) -> int:
     wanted = asked.prompt.thinking
     if wanted.budget_tokens is not None:
         return wanted.budget_tokens
@@ -142,3 +142,43 @@ def _budget(asked: _Asked) -> int:
         asked.notes.applies("thinking.effort")
         return BUDGETS.get(wanted.effort, GREATEST)
     return DEFAULT_BUDGET
+
+
+LAST_SAMPLED: Final = "2026-10-21"
+"""Version of the API that is the first without temperature, ``top_p`` and ``top_k``."""
+
+
+def sampling_fields(
+    sampling: Sampling, family: ClaudeFamily, version: str, notes: Notes, *, thinking: bool
+) -> dict[str, Any]:
+    """``temperature``, ``top_p``, ``top_k`` and ``stop_sequences``.
+
+    Args:
+        sampling: What the client says.
+        family: Of the model.
+        version: Of the API, a date.
+        notes: What was not carried.
+        thinking: Whether thinking is asked for.
+    """
+    for name in sampling.given(("seed", "presence_penalty", "frequency_penalty")):
+        notes.applies("sampling.ignored", name)
+    fields = {name: getattr(sampling, name) for name in sampling.given(("temperature", "top_p", "top_k"))}
+    refused = not family.sampled or version >= LAST_SAMPLED
+    if refused or thinking:
+        for name in fields:
+            notes.applies("sampling.model" if refused else "sampling.thinking", name)
+        fields = {}
+    if fields.get("temperature", 0) > 1:
+        notes.applies("sampling.temperature", "temperature")
+        fields["temperature"] = 1
+    if family.sampled_once and "temperature" in fields and "top_p" in fields:
+        notes.applies("sampling.top_p", "top_p")
+        del fields["top_p"]
+    return {**fields, **_stop(sampling.stop, notes)}
+
+
+def _stop(sequences: tuple[str, ...], notes: Notes) -> dict[str, Any]:
+    kept = [sequence for sequence in sequences if sequence and not sequence.isspace()]
+    if len(kept) != len(sequences):
+        notes.applies("sampling.stop_blank", "stop_sequences")
+    return {"stop_sequences": kept} if kept else {}

@@ -12,16 +12,100 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, read_mark
+from kiro_asgi.upstreams.errors import refusal
 from kiro_asgi.upstreams.exchanges import Draft, exchanges
-from kiro_asgi.upstreams.gemini.attachments import Attachments
-from kiro_asgi.upstreams.rendering import WireNames
+from kiro_asgi.upstreams.headers import essence
+from kiro_asgi.upstreams.rendering import (
+    WireNames,
+    document_text,
+    image_type,
+    instead_of_address,
+    is_base64,
+    plain_base64,
+)
 
-__all__ = ["MINTED", "SKIP", "Contents", "signable", "skip_missing_signatures"]
+__all__ = ["MINTED", "SKIP", "Contents", "FileParts", "is_readable", "signable", "skip_missing_signatures"]
+
+IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
+
+DOCUMENTS: Final = (
+    *("application/pdf", "application/json", "application/xml", "application/rtf"),
+    *("text/plain", "text/html", "text/css", "text/csv", "text/markdown", "text/md", "text/xml", "text/rtf"),
+)
+
+_READABLE: Final = re.compile(
+    r"https://generativelanguage\.googleapis\.com/[\w./-]+|https://(?:www\.youtube\.com/watch\?|youtu\.be/)\S+"
+)
+"""Addresses that the service reads: files that were uploaded to it, and videos."""
+
+
+def is_readable(url: str) -> bool:
+    """Whether the service reads what is at *url*."""
+    return bool(_READABLE.fullmatch(url))
+
+
+@frozen
+class FileParts:
+    """Writes the attachments of one request.
+
+    Raises:
+        RequestError: An address that the service cannot read (what `fetch.allow` names is fetched before), no base64,
+            or an unknown format.
+    """
+
+    _notes: Notes
+
+    def image(self, part: Image) -> dict[str, Any]:
+        """A part with an image."""
+        if part.url:
+            return self._by_address("images.address", part)
+        kind = essence(part.media_type).replace("image/jpg", "image/jpeg")
+        found = image_type(part.data) or kind
+        if found not in IMAGES:
+            raise refusal("images.format", f"image format {found[:40]!r}; there are {', '.join(IMAGES)}", part.place)
+        return self._by_value(found, part)
+
+    def document(self, part: Document) -> Iterator[dict[str, Any]]:
+        """Parts with a document, its title before it; one of plain text is text."""
+        if part.text and not part.data:
+            self._notes.applies("documents.inlined", part.place)
+            yield {"text": document_text(part)}
+            return
+        if part.title:
+            self._notes.applies("documents.titled", part.place)
+            yield {"text": f"{part.title}:"}
+        yield self._file(part)
+
+    def _file(self, part: Document) -> dict[str, Any]:
+        if part.url:
+            return self._by_address("documents.address", part)
+        kind = essence(part.media_type)
+        if kind not in DOCUMENTS:
+            what = f"document format {kind[:40]!r}; there are {', '.join(DOCUMENTS)}"
+            raise refusal("documents.format", what, part.place)
+        return self._by_value(kind, part)
+
+    def _by_value(self, kind: str, part: Image | Document) -> dict[str, Any]:
+        data = part.data
+        if not is_base64(data):
+            data = plain_base64(data)
+            if not data:
+                raise refusal("attachments.base64", "data that is no base64", part.place)
+            self._notes.applies("attachments.base64", part.place)
+        return {"inlineData": {"mimeType": kind, "data": data}}
+
+    def _by_address(self, rule: str, part: Image | Document) -> dict[str, Any]:
+        if not is_readable(part.url):
+            what = f"an address other than of a file that was uploaded to the service; {instead_of_address(part.url)}"
+            raise refusal(rule, what, part.place)
+        kind = essence(part.media_type)
+        return {"fileData": {**({"mimeType": kind} if kind else {}), "fileUri": part.url}}
+
 
 Part = dict[str, Any]
 Content = dict[str, Any]
@@ -41,7 +125,7 @@ _SIGNATURE: Final = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 
 
 @define
-class _Said:
+class _ContentDraft:
     """One content while it is written."""
 
     place: str
@@ -70,12 +154,12 @@ class Contents:
     notes: Notes
     names: WireNames
     replay_thinking: bool = True
-    _attachments: Attachments = field(init=False)
+    _attachments: FileParts = field(init=False)
     _called: dict[str, Part] = field(init=False, factory=dict)
     """Call id to what calls and results have in common: the name, and the id, where the service has given one."""
 
     def __attrs_post_init__(self) -> None:
-        self._attachments = Attachments(self.notes)
+        self._attachments = FileParts(self.notes)
 
     def write(self, prompt: Prompt) -> list[Content]:
         """The contents for *prompt*."""
@@ -93,7 +177,7 @@ class Contents:
         return [*self._first(contents, places), *contents, *self._last(contents, places)]
 
     def _parts(self, draft: Draft) -> list[Part]:
-        said = _Said(draft.place)
+        said = _ContentDraft(draft.place)
         behind = 0
         for part in draft.parts:
             _WRITERS[type(part)](self, part, said)
@@ -117,18 +201,18 @@ class Contents:
             self.notes.applies("turns.prefill", places[-1])
             yield {"role": "user", "parts": [{"text": GO_ON}]}
 
-    def _text(self, part: Text, said: _Said) -> None:
+    def _text(self, part: Text, said: _ContentDraft) -> None:
         if part.text:
             said.text = {"text": part.text}
             said.parts.append(said.text)
 
-    def _image(self, part: Image, said: _Said) -> None:
+    def _image(self, part: Image, said: _ContentDraft) -> None:
         said.parts.append(self._attachments.image(part))
 
-    def _document(self, part: Document, said: _Said) -> None:
+    def _document(self, part: Document, said: _ContentDraft) -> None:
         said.parts += self._attachments.document(part)
 
-    def _thinking(self, part: ThinkingPart, said: _Said) -> None:
+    def _thinking(self, part: ThinkingPart, said: _ContentDraft) -> None:
         mark = read_mark(part.signature)
         rule = self._unfit(part)
         if rule:
@@ -156,7 +240,7 @@ class Contents:
             return "thinking.unsigned_dropped"
         return "" if mark.part in (CALL, TEXT, THOUGHT) and _SIGNATURE.fullmatch(mark.signature) else _MALFORMED
 
-    def _sign_text(self, signature: str, said: _Said) -> None:
+    def _sign_text(self, signature: str, said: _ContentDraft) -> None:
         """The text before it has it; where there is none, or one with a signature, an empty text."""
         if said.text is None:
             said.text = {"text": ""}
@@ -164,7 +248,7 @@ class Contents:
         said.text["thoughtSignature"] = signature
         said.text = None
 
-    def _call(self, part: ToolCallPart, said: _Said) -> None:
+    def _call(self, part: ToolCallPart, said: _ContentDraft) -> None:
         shared = {"name": self.names.wire(part.name, said.place)}
         if said.own and not part.call_id.startswith(MINTED):
             shared["id"] = part.call_id
@@ -178,12 +262,12 @@ class Contents:
             call["thoughtSignature"], said.signature = said.signature, ""
         said.parts.append(call)
 
-    def _result(self, part: ToolResult, said: _Said) -> None:
+    def _result(self, part: ToolResult, said: _ContentDraft) -> None:
         shared = self._called[part.call_id]
         texts: list[str] = []
         lifted: list[Part] = []
         for inner in part.parts:
-            written = _Said(said.place)
+            written = _ContentDraft(said.place)
             _WRITERS[type(inner)](self, inner, written)
             if all("text" in each for each in written.parts):
                 texts += (each["text"] for each in written.parts)
@@ -198,7 +282,7 @@ class Contents:
 
 _MALFORMED: Final = "thinking.malformed_dropped"
 
-_WRITERS: Final[Mapping[type, Callable[[Contents, Any, _Said], None]]] = MappingProxyType(
+_WRITERS: Final[Mapping[type, Callable[[Contents, Any, _ContentDraft], None]]] = MappingProxyType(
     {
         Text: Contents._text,
         Image: Contents._image,

@@ -18,7 +18,7 @@ from attrs import define, field, frozen
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["Form", "compiled"]
+__all__ = ["CompiledSchema", "compiled"]
 
 FORMATS: Final = frozenset(
     {"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"}
@@ -38,7 +38,7 @@ _PLACE: Final = "schema"
 
 
 @frozen
-class Form:
+class CompiledSchema:
     """What is asked of the service."""
 
     schema: Mapping[str, Any]
@@ -50,7 +50,7 @@ class _Unsayable(Exception):
     """The service would refuse the schema, or hold the answer to something else."""
 
 
-def compiled(schema: Mapping[str, Any], notes: Notes) -> Form | None:
+def compiled(schema: Mapping[str, Any], notes: Notes) -> CompiledSchema | None:
     """*schema* as the service takes it; ``None`` where it cannot be held to it."""
     writing = _Writing(schema)
     try:
@@ -63,7 +63,7 @@ def compiled(schema: Mapping[str, Any], notes: Notes) -> Form | None:
     for rule, places in (("output.schema_closed", writing.closed), ("output.schema_constraints", writing.told)):
         for place in places:
             notes.applies(rule, place)
-    return Form(written, exact=not writing.told)
+    return CompiledSchema(written, exact=not writing.told)
 
 
 @define

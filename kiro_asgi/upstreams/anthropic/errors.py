@@ -1,17 +1,18 @@
-"""What the service says when it refuses, to what that means.
+"""What the service's refusals mean, whether they come as an HTTP status or as an event in the middle of an answer.
 
-Source: https://docs.anthropic.com/en/api/errors
+The most telling fact decides: first well-known words of the message, then ``error.type``, and only then the status.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from kiro_asgi.errors import (
     ContextTooLong,
+    KiroAsgiError,
     UnknownModel,
     UpstreamDenied,
     UpstreamFault,
@@ -22,10 +23,21 @@ from kiro_asgi.errors import (
     UpstreamTimeout,
     UpstreamTokenInvalid,
 )
-from kiro_asgi.upstreams.errors import Class, Meaning
+from kiro_asgi.upstreams.errors import Class, Meaning, by_status, clean, fields_of, report_of, retry_after, worded
+from kiro_asgi.wire.members import text_of
 
-__all__ = ["FORM", "FORM_UNKNOWN", "MODEL", "PHRASES", "SIGNATURE", "STATUSES", "TYPES", "UNKNOWN_MODEL"]
-
+__all__ = [
+    "FORM",
+    "FORM_UNKNOWN",
+    "MODEL",
+    "PHRASES",
+    "SIGNATURE",
+    "STATUSES",
+    "TYPES",
+    "UNKNOWN_MODEL",
+    "event_fault",
+    "fault",
+]
 
 SIGNATURE: Final = "thinking_signature_invalid"
 """Code of the refusal of earlier thinking."""
@@ -107,3 +119,35 @@ MODEL: Final = re.compile(r"^model: ", re.I)
 """How the message begins that says which model there is not."""
 
 UNKNOWN_MODEL: Final[Meaning] = (UnknownModel, "model_not_found")
+
+
+def fault(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
+    """The error that an answer with a *status* other than 200 means.
+
+    Its message is the service's own, redacted and cut, with the status behind it.
+    """
+    fields, error = fields_of(headers), _error(report_of(body))
+    said = clean(text_of(error, "message")) or clean(body.decode("utf-8", "replace")) or "no explanation"
+    return _classify(error, by_status(status, STATUSES), said, f" (HTTP {status})", retry_after(fields))
+
+
+def event_fault(report: Mapping[str, Any]) -> KiroAsgiError:
+    """The error that an ``error`` event means; *report* is its data."""
+    error = _error(report)
+    said = clean(text_of(error, "message")) or "the answer ended with an error that was not explained"
+    return _classify(error, (UpstreamFault, "internal"), said, "", None)
+
+
+def _error(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    error = report.get("error")
+    return error if type(error) is dict else {"message": error} if type(error) is str else {}
+
+
+def _classify(
+    error: Mapping[str, Any], otherwise: Meaning, said: str, behind: str, wait: float | None
+) -> KiroAsgiError:
+    kind, code = TYPES.get(text_of(error, "type"), otherwise)
+    if code == TYPES["not_found_error"][1] and MODEL.match(said):
+        kind, code = UNKNOWN_MODEL
+    kind, code = next(((found, word) for words, found, word in PHRASES if words.search(said)), (kind, code))
+    return kind(worded(kind, said) + behind, code=code, retry_after=wait)

@@ -12,12 +12,70 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Prompt, Sampling
+from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.gemini.models import Family
-from kiro_asgi.upstreams.gemini.thinking import thinking_config
+from kiro_asgi.upstreams.gemini.models import GeminiFamily
+from kiro_asgi.upstreams.models import BUDGETS, effort_of, nearest_effort
 
-__all__ = ["MAX_STOPS", "generation_config"]
+__all__ = ["DYNAMIC", "MAX_STOPS", "generation_config", "thinking_config"]
+
+DYNAMIC: Final = -1
+"""The budget that leaves it to the model how much to think."""
+
+
+def thinking_config(thinking: Thinking, family: GeminiFamily, notes: Notes) -> dict[str, Any]:
+    """``thinkingConfig``; empty where there is nothing to say, or nobody to say it to.
+
+    Thoughts are shown only to those who asked for thinking.
+    """
+    if thinking.mode is ThinkingMode.DISABLED or thinking.effort == "none":
+        return _off(family, notes)
+    if not (thinking.wanted or thinking.effort):
+        return {}
+    if not family.levels and family.budgets is None:
+        notes.applies("thinking.unavailable")
+        return {}
+    config: dict[str, Any] = {"includeThoughts": True} if thinking.wanted else {}
+    if family.levels:
+        level = _level(thinking, family.levels, notes)
+        return {**config, "thinkingLevel": level} if level else config
+    return {**config, "thinkingBudget": _budget(thinking, family, notes)}
+
+
+def _off(family: GeminiFamily, notes: Notes) -> dict[str, Any]:
+    """As little thinking as there can be."""
+    if family.levels:
+        notes.applies("thinking.not_off")
+        return {"thinkingLevel": family.levels[0]}
+    if family.budgets is None:
+        return {}
+    if family.can_rest:
+        return {"thinkingBudget": 0}
+    notes.applies("thinking.not_off")
+    return {"thinkingBudget": family.budgets[0]}
+
+
+def _level(thinking: Thinking, levels: tuple[str, ...], notes: Notes) -> str:
+    """The level to ask for; empty for the model's own."""
+    wanted = thinking.effort
+    if not wanted and thinking.budget_tokens is not None:
+        notes.applies("thinking.budget_as_level")
+        return nearest_effort(effort_of(thinking.budget_tokens), levels)
+    nearest = nearest_effort(wanted, levels)
+    if nearest != wanted:
+        notes.applies("thinking.effort")
+    return nearest
+
+
+def _budget(thinking: Thinking, family: GeminiFamily, notes: Notes) -> int:
+    least, most = family.budgets or (0, 0)
+    if thinking.budget_tokens is None:
+        return min(max(BUDGETS.get(thinking.effort, most), least), most) if thinking.effort else DYNAMIC
+    budget = min(max(thinking.budget_tokens, least), most)
+    if budget != thinking.budget_tokens:
+        notes.applies("thinking.budget")
+    return budget
+
 
 MAX_STOPS: Final = 5
 """Stop sequences of one request."""
@@ -39,7 +97,7 @@ PENALTIES: Final[Mapping[str, tuple[str, float, float]]] = MappingProxyType(
 MAX_SEED: Final = 0x7FFF_FFFF
 
 
-def generation_config(prompt: Prompt, model: ModelCard, family: Family, notes: Notes) -> dict[str, Any]:
+def generation_config(prompt: Prompt, model: ModelCard, family: GeminiFamily, notes: Notes) -> dict[str, Any]:
     """The fields that say something; empty where the client said nothing.
 
     Args:
@@ -89,7 +147,7 @@ def _stops(stops: tuple[str, ...], notes: Notes) -> list[str]:
     return said[:MAX_STOPS]
 
 
-def _max_tokens(wanted: int, thinking: dict[str, Any], model: ModelCard, family: Family, notes: Notes) -> int:
+def _max_tokens(wanted: int, thinking: dict[str, Any], model: ModelCard, family: GeminiFamily, notes: Notes) -> int:
     """The greatest length, which thoughts share: a budget leaves half of it to the answer, as far as it can."""
     bounded = min(max(wanted, 1), model.max_output_tokens)
     budget = thinking.get("thinkingBudget", 0)
