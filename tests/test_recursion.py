@@ -38,8 +38,7 @@ BOUNDED = {
     "dialects.structure": {"_problems": REQUEST},
     "model.budget": {"_of_start": ONCE, "size_of": ONCE},
     "net.http_library": {"_is_exhaustion": OWN},
-    "stages.argument_encoding": {"_decoded": ARGUMENTS},
-    "stages.argument_names": {"_with_twins": ARGUMENTS},
+    "stages.arguments": {"_decoded": ARGUMENTS, "_with_twins": ARGUMENTS},
     "stages.tool_calls_whole": {"_room": ONCE},
     "upstreams.anthropic.content": {"Blocks._block": PARTS, "Blocks._result": PARTS, "Blocks.write": PARTS},
     "upstreams.bedrock.content": {"Blocks._block": PARTS, "Blocks._result": PARTS},
@@ -73,9 +72,9 @@ BOUNDED = {
     "upstreams.openai.request": {"_inner": PROMPT, "_with_items": PROMPT},
     "simulator.anthropic.reader": {"_images": SIMULATED},
     "simulator.gemini.reader": {"_lower": SIMULATED},
-    "simulator.gemini.signatures": {"_plain": SIMULATED},
-    "simulator.made_up": dict.fromkeys(("_Maker.array", "_Maker.make", "_Maker.object", "_kind"), SIMULATED),
-    "simulator.model_rules": {"_misfit": SIMULATED, "_misfit_within": SIMULATED},
+    "simulator.gemini.encoder": {"_plain": SIMULATED},
+    "simulator.schema_values": dict.fromkeys(("_Maker.array", "_Maker.make", "_Maker.object", "_kind"), SIMULATED),
+    "simulator.kiro.message_rules": {"_misfit": SIMULATED, "_misfit_within": SIMULATED},
     "simulator.scripts": {"encode": SIMULATED},
 }
 """Module to its functions that lead back to themselves, each with what bounds how often."""
