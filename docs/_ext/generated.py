@@ -33,7 +33,7 @@ from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses import fields
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
-from kiro_asgi.dialects.rules import RULES as API_RULES
+from kiro_asgi.dialects.unread import RULES as API_RULES
 from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,

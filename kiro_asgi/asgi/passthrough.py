@@ -22,7 +22,7 @@ from kiro_asgi.asgi.reading import AnswerContext, Reading
 from kiro_asgi.asgi.reasons import Candidate, Reason, reason_against
 from kiro_asgi.config import Settings, StreamSettings
 from kiro_asgi.dialects.base import Glance, Inquiry, Writer
-from kiro_asgi.dialects.passage import Fault, Passage
+from kiro_asgi.dialects.passthrough import Fault, Passage
 from kiro_asgi.errors import AnswerTooLarge, KiroAsgiError, UpstreamFault
 from kiro_asgi.model.events import Event, Usage
 from kiro_asgi.model.message import Message

@@ -31,7 +31,7 @@ from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.dialects.base import Dialect, TransparentDialect
 from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.dialects.manifest import DialectManifest, dialects_in
-from kiro_asgi.dialects.rules import RULES as DIALECT_RULES
+from kiro_asgi.dialects.unread import RULES as DIALECT_RULES
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.model.notes import Loss, Note, Rule
 from kiro_asgi.model.prompt import Prompt

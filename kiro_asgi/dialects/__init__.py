@@ -13,7 +13,7 @@ from kiro_asgi.dialects.base import (
     ListingDialect,
     RequestHeaders,
 )
-from kiro_asgi.dialects.errors import error_headers, message_of
+from kiro_asgi.dialects.errors import error_headers, invalid, message_of, missing, unsupported
 from kiro_asgi.dialects.manifest import (
     ANSWER,
     COUNT,
@@ -25,7 +25,6 @@ from kiro_asgi.dialects.manifest import (
     Endpoint,
 )
 from kiro_asgi.dialects.models import Card, Listing
-from kiro_asgi.dialects.refusals import invalid, missing, unsupported
 from kiro_asgi.setting import Bounds, Choices, Shape, setting
 from kiro_asgi.wire.json import dumps, loads
 

@@ -19,7 +19,7 @@ from kiro_asgi.wire.json import dumps, loads, quote_bytes
 
 if TYPE_CHECKING:
     from kiro_asgi.dialects.models import Listing
-    from kiro_asgi.dialects.passage import Fault, Passage
+    from kiro_asgi.dialects.passthrough import Fault, Passage
 
 __all__ = [
     "CountingDialect",
@@ -185,7 +185,7 @@ class Dialect(Protocol):
     def notes(self, body: bytes, inquiry: Inquiry) -> tuple[Note, ...]:
         """What of a request no service is told, whichever it is; *inquiry* is what `parse` made of *body*.
 
-        The rules are those of `kiro_asgi.dialects.rules`.  Takes longer than reading it did.
+        The rules are those of `kiro_asgi.dialects.unread`.  Takes longer than reading it did.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""What error answers have in common, whichever API words them: the headers about trying again, and whose fault it is.
+"""Errors, whichever API tells them: how a request is refused, whose fault an error is, and headers about trying again.
 
 The official SDKs try 408, 409, 429 and everything from 500 on again, unless ``x-should-retry`` says otherwise.  They
 prefer ``retry-after-ms`` to ``retry-after``, and those in Python ignore more than 120 seconds.
@@ -26,7 +26,18 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.wire.json import JsonError
 
-__all__ = ["REFUSED", "RETRY_HEADERS", "error_headers", "explanation", "message_of", "tokens_in"]
+__all__ = [
+    "NO_MODEL",
+    "REFUSED",
+    "RETRY_HEADERS",
+    "error_headers",
+    "explanation",
+    "invalid",
+    "message_of",
+    "missing",
+    "tokens_in",
+    "unsupported",
+]
 
 RETRY_HEADERS: Final = (b"retry-after", b"retry-after-ms", b"x-should-retry")
 """Response headers about trying again that `error_headers` may write."""
@@ -107,3 +118,21 @@ def _wait(error: KiroAsgiError, status: int, *, final: bool) -> float:
     if status in _WAITABLE and not final:
         return min(wait, _LONGEST_WAIT) if wait > 0 else _SOON
     return wait if final or error.retried else 0.0
+
+
+NO_MODEL: Final = "is empty; name a model, GET /v1/models lists them"
+
+
+def invalid(param: str, message: str) -> RequestError:
+    """A value that makes no sense at *param*."""
+    return RequestError(f"{param}: {message}", code="invalid_value", param=param)
+
+
+def unsupported(param: str, message: str) -> RequestError:
+    """A legal value that we cannot honour, where ignoring it would be a lie."""
+    return RequestError(f"{param}: {message}", code="unsupported_value", param=param)
+
+
+def missing(param: str, message: str) -> RequestError:
+    """Something that must be there is not."""
+    return RequestError(f"{param}: {message}", code="missing_required_parameter", param=param)

@@ -8,8 +8,8 @@ from typing import Any
 from attrs import frozen
 
 from kiro_asgi.dialects.base import Glance
-from kiro_asgi.dialects.refusals import NO_MODEL
-from kiro_asgi.dialects.refusals import missing as no_value
+from kiro_asgi.dialects.errors import NO_MODEL
+from kiro_asgi.dialects.errors import missing as no_value
 from kiro_asgi.dialects.structure import read_json, structure_value
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool

@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol
 from attrs import frozen
 
 from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.errors import invalid
 from kiro_asgi.dialects.openai_errors import openai_message, wording_of
-from kiro_asgi.dialects.refusals import invalid
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import LARGEST_INTEGER
 from kiro_asgi.model.events import Usage

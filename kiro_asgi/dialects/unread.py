@@ -1,7 +1,7 @@
-"""What of a request its dialect does not read: members that no class declares, objects of kinds that are not known.
+"""Parts of a request that its dialect does not read: members that no class declares, objects of unknown kinds.
 
 A request is walked beside the classes that read it, so what is added to a class is not reported any more.  That takes
-longer than reading it did, so it is done only where somebody wants to know.
+longer than reading it did, so it is done only where somebody wants to know.  `RULES` names every finding.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 from attrs import define, field, frozen, has
 
 from kiro_asgi.dialects.structure import Raw, Tagged
-from kiro_asgi.model.notes import Note, Notes
+from kiro_asgi.model.notes import Loss, Note, Notes, Rule
 from kiro_asgi.model.prompt import Tool
 
-__all__ = ["Finding", "Reading", "noted", "unread", "unread_tools", "words"]
+__all__ = ["RULES", "Finding", "Reading", "noted", "unread", "unread_tools", "words"]
 
 Finding = tuple[str, str]
-"""A rule of `kiro_asgi.dialects.rules`, and the place where it applies."""
+"""A rule of `kiro_asgi.dialects.unread`, and the place where it applies."""
 
 View = Callable[[Any], Any]
 """A value that is read by hand to the type that says which of its members are read; ``None`` for all."""
@@ -188,3 +188,39 @@ def _item(kind: Any) -> Any:
     """The type of the items of an array where one of *kind* is wanted; ``None`` where they are data."""
     arrays = [it for it in (kind, *get_args(kind)) if get_origin(it) is tuple]
     return get_args(arrays[0])[0] if arrays else None
+
+
+_NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
+
+RULES: Final[tuple[Rule, ...]] = (
+    Rule("fields.ignored", "A field that no service here can be told is left out.", _CONTENT, "unread"),
+    Rule(
+        "fields.no_effect",
+        "A field about price, caches, storage, or what an earlier answer was called has no effect.",
+        _NONE,
+        "unread",
+    ),
+    Rule("fields.echoed", "A field is repeated in the answer and has no other effect.", _CONTENT, "unread"),
+    Rule("values.unknown", "A value that has no meaning here counts as not said.", _CONTENT, "unread"),
+    Rule("turns.unknown", "A message of an unknown role is left out.", _CONTENT, "unread"),
+    Rule("items.unknown", "An input item of a kind that only its own server can read is left out.", _CONTENT, "unread"),
+    Rule(
+        "items.summarised",
+        "A call of a tool that ran on another server is told as a call and its result, without the rest of the item.",
+        _CONTENT,
+        "unread",
+    ),
+    Rule(
+        "thinking.sealed_dropped", "Earlier thinking that another server sealed is not handed back.", _CONTENT, "unread"
+    ),
+    Rule("blocks.unknown", "A content block of an unknown kind is left out.", _CONTENT, "unread"),
+    Rule("blocks.unreadable", "A part of a message that its role cannot hold is left out.", _CONTENT, "unread"),
+    Rule(
+        "tools.left_out",
+        "A tool that the choice of tools excludes, or a search among tools, is not offered.",
+        _CONTENT,
+        "unread",
+    ),
+    Rule("tools.duplicate_dropped", "Of tools with the same name the first counts.", _CONTENT, "unread"),
+    Rule("system.attribution", "The line about billing that Claude Code puts first is left out.", _NONE, "unread"),
+)

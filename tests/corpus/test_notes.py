@@ -22,7 +22,7 @@ from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
-from kiro_asgi.dialects.rules import RULES as API_RULES
+from kiro_asgi.dialects.unread import RULES as API_RULES
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.notes import Loss, Notes
 from kiro_asgi.upstreams.manifest import all_of

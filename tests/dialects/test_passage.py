@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Heading, TransparentDialect
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
-from kiro_asgi.dialects.passage import Passage
+from kiro_asgi.dialects.passthrough import Passage
 from kiro_asgi.errors import KiroAsgiError, UpstreamFault, UpstreamProtocolError
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.wire.sse import SseDecoder, encode_sse

@@ -12,7 +12,7 @@ from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.openai_responses.unread import unread_fields
-from kiro_asgi.dialects.rules import RULES
+from kiro_asgi.dialects.unread import RULES
 from tests.growth import assert_linear
 
 CHAT, MESSAGES, RESPONSES = OpenAIChat(), AnthropicMessages(), OpenAIResponses()

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from kiro_asgi.dialects.anthropic.marks import read_mark
 from kiro_asgi.dialects.anthropic.server_tools import parse_result
 from kiro_asgi.dialects.anthropic.shapes import (
     CONVERTER,
@@ -28,6 +27,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
     ToolResultBlock,
     ToolUseBlock,
     UrlSource,
+    read_mark,
 )
 from kiro_asgi.dialects.media import read_file, read_image
 from kiro_asgi.dialects.structure import Raw, structure_value

@@ -11,12 +11,12 @@ from attrs import evolve, frozen
 
 from kiro_asgi.dialects.anthropic.encoder import AnthropicEncoder
 from kiro_asgi.dialects.anthropic.errors import error_reply
-from kiro_asgi.dialects.anthropic.passage import MESSAGES, glance
+from kiro_asgi.dialects.anthropic.passthrough import MESSAGES, glance
 from kiro_asgi.dialects.anthropic.request import Options, parse_count, parse_messages
 from kiro_asgi.dialects.anthropic.response import render_count, render_message
 from kiro_asgi.dialects.anthropic.unread import unread_fields
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, Glance, Heading, Inquiry, RequestHeaders
-from kiro_asgi.dialects.passage import Fault, Passage
+from kiro_asgi.dialects.passthrough import Fault, Passage
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import noted
 from kiro_asgi.errors import KiroAsgiError

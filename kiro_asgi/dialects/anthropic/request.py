@@ -1,20 +1,23 @@
 """From the body of a Messages request to a prompt.
 
+The API has one field that tells a session, ``metadata.user_id``, whose format is the client's own business.  Claude
+Code writes ``user_…_account_…_session_<id>`` there, or a JSON object with a ``session_id``.  Anything else may name a
+person, who may have several conversations at once, so it says nothing about sessions.
+
 Source: https://docs.anthropic.com/en/api/messages
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import frozen
 
 from kiro_asgi.dialects.anthropic.content import parse_content
-from kiro_asgi.dialects.anthropic.marks import read_mark
 from kiro_asgi.dialects.anthropic.server_tools import answered_in_place
-from kiro_asgi.dialects.anthropic.session import session_of
 from kiro_asgi.dialects.anthropic.shapes import (
     CONVERTER,
     FIELD_REQUIRED,
@@ -22,17 +25,42 @@ from kiro_asgi.dialects.anthropic.shapes import (
     MessageBody,
     MessagesBody,
     TextBlock,
+    read_mark,
 )
 from kiro_asgi.dialects.anthropic.tools import parse_tool_choice, parse_tools
 from kiro_asgi.dialects.base import Inquiry
-from kiro_asgi.dialects.refusals import NO_MODEL
+from kiro_asgi.dialects.errors import NO_MODEL
 from kiro_asgi.dialects.structure import Raw, structure
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.prompt import Part, Prompt, Role, Sampling, Text, Thinking, ThinkingMode, ToolResult, Turn
 from kiro_asgi.stages.limits import check_stop
+from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["ATTRIBUTION", "EFFORTS", "MODES", "Options", "parse_count", "parse_messages"]
+__all__ = ["ATTRIBUTION", "EFFORTS", "MODES", "Options", "parse_count", "parse_messages", "session_of"]
+
+_MARK: Final = "_session_"
+_ID: Final = re.compile(r"[\w-]*+")
+
+
+def session_of(metadata: Mapping[str, Any]) -> str:
+    """The id of the session; empty where there is none."""
+    user = metadata.get("user_id")
+    if type(user) is not str:
+        return ""
+    # Matched from the end: a search for a mark with an id behind it would try the rest of the text from every mark on.
+    ending = _ID.match(user[::-1])
+    assert ending is not None, "a pattern that matches nothing, too"
+    session = user[len(user) - ending.end() :].partition(_MARK)[2]
+    return session or (_member(user) if user.startswith("{") else "")
+
+
+def _member(document: str) -> str:
+    try:
+        session = loads(document).get("session_id")
+    except JsonError:
+        return ""
+    return session if type(session) is str else ""
 
 
 @frozen

@@ -1,11 +1,12 @@
-"""The body of ``POST /v1/messages`` as attrs classes: what is read of it, nothing else.
+"""The body of ``POST /v1/messages`` as attrs classes, with the fields that are read and no others.
 
 Fields that are not named here are accepted and ignored: ``service_tier``, ``speed``,
 ``inference_geo``, ``container``, ``diagnostics``, ``context_management``, ``fallbacks``, ``thread``, ``safeguards`` and
 whatever comes next.  Blocks of a kind that is not named here are kept as `Raw` and lead to nothing; so are
 messages of a role that is not.  `kiro_asgi.dialects.anthropic.unread` names them to who asks.
 
-Source: https://docs.anthropic.com/en/api/messages
+Sources: https://docs.anthropic.com/en/api/messages;
+https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from kiro_asgi.dialects.structure import Raw, Tagged, make_converter
+from kiro_asgi.model.prompt import REMEMBERED
 
 __all__ = [
     "BLOCKS",
@@ -49,6 +51,7 @@ __all__ = [
     "ToolResultBlock",
     "ToolUseBlock",
     "UrlSource",
+    "read_mark",
 ]
 
 FIELD_REQUIRED: Final = "Field required"
@@ -308,3 +311,14 @@ TEXTS_AND_IMAGES: Final = Tagged(
 )
 
 CONVERTER: Final = make_converter(MESSAGES, BLOCKS, SOURCES, TEXTS, TEXTS_AND_IMAGES)
+
+
+TIMES: Final = ("5m", "1h")
+
+
+def read_mark(value: Any) -> str:
+    """A ``cache_control`` as `kiro_asgi.model.prompt.Text.cache` has it; what is none marks nothing."""
+    if value is None or not isinstance(value, Mapping) or value.get("type") != "ephemeral":
+        return ""
+    time = value.get("ttl")
+    return time if time in TIMES else REMEMBERED

@@ -1,6 +1,6 @@
 """Tools of a request: who runs which of them, and what the client demands of them.
 
-Tools that run on Anthropic's servers are taken with their kind, see `kiro_asgi.dialects.hosted`.  A search among
+Tools that run on Anthropic's servers are taken with their kind, see `kiro_asgi.dialects.tools`.  A search among
 deferred tools is left out, and nothing is lost by that: all tools are offered at once.
 
 Source: https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/overview
@@ -14,10 +14,9 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from kiro_asgi.dialects.anthropic.marks import read_mark
-from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED, ToolBody, ToolChoiceBody
-from kiro_asgi.dialects.hosted import SEARCH_TOOL, hosted_tool
+from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED, ToolBody, ToolChoiceBody, read_mark
 from kiro_asgi.dialects.structure import structure_value
+from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Tool, ToolChoice, ToolChoiceMode
 

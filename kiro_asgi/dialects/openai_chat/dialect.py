@@ -8,13 +8,12 @@ from attrs import field, frozen
 
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, Glance, Heading, Inquiry, RequestHeaders
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
-from kiro_asgi.dialects.openai_chat.options import ChatOptions
-from kiro_asgi.dialects.openai_chat.passage import COMPLETIONS, glance
-from kiro_asgi.dialects.openai_chat.request import parse
+from kiro_asgi.dialects.openai_chat.passthrough import COMPLETIONS, glance
+from kiro_asgi.dialects.openai_chat.request import ChatOptions, parse
 from kiro_asgi.dialects.openai_chat.response import render
 from kiro_asgi.dialects.openai_chat.unread import unread_fields
 from kiro_asgi.dialects.openai_errors import error_reply
-from kiro_asgi.dialects.passage import Fault, Passage
+from kiro_asgi.dialects.passthrough import Fault, Passage
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import noted
 from kiro_asgi.errors import KiroAsgiError

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.dialects.base import Heading
-from kiro_asgi.dialects.openai_chat.options import options_of
+from kiro_asgi.dialects.openai_chat.request import options_of
 from kiro_asgi.dialects.openai_chat.response import GAP, citation, citations, finish_reason
 from kiro_asgi.dialects.openai_chat.signatures import call_signature, extra_content, reasoning_details
 from kiro_asgi.dialects.openai_fields import ChunkStream, usage_object

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kiro_asgi.dialects.outline import blocks_of, reminded, reply_from, texts_of
+from kiro_asgi.dialects.recovery import blocks_of, reminded, reply_from, texts_of
 from kiro_asgi.model.prompt import Part, Role, ToolCallPart, ToolResult, Turn
 from kiro_asgi.stages.cut_answers import CutAnswer
 from kiro_asgi.stages.recovery import Reminder

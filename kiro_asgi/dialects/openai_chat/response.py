@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.dialects.base import Heading
-from kiro_asgi.dialects.openai_chat.options import options_of
+from kiro_asgi.dialects.openai_chat.request import options_of
 from kiro_asgi.dialects.openai_chat.signatures import call_signature, extra_content, reasoning_details
 from kiro_asgi.dialects.openai_fields import usage_object
 from kiro_asgi.dialects.pieces import dump_array, dump_text

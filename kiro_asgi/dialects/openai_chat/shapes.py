@@ -1,4 +1,4 @@
-"""Messages and their parts, as clients send them.
+"""The body of a Chat Completions request: its fields, messages and their parts, as far as they are read.
 
 What is not declared here is ignored, so a field that the API gains tomorrow is not an error.  ``Any`` stands where
 extensions of other vendors are read as far as they make sense and are never refused.
@@ -14,54 +14,47 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.dialects.structure import Raw, Tagged
+from kiro_asgi.dialects.openai_fields import StreamOptions
+from kiro_asgi.dialects.openai_parts import (
+    AudioPart,
+    ImageUrl,
+    RefusalPart,
+    TextPart,
+)
+from kiro_asgi.dialects.structure import Raw, Tagged, make_converter
 
 __all__ = [
+    "CONVERTER",
+    "FORMATS",
     "MESSAGES",
     "PARTS",
+    "TOOLS",
     "AssistantMessage",
-    "AudioPart",
+    "Body",
     "Call",
+    "ContentPart",
     "CustomInvocation",
+    "CustomTool",
     "FileContent",
     "FilePart",
+    "Function",
     "FunctionMessage",
+    "FunctionTool",
     "ImagePart",
-    "ImageUrl",
     "Invocation",
+    "JsonObjectFormat",
+    "JsonSchema",
+    "JsonSchemaFormat",
     "Message",
-    "Part",
-    "RefusalPart",
+    "ResponseFormat",
+    "SearchTool",
     "SystemMessage",
-    "TextPart",
+    "TextFormat",
     "ThinkingContent",
+    "ToolBody",
     "ToolMessage",
     "UserMessage",
 ]
-
-
-# Parts of a message.
-
-
-@frozen
-class TextPart:
-    """``text``, and what the Responses API calls ``input_text`` and ``output_text``."""
-
-    text: str
-
-
-@frozen
-class RefusalPart:
-    """``refusal``."""
-
-    refusal: str
-
-
-@frozen
-class ImageUrl:
-    """Where an image is."""
-
-    url: str
 
 
 @frozen
@@ -69,11 +62,6 @@ class ImagePart:
     """``image_url``; some clients send the address bare."""
 
     image_url: ImageUrl | str
-
-
-@frozen
-class AudioPart:
-    """``input_audio``."""
 
 
 @frozen
@@ -99,10 +87,10 @@ class ThinkingContent:
     signature: str | None = None
 
 
-Part = TextPart | RefusalPart | ImagePart | AudioPart | FilePart | ThinkingContent | Raw
+ContentPart = TextPart | RefusalPart | ImagePart | AudioPart | FilePart | ThinkingContent | Raw
 
 PARTS: Final = Tagged(
-    Part,
+    ContentPart,
     MappingProxyType(
         {
             "text": TextPart,
@@ -151,21 +139,21 @@ class Call:
 class SystemMessage:
     """``system`` and ``developer``."""
 
-    content: str | tuple[Part, ...]
+    content: str | tuple[ContentPart, ...]
 
 
 @frozen
 class UserMessage:
     """``user``."""
 
-    content: str | tuple[Part, ...]
+    content: str | tuple[ContentPart, ...]
 
 
 @frozen
 class AssistantMessage:
     """``assistant``."""
 
-    content: str | tuple[Part, ...] | None = None
+    content: str | tuple[ContentPart, ...] | None = None
     refusal: str | None = None
     tool_calls: tuple[Call, ...] | None = None
     function_call: Invocation | None = None
@@ -179,7 +167,7 @@ class ToolMessage:
     """``tool``."""
 
     tool_call_id: str
-    content: str | tuple[Part, ...] | None = None
+    content: str | tuple[ContentPart, ...] | None = None
 
 
 @frozen
@@ -187,7 +175,7 @@ class FunctionMessage:
     """``function``, the deprecated form of ``tool``."""
 
     name: str
-    content: str | tuple[Part, ...] | None = None
+    content: str | tuple[ContentPart, ...] | None = None
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage | FunctionMessage | Raw
@@ -206,3 +194,149 @@ MESSAGES: Final = Tagged(
     ),
     tag="role",
 )
+
+
+# Tools.
+
+
+@frozen
+class Function:
+    """A function the client can run."""
+
+    name: str
+    description: str | None = None
+    parameters: Mapping[str, Any] | None = None
+
+
+@frozen
+class FunctionTool:
+    """A function tool, nested as this API has it, or flat as the Responses API has it."""
+
+    function: Function | None = None
+    name: str | None = None
+    description: str | None = None
+    parameters: Mapping[str, Any] | None = None
+
+
+@frozen
+class Filters:
+    """Where pages may come from."""
+
+    allowed_domains: tuple[str, ...] | None = None
+
+
+@frozen
+class SearchTool:
+    """The web search, as the Responses API lists it among the tools."""
+
+    filters: Filters | None = None
+
+
+@frozen
+class CustomTool:
+    """A tool whose input is not JSON."""
+
+
+ToolBody = FunctionTool | CustomTool | SearchTool | Raw
+
+TOOLS: Final = Tagged(
+    ToolBody,
+    MappingProxyType(
+        {
+            "function": FunctionTool,
+            "custom": CustomTool,
+            "web_search": SearchTool,
+            "web_search_2025_08_26": SearchTool,
+            "web_search_preview": SearchTool,
+            "web_search_preview_2025_03_11": SearchTool,
+        }
+    ),
+    default="function",
+)
+
+
+# Form of the answer.
+
+
+@frozen
+class TextFormat:
+    """``text``."""
+
+
+@frozen
+class JsonObjectFormat:
+    """``json_object``."""
+
+
+@frozen
+class JsonSchema:
+    """What ``json_schema`` holds."""
+
+    schema: Mapping[str, Any] | None = None
+
+
+@frozen
+class JsonSchemaFormat:
+    """``json_schema``."""
+
+    json_schema: JsonSchema
+
+
+ResponseFormat = TextFormat | JsonObjectFormat | JsonSchemaFormat | Raw
+
+FORMATS: Final = Tagged(
+    ResponseFormat,
+    MappingProxyType({"text": TextFormat, "json_object": JsonObjectFormat, "json_schema": JsonSchemaFormat}),
+)
+
+
+@frozen
+class Body:
+    """The whole request."""
+
+    model: str
+    messages: tuple[Message, ...] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+
+    max_completion_tokens: int | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: str | tuple[str, ...] | None = None
+    n: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+
+    tools: tuple[ToolBody, ...] | None = None
+    tool_choice: str | Mapping[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    functions: tuple[Function, ...] | None = None
+    function_call: str | Mapping[str, Any] | None = None
+
+    response_format: ResponseFormat | None = None
+    reasoning_effort: str | None = None
+    modalities: tuple[str, ...] | None = None
+    audio: Any = None
+    web_search_options: Mapping[str, Any] | None = None
+
+    metadata: Any = None
+    user: Any = None
+    safety_identifier: Any = None
+    prompt_cache_key: Any = None
+
+    input: Any = None
+    """Not of this API; whoever sends it means the Responses API."""
+
+    top_k: Any = None
+    seed: Any = None
+    presence_penalty: Any = None
+    frequency_penalty: Any = None
+    thinking: Any = None
+    thinking_budget: Any = None
+    enable_thinking: Any = None
+    chat_template_kwargs: Any = None
+    reasoning: Any = None
+
+
+CONVERTER: Final = make_converter(PARTS, MESSAGES, TOOLS, FORMATS)

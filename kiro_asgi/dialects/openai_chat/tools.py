@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from kiro_asgi.dialects.hosted import SEARCH_TOOL, hosted_tool, name_of_kind
-from kiro_asgi.dialects.openai_chat.body import Body, CustomTool, Function, FunctionTool, SearchTool, ToolBody
-from kiro_asgi.dialects.refusals import invalid, missing, unsupported
+from kiro_asgi.dialects.errors import invalid, missing, unsupported
+from kiro_asgi.dialects.openai_chat.shapes import Body, CustomTool, Function, FunctionTool, SearchTool, ToolBody
 from kiro_asgi.dialects.structure import Raw
+from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind
 from kiro_asgi.model.prompt import Tool, ToolChoice, ToolChoiceMode
 
 __all__ = ["read_tools"]

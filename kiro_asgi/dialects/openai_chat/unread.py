@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.dialects.openai_chat.body import FORMATS, TOOLS, Body, JsonSchema
-from kiro_asgi.dialects.openai_chat.shapes import MESSAGES, PARTS, Call
+from kiro_asgi.dialects.openai_chat.shapes import FORMATS, MESSAGES, PARTS, TOOLS, Body, Call, JsonSchema
 from kiro_asgi.dialects.unread import Finding, Reading, unread, unread_tools
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.wire.members import objects_of

@@ -14,8 +14,8 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.dialects.base import Heading, Inquiry
+from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
 from kiro_asgi.dialects.openai_fields import StreamOptions, read_sampling
-from kiro_asgi.dialects.refusals import NO_MODEL, invalid, missing, unsupported
 from kiro_asgi.dialects.structure import structure
 from kiro_asgi.dialects.unread import Finding, Reading, unread
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.dialects.openai_responses.output import Output, Place
-from kiro_asgi.dialects.openai_responses.output_items import PartShape, message
+from kiro_asgi.dialects.openai_responses.response import Output, PartShape, Place, message
 from kiro_asgi.dialects.pieces import Literal, Pieces
 from kiro_asgi.model.events import BlockStart
 from kiro_asgi.model.prompt import ThinkingPart

@@ -25,19 +25,23 @@ from kiro_asgi.dialects.base import Heading
 from kiro_asgi.dialects.openai_responses.blocks import CallBlock, PartBlock, ThinkingBlock
 from kiro_asgi.dialects.openai_responses.errors import error_fields, failure
 from kiro_asgi.dialects.openai_responses.options import options_of
-from kiro_asgi.dialects.openai_responses.output import Output, Place
-from kiro_asgi.dialects.openai_responses.output_items import (
+from kiro_asgi.dialects.openai_responses.response import (
+    INCOMPLETE,
     REASONING,
     REFUSAL,
     SUMMARY,
     TEXT,
+    Outcome,
+    Output,
     PartShape,
+    Place,
+    ResponseObject,
     call_fields,
     function_fields,
     message,
     reasoning,
+    usage_object,
 )
-from kiro_asgi.dialects.openai_responses.response import INCOMPLETE, Outcome, ResponseObject, usage_object
 from kiro_asgi.dialects.openai_responses.server_tools import PROGRESS, url_citation, url_citations, web_search_call
 from kiro_asgi.dialects.pieces import Pieces
 from kiro_asgi.errors import KiroAsgiError

@@ -2,21 +2,61 @@
 
 Every response holds its own input only; what was said before is found by way of ``previous_response_id``.  The id of an
 item tells which response it belongs to, so that an item can be found without an index of its own.
+
+The API lists input items afterwards: each with an id, and messages in their full form.
+
+Source: https://platform.openai.com/docs/api-reference/responses/input-items
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import NoneType
-from typing import Any
+from types import MappingProxyType, NoneType
+from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.dialects.openai_responses.stored import identified
 from kiro_asgi.limits import REQUEST_DEPTH
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
-__all__ = ["Item", "Kept", "deleted", "encode", "page", "references", "response_of"]
+__all__ = ["Item", "Kept", "deleted", "encode", "identified", "page", "references", "response_of"]
+
+_PREFIXES: Final = MappingProxyType(
+    {
+        "message": "msg",
+        "reasoning": "rs",
+        "function_call": "fc",
+        "function_call_output": "fc",
+        "custom_tool_call": "ctc",
+        "custom_tool_call_output": "ctc",
+        "web_search_call": "ws",
+    }
+)
+"""How ids of items of a kind begin; those of the others begin with ``item``."""
+
+
+def identified(items: Iterable[Mapping[str, Any]], token: str) -> Iterator[dict[str, Any]]:
+    """The items in their full form; those that came without an id get one of *token* and their position.
+
+    Args:
+        items: As in `kiro_asgi.dialects.openai_responses.options.ResponsesOptions.input_items`.
+        token: Characters that no other request has, legal in ids.
+    """
+    for index, item in enumerate(items):
+        kind = item.get("type") or "message"
+        known = item.get("id") or f"{_PREFIXES.get(kind, 'item')}_{token}{index}"
+        full = {**item, "type": kind, "id": known}
+        yield _full_message(full) if kind == "message" else full
+
+
+def _full_message(item: dict[str, Any]) -> dict[str, Any]:
+    content = item.get("content")
+    if isinstance(content, str):
+        said = item.get("role") == "assistant"
+        part = {"type": "output_text", "text": content, "annotations": []}
+        content = [part] if said else [{"type": "input_text", "text": content}]
+    return {"status": "completed", **item, "content": content}
+
 
 Item = Mapping[str, Any]
 

@@ -67,7 +67,7 @@ class ResponsesOptions:
 
     input_items: tuple[Mapping[str, Any], ...] = ()
     """The input as a list of items: a text has become one message of the user's.  Items that were sent without an id
-    have none; `kiro_asgi.dialects.openai_responses.stored.identified` gives them one."""
+    have none; `kiro_asgi.dialects.openai_responses.kept.identified` gives them one."""
 
     @property
     def seals_reasoning(self) -> bool:

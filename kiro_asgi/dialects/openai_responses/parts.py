@@ -6,26 +6,32 @@ from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any, Final
 
+from kiro_asgi.dialects.errors import invalid, missing, unsupported
 from kiro_asgi.dialects.media import read_file, read_image
-from kiro_asgi.dialects.openai_responses.shapes import (
+from kiro_asgi.dialects.openai_parts import (
     AudioPart,
-    Content,
-    FilePart,
-    ImagePart,
     ImageUrl,
     RefusalPart,
     TextPart,
+    read_refusal,
+    read_text,
+    refuse_audio,
+    refuse_unknown,
 )
-from kiro_asgi.dialects.refusals import invalid, missing, unsupported
+from kiro_asgi.dialects.openai_responses.shapes import (
+    Content,
+    InputFile,
+    InputImage,
+)
 from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.model.prompt import Document, Image, Text
 
 __all__ = ["read_content", "read_texts"]
 
-Told = Text | Image | Document
+ContentPart = Text | Image | Document
 
 
-def read_content(content: Content, place: str) -> tuple[Told, ...]:
+def read_content(content: Content, place: str) -> tuple[ContentPart, ...]:
     """Texts, images and files in order.
 
     Raises:
@@ -49,15 +55,7 @@ def read_texts(content: Content, place: str) -> Iterator[str]:
             yield part.text
 
 
-def _text(part: TextPart, _: str) -> Told:
-    return Text(part.text)
-
-
-def _refusal(part: RefusalPart, _: str) -> Told:
-    return Text(part.refusal, is_refusal=True)
-
-
-def _image(part: ImagePart, place: str) -> Told:
+def _image(part: InputImage, place: str) -> ContentPart:
     match part.image_url:
         case str(url):
             return read_image(url, f"{place}.image_url")
@@ -68,7 +66,7 @@ def _image(part: ImagePart, place: str) -> Told:
     raise missing(f"{place}.image_url", "required field missing")
 
 
-def _file(part: FilePart, place: str) -> Told:
+def _file(part: InputFile, place: str) -> ContentPart:
     title = part.filename or ""
     if part.file_data is not None:
         return read_file(part.file_data, title, f"{place}.file_data")
@@ -79,14 +77,13 @@ def _file(part: FilePart, place: str) -> Told:
     raise missing(f"{place}.file_data", "required field missing")
 
 
-def _audio(_: AudioPart, place: str) -> Told:
-    raise unsupported(place, "audio input is not supported")
-
-
-def _unknown(part: Raw, place: str) -> Told:
-    raise invalid(f"{place}.type", f"unknown kind of content: {str(part.value.get('type'))[:60]}")
-
-
-_READERS: Final = MappingProxyType[type, Callable[[Any, str], Told]](
-    {TextPart: _text, RefusalPart: _refusal, ImagePart: _image, FilePart: _file, AudioPart: _audio, Raw: _unknown}
+_READERS: Final = MappingProxyType[type, Callable[[Any, str], ContentPart]](
+    {
+        TextPart: read_text,
+        RefusalPart: read_refusal,
+        InputImage: _image,
+        InputFile: _file,
+        AudioPart: refuse_audio,
+        Raw: refuse_unknown,
+    }
 )

@@ -1,23 +1,45 @@
-"""The response object: what an answer repeats of its request, how it stands, and what it has cost.
+"""The response object, its output items and their parts, collected or as they grow.
 
-Source: https://platform.openai.com/docs/api-reference/responses/object
+An item is shown twice, when it opens and when it is done, and once more in the response object: with the same id, which
+says of which response it is, and where in its output it stands.
+
+Sources: https://platform.openai.com/docs/api-reference/responses/object;
+https://platform.openai.com/docs/api-reference/responses-streaming
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.openai_responses.calls import custom_input, item_fields
 from kiro_asgi.dialects.openai_responses.options import ResponsesOptions, options_of
-from kiro_asgi.dialects.pieces import Pieces, dump_array
-from kiro_asgi.model.events import StopReason, Usage
+from kiro_asgi.dialects.pieces import Pieces, compact, dump_array, dump_object, dump_text
+from kiro_asgi.model.events import BlockStart, StopReason, Usage
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["INCOMPLETE", "Outcome", "ResponseObject", "usage_object"]
+__all__ = [
+    "INCOMPLETE",
+    "REASONING",
+    "REFUSAL",
+    "SUMMARY",
+    "TEXT",
+    "Outcome",
+    "Output",
+    "PartShape",
+    "Place",
+    "ResponseObject",
+    "call_fields",
+    "function_fields",
+    "item_id",
+    "message",
+    "reasoning",
+    "usage_object",
+]
 
 INCOMPLETE: Final = MappingProxyType(
     {
@@ -106,3 +128,211 @@ def _echo(options: ResponsesOptions) -> dict[str, Any]:
         "truncation": options.truncation,
         "user": options.user,
     }
+
+
+_PREFIXES: Final = MappingProxyType(
+    {
+        "message": "msg",
+        "reasoning": "rs",
+        "function_call": "fc",
+        "custom_tool_call": "ctc",
+        "local_shell_call": "lsh",
+        "shell_call": "sh",
+        "apply_patch_call": "apc",
+        "tool_search_call": "tsc",
+        "web_search_call": "ws",
+    }
+)
+"""Kind of item to how its ids begin."""
+
+
+def item_id(response_id: str, kind: str, index: int) -> str:
+    """The id of the item of a *kind* that stands at *index* in the output of a response, ``resp_…``.
+
+    ``msg_0123abcd_2`` is a message, the third item of ``resp_0123abcd``.
+    """
+    return f"{_PREFIXES[kind]}_{response_id.removeprefix('resp_')}_{index}"
+
+
+# Items that are made of parts.
+
+
+@frozen
+class PartShape:
+    """A kind of part, and the names of its events, without the ``response.`` before them."""
+
+    kind: str
+    member: str
+    """Name of its only text."""
+
+    events: str
+    """``<events>.delta`` and ``<events>.done`` bring the text."""
+
+    added: str = "content_part"
+    """``<added>.added`` and ``<added>.done`` stand around those."""
+
+    place: Mapping[str, Any] = MappingProxyType({"content_index": 0})
+    """Which part of the item an event is about."""
+
+    also: bytes = b""
+    """What events with text must have beside it: JSON of members, from the comma on."""
+
+    def part(self, text: Pieces, annotations: Sequence[Any] = ()) -> Pieces:
+        """The part."""
+        marks = b',"annotations":%b%b' % (dumps(annotations), self.also) if self.also else b""
+        return Pieces((b'{"type":"%b","%b":' % (self.kind.encode(), self.member.encode()), *text, marks + b"}"))
+
+
+TEXT: Final = PartShape("output_text", "text", "output_text", also=b',"logprobs":[]')
+
+REFUSAL: Final = PartShape("refusal", "refusal", "refusal")
+
+REASONING: Final = PartShape("reasoning_text", "text", "reasoning_text")
+
+SUMMARY: Final = PartShape(
+    "summary_text",
+    "text",
+    "reasoning_summary_text",
+    "reasoning_summary_part",
+    MappingProxyType({"summary_index": 0}),
+)
+
+
+def message(parts: Sequence[Pieces], status: str) -> dict[str, Any]:
+    """Fields of what the model said; of *parts* there is at most one."""
+    return {"type": "message", "status": status, "role": "assistant", "content": _listed(parts)}
+
+
+def reasoning(shape: PartShape, parts: Sequence[Pieces], sealed: str = "") -> dict[str, Any]:
+    """Fields of what the model thought.
+
+    Args:
+        shape: Whether *parts* are its summary or the thinking itself.
+        parts: At most one.
+        sealed: What proves it; empty where there is none, or nobody asked.
+    """
+    shown = _listed(parts)
+    fields: dict[str, Any] = {"type": "reasoning", "summary": shown if shape is SUMMARY else []}
+    if shape is REASONING and parts:
+        fields["content"] = shown
+    if sealed:
+        fields["encrypted_content"] = sealed
+    return fields
+
+
+def _listed(parts: Sequence[Pieces]) -> Pieces | list[Any]:
+    return Pieces(dump_array(parts)) if parts else []
+
+
+# Calls.
+
+
+def function_fields(
+    start: BlockStart, options: ResponsesOptions, arguments: Pieces, status: str = "in_progress"
+) -> dict[str, Any]:
+    """Fields of a call of a function.
+
+    Args:
+        start: Names it.
+        options: Say which tools have another name for the client.
+        arguments: What there is of them, as JSON of their text.
+        status: Of the call, not of its result.
+    """
+    return {"type": "function_call", "status": status, **_named(start, options), "arguments": arguments}
+
+
+def call_fields(start: BlockStart, options: ResponsesOptions, arguments: str) -> dict[str, Any]:
+    """Fields of a complete call of a tool that is no function; *options* say what its items are."""
+    if kind := options.client_tools.get(start.name):
+        return {"type": kind, "status": "completed", "call_id": start.call_id, **item_fields(kind, arguments)}
+    text = Pieces(dump_text(custom_input(arguments)))
+    return {"type": "custom_tool_call", "status": "completed", **_named(start, options), "input": text}
+
+
+def _named(start: BlockStart, options: ResponsesOptions) -> dict[str, Any]:
+    namespace, name = options.namespaces.get(start.name, ("", start.name))
+    return {"call_id": start.call_id, **({"namespace": namespace} if namespace else {}), "name": name}
+
+
+@frozen
+class Place:
+    """Where an item is."""
+
+    index: int
+    id: str
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What every event about the item says."""
+        return {"item_id": self.id, "output_index": self.index}
+
+
+@define
+class Output:
+    """Makes the events of one response."""
+
+    _object: ResponseObject
+    response: Pieces = field(init=False, factory=Pieces)
+    """The response object as it was told last."""
+
+    _sequence: int = field(init=False, default=0)
+    _kinds: list[str] = field(init=False, factory=list)
+    """Of the items that have begun, in their order."""
+
+    _items: dict[int, Pieces] = field(init=False, factory=dict)
+    _held: tuple[Place, dict[str, Any]] | None = field(init=False, default=None)
+
+    def has(self, kind: str = "") -> bool:
+        """Whether an item of this *kind* has begun, or any at all."""
+        return kind in self._kinds if kind else bool(self._kinds)
+
+    def next_number(self) -> int:
+        """The number of one event: from 0, without gaps."""
+        number, self._sequence = self._sequence, self._sequence + 1
+        return number
+
+    def event(self, name: str, fields: Mapping[str, Any]) -> list[bytes]:
+        """One event."""
+        first, *rest = dump_object(fields)
+        return self.frame(name, first[1:], *rest)
+
+    def frame(self, name: str, *rest: bytes) -> list[bytes]:
+        """One event, in one piece unless it is long; *rest* is JSON of its fields, from behind the opening brace on."""
+        word = name.encode()
+        head = b'event: %b\ndata: {"type":"%b","sequence_number":%d,' % (word, word, self.next_number())
+        return compact([head, *rest, b"\n\n"])
+
+    def add(self, kind: str, fields: Mapping[str, Any]) -> tuple[Place, list[bytes]]:
+        """Begin an item, which is told with *fields*; a message that was held is done before it."""
+        released = self.release("completed")
+        index = len(self._kinds)
+        self._kinds.append(kind)
+        place = Place(index, item_id(self._object.id, kind, index))
+        return place, released + self._tell_item("added", place, dump_object({"id": place.id, **fields}))
+
+    def done(self, place: Place, fields: Mapping[str, Any]) -> list[bytes]:
+        """End an item; *fields* are all of it, its id apart."""
+        item = self._items[place.index] = dump_object({"id": place.id, **fields})
+        return self._tell_item("done", place, item)
+
+    def _tell_item(self, what: str, place: Place, item: Pieces) -> list[bytes]:
+        return self.frame(f"response.output_item.{what}", b'"output_index":%d,"item":' % place.index, *item, b"}")
+
+    def hold(self, place: Place, message: dict[str, Any]) -> None:
+        """End a message later: only the last one can be incomplete, and which that is the future knows."""
+        self._held = place, message
+
+    def release(self, status: str) -> list[bytes]:
+        """End the message that was held, if there is one."""
+        if self._held is None:
+            return []
+        (place, message), self._held = self._held, None
+        return self.done(place, {**message, "status": status})
+
+    def tell(self, outcome: Outcome, *names: str) -> list[bytes]:
+        """The whole response as it stands, in an event of each name."""
+        self.response = self._object.render(outcome, [self._items[index] for index in sorted(self._items)])
+        told: list[bytes] = []
+        for name in names:
+            told += self.frame(f"response.{name}", b'"response":', *self.response, b"}")
+        return told

@@ -1,7 +1,7 @@
-"""Input items and their content, as clients send them.
+"""The body of a Responses request: its fields, input items and their content, as far as they are read.
 
 What is not declared here is ignored, so a field that the API gains tomorrow is not an error.  Items of kinds that are
-not declared are told in words, see `kiro_asgi.dialects.openai_responses.history`.
+not declared become text, see `kiro_asgi.dialects.openai_responses.items`.
 
 Source: https://platform.openai.com/docs/api-reference/responses/create
 """
@@ -14,63 +14,52 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.dialects.openai_responses.tool_shapes import ToolBody
-from kiro_asgi.dialects.structure import Raw, Tagged
+from kiro_asgi.dialects.openai_parts import (
+    AudioPart,
+    ImageUrl,
+    RefusalPart,
+    TextPart,
+)
+from kiro_asgi.dialects.openai_responses.tool_shapes import MEMBERS, TOOLS, ToolBody
+from kiro_asgi.dialects.structure import Raw, Tagged, make_converter
 
 __all__ = [
+    "CONVERTER",
+    "FORMATS",
     "ITEMS",
     "PARTS",
-    "AudioPart",
+    "Body",
     "CallOutput",
     "ClientCall",
     "Content",
+    "ContentPart",
     "CustomCall",
-    "FilePart",
+    "Format",
     "FunctionCall",
-    "ImagePart",
-    "ImageUrl",
+    "InputFile",
+    "InputImage",
     "Item",
+    "JsonObjectFormat",
+    "JsonSchemaFormat",
     "LocalShellOutput",
     "MessageItem",
-    "Part",
     "PatchOutput",
+    "Reasoning",
     "ReasoningItem",
     "ReasoningText",
     "Reference",
-    "RefusalPart",
     "ShellOutput",
     "ShellResult",
-    "TextPart",
+    "TextConfig",
+    "TextFormat",
     "ToolsItem",
 ]
-
 
 # Content of a message, and of what a tool gave.
 
 
 @frozen
-class TextPart:
-    """``input_text`` and ``output_text``, and what the Chat Completions API calls ``text``."""
-
-    text: str
-
-
-@frozen
-class RefusalPart:
-    """``refusal``."""
-
-    refusal: str
-
-
-@frozen
-class ImageUrl:
-    """Where an image is, in the form of the Chat Completions API."""
-
-    url: str
-
-
-@frozen
-class ImagePart:
+class InputImage:
     """``input_image``; ``detail`` says nothing to us."""
 
     image_url: str | ImageUrl | None = None
@@ -78,7 +67,7 @@ class ImagePart:
 
 
 @frozen
-class FilePart:
+class InputFile:
     """``input_file``: by value, by address, or by the id of an upload."""
 
     file_data: str | None = None
@@ -87,25 +76,20 @@ class FilePart:
     filename: str | None = None
 
 
-@frozen
-class AudioPart:
-    """``input_audio``."""
+ContentPart = TextPart | RefusalPart | InputImage | InputFile | AudioPart | Raw
 
-
-Part = TextPart | RefusalPart | ImagePart | FilePart | AudioPart | Raw
-
-Content = str | tuple[Part, ...]
+Content = str | tuple[ContentPart, ...]
 
 PARTS: Final = Tagged(
-    Part,
+    ContentPart,
     MappingProxyType(
         {
             "input_text": TextPart,
             "output_text": TextPart,
             "text": TextPart,
             "refusal": RefusalPart,
-            "input_image": ImagePart,
-            "input_file": FilePart,
+            "input_image": InputImage,
+            "input_file": InputFile,
             "input_audio": AudioPart,
         }
     ),
@@ -270,3 +254,93 @@ ITEMS: Final = Tagged(
     ),
     default="message",
 )
+
+
+@frozen
+class TextFormat:
+    """``text``."""
+
+
+@frozen
+class JsonObjectFormat:
+    """``json_object``."""
+
+
+@frozen
+class JsonSchemaFormat:
+    """``json_schema``."""
+
+    schema: Mapping[str, Any]
+
+
+Format = TextFormat | JsonObjectFormat | JsonSchemaFormat | Raw
+
+FORMATS: Final = Tagged(
+    Format, MappingProxyType({"text": TextFormat, "json_object": JsonObjectFormat, "json_schema": JsonSchemaFormat})
+)
+
+
+@frozen
+class TextConfig:
+    """The form of the answer's text."""
+
+    format: Format | None = None
+    verbosity: str | None = None
+
+
+@frozen
+class Reasoning:
+    """How much to think, and whether to show it."""
+
+    effort: str | None = None
+    summary: str | None = None
+    generate_summary: str | None = None
+    """What ``summary`` was called before."""
+
+    @property
+    def shown(self) -> str | None:
+        """The summary that is asked for, under whichever name; ``None`` for none."""
+        word = self.summary or self.generate_summary
+        return None if word == "none" else word
+
+
+@frozen
+class Body:
+    """The whole request."""
+
+    model: str
+    input: str | tuple[Item, ...] | None = None
+    instructions: str | None = None
+    stream: bool | None = None
+
+    max_output_tokens: int | None = None
+    max_tool_calls: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_logprobs: int | None = None
+
+    tools: tuple[ToolBody, ...] | None = None
+    tool_choice: str | Mapping[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+
+    text: TextConfig | None = None
+    reasoning: Reasoning | None = None
+    include: tuple[str, ...] | None = None
+
+    store: bool | None = None
+    previous_response_id: str | None = None
+    background: bool | None = None
+    conversation: Any = None
+    prompt: Any = None
+
+    truncation: str | None = None
+    metadata: Mapping[str, str] | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+
+    messages: Any = None
+    """Not of this API; whoever sends it means the Chat Completions API."""
+
+
+CONVERTER: Final = make_converter(PARTS, ITEMS, TOOLS, MEMBERS, FORMATS)

@@ -141,4 +141,4 @@ TOOLS: Final = Tagged(
     ),
     default="function",
 )
-"""Kinds that are not here run at the vendor's, see `kiro_asgi.dialects.hosted`."""
+"""Kinds that are not here run at the vendor's, see `kiro_asgi.dialects.tools`."""

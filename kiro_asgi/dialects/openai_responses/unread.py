@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from kiro_asgi.dialects.openai_responses.body import FORMATS, Body, JsonSchemaFormat, TextConfig
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
-from kiro_asgi.dialects.openai_responses.history import TOLD
+from kiro_asgi.dialects.openai_responses.items import TOLD
 from kiro_asgi.dialects.openai_responses.options import SEALED
-from kiro_asgi.dialects.openai_responses.shapes import ITEMS, PARTS
+from kiro_asgi.dialects.openai_responses.shapes import FORMATS, ITEMS, PARTS, Body, JsonSchemaFormat, TextConfig
 from kiro_asgi.dialects.openai_responses.tool_shapes import MEMBERS, TOOLS
 from kiro_asgi.dialects.unread import Finding, Reading, unread, unread_tools
 from kiro_asgi.model.prompt import Prompt

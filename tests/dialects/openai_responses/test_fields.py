@@ -11,11 +11,10 @@ from openai.types.responses.response_input_item_param import ResponseInputItemPa
 from openai.types.responses.tool_param import ToolParam
 
 from kiro_asgi.dialects.base import Inquiry
-from kiro_asgi.dialects.openai_responses.body import Body
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, ITEM_KINDS, TOOL_KINDS, Fate
-from kiro_asgi.dialects.openai_responses.history import TOLD
+from kiro_asgi.dialects.openai_responses.items import TOLD
 from kiro_asgi.dialects.openai_responses.request import parse_value
-from kiro_asgi.dialects.openai_responses.shapes import ITEMS
+from kiro_asgi.dialects.openai_responses.shapes import ITEMS, Body
 from kiro_asgi.dialects.openai_responses.tool_shapes import TOOLS
 from kiro_asgi.errors import RequestError
 

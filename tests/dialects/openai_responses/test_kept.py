@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.openai_responses.kept import Kept, deleted, encode, page, references, response_of
-from kiro_asgi.dialects.openai_responses.output_items import item_id
+from kiro_asgi.dialects.openai_responses.response import item_id
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 ITEMS = st.lists(st.fixed_dictionaries({"role": st.sampled_from(["user", "developer"]), "content": TEXT}), max_size=4)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.base import Inquiry
-from kiro_asgi.dialects.hosted import is_callable
 from kiro_asgi.dialects.openai_responses.options import ResponsesOptions
 from kiro_asgi.dialects.openai_responses.request import parse_request, parse_value
+from kiro_asgi.dialects.tools import is_callable
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import (
     Image,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from openai.types.responses import ResponseItem
 from pydantic import TypeAdapter
 
+from kiro_asgi.dialects.openai_responses.kept import identified
 from kiro_asgi.dialects.openai_responses.request import parse_value
-from kiro_asgi.dialects.openai_responses.stored import identified
 from tests.dialects.openai_responses.bodies import any_item
 
 ITEM: TypeAdapter[Any] = TypeAdapter(ResponseItem)

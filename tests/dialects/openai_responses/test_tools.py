@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kiro_asgi.dialects.base import Inquiry
-from kiro_asgi.dialects.hosted import SEARCH_TOOL
 from kiro_asgi.dialects.openai_responses.calls import CLIENT_TOOLS
 from kiro_asgi.dialects.openai_responses.request import parse_value
+from kiro_asgi.dialects.tools import SEARCH_TOOL
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Tool, ToolChoice, ToolChoiceMode
 

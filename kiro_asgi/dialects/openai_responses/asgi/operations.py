@@ -15,12 +15,12 @@ from kiro_asgi.asgi.operations import Gateway
 from kiro_asgi.asgi.protocol import JSON, Scope, query_values
 from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.dialects.base import Dialect, Inquiry
+from kiro_asgi.dialects.errors import invalid, unsupported
 from kiro_asgi.dialects.openai_responses.asgi.stored import Keeping, Recorded, Responses, not_built_on
 from kiro_asgi.dialects.openai_responses.kept import deleted, page
 from kiro_asgi.dialects.openai_responses.request import parse_value
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.openai_responses.unread import unread_fields
-from kiro_asgi.dialects.refusals import invalid, unsupported
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import noted
 from kiro_asgi.errors import RequestError

@@ -1,31 +1,124 @@
-"""The conversation: messages to turns and system texts."""
+"""Messages and their parts: from what the client sent to turns, system texts and their content."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.dialects.arguments import read_arguments
-from kiro_asgi.dialects.openai_chat.parts import assistant_content, texts, user_content
+from kiro_asgi.dialects.errors import invalid, unsupported
+from kiro_asgi.dialects.media import read_file, read_image
 from kiro_asgi.dialects.openai_chat.shapes import (
     AssistantMessage,
     Call,
+    ContentPart,
+    FilePart,
     FunctionMessage,
+    ImagePart,
     Invocation,
     Message,
     SystemMessage,
+    ThinkingContent,
     ToolMessage,
     UserMessage,
 )
 from kiro_asgi.dialects.openai_chat.signatures import read_extra_content, read_reasoning_details
-from kiro_asgi.dialects.refusals import invalid
+from kiro_asgi.dialects.openai_parts import (
+    AudioPart,
+    RefusalPart,
+    TextPart,
+    read_refusal,
+    read_text,
+    refuse_audio,
+    refuse_unknown,
+)
 from kiro_asgi.dialects.structure import Raw
-from kiro_asgi.model.prompt import Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
+from kiro_asgi.dialects.tools import read_arguments
+from kiro_asgi.model.prompt import Document, Image, Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
 
-__all__ = ["Conversation"]
+__all__ = ["Content", "Conversation", "Given", "assistant_content", "texts", "user_content"]
+
+Given = str | tuple[ContentPart, ...] | None
+"""The content of a message as the client sent it."""
+
+Content = Text | Image | Document | ThinkingPart
+
+Reader = Callable[[Any, str], Content]
+
+
+def texts(content: Given, place: str) -> tuple[str, ...]:
+    """The texts of content that may hold nothing else; empty ones are left out."""
+    return tuple(part.text for part in _content(content, place, _TEXT) if isinstance(part, Text) and part.text)
+
+
+def user_content(content: Given, place: str) -> tuple[Text | Image | Document, ...]:
+    """What a user or a tool may say; *place* is where it stands in the request.
+
+    Raises:
+        RequestError: A part that is unknown, unsupported or malformed; ``param`` names it.
+    """
+    return tuple(part for part in _content(content, place, _USER) if not isinstance(part, ThinkingPart))
+
+
+def assistant_content(content: Given, place: str) -> tuple[Content, ...]:
+    """What an answer may have said; empty texts are left out.
+
+    Raises:
+        RequestError: Like `user_content`.
+    """
+    return tuple(part for part in _content(content, place, _ASSISTANT) if part != Text(""))
+
+
+def _content(content: Given, place: str, readers: MappingProxyType[type, Reader]) -> Iterator[Content]:
+    if content is None:
+        return
+    if isinstance(content, str):
+        yield Text(content)
+        return
+    for index, part in enumerate(content):
+        yield readers.get(type(part), _misplaced)(part, f"{place}[{index}]")
+
+
+def _thinking(part: ThinkingContent, place: str) -> Content:
+    return ThinkingPart(part.thinking, part.signature or "")
+
+
+def _image(part: ImagePart, place: str) -> Content:
+    if isinstance(part.image_url, str):
+        return read_image(part.image_url, f"{place}.image_url")
+    return read_image(part.image_url.url, f"{place}.image_url.url")
+
+
+def _file(part: FilePart, place: str) -> Content:
+    if part.file.file_data is None:
+        raise unsupported(f"{place}.file", "there is no file store here; send file_data, a data: URL")
+    return read_file(part.file.file_data, part.file.filename or "", f"{place}.file.file_data")
+
+
+def _misplaced(part: object, place: str) -> Content:
+    if isinstance(part, Raw):
+        refuse_unknown(part, place)
+    raise invalid(f"{place}.type", "this kind of content has no place in a message of this role")
+
+
+_TEXT: Final = MappingProxyType[type, Reader]({TextPart: read_text})
+
+_USER: Final = MappingProxyType[type, Reader](
+    {TextPart: read_text, ImagePart: _image, FilePart: _file, AudioPart: refuse_audio}
+)
+
+_ASSISTANT: Final = MappingProxyType[type, Reader](
+    {
+        TextPart: read_text,
+        RefusalPart: read_refusal,
+        ThinkingContent: _thinking,
+        ImagePart: _image,
+        FilePart: _file,
+        AudioPart: refuse_audio,
+    }
+)
 
 
 @define
@@ -76,7 +169,7 @@ class Conversation:
 
     def _assistant(self, message: AssistantMessage, place: str) -> None:
         parts = (
-            *_thinking(message),
+            *_earlier_thinking(message),
             *assistant_content(message.content, f"{place}.content"),
             *([Text(message.refusal, is_refusal=True)] if message.refusal else []),
             *self._tool_calls(message.tool_calls or (), place),
@@ -128,7 +221,7 @@ _READERS: Final = MappingProxyType[type, Any](
 )
 
 
-def _thinking(message: AssistantMessage) -> Iterator[Part]:
+def _earlier_thinking(message: AssistantMessage) -> Iterator[Part]:
     """Thinking that the client echoes, under either of the names in use, and its signatures."""
     texts = (value for value in (message.reasoning_content, message.reasoning) if isinstance(value, str) and value)
     text = next(texts, "")

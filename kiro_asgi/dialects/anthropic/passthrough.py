@@ -14,7 +14,7 @@ from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED
 from kiro_asgi.dialects.anthropic.tools import CLIENT_TOOLS, HOSTED_TOOLS
 from kiro_asgi.dialects.base import Glance, Heading
 from kiro_asgi.dialects.glance import read_glance
-from kiro_asgi.dialects.passage import Format, Sign
+from kiro_asgi.dialects.passthrough import Format, Sign
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import TokenUsage
 from kiro_asgi.model.features import Ask

@@ -19,7 +19,7 @@ from kiro_asgi.dialects.base import Glance, Heading
 from kiro_asgi.dialects.glance import read_glance
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
 from kiro_asgi.dialects.openai_chat.signatures import read_reasoning_details
-from kiro_asgi.dialects.passage import Format, Sign
+from kiro_asgi.dialects.passthrough import Format, Sign
 from kiro_asgi.dialects.structure import MISSING
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import TokenUsage

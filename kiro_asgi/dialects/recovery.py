@@ -1,4 +1,4 @@
-"""What can be said of a request's messages without reading them strictly."""
+"""Reminders of cut answers, put into the messages of a request without reading them strictly."""
 
 from __future__ import annotations
 

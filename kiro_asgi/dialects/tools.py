@@ -1,0 +1,71 @@
+"""Tools and calls, as far as all dialects read them alike.
+
+Of hosted tools, those that a client lists for the service to run, a dialect does not know which can be run: it takes
+all of them, and whoever knows the service leaves out what that does not have, or refuses a demand for it
+(`kiro_asgi.asgi.server_tools.Toolbox.offered`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from kiro_asgi.errors import RequestError
+from kiro_asgi.model.prompt import Tool
+from kiro_asgi.model.server_tools import WEB_SEARCH
+from kiro_asgi.wire.json import JsonError, loads
+
+__all__ = ["SEARCH_TOOL", "hosted_tool", "is_callable", "name_of_kind", "read_arguments"]
+
+_MAX_KIND: Final = 60
+"""Characters of a kind that errors repeat."""
+
+SEARCH_TOOL: Final = Tool(
+    "web_search",
+    "Search the web. Gives titles, addresses and excerpts of pages.",
+    {
+        "type": "object",
+        "properties": {"query": {"type": "string", "description": "What to search for."}},
+        "required": ["query"],
+    },
+    hosted=WEB_SEARCH,
+)
+
+
+def hosted_tool(kind: str, place: str, name: str = "") -> Tool:
+    """A tool of a *kind* for which there is no function, so that no model can be offered it here.
+
+    Without a *name* it is called by its kind and its place, as no function can be.
+    """
+    kind = kind[:_MAX_KIND]
+    return Tool(name or f"{kind} ({place})", hosted=kind, place=place)
+
+
+def is_callable(tool: Tool) -> bool:
+    """Whether a model can be told how to call *tool*."""
+    return not tool.hosted or bool(tool.schema)
+
+
+def name_of_kind(kind: object, tools: Iterable[Tool]) -> str | None:
+    """Name of the first of *tools* that is hosted and of this *kind*; ``None`` where there is none."""
+    kind = str(kind)[:_MAX_KIND]
+    return next((tool.name for tool in tools if tool.hosted == kind), None)
+
+
+def read_arguments(arguments: str | Mapping[str, Any] | None, place: str) -> Mapping[str, Any]:
+    """Arguments as an object; what is none is kept, under ``input``, because an old call cannot be made again.
+
+    Raises:
+        RequestError: They are nested too deep; ``param`` is *place*.
+    """
+    if isinstance(arguments, Mapping):
+        return arguments
+    if not arguments or arguments.isspace():
+        return {}
+    try:
+        value = loads(arguments)
+    except JsonError as error:
+        if error.code == "json.too_deep":
+            raise RequestError(f"{place}: {error.message}", code="invalid_value", param=place) from error
+        value = arguments
+    return value if isinstance(value, dict) else {"input": value}
