@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
+from kiro_asgi.dialects.errors import invalid, unsupported
 from kiro_asgi.dialects.gemini.shapes import (
     Blob,
     Content,
@@ -29,7 +30,6 @@ from kiro_asgi.dialects.gemini.shapes import (
 )
 from kiro_asgi.dialects.gemini.signatures import SENTINELS, opened, own
 from kiro_asgi.dialects.media import read_file, read_image
-from kiro_asgi.dialects.refusals import invalid, unsupported
 from kiro_asgi.model.prompt import Document, Image, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.model.prompt import Part as PromptPart
 from kiro_asgi.model.signatures import CALL, TEXT, THOUGHT

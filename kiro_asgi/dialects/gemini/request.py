@@ -12,12 +12,12 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.dialects.base import Inquiry
+from kiro_asgi.dialects.errors import invalid, missing, unsupported
 from kiro_asgi.dialects.gemini.contents import read_contents, texts_of
 from kiro_asgi.dialects.gemini.schema import json_schema
 from kiro_asgi.dialects.gemini.shapes import Body, CountBody, GenerationConfig, ThinkingConfig
 from kiro_asgi.dialects.gemini.spelling import Spelling
 from kiro_asgi.dialects.gemini.tools import read_tools
-from kiro_asgi.dialects.refusals import invalid, missing, unsupported
 from kiro_asgi.dialects.structure import read_json, structure_value
 from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
+from kiro_asgi.dialects.errors import invalid, missing
 from kiro_asgi.dialects.gemini.schema import json_schema
 from kiro_asgi.dialects.gemini.shapes import (
     FunctionCallingConfig,
@@ -19,8 +20,7 @@ from kiro_asgi.dialects.gemini.shapes import (
     ToolBody,
     ToolConfig,
 )
-from kiro_asgi.dialects.hosted import SEARCH_TOOL, hosted_tool
-from kiro_asgi.dialects.refusals import invalid, missing
+from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
 from kiro_asgi.model.prompt import Tool, ToolChoice, ToolChoiceMode
 
 __all__ = ["MODES", "read_tools"]
