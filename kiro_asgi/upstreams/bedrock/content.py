@@ -134,7 +134,9 @@ class Blocks:
 
     def _block(self, part: Part, place: str) -> dict[str, Any]:
         match part:
-            case Text(text):
+            case Text(text, block=block):
+                if block is not None:
+                    self._notes.applies("text.block_told", place)
                 return {"text": text}
             case ToolCallPart(call_id, name, arguments):
                 wire = self._names.wire(name, place)
@@ -186,7 +188,12 @@ class Blocks:
             raise refusal("documents.format", what, part.place)
         data = self._base64(part) if part.data else b64encode((part.text or ".").encode("utf-8", "replace")).decode()
         block: dict[str, Any] = {"format": form, "name": self._title(part), "source": {"bytes": data}}
-        return {**block, "citations": {"enabled": True}} if part.cited and is_claude(self._model) else block
+        if not part.cited:
+            return block
+        if not is_claude(self._model):
+            self._notes.applies("documents.uncited", part.place)
+            return block
+        return {**block, "citations": {"enabled": True}}
 
     def _title(self, part: Document) -> str:
         """A name that the service takes and no other document has; the same for the same conversation."""

@@ -17,6 +17,7 @@ _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 
 _OWN: Final[tuple[Rule, ...]] = (
     Rule("text.blank_dropped", "A text without a word is left out.", _NONE, "content"),
+    Rule("text.block_told", "By Converse, a search result of the client's is told as its text.", _CONTENT, "content"),
     Rule("thinking.dropped", "Earlier thinking is not handed back, if that is set.", _CONTENT, "content"),
     Rule(
         "thinking.unsigned_dropped",
@@ -47,6 +48,7 @@ _OWN: Final[tuple[Rule, ...]] = (
     Rule("images.mismatch", "An image has the format that its bytes have.", _NONE, "content"),
     Rule("documents.address", "A document by its address is refused.", _NONE, "content"),
     Rule("documents.format", "A document in a format that the service does not know is refused.", _NONE, "content"),
+    Rule("documents.uncited", "By Converse, no model but Claude is asked to cite documents.", _CONTENT, "content"),
     Rule(
         "documents.renamed",
         "A document's name has letters, digits, single spaces, hyphens and brackets, and no other has it.",

@@ -266,6 +266,15 @@ def test_a_choice_that_a_family_does_not_have() -> None:
     assert "tools.choice" in rules(prompt, LLAMA)
 
 
+def test_what_is_cited() -> None:
+    """Claude is asked to; of any other model it is noted that it is not."""
+    prompt = asked(user(Text("a"), Document("text/plain", text="abc", cited=True)))
+
+    assert body(prompt, CLAUDE)["messages"][0]["content"][1]["document"]["citations"] == {"enabled": True}
+    assert "documents.uncited" not in rules(prompt, CLAUDE)
+    assert "documents.uncited" in rules(prompt, NOVA)
+
+
 def test_system_texts_of_a_family_without() -> None:
     """They stand before the user's first words."""
     found = body(asked(system=("Be brief.",)), MISTRAL_7B)
