@@ -13,10 +13,10 @@ from math import ceil
 from types import MappingProxyType
 from typing import Any, Final
 
-from kiro_asgi.asgi.attachments import Attachments
+from kiro_asgi.asgi.attachments import AttachmentFetcher
 from kiro_asgi.asgi.attempts import Attempts
 from kiro_asgi.asgi.auth import Authenticator, CrossOrigin
-from kiro_asgi.asgi.call import Bodies, Call, Calls, Share
+from kiro_asgi.asgi.call import Bodies, Call, CallsUnderWay, Share
 from kiro_asgi.asgi.exchange import ClientRequest, Exchange
 from kiro_asgi.asgi.exchanges import Conversations, ExchangeFactory
 from kiro_asgi.asgi.memory import Recovery, Signatures
@@ -37,7 +37,7 @@ from kiro_asgi.asgi.protocol import (
 from kiro_asgi.asgi.providers import new_fetcher, new_providers, new_registry, new_store
 from kiro_asgi.asgi.readiness import problems_with, settings_to_serve
 from kiro_asgi.asgi.reading import AnswerContext
-from kiro_asgi.asgi.relay import Outcome, Relay
+from kiro_asgi.asgi.relay import AnswerOutcome, Relay
 from kiro_asgi.asgi.reports import log_access, rules_header, wants_rules
 from kiro_asgi.asgi.routing import GATEWAY, HEALTH, Routes
 from kiro_asgi.asgi.scheduling import Offload, Pace
@@ -119,7 +119,7 @@ class App:
         self._inner = inner
         self._clock = clock
         self._token = token
-        self._calls = Calls()
+        self._calls = CallsUnderWay()
         self._draw = draw
         self._bodies = Bodies(settings.limits.body_bytes_in_flight)
         made = new_dialects(settings)
@@ -151,7 +151,7 @@ class App:
             conversations=Conversations.by(settings.conversation_salt),
             recovery=Recovery(self._store, settings.recovery.ttl, settings.recovery.enabled),
             signatures=Signatures(self._store, settings.state.ttl),
-            attachments=Attachments(new_fetcher(settings)),
+            attachments=AttachmentFetcher(new_fetcher(settings)),
             estimator=estimator,
             stream=settings.stream,
         )
@@ -210,7 +210,7 @@ class App:
 
         A stream ends with its API's own error event and a proper end of the body, a response that has not begun is 503
         with ``retry-after``, and one that is sent whole is sent to its end.  Give them a moment before the loop ends.
-        Calls that come later are served.
+        CallsUnderWay that come later are served.
         """
         self._calls.interrupt()
 
@@ -244,10 +244,10 @@ class App:
             try:
                 await serving
             except Stalled:
-                call.outcome = Outcome.STALLED.value
+                call.outcome = AnswerOutcome.STALLED.value
             except Disconnected:
-                call.outcome = Outcome.DISCONNECTED.value
-            if call.outcome == Outcome.DISCONNECTED.value and not call.status:
+                call.outcome = AnswerOutcome.DISCONNECTED.value
+            if call.outcome == AnswerOutcome.DISCONNECTED.value and not call.status:
                 await call.leave_unanswered()
         except Exception as error:  # noqa: BLE001 - the log has it, and the host that wants it
             call.failure = InternalError(call.request_id)

@@ -14,7 +14,7 @@ from kiro_asgi.model.media import media_type_of
 from kiro_asgi.model.prompt import Attachment, Document, Image, Part, Prompt, ToolResult
 from kiro_asgi.net.fetching import Fetched, Fetcher
 
-__all__ = ["Attachments"]
+__all__ = ["AttachmentFetcher"]
 
 PDF: Final = "application/pdf"
 
@@ -27,7 +27,7 @@ Hold = Callable[[int], None]
 
 
 @frozen
-class Attachments:
+class AttachmentFetcher:
     """Fetches what the operator allows; what is left is the upstream's to refuse."""
 
     _fetcher: Fetcher | None

@@ -21,7 +21,7 @@ from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.exchanges import ExchangeFactory
 from kiro_asgi.asgi.output import Output, Sending
 from kiro_asgi.asgi.protocol import Scope, header_values
-from kiro_asgi.asgi.reading import AnswerContext, Reading
+from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
 from kiro_asgi.asgi.reports import log_body, log_notes
 from kiro_asgi.errors import (
     KiroAsgiError,
@@ -64,7 +64,7 @@ class Attempts:
     """Makes the way out for an exchange; asked again where an answer of another kind takes another way."""
 
     output: Output[Any] = field(init=False)
-    reading: Reading[Any, Any] | None = field(init=False, default=None)
+    reading: AnswerReading[Any, Any] | None = field(init=False, default=None)
     """Of the latest attempt; ``None`` before the first."""
 
     _before: int = field(init=False)

@@ -38,7 +38,7 @@ from kiro_asgi.loops import PerLoop
 from kiro_asgi.model.events import Usage
 from kiro_asgi.model.notes import Note
 
-__all__ = ["Bodies", "Call", "Calls", "Share"]
+__all__ = ["Bodies", "Call", "CallsUnderWay", "Share"]
 
 _ROOM_AFTER = 1.0
 """Seconds: most bodies arrive, and are answered, within a few."""
@@ -288,7 +288,7 @@ _RETRY_AFTER: Final = 1.0
 
 
 @define(eq=False)
-class Calls:
+class CallsUnderWay:
     """What one application is doing now."""
 
     _under_way: PerLoop[set[Call]] = field(init=False, factory=lambda: PerLoop(set))

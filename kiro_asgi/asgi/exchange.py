@@ -24,7 +24,7 @@ from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.upstreams.base import Credential, Rendered, Upstream
 
 if TYPE_CHECKING:
-    from kiro_asgi.asgi.reading import AnswerContext, Reading
+    from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
 
 __all__ = ["ClientRequest", "Exchange", "PassthroughRequest"]
 
@@ -192,6 +192,6 @@ class Exchange(Protocol):
         """
         ...
 
-    def reading(self, output: Any, context: AnswerContext) -> Reading[Any, Any]:
+    def reading(self, output: Any, context: AnswerContext) -> AnswerReading[Any, Any]:
         """What reads one attempt's answer into *output*, which is of this exchange."""
         ...

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.attachments import Attachments
+from kiro_asgi.asgi.attachments import AttachmentFetcher
 from kiro_asgi.asgi.exchange import ClientRequest, Exchange
 from kiro_asgi.asgi.memory import Recovered, Recovery, Signatures
 from kiro_asgi.asgi.models import Models, Route
@@ -64,7 +64,7 @@ class ExchangeFactory:
     _conversations: Conversations
     _recovery: Recovery
     _signatures: Signatures
-    _attachments: Attachments
+    _attachments: AttachmentFetcher
     _estimator: Estimator
     _calibration: Calibration = field(factory=Calibration)
     _stream: StreamSettings

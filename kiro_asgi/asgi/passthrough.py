@@ -18,8 +18,8 @@ from kiro_asgi.asgi.models import Provider, Route
 from kiro_asgi.asgi.output import Output, Sending, Whole
 from kiro_asgi.asgi.plan import Estimate, first_event_timeout, plan_answer
 from kiro_asgi.asgi.protocol import Headers, Send
-from kiro_asgi.asgi.reading import AnswerContext, Reading
-from kiro_asgi.asgi.reasons import Candidate, Reason, reason_against
+from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
+from kiro_asgi.asgi.reasons import PassthroughCandidate, Reason, reason_against
 from kiro_asgi.config import Settings, StreamSettings
 from kiro_asgi.dialects.base import Glance, Inquiry, Writer
 from kiro_asgi.dialects.passthrough import Fault, Passage
@@ -56,7 +56,7 @@ def reason_to_translate(
 ) -> Reason | None:
     """Why *request* does not go to *provider* as it is; ``None`` where it does."""
     return reason_against(
-        Candidate(
+        PassthroughCandidate(
             glance=request.glance,
             dialect=request.dialect,
             forwarding=provider.asking(model).forwarding,
@@ -239,7 +239,7 @@ class WholeAsStream:
 
 
 @define
-class PassthroughReading(Reading[PassthroughExchange, PassthroughOutput]):
+class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
     """Hands an answer on as it comes; only one that is whole where a stream was asked for is told anew."""
 
     _passage: Passage = field(init=False)

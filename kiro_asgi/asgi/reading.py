@@ -27,7 +27,7 @@ from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.net.transport import Enough, Headers
 from kiro_asgi.upstreams.base import UpstreamRequest
 
-__all__ = ["AnswerContext", "Reading"]
+__all__ = ["AnswerContext", "AnswerReading"]
 
 
 def _nothing() -> None:
@@ -78,7 +78,7 @@ class AnswerContext:
 
 
 @define
-class Reading(ABC, Generic[Facts, Way]):
+class AnswerReading(ABC, Generic[Facts, Way]):
     """Reads one answer, as `kiro_asgi.net.transport.Reader`."""
 
     _exchange: Facts

@@ -21,11 +21,11 @@ from kiro_asgi.stages.thinking import KEPT
 from kiro_asgi.upstreams.base import Forwarding, ModelCard
 from kiro_asgi.upstreams.setup import Manner
 
-__all__ = ["REASONS", "Candidate", "Reason", "reason_against"]
+__all__ = ["REASONS", "PassthroughCandidate", "Reason", "reason_against"]
 
 
 @frozen(kw_only=True)
-class Candidate:
+class PassthroughCandidate:
     """A request that might go on as it is, and where it would go."""
 
     glance: Glance = field(repr=False)
@@ -58,7 +58,7 @@ class Reason:
     what: str
     """A sentence, for people."""
 
-    holds: Callable[[Candidate], bool]
+    holds: Callable[[PassthroughCandidate], bool]
 
 
 REASONS: Final[tuple[Reason, ...]] = (
@@ -157,6 +157,6 @@ REASONS: Final[tuple[Reason, ...]] = (
 """In the order in which they are looked at; the first that holds is told."""
 
 
-def reason_against(candidate: Candidate) -> Reason | None:
+def reason_against(candidate: PassthroughCandidate) -> Reason | None:
     """Why a request does not go on as it is; ``None`` where it does."""
     return next((reason for reason in REASONS if reason.holds(candidate)), None)

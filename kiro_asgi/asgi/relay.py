@@ -30,7 +30,7 @@ from kiro_asgi.errors import InternalError, KiroAsgiError
 from kiro_asgi.model.events import StopReason
 from kiro_asgi.stages.tool_spelling import CORRECTED
 
-__all__ = ["Outcome", "Relay"]
+__all__ = ["AnswerOutcome", "Relay"]
 
 _log = getLogger("kiro_asgi")
 
@@ -38,7 +38,7 @@ _EXPECTED: Final = frozenset({"event.unknown", CORRECTED})
 """The service adds kinds of events without notice, which is no reason for one; names have lines of their own."""
 
 
-class Outcome(Enum):
+class AnswerOutcome(Enum):
     """How an exchange ended."""
 
     COMPLETE = "complete"
@@ -57,7 +57,7 @@ class Relay:
     _attempts: Attempts
     _call: Call
     _context: AnswerContext
-    outcome: Outcome = field(init=False, default=Outcome.DISCONNECTED)
+    outcome: AnswerOutcome = field(init=False, default=AnswerOutcome.DISCONNECTED)
     failure: KiroAsgiError | None = field(init=False, default=None)
     """What broke an answer off that had been committed."""
 
@@ -135,7 +135,7 @@ class Relay:
         Some servers shield what is sent from cancellation: there the rest of this exchange stays until the server gives
         the client up.
         """
-        self.outcome = Outcome.STALLED
+        self.outcome = AnswerOutcome.STALLED
         await self._attempts.abandon()
         raise Stalled
 
@@ -151,16 +151,16 @@ class Relay:
         try:
             await self._attempts.run()
         except Stalled:
-            self.outcome = Outcome.STALLED
+            self.outcome = AnswerOutcome.STALLED
             raise
         except KiroAsgiError as error:
-            if self.outcome is Outcome.STALLED:
+            if self.outcome is AnswerOutcome.STALLED:
                 return
             if not self._attempts.output.committed:
                 raise
             await self._break_off(error)
         else:
-            self.outcome = Outcome.COMPLETE
+            self.outcome = AnswerOutcome.COMPLETE
             self._report()
 
     async def _tell(self, error: KiroAsgiError) -> None:
@@ -172,7 +172,7 @@ class Relay:
         call.outcome, call.failure = self.outcome.value, self.failure
 
     async def _break_off(self, error: KiroAsgiError) -> None:
-        self.outcome, self.failure = Outcome.FAILED, error
+        self.outcome, self.failure = AnswerOutcome.FAILED, error
         self._warn("answer broken off: %r", error)
         told = localized(error, self._context.settings.stream.language)
         await self._attempts.output.fail(self._context.secrets.shown(told))

@@ -15,7 +15,7 @@ from kiro_asgi.asgi.models import Route
 from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
 from kiro_asgi.asgi.plan import Estimate, first_event_timeout, plan_answer
 from kiro_asgi.asgi.protocol import Headers, Send
-from kiro_asgi.asgi.reading import AnswerContext, Reading
+from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import Inquiry
 from kiro_asgi.errors import KiroAsgiError
@@ -126,7 +126,7 @@ class TranslatedExchange:
 
 
 @define
-class TranslatedReading(Reading[TranslatedExchange, Output[Event]]):
+class TranslatedReading(AnswerReading[TranslatedExchange, Output[Event]]):
     """Decodes an answer, for whichever client API."""
 
     answer: Answer | None = field(init=False, default=None)

@@ -15,7 +15,7 @@ import openai
 import pytest
 
 from kiro_asgi import App, create_app
-from kiro_asgi.asgi.attachments import Attachments
+from kiro_asgi.asgi.attachments import AttachmentFetcher
 from kiro_asgi.asgi.providers import new_fetcher
 from tests.asgi.answers import ALL_DIALECTS, error_of, text_of
 from tests.asgi.conftest import settings_for
@@ -78,7 +78,7 @@ async def app(sim: Any, host: Host) -> AsyncIterator[App]:
     resolver = Resolver({HOST: [("127.0.0.1",)], "inner.example.test": [("10.0.0.1",)]})
     tls = ssl.create_default_context(cafile=CERTIFICATE)
     fetcher = new_fetcher(settings, resolve=resolver, permits=permit_loopback, tls=tls)
-    made._exchanges._attachments = Attachments(fetcher)
+    made._exchanges._attachments = AttachmentFetcher(fetcher)
     yield made
     await made.aclose()
 

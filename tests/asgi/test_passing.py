@@ -12,7 +12,7 @@ from attrs import frozen
 
 from kiro_asgi import App, create_app, simulator
 from kiro_asgi.asgi.passthrough import inquiry_of
-from kiro_asgi.asgi.reasons import REASONS, Candidate, reason_against
+from kiro_asgi.asgi.reasons import REASONS, PassthroughCandidate, reason_against
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
@@ -499,7 +499,7 @@ def test_what_may_go_through(reason, dialect, upstream, facts, request_):
         **facts,
     }
     model = ModelCard(glance.model)
-    found = reason_against(Candidate(glance=glance, forwarding=upstream.forwarding, model=model, **standing))
+    found = reason_against(PassthroughCandidate(glance=glance, forwarding=upstream.forwarding, model=model, **standing))
     assert (found.name if found is not None else "") == reason
 
 

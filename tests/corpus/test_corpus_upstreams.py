@@ -12,7 +12,7 @@ import pytest
 from attrs import frozen
 
 from kiro_asgi import App, create_app
-from kiro_asgi.asgi.reasons import Candidate, reason_against
+from kiro_asgi.asgi.reasons import PassthroughCandidate, reason_against
 from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import StreamSettings
@@ -227,7 +227,7 @@ def goes_through(entry: Entry, target: Target) -> bool:
     dialect = DIALECTS[entry.api]
     assert isinstance(dialect, AnthropicMessages | OpenAIChat)
     forwarding = WRITERS["custom" if target.upstream == "local" else target.upstream][0].forwarding
-    candidate = Candidate(
+    candidate = PassthroughCandidate(
         glance=dialect.glance(asking(entry, target).body[0]),
         dialect=dialect,
         forwarding=forwarding,
