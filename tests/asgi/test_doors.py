@@ -119,7 +119,10 @@ async def test_an_estimator_and_tools_are_handed_over(sim: Simulator) -> None:
             {"settings": {"client": {"api_kyes": ["k"]}}},
             "client.api_kyes: no such setting; did you mean client.api_keys?",
         ),
-        ({"settings": {}, "upstreams": ["river"]}, "an upstream must be a kiro_asgi.upstreams.Manifest, not 'river'"),
+        (
+            {"settings": {}, "upstreams": ["river"]},
+            "neither a kiro_asgi.upstreams.Manifest nor a kiro_asgi.dialects.DialectManifest: 'river'",
+        ),
     ],
 )
 def test_wrong_arguments_are_configuration_errors(arguments: dict[str, Any], words: str) -> None:
