@@ -1,4 +1,4 @@
-"""What an upstream is asked with: keys that stand in its settings, or the tokens of somebody who signed in.
+"""Access to a service: keys that stand in its settings, or the tokens of somebody who signed in.
 
 All of it is pure; `kiro_asgi.net.credentials.pool` looks after what is named here.
 """
@@ -38,7 +38,7 @@ class Presenter(Protocol):
     """How one vendor's tokens are used."""
 
     def credential(self, token: Token, source: str) -> Credential:
-        """What is presented to the service."""
+        """The credential to present to the service."""
         ...
 
     def profile_requests(self, credential: Credential) -> tuple[UpstreamRequest, ...]:
@@ -81,12 +81,12 @@ class Vendor(Presenter, Renewer, Protocol):
 
     @property
     def table(self) -> str:
-        """What the upstream's table of settings is called."""
+        """Name of the upstream's table of settings."""
         ...
 
     @property
     def missing(self) -> str:
-        """What to set where no credential is named."""
+        """The settings to name in an error, where there is no credential."""
         ...
 
     @property
@@ -96,7 +96,7 @@ class Vendor(Presenter, Renewer, Protocol):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """What `parse_rows` wants to see of a store."""
+        """The rows of a store that `parse_rows` reads."""
         ...
 
     def parse(self, document: bytes, beside: Beside, now: float) -> Token:
@@ -166,7 +166,7 @@ class KeyExchange:
     """How the key is presented: ``Bearer`` or ``token``."""
 
     headers: Headers = field(default=(), repr=False)
-    """What the request says besides."""
+    """Further headers of the request."""
 
     def request(self, key: str) -> UpstreamRequest:
         """Ask for a token for *key*."""

@@ -292,7 +292,7 @@ class Upstream(Protocol):
         ...
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
-        """Put *prompt* into the service's words.
+        """Render *prompt* as a request.
 
         Args:
             prompt: What is asked.
@@ -342,7 +342,7 @@ class Upstream(Protocol):
         """Read a part of the list of models.
 
         Raises:
-            UpstreamProtocolError: It is none.
+            UpstreamProtocolError: It is not a list of models.
         """
         ...
 

@@ -47,7 +47,7 @@ _STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
         529: (UpstreamOverloaded, "overloaded"),
     }
 )
-"""What a status means where nothing else is known."""
+"""Status to its error, where nothing else is known."""
 
 
 @define(kw_only=True, on_setattr=setters.frozen)
@@ -66,7 +66,7 @@ class DirectUpstream:
     """Base URL; empty for the public one."""
 
     user_agent: str = field(default="kiro-asgi", validator=check_header)
-    """What we call ourselves."""
+    """The ``User-Agent`` that is sent."""
 
     headers: Headers = field(default=(), repr=False)
     """Added to every request, in place of those of ours that have the same name."""
@@ -76,7 +76,7 @@ class DirectUpstream:
 
     @property
     def traits(self) -> Traits:
-        """What is peculiar about it: nothing."""
+        """Its peculiarities: none."""
         return Traits()
 
     @property

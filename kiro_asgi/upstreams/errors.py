@@ -115,7 +115,7 @@ _SECRETS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"\beyJ[\w-]{8,}+(?:\.[\w-]++){0,2}", re.A), "[redacted]"),
     (re.compile(r"(\barn:[\w-]*:[\w-]*:[\w-]*:)[0-9]{12}", re.A), r"\1[redacted]"),
 )
-"""What must not be passed on: bearer tokens, API keys, access and refresh tokens, JWTs, account numbers."""
+"""Secrets that must not be passed on: bearer tokens, API keys, access and refresh tokens, JWTs, account numbers."""
 
 
 Class = type[KiroAsgiError]

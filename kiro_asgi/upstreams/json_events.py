@@ -1,4 +1,4 @@
-"""Streams of JSON: server-sent events whose data is JSON, as every upstream but Kiro sends them, and JSON lines."""
+"""Answers in JSON: server-sent events whose data is JSON, JSON lines, and whole documents."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from kiro_asgi.errors import UpstreamProtocolError
-from kiro_asgi.limits import EVENT_BYTES
+from kiro_asgi.errors import AnswerTooLarge, UpstreamProtocolError
+from kiro_asgi.limits import BODY_BYTES, EVENT_BYTES
 from kiro_asgi.model.events import Notice
 from kiro_asgi.wire.json import JsonError, loads
 from kiro_asgi.wire.sse import SseDecoder
 
-__all__ = ["DONE", "JsonEvent", "JsonEvents", "JsonLines"]
+__all__ = ["DONE", "JsonEvent", "JsonEvents", "JsonLines", "WholeBody"]
 
 DONE: Final = "[DONE]"
 """Data of the event by which some services end a stream; it is no JSON."""
@@ -61,6 +61,25 @@ class JsonEvents:
     def flush(self) -> Iterator[JsonEvent | Notice]:
         """The event at the end that lacks its empty line, where it is whole: half an object is none."""
         return (item for item in self.feed((b"\n\n",)) if isinstance(item, JsonEvent))
+
+
+@define
+class WholeBody:
+    """Gather the body of an answer that is one JSON document; a subclass reads it in its `flush`.
+
+    Raises:
+        AnswerTooLarge: It has more than `kiro_asgi.limits.BODY_BYTES`.
+    """
+
+    _body: bytearray = field(init=False, factory=bytearray)
+
+    def feed(self, items: Iterable[bytes], /) -> Iterator[JsonEvent | Notice]:
+        """Nothing."""
+        for chunk in items:
+            self._body += chunk
+            if len(self._body) > BODY_BYTES:
+                raise AnswerTooLarge(f"an answer of more than {BODY_BYTES} bytes", code="answer_too_large")
+        yield from ()
 
 
 @define

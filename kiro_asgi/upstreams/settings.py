@@ -14,7 +14,7 @@ __all__ = ["DirectSettings", "user_agent"]
 
 @frozen(kw_only=True)
 class DirectSettings:
-    """What all of them have."""
+    """The settings that all of them have."""
 
     api_key: str = setting("", KEY, secret=True)
     """Key of the service; no variable but this setting's own is read for it.  Empty for a service that wants none."""
@@ -86,5 +86,5 @@ class DirectSettings:
 
 
 def user_agent(said: str) -> str:
-    """What we call ourselves towards a service, whose settings say *said*."""
+    """The ``User-Agent`` for a service: *said*, from its settings, else our own."""
     return said or f"kiro-asgi/{__version__}"

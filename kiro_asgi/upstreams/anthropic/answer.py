@@ -1,7 +1,12 @@
-"""From the media type of an answer to the stage that reads its events.
+"""Reading an answer: from its media type and bytes to events, and from events to deltas.
 
 Some services answer whole although they were asked for a stream; a whole message is read as the events that it stands
-for.
+for.  Blocks come whole, one after the other, but nothing here relies on it: a piece of text is text wherever it stands,
+and arguments go to the call whose index they name.  An unknown event gives a notice and nothing else.  Counts and the
+reason for the end are emitted once, when the stream has ended: the service's counts are cumulative.
+
+Sources: https://docs.anthropic.com/en/docs/build-with-claude/streaming,
+https://docs.anthropic.com/en/api/handling-stop-reasons
 """
 
 from __future__ import annotations
@@ -12,8 +17,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.errors import AnswerTooLarge, NotTheUpstream, UpstreamProtocolError
-from kiro_asgi.limits import BODY_BYTES
+from kiro_asgi.errors import NotTheUpstream, UpstreamProtocolError
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import (
     Delta,
@@ -32,30 +36,20 @@ from kiro_asgi.upstreams.anthropic.blocks import OPENERS, OpenBlock, Searches, i
 from kiro_asgi.upstreams.anthropic.errors import event_fault
 from kiro_asgi.upstreams.errors import clean, report_of
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, essence, require_media_type
-from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
+from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, WholeBody
 from kiro_asgi.wire.members import count, object_of, text_of
 
 __all__ = ["STOP_REASONS", "Ending", "MessageEvents", "WholeMessage", "reader"]
 
 
 @define
-class WholeMessage:
+class WholeMessage(WholeBody):
     """The stage from the body of a whole message to the events that it stands for; all of them come at the end.
 
     Raises:
         AnswerTooLarge: From `feed`: there is too much of it.
         KiroAsgiError: From `flush`: the error that the body reports, or that it is no message.
     """
-
-    _body: bytearray = field(init=False, factory=bytearray)
-
-    def feed(self, items: Iterable[bytes], /) -> Iterator[JsonEvent]:
-        """Nothing."""
-        for chunk in items:
-            self._body += chunk
-            if len(self._body) > BODY_BYTES:
-                raise AnswerTooLarge(f"an answer of more than {BODY_BYTES} bytes", code="answer_too_large")
-        yield from ()
 
     def flush(self) -> Iterator[JsonEvent]:
         """The events."""
@@ -141,7 +135,7 @@ class Ending:
         return self.complete and self._stop is not None and self._stop.reason is StopReason.PAUSED
 
     def deltas(self) -> Iterator[Delta]:
-        """What there is to say at the end; counts that are all 0 come from a service that does not count."""
+        """Counts and stop, for the end of the answer; counts that are all 0 come from a service that does not count."""
         if any(self._counts.values()):
             yield TokenUsage(**self._counts)
         if self._stop is not None:

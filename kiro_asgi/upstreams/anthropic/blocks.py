@@ -1,4 +1,7 @@
-"""Content blocks of an answer while they are open."""
+"""Content blocks of an answer while they are open, and searches that the service runs itself.
+
+Source: https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/web-search-tool
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ class Searches:
 
 
 def _output(content: Any) -> ToolOutput:
-    """What was found; the model reads it, and says in its own words what it makes of it."""
+    """Results of a search; the model reads them, and answers in its own words."""
     if type(content) is not list:
         code = text_of(content, "error_code") if type(content) is dict else ""
         return ToolOutput(error_code=code or UNAVAILABLE, reworded=True)
@@ -101,22 +104,22 @@ class OpenBlock:
     is_text: ClassVar[bool] = False
 
     def opening(self) -> Iterable[Delta]:
-        """What its start says."""
+        """Deltas of its start."""
         return ()
 
     def write(self, text: str) -> Iterable[Delta]:
-        """What a piece of its arguments says."""
+        """Deltas of a piece of its arguments."""
         return ()
 
     def say(self, text: str) -> Iterable[Delta]:
-        """What a piece of text in it says."""
+        """Deltas of a piece of its text."""
         return (TextDelta(text),)
 
     def cite(self, location: Mapping[str, Any]) -> None:
         """Remember a source."""
 
     def closing(self) -> Iterable[Delta]:
-        """What its end says."""
+        """Deltas of its end."""
         return ()
 
 
@@ -223,7 +226,7 @@ class _ServerCall(OpenBlock):
 
 @define
 class _Result(OpenBlock):
-    """What a call gave that the service has run."""
+    """The result of a call that the service has run."""
 
     _block: Mapping[str, Any]
     _searches: Searches

@@ -1,6 +1,7 @@
-"""Parts of a prompt as content blocks.
+"""Parts of a prompt as content blocks, with as many marks for the prompt cache as the service takes.
 
-Source: https://docs.anthropic.com/en/api/messages
+Sources: https://docs.anthropic.com/en/api/messages,
+https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""What the service's refusals mean, whether they come as an HTTP status or as an event in the middle of an answer.
+"""Errors of the service, whether they come as an HTTP status or as an event in the middle of an answer.
 
 The most telling fact decides: first well-known words of the message, then ``error.type``, and only then the status.
+
+Source: https://docs.anthropic.com/en/api/errors
 """
 
 from __future__ import annotations
@@ -112,7 +114,7 @@ STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
         529: TYPES["overloaded_error"],
     }
 )
-"""What a status means where the body does not say a type that is known."""
+"""Status to its error, where the body names no type that is known."""
 
 
 MODEL: Final = re.compile(r"^model: ", re.I)

@@ -1,4 +1,4 @@
-"""Which models there are.
+"""Models: which there are, how their names are spelled, and what is peculiar about each family.
 
 The service's own list is what counts; the table here stands in for it where, and as long as, there is none.
 
@@ -62,7 +62,7 @@ def normalise(name: str) -> str:
 
 @frozen
 class ClaudeFamily:
-    """What is peculiar about a model."""
+    """Peculiarities of a family of models."""
 
     budgets: bool = True
     """Whether it thinks within a budget that a request names."""
@@ -109,7 +109,7 @@ UNKNOWN: Final = ClaudeFamily()
 
 
 def family(model: str) -> ClaudeFamily:
-    """What is peculiar about *model*, under any of its names."""
+    """The family of *model*, under any of its names."""
     match = _VERSION.match(normalise(model))
     if match is None:
         return UNKNOWN
@@ -118,7 +118,7 @@ def family(model: str) -> ClaudeFamily:
 
 
 def listed_family(model: ModelCard) -> ClaudeFamily:
-    """What is peculiar about *model*: what its name says, and of thinking and schemas what the service lists."""
+    """The family of *model* by its name; of thinking and schemas what the service lists counts."""
     named, forms = family(model.id), model.thinking
     if model.schemas is not None:
         named = evolve(named, formed=model.schemas)
@@ -152,7 +152,7 @@ KNOWN: Final[tuple[ModelCard, ...]] = (
     _known("claude-opus-4-20250514", "Claude Opus 4", 200_000, 32_000),
     _known("claude-sonnet-4-20250514", "Claude Sonnet 4"),
 )
-"""What the documentation names; of two windows the one that needs no asking, of two lengths the smaller."""
+"""The models that the documentation names; of two windows the one that needs no asking, of two lengths the smaller."""
 
 
 def models_path(page: str) -> str:
@@ -188,7 +188,7 @@ def _card(entry: Any) -> ModelCard | None:
 
 
 def _abilities(abilities: Mapping[str, Any], known: ModelCard) -> dict[str, Any]:
-    """What a model's ``capabilities`` say about images, levels of effort, schemas, and thinking."""
+    """Read a model's ``capabilities``: images, levels of effort, schemas, and thinking."""
     effort = abilities.get("effort")
     levels = (level for level in LEVELS if _supported(effort, level)) if type(effort) is dict else known.efforts
     images = _supported(abilities, "image_input") if "image_input" in abilities else known.images

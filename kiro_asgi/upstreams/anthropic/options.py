@@ -1,11 +1,11 @@
-"""Asking for thinking, and the greatest length of an answer, of which thinking is a part.
+"""Options of an answer: thinking, the greatest length, of which thinking is a part, and sampling.
 
 =================  ==========================================================================================
-the model          what it is told
+the model          what it is sent
 =================  ==========================================================================================
 thinks in budgets  ``{"type": "enabled", "budget_tokens": …}``; an effort becomes the budget that it stands for
 is adaptive        ``{"type": "adaptive"}`` and ``output_config.effort``, the nearest level that it has; a budget
-                   becomes the level that it stands for.  One that takes both is told a budget if the client names one
+                   becomes the level that it stands for.  One that takes both is sent a budget if the client names one
 does not think     nothing
 =================  ==========================================================================================
 
@@ -38,7 +38,7 @@ DEFAULT_LENGTH: Final = 32_000
 
 @frozen
 class _ThinkingRequest:
-    """What is known before the fields are written."""
+    """A request for thinking, and the model that it is for."""
 
     prompt: Prompt
     model: ModelCard

@@ -1,6 +1,7 @@
-"""From a prompt to the body of ``POST /v1/messages``.
+"""The body of ``POST /v1/messages``: the conversation, tools and the choice among them; and what it comes to in tokens.
 
-Source: https://docs.anthropic.com/en/api/messages
+Sources: https://docs.anthropic.com/en/api/messages,
+https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/implement-tool-use
 """
 
 from __future__ import annotations
@@ -153,12 +154,12 @@ FORM_RULES: Final[Mapping[str, str]] = MappingProxyType(
 """Rule by which a schema is told in words, to the code of the refusal that puts it in force."""
 
 GO_ON: Final = "Continue."
-"""What a user says who says nothing."""
+"""Text of a user's turn that has to be there, and has none."""
 
 
 @frozen(kw_only=True)
 class MessagesOptions:
-    """What the operator says about requests."""
+    """Options of rendering that are the operator's, or follow from earlier errors."""
 
     version: str
     replay_thinking: bool

@@ -39,7 +39,7 @@ _PLACE: Final = "schema"
 
 @frozen
 class CompiledSchema:
-    """What is asked of the service."""
+    """A schema as it is sent to the service."""
 
     schema: Mapping[str, Any]
     exact: bool

@@ -53,7 +53,7 @@ _HOST: Final = "anthropic.com"
 _JSON: Final = (b"content-type", b"application/json")
 _STREAM: Final = (b"accept", b"text/event-stream")
 _VERSION: Final = re.compile(rb"[\w.:/-]{1,200}", re.ASCII)
-"""What a version may be called."""
+"""Names that a version may have."""
 
 
 @frozen(kw_only=True)
@@ -147,7 +147,7 @@ class MessagesForwarding:
 HEALED: Final = "healed.signatures"
 
 LASTING: Final = ("healed.output_format",)
-"""What holds for every request to a model; another conversation has other signatures, and another schema."""
+"""Adaptations that hold for every request to a model; another conversation has other signatures, and another schema."""
 
 
 def _check_betas(instance: Any, attribute: Attribute[Any], value: tuple[str, ...]) -> None:
@@ -174,7 +174,7 @@ class AnthropicUpstream(DirectUpstream):
     """Whether API keys go into ``Authorization`` as tokens do, instead of ``x-api-key``."""
 
     healings: tuple[str, ...] = ()
-    """What `healed` changed, by the names of its rules."""
+    """Adaptations by `healed`, by the names of its rules."""
 
     traits: Traits = field(init=False)
     builtin: tuple[ModelCard, ...] = field(init=False, default=models.KNOWN)
@@ -201,7 +201,7 @@ class AnthropicUpstream(DirectUpstream):
         return MessagesForwarding(self._endpoint, self.replay_thinking)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
-        """Put *prompt* into the service's words; *conversation* goes along as the user's id, where there is one.
+        """Render *prompt* as a request; *conversation* goes along as the user's id, where there is one.
 
         Raises:
             RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place, and
@@ -267,7 +267,7 @@ class AnthropicUpstream(DirectUpstream):
         """Read a part of the list of models.
 
         Raises:
-            UpstreamProtocolError: It is none.
+            UpstreamProtocolError: It is not a list of models.
         """
         return models.parse_models(body)
 

@@ -1,4 +1,4 @@
-"""The answer's bytes to deltas.
+"""Reading an answer: its bytes to deltas, why it ended, what it rests on, and token counts.
 
 The service streams server-sent events, or, where it was not asked for those, one JSON array in pieces; an answer in one
 go is one object.  All three hold the same objects, which some services wrap in a ``response``.
@@ -225,7 +225,7 @@ class ResponseDecoder:
         self._parts = PartReader(self._new_id)
 
     def feed(self, items: Iterable[JsonEvent | Notice], /) -> Iterator[Delta]:
-        """What the events say."""
+        """The deltas of the events."""
         for item in items:
             for delta in (item,) if isinstance(item, Notice) else self._event(item.value):
                 if type(delta) is not Notice:
@@ -270,7 +270,7 @@ class ResponseDecoder:
             self._read(candidate, deltas)
 
     def _read(self, candidate: Mapping[str, Any], deltas: list[Delta]) -> None:
-        """What the model read."""
+        """The sources that the model read."""
         found = grounding(object_of(candidate.get("groundingMetadata")))
         if found != _NOTHING_READ:
             self._grounded = True

@@ -1,4 +1,6 @@
-"""The conversation as contents: turns that alternate, the user's first and last, and none without a part.
+"""The conversation as contents, attachments among them.
+
+Turns alternate; the user's are first and last, and none is without a part.
 
 A part that came with a signature goes back with it, and parts are never joined: a signature is of one part.
 
@@ -131,7 +133,7 @@ class _ContentDraft:
     place: str
     parts: list[Part] = field(factory=list)
     lifted: list[Part] = field(factory=list)
-    """What is no text in results; it stands behind all of them."""
+    """Attachments of results, moved out of them; all of it stands behind all of them."""
 
     text: Part | None = None
     """The latest text that a signature may belong to."""

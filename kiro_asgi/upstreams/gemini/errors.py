@@ -1,4 +1,4 @@
-"""What the service's refusals mean, whether they come as an HTTP status or in the middle of an answer.
+"""Errors of the service, whether they come as an HTTP status or in the middle of an answer.
 
 A report is an object with an ``error``; without server-sent events, it is the one element of an array.  The most
 telling fact decides: the ``reason`` of a detail, then well-known words of the message, then the ``status``, and only
@@ -143,7 +143,7 @@ STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
         529: (UpstreamOverloaded, "UNAVAILABLE"),
     }
 )
-"""What an HTTP status means when nothing else is known."""
+"""HTTP status to its error, where nothing else is known."""
 
 
 def fault(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:

@@ -54,7 +54,7 @@ class Opened:
 
 @define
 class Copies:
-    """What references may put into all schemas of one request, in addition to what the client wrote down."""
+    """Budget for what references may put into all schemas of one request, in addition to what the client wrote down."""
 
     _left: int = field(init=False, default=SCHEMA_COPIES)
 
@@ -94,7 +94,7 @@ class Flattening:
         self._notes.applies(rule, place)
 
     def target(self, reference: Any) -> Mapping[str, Any] | None:
-        """What a reference within the schema leads to."""
+        """Resolve a reference within the schema."""
         if type(reference) is not str or not reference.startswith("#"):
             return None
         node: Any = self._root
@@ -153,17 +153,17 @@ class _NodeReader:
 
 
 def _cut(node: Mapping[str, Any]) -> Flat:
-    """What stands for a schema that is not followed: anything of its type, an object if it does not say of which."""
+    """Replace a schema that is not followed: anything of its type, an object if it does not say of which."""
     return {"type": node.get("type", "object")}
 
 
 def _cost(node: Mapping[str, Any]) -> int:
-    """What a schema adds, without those within it."""
+    """The cost of a schema, without those within it."""
     return 1 + len(dumps([value for key, value in node.items() if key not in _SCHEMAS])) // _LONG
 
 
 def _own(value: Any) -> Any:
-    """What may be added to: a copy."""
+    """A copy of *value*, which may be added to."""
     kind = type(value)
     return {**value} if kind is dict else [*value] if kind is list else value
 

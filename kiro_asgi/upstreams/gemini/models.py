@@ -27,7 +27,7 @@ FOUR_LEVELS: Final = ("minimal", "low", "medium", "high")
 
 @frozen(kw_only=True)
 class GeminiFamily:
-    """What models of one kind take."""
+    """Peculiarities of a family of models."""
 
     budgets: tuple[int, int] | None = None
     """Least and greatest thinking budget in tokens; ``None``: the model takes none."""
@@ -118,7 +118,7 @@ KNOWN: Final[tuple[ModelCard, ...]] = (
     _known("gemini-3-flash-preview", "Gemini 3 Flash Preview"),
     _known("gemini-3.1-pro-preview", "Gemini 3.1 Pro Preview"),
 )
-"""What the documentation names.  Windows are of the prompt alone."""
+"""The models that the documentation names.  Windows are of the prompt alone."""
 
 
 def normalise(model: str) -> str:

@@ -1,4 +1,9 @@
-"""One schema, without references, in the service's words: keyword by keyword, by the tables of `keywords`."""
+"""One schema, without references, as the service takes it: keyword by keyword, by tables of keywords.
+
+The service knows a part of OpenAPI's schemas, and refuses a request with any other keyword.
+
+Source: https://ai.google.dev/api/caching#Schema
+"""
 
 from __future__ import annotations
 
@@ -240,7 +245,7 @@ class Node:
             self._say(f"format {value}")
 
     def _items(self, value: Any) -> None:
-        """What an array holds; where each place has a schema of its own, any of them at any place."""
+        """Items of an array; where each place has a schema of its own, any of them at any place."""
         if type(value) is list:
             self._notes.applies("schema.tuple", self._place)
             value = {"anyOf": value}

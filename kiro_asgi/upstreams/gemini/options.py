@@ -1,8 +1,10 @@
-"""``generationConfig``: how to draw tokens, and how much to think.
+"""``generationConfig``: sampling, and thinking.
+
+Thinking is a budget in tokens for the models of 2.5, a level for those after them, and never both.
 
 The service refuses a number that is out of its bounds, so such a number becomes the nearest that it takes.
 
-Source: https://ai.google.dev/api/generate-content#generationconfig
+Sources: https://ai.google.dev/api/generate-content#generationconfig, https://ai.google.dev/gemini-api/docs/thinking
 """
 
 from __future__ import annotations

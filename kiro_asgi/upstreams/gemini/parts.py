@@ -1,6 +1,6 @@
 """Parts of an answer: one after the other to deltas.
 
-What clients have no words for is told as Markdown: an image, code that the service ran, and what that gave.
+Parts that client APIs have no field for become Markdown: an image, code that the service ran, and what that gave.
 
 Source: https://ai.google.dev/api/caching#Part
 """
@@ -35,7 +35,7 @@ _LANGUAGE: Final = re.compile(r"[A-Z0-9]+")
 _TICKS: Final = re.compile("`+")
 
 _BESIDE: Final = frozenset({"text", "thought", "thoughtSignature", "partMetadata"})
-"""What may stand beside that which makes a part what it is."""
+"""Members that say nothing about the kind of a part."""
 
 
 @define
@@ -61,7 +61,7 @@ class PartReader:
     """Digests of the calls so far, with what they may be known again by."""
 
     def read(self, part: Part) -> Iterable[Delta]:
-        """What *part* says."""
+        """The deltas of *part*."""
         if len(part) == 1 and type(text := part.get("text")) is str and text:
             self.produced = True
             return (TextDelta(text),)
@@ -152,4 +152,4 @@ _READERS: Final = MappingProxyType[str, Callable[[PartReader, Part], Iterator[De
         "codeExecutionResult": PartReader._run,
     }
 )
-"""What makes a part what it is, unless it is text."""
+"""Member that shows the kind of a part, unless it is text, to what reads it."""

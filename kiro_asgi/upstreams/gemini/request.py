@@ -1,6 +1,9 @@
-"""A prompt in the service's words.
+"""The request body: contents, tools and which of them must be called, the answer's form; and its tokens.
 
-Source: https://ai.google.dev/api/generate-content
+The service refuses functions beside its search, unless the answer's own tool calls are handed back part by part, for
+which no client has a place; so functions win, but where the search is what has to be called.
+
+Sources: https://ai.google.dev/api/generate-content, https://ai.google.dev/gemini-api/docs/tool-combination
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JSON Schema to the service's own schemas: a projection, as those can say less.
+"""JSON Schema as the service takes it: its own schemas, which can say less, or, of newer models, JSON Schema itself.
 
 Whatever comes in, what comes out has only keywords that the service knows, and is in proportion to what came in:
 references are followed as far as `kiro_asgi.limits.SCHEMA_COPIES` goes for one request.  A schema that is one of the

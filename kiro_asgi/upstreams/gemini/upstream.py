@@ -99,7 +99,7 @@ class GeminiUpstream(DirectUpstream):
         return evolve(_TRAITS, learns=lasting)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
-        """Put *prompt* into the service's words; it has no word for a *conversation*.
+        """Render *prompt* as a request; the service has no field for a *conversation*.
 
         Raises:
             RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place, and
@@ -170,7 +170,7 @@ class GeminiUpstream(DirectUpstream):
         """Read a part of the list of models.
 
         Raises:
-            UpstreamProtocolError: It is none.
+            UpstreamProtocolError: It is not a list of models.
         """
         return models.parse_models(body)
 

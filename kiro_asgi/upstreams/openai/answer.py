@@ -1,7 +1,12 @@
-"""From the media type of an answer to the stages that read it.
+"""Reading an answer: from its media type and bytes to chunks, and from chunks to deltas.
 
 What is asked for is a stream.  Some servers answer with the whole message as one JSON document all the same, or give a
 stream another type; so the first byte decides, and no line of a stream begins with a brace.
+
+An answer is whole when the service has given a reason for its end (``finish_reason``) or has sent ``[DONE]``; with
+neither, it was cut.  Counts may come with any chunk; the last ones are emitted, at the end.
+
+Source: https://platform.openai.com/docs/api-reference/chat/streaming
 """
 
 from __future__ import annotations
@@ -14,8 +19,8 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.errors import AnswerTooLarge, UpstreamError, UpstreamFault, UpstreamOverloaded, UpstreamProtocolError
-from kiro_asgi.limits import BODY_BYTES, NOTICES
+from kiro_asgi.errors import UpstreamError, UpstreamFault, UpstreamOverloaded, UpstreamProtocolError
+from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.events import (
     Citation,
     Delta,
@@ -31,7 +36,7 @@ from kiro_asgi.model.events import (
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
-from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
+from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, WholeBody
 from kiro_asgi.upstreams.openai.calls import StreamedCalls
 from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails
@@ -121,7 +126,7 @@ class ChunkDecoder:
         self._reasoning = ReasoningDetails(self.service)
 
     def feed(self, items: Iterable[JsonEvent | Notice], /) -> Iterator[Delta]:
-        """What the chunks say."""
+        """The deltas of the chunks."""
         for item in items:
             if isinstance(item, Notice):
                 yield from self._notice(item)
@@ -350,7 +355,7 @@ class AnswerDecoder:
     _inner: Stage[bytes, Delta] | None = field(init=False, default=None)
 
     def feed(self, items: Iterable[bytes], /) -> Iterator[Delta]:
-        """What the bytes say."""
+        """The deltas of the bytes."""
         return self._begin(items) if self._inner is None else self._inner.feed(items)
 
     def _begin(self, items: Iterable[bytes]) -> Iterator[Delta]:
@@ -362,7 +367,7 @@ class AnswerDecoder:
                 yield from self._inner.feed(chain((self._head,), chunks))
 
     def flush(self) -> Iterator[Delta]:
-        """What is left."""
+        """The deltas that are left."""
         inner = self._inner or self._choose()
         yield from inner.flush()
 
@@ -374,7 +379,7 @@ class AnswerDecoder:
 
 
 @define
-class WholeCompletion:
+class WholeCompletion(WholeBody):
     """Read a document as the only event of a stream.
 
     Raises:
@@ -382,16 +387,6 @@ class WholeCompletion:
         UpstreamProtocolError: From `flush`: it is no answer.
         KiroAsgiError: From `flush`: the error that it reports.
     """
-
-    _body: bytearray = field(init=False, factory=bytearray)
-
-    def feed(self, items: Iterable[bytes], /) -> Iterator[JsonEvent | Notice]:
-        """Nothing."""
-        for chunk in items:
-            self._body += chunk
-            if len(self._body) > BODY_BYTES:
-                raise AnswerTooLarge(f"an answer of more than {BODY_BYTES} bytes", code="answer_too_large")
-        yield from ()
 
     def flush(self) -> Iterator[JsonEvent | Notice]:
         """The event, and the end."""

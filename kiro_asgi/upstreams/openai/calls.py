@@ -1,8 +1,8 @@
-"""Telling tool calls apart in a stream.
+"""Tool calls of a stream, kept apart.
 
 The API numbers the calls of an answer, and names a call and its id once, in its first piece.  Servers differ: some
 give every call the number 0 and a new id, some no number, or no id, and some repeat name and id with every piece.
-What is told on is always the same: pieces in their order, each call under an id of its own.
+The output is always the same: pieces in their order, each call under an id of its own.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _BATCH: Final = 4_096
 """Characters of arguments that are looked at together."""
 
 _PLAIN: Final = re.compile(r'[^"{}\[\]]*+')
-"""What does not matter outside a string."""
+"""Characters without a meaning outside a string."""
 
 _STRING: Final = re.compile(r'[^"\\]*+')
-"""What does not matter inside of one."""
+"""Characters without a meaning inside of one."""
 
 
 @define
@@ -152,7 +152,7 @@ class StreamedCalls:
         return bool(self._calls)
 
     def read(self, entries: Any) -> Iterator[Delta]:
-        """What a list of pieces leads to."""
+        """The deltas of a list of pieces."""
         if type(entries) is not list:
             yield UNREADABLE
             return
@@ -165,7 +165,7 @@ class StreamedCalls:
                 yield UNREADABLE
 
     def read_function(self, function: Any) -> Iterator[Delta]:
-        """What a piece in the deprecated form leads to: there is one call, without an id."""
+        """The deltas of a piece in the deprecated form: there is one call, without an id."""
         if type(function) is dict:
             yield from self._take(-1, "", function)
         else:
@@ -176,7 +176,7 @@ class StreamedCalls:
         yield from (call.told(stop=True) for call in self._calls.values() if not call.ended)
 
     def release(self) -> Iterator[Delta]:
-        """What is known of calls that were cut."""
+        """The calls that were cut, as far as they are known."""
         yield from (call.told() for call in self._calls.values() if not (call.ended or call.begun))
 
     def _take(self, index: Any, said_id: str, function: Mapping[str, Any]) -> Iterator[Delta]:

@@ -1,4 +1,4 @@
-"""The conversation as messages.
+"""The conversation as messages, attachments among them.
 
 The system text is one ``system`` message: OpenAI takes it for every model, and reads it as ``developer`` where that is
 meant, while many other servers know no ``developer``, and take one such message, at the beginning.  Some of them insist
@@ -207,7 +207,7 @@ class Messages:
         return mark.signature if self.sign_calls and (mark.owner, mark.part) == (GEMINI, CALL) else ""
 
     def _details(self, draft: Draft) -> list[dict[str, Any]]:
-        """What the service has said of its thinking, as it has said it."""
+        """The service's own entries about its thinking, as they came."""
         found = ReasoningDetails()
         for part in draft.parts:
             for detail in read_details(part.signature, self.service) if isinstance(part, ThinkingPart) else ():
@@ -228,7 +228,7 @@ class Messages:
         return {"id": part.call_id, "type": "function", "function": function}
 
     def _user(self, draft: Draft) -> Iterator[dict[str, Any]]:
-        """What tools gave, then what of it is no text, then what the user says."""
+        """Results of tools, then their attachments, then the user's own parts."""
         said: list[dict[str, Any]] = []
         for part in draft.parts:
             if isinstance(part, ToolResult):

@@ -1,4 +1,4 @@
-"""What refusals mean, whether they come as an HTTP status or in the middle of an answer.
+"""Errors of services, whether they come as an HTTP status or in the middle of an answer.
 
 Servers that speak this API agree on the place of an error's message at best.  So the most telling fact decides: first
 the error's ``code``, then well-known words of its message, then its ``type``, and only then the status.
@@ -124,7 +124,7 @@ STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
         529: (UpstreamOverloaded, "overloaded"),
     }
 )
-"""What a status means when nothing else is known."""
+"""Status to its error, where nothing else is known."""
 
 
 def fault(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
@@ -158,7 +158,7 @@ def is_report(value: Mapping[str, Any]) -> bool:
 
 
 def _error_of(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What says what is wrong: ``error``, an object or a text, or the report itself."""
+    """The report of an error: ``error``, an object or a text, or the report itself."""
     error = report.get("error")
     if type(error) is dict:
         return error

@@ -19,7 +19,7 @@ from kiro_asgi.wire.members import count
 __all__ = ["BUILTIN", "USUAL_EFFORTS", "efforts_of", "longest_answer", "parse_models", "refuses_sampling"]
 
 USUAL_EFFORTS: Final = ("low", "medium", "high")
-"""What to assume of a model of which nobody says which efforts it knows."""
+"""Efforts to assume of a model where neither its name nor the server says which it knows."""
 
 _FIVE: Final = ("minimal", *USUAL_EFFORTS)
 _FIVE_ONE: Final = ("none", *USUAL_EFFORTS)
@@ -163,7 +163,7 @@ def _images(entry: Any, default: bool) -> bool:
 
 
 def _thinking(entry: Any) -> frozenset[ThinkingForm] | None:
-    """What a server says about thinking, in one of the ways in which servers say it."""
+    """The forms of thinking that a server lists, in one of the ways in which servers say it."""
     efforts, parameters = _at(entry, _EFFORTS), _at(entry, _PARAMETERS)
     if type(efforts) is list:
         thinks = any(level in efforts for level in LEVELS)

@@ -1,4 +1,4 @@
-"""A prompt in the words of Chat Completions."""
+"""The request body: messages, tools and which of them must be called; and its tokens."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class OpenAIUpstream(DirectUpstream):
     """Names of the tags between which the server lets models think in the text; empty where it tells thinking apart."""
 
     max_tokens_field: str = field(default="max_completion_tokens", validator=validators.in_(RENAMED))
-    """What the server calls the answer's greatest length: ``max_completion_tokens``, or ``max_tokens`` as of old."""
+    """Name of the field for the answer's greatest length: ``max_completion_tokens``, or ``max_tokens`` as of old."""
 
     call_ids: str = field(default="auto", validator=validators.in_(CALL_IDS))
     """Which ids of calls the server takes, see `kiro_asgi.upstreams.openai.content.CALL_IDS`."""
@@ -117,7 +117,7 @@ class OpenAIUpstream(DirectUpstream):
         return ChatForwarding(self) if self.forwards else None
 
     def adapted(self, model: ModelCard) -> Iterator[Ask]:
-        """What *model* is asked for in another way than a client of the API may ask for it, or not at all."""
+        """Features that requests for *model* do not carry as a client of the API may ask for them, or not at all."""
         custom = self._is_custom(self.endpoint)
         yield Ask.MAX_TOKENS if self.max_tokens_field == "max_completion_tokens" else Ask.MAX_COMPLETION_TOKENS
         if not (custom and self.replay_thinking):
@@ -131,7 +131,7 @@ class OpenAIUpstream(DirectUpstream):
         yield from (ASKS[name] for name in self.without if name in ASKS)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
-        """Put *prompt* into the service's words; *conversation* is not told.
+        """Render *prompt* as a request; *conversation* is not sent.
 
         Raises:
             RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place, and
@@ -197,7 +197,7 @@ class OpenAIUpstream(DirectUpstream):
         """Read the list of models.
 
         Raises:
-            UpstreamProtocolError: It is none.
+            UpstreamProtocolError: It is not a list of models.
         """
         return models.parse_models(body, custom=self._is_custom(self.endpoint))
 

@@ -216,7 +216,7 @@ def test_a_whole_message_is_read_like_a_stream(events: list[Event]) -> None:
 
 def test_a_whole_message_beyond_the_limit_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message of more than `BODY_BYTES` is refused when that shows, and not read as far as it goes."""
-    monkeypatch.setattr("kiro_asgi.upstreams.anthropic.answer.BODY_BYTES", 4)
+    monkeypatch.setattr("kiro_asgi.upstreams.json_events.BODY_BYTES", 4)
     message = WholeMessage()
 
     assert [*message.feed([b"12", b"34"])] == []
