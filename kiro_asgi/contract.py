@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kiro_asgi.chunks import closing
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.errors import KiroAsgiError, UnknownModel
 from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.message import Message, MessageBuilder, sentences, unfold, whole
@@ -184,8 +184,8 @@ def _card(name: str, models: Iterable[ModelCard] | None) -> ModelCard:
     return card
 
 
-def _heading(model: str) -> Heading:
-    return Heading(f"msg_{secrets.token_hex(12)}", model, 0)
+def _heading(model: str) -> ResponseMeta:
+    return ResponseMeta(f"msg_{secrets.token_hex(12)}", model, 0)
 
 
 def _rendered(message: Message, model: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 from attrs import define, field
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
-from kiro_asgi.dialects.base import Encoder, Heading
+from kiro_asgi.dialects.base import Encoder, ResponseMeta
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
@@ -67,8 +67,8 @@ class OpenAIToAnthropicState:
             input_tokens=self.input_tokens,
         )
         self._answer = build_pipeline(OpenAIUpstream(new_id=self.new_id).decoder(""), plan)
-        heading = Heading(f"msg_{secrets.token_hex(12)}", self.model, int(time.time()))
-        self._encoder = AnthropicMessages().encoder(heading)
+        meta = ResponseMeta(f"msg_{secrets.token_hex(12)}", self.model, int(time.time()))
+        self._encoder = AnthropicMessages().encoder(meta)
 
     def feed(self, event: ServerSentEvent | bytes | Mapping[str, Any], /) -> bytes:
         """Translate the next bytes of the upstream's answer: to whole server-sent events, or to nothing yet.

@@ -24,7 +24,7 @@ from kiro_asgi.contract import (
 from kiro_asgi.cross_format import OpenAIToAnthropicState
 from kiro_asgi.dialects.anthropic import recovery as anthropic_recovery
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
-from kiro_asgi.dialects.base import Dialect, Encoder, Heading
+from kiro_asgi.dialects.base import Dialect, Encoder, ResponseMeta
 from kiro_asgi.dialects.openai_chat import recovery as openai_recovery
 from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesOptions
@@ -243,8 +243,8 @@ async def collect_responses_response(
 ) -> dict[str, Any]:
     """A whole Kiro answer as one ``response`` object, ready for JSON; else as `collect_openai_response`."""
     answer = _answer(input_tokens, thinking, thinking_scan, "end", kept_whole=True)
-    heading = _heading("resp_", model, _responses_options(reasoning_summary))
-    return await _collected(chunks, answer, OpenAIResponses(), heading)
+    meta = _heading("resp_", model, _responses_options(reasoning_summary))
+    return await _collected(chunks, answer, OpenAIResponses(), meta)
 
 
 def inject_openai_truncation_recovery(
@@ -292,8 +292,8 @@ def _responses_options(summary: str | None) -> ResponsesOptions:
     return ResponsesOptions(store=False, reasoning={"summary": summary})
 
 
-def _heading(prefix: str, model: str, options: Any) -> Heading:
-    return Heading(prefix + secrets.token_hex(12), model, int(time.time()), options)
+def _heading(prefix: str, model: str, options: Any) -> ResponseMeta:
+    return ResponseMeta(prefix + secrets.token_hex(12), model, int(time.time()), options)
 
 
 async def _encoded(chunks: AsyncIterable[bytes], answer: Answer, encoder: Encoder) -> AsyncGenerator[bytes, None]:
@@ -318,7 +318,7 @@ async def _encoded(chunks: AsyncIterable[bytes], answer: Answer, encoder: Encode
 
 
 async def _collected(
-    chunks: AsyncIterable[bytes], answer: Answer, dialect: Dialect, heading: Heading
+    chunks: AsyncIterable[bytes], answer: Answer, dialect: Dialect, meta: ResponseMeta
 ) -> dict[str, Any]:
     builder = MessageBuilder()
     async with closing(chunks) as source:
@@ -326,5 +326,5 @@ async def _collected(
             builder.feed(answer.feed([chunk]))
     builder.feed(answer.flush())
     assert builder.message is not None, "the stages ended without a MessageEnd"
-    collected: dict[str, Any] = json.loads(b"".join(dialect.render(builder.message, heading)))
+    collected: dict[str, Any] = json.loads(b"".join(dialect.render(builder.message, meta)))
     return collected

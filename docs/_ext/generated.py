@@ -268,7 +268,7 @@ def client_events() -> Iterator[Row]:
 
 
 def _encoder(dialect: Dialect) -> Encoder:
-    return dialect.encoder(dialect.heading(dialect.parse(REQUEST), lambda: "0" * 24, 0))
+    return dialect.encoder(dialect.meta(dialect.parse(REQUEST), lambda: "0" * 24, 0))
 
 
 def _frames(encoder: Encoder, event: Event, end: bool) -> Iterator[ServerSentEvent]:

@@ -18,9 +18,9 @@ from kiro_asgi.dialects import (
     DialectTraits,
     Endpoint,
     ErrorReply,
-    Heading,
-    Inquiry,
+    ParsedRequest,
     RequestHeaders,
+    ResponseMeta,
     error_headers,
     invalid,
     message_of,
@@ -69,7 +69,7 @@ class PlainText:
     name = "plain"
     traits = DialectTraits(stream_type=PLAIN_TEXT, body_type=PLAIN_TEXT)
 
-    def parse(self, body: bytes, headers: RequestHeaders = (), /) -> Inquiry:
+    def parse(self, body: bytes, headers: RequestHeaders = (), /) -> ParsedRequest:
         """The body is the prompt; ``x-model`` names the model, ``x-stream: yes`` asks for the answer as it comes."""
         sent = {name.lower(): value.decode("latin-1") for name, value in headers}
         if not (model := sent.get(b"x-model") or self.settings.model):
@@ -81,19 +81,19 @@ class PlainText:
         if not text.strip():
             raise missing("body", "send a prompt")
         turns = (Turn(Role.USER, (Text(text),), "body"),)
-        return Inquiry(Prompt(model, turns), sent.get(b"x-stream") == "yes", None)
+        return ParsedRequest(Prompt(model, turns), sent.get(b"x-stream") == "yes", None)
 
-    def notes(self, body: bytes, inquiry: Inquiry) -> tuple[()]:
+    def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[()]:
         """Nothing of such a request is left out."""
         return ()
 
-    def heading(self, inquiry: Inquiry, token: Callable[[], str], created: int) -> Heading:
-        return Heading(f"plain_{token()}", inquiry.prompt.model, created)
+    def meta(self, parsed: ParsedRequest, token: Callable[[], str], created: int) -> ResponseMeta:
+        return ResponseMeta(f"plain_{token()}", parsed.prompt.model, created)
 
-    def encoder(self, heading: Heading) -> PlainEncoder:
+    def encoder(self, meta: ResponseMeta) -> PlainEncoder:
         return PlainEncoder()
 
-    def render(self, message: Message, heading: Heading) -> Iterator[bytes]:
+    def render(self, message: Message, meta: ResponseMeta) -> Iterator[bytes]:
         for block in message.blocks:
             if isinstance(block, TextBlock | RefusalBlock):
                 yield block.text.encode()

@@ -15,7 +15,7 @@ from kiro_asgi.asgi.models import Route
 from kiro_asgi.asgi.output import Output
 from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.config import Settings
-from kiro_asgi.dialects.base import Dialect, Glance, Heading, Inquiry, TransparentDialect
+from kiro_asgi.dialects.base import Dialect, ParsedRequest, RequestPeek, ResponseMeta, TransparentDialect
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
@@ -34,7 +34,7 @@ class PassthroughRequest:
     """A request as it came, for a service of the client's own API."""
 
     dialect: TransparentDialect
-    glance: Glance
+    peek: RequestPeek
     headers: tuple[tuple[bytes, bytes], ...] = field(repr=False)
     """The client's, its key among them."""
 
@@ -58,18 +58,18 @@ class ClientRequest:
     """The application's own."""
 
     _hold: Callable[[int], None]
-    _read: Callable[[], Inquiry] = field(repr=False)
-    _head: Callable[[Inquiry], Heading]
-    _parsed: Inquiry | None = None
-    _heading: Heading | None = field(init=False, default=None)
+    _read: Callable[[], ParsedRequest] = field(repr=False)
+    _head: Callable[[ParsedRequest], ResponseMeta]
+    _parsed: ParsedRequest | None = None
+    _heading: ResponseMeta | None = field(init=False, default=None)
 
     @property
     def model(self) -> str:
         """As the client wrote it."""
-        return self.parsed.prompt.model if self.passthrough is None else self.passthrough.glance.model
+        return self.parsed.prompt.model if self.passthrough is None else self.passthrough.peek.model
 
     @property
-    def parsed(self) -> Inquiry:
+    def parsed(self) -> ParsedRequest:
         """All of it.
 
         Raises:
@@ -96,12 +96,12 @@ class ClientRequest:
         """The same request for upstreams that are to be asked in their own words."""
         return evolve(self, passthrough=None)
 
-    def new_heading(self, parsed: Inquiry) -> Heading:
+    def new_heading(self, parsed: ParsedRequest) -> ResponseMeta:
         """What every part of an answer to *parsed* repeats, with an id that no other answer has."""
         return self._head(parsed)
 
     @property
-    def heading(self) -> Heading:
+    def meta(self) -> ResponseMeta:
         """What every part of a translated answer repeats."""
         if self._heading is None:
             self._heading = self._head(self.parsed)

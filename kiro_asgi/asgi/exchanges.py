@@ -137,12 +137,12 @@ class ExchangeFactory:
 
     async def _translated(self, request: ClientRequest, route: Route, credential: Credential) -> TranslatedExchange:
         provider, model = route.provider, route.model
-        inquiry = await self._offload.run(request.size, lambda: request.parsed)
-        prompt = await self._attachments.fetched(inquiry.prompt, provider.upstream.fetches, request.hold)
-        if prompt is not inquiry.prompt:  # another upstream need not fetch it again
+        parsed = await self._offload.run(request.size, lambda: request.parsed)
+        prompt = await self._attachments.fetched(parsed.prompt, provider.upstream.fetches, request.hold)
+        if prompt is not parsed.prompt:  # another upstream need not fetch it again
             request.replace_prompt(prompt)
         recovered = await self._recovered(request, route)
-        conversation = self._conversations.name(request.principal, inquiry.prompt.session)
+        conversation = self._conversations.name(request.principal, parsed.prompt.session)
         upstream = provider.asking(model)
 
         def render() -> tuple[Rendered, float]:
@@ -153,7 +153,7 @@ class ExchangeFactory:
         return TranslatedExchange(
             request=request,
             route=route,
-            inquiry=evolve(inquiry, prompt=recovered.prompt),
+            parsed=evolve(parsed, prompt=recovered.prompt),
             upstream=upstream,
             credential=credential,
             conversation=conversation,

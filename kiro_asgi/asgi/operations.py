@@ -15,7 +15,7 @@ from kiro_asgi.asgi.protocol import Send
 from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.config import Settings
-from kiro_asgi.dialects.base import CountingDialect, Dialect, Inquiry, ListingDialect, TransparentDialect
+from kiro_asgi.dialects.base import CountingDialect, Dialect, ListingDialect, ParsedRequest, TransparentDialect
 from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.dialects.manifest import DialectManifest, DialectOptions, Endpoint, served
 from kiro_asgi.errors import ConfigError
@@ -51,7 +51,7 @@ class Gateway:
         call: Call,
         dialect: Dialect,
         size: int,
-        read: Callable[[], Inquiry],
+        read: Callable[[], ParsedRequest],
         passthrough: PassthroughRequest | None = None,
     ) -> ClientRequest:
         """The request of *call*, of *size* bytes, which *read* parses."""
@@ -64,7 +64,7 @@ class Gateway:
             passthrough=passthrough,
             stages=self._stages,
             read=read,
-            head=lambda parsed: dialect.heading(parsed, self._token, int(self._wall())),
+            head=lambda parsed: dialect.meta(parsed, self._token, int(self._wall())),
         )
 
     def passes(self, dialect: Dialect) -> bool:
@@ -93,15 +93,15 @@ class Operations:
         """
         gateway, dialect, size = self._gateway, self._dialect, len(body)
         headers = tuple(call.scope.get("headers") or ())
-        parse: Callable[[], Inquiry] = partial(dialect.parse, body, headers)
+        parse: Callable[[], ParsedRequest] = partial(dialect.parse, body, headers)
         if wants_notes(call.scope):
             parse = partial(_with_notes, dialect, parse, body)
         if not gateway.passes(dialect):
             parsed = await gateway.offload.run(size, parse)
             return gateway.request(call, dialect, size, lambda: parsed)
         transparent = cast(TransparentDialect, dialect)
-        glance = await gateway.offload.run(size, partial(transparent.glance, body))
-        source = PassthroughRequest(dialect=transparent, glance=glance, headers=headers)
+        peek = await gateway.offload.run(size, partial(transparent.peek, body))
+        source = PassthroughRequest(dialect=transparent, peek=peek, headers=headers)
         return gateway.request(call, dialect, size, parse, source)
 
     async def count(self, call: Call, argument: str) -> None:
@@ -136,9 +136,9 @@ def new_dialects(settings: Settings) -> dict[DialectManifest, Dialect]:
     return made | {api: api.make(evolve(usual, settings=own)) for api, own in served(settings)}
 
 
-def _with_notes(dialect: Dialect, parse: Callable[[], Inquiry], body: bytes) -> Inquiry:
-    inquiry = parse()
-    return evolve(inquiry, notes=dialect.notes(body, inquiry))
+def _with_notes(dialect: Dialect, parse: Callable[[], ParsedRequest], body: bytes) -> ParsedRequest:
+    parsed = parse()
+    return evolve(parsed, notes=dialect.notes(body, parsed))
 
 
 def handlers_of(api: DialectManifest, dialect: Dialect, gateway: Gateway) -> dict[Endpoint, Handler]:

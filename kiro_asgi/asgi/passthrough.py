@@ -21,8 +21,8 @@ from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
 from kiro_asgi.asgi.reasons import PassthroughCandidate, Reason, reason_against
 from kiro_asgi.config import Settings, StreamSettings
-from kiro_asgi.dialects.base import Glance, Inquiry, Writer
-from kiro_asgi.dialects.passthrough import Fault, Passage
+from kiro_asgi.dialects.base import ParsedRequest, RequestPeek, Writer
+from kiro_asgi.dialects.passthrough import Fault, PassthroughStage
 from kiro_asgi.errors import AnswerTooLarge, KiroAsgiError, UpstreamFault
 from kiro_asgi.model.events import Event, Usage
 from kiro_asgi.model.message import Message
@@ -57,7 +57,7 @@ def reason_to_translate(
     """Why *request* does not go to *provider* as it is; ``None`` where it does."""
     return reason_against(
         PassthroughCandidate(
-            glance=request.glance,
+            peek=request.peek,
             dialect=request.dialect,
             forwarding=provider.asking(model).forwarding,
             model=model,
@@ -69,10 +69,10 @@ def reason_to_translate(
     )
 
 
-def inquiry_of(glance: Glance) -> Inquiry:
+def inquiry_of(peek: RequestPeek) -> ParsedRequest:
     """As much of the request as was looked at."""
-    mode = ThinkingMode.ENABLED if glance.thinking else ThinkingMode.DEFAULT
-    return Inquiry(Prompt(glance.model, tools=glance.tools, thinking=Thinking(mode)), glance.stream, None)
+    mode = ThinkingMode.ENABLED if peek.thinking else ThinkingMode.DEFAULT
+    return ParsedRequest(Prompt(peek.model, tools=peek.tools, thinking=Thinking(mode)), peek.stream, None)
 
 
 def render_passthrough(
@@ -81,7 +81,7 @@ def render_passthrough(
     """*source* as *upstream* is sent it."""
     forwarding = upstream.forwarding
     assert forwarding is not None, "an upstream that speaks no client's API"
-    return Rendered(forwarding.request(source.glance.renamed(model.id), credential, source.headers))
+    return Rendered(forwarding.request(source.peek.renamed(model.id), credential, source.headers))
 
 
 @frozen(kw_only=True)
@@ -121,7 +121,7 @@ class PassthroughExchange:
     @property
     def streamed(self) -> bool:
         """Whether the client wants the answer as it comes."""
-        return self.source.glance.stream
+        return self.source.peek.stream
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -132,9 +132,9 @@ class PassthroughExchange:
     def first_event_timeout(self) -> float:
         """Seconds from asking the upstream to its first event, by the bytes of a prompt that was not read, and no more
         than the model could read."""
-        glance = self.source.glance
-        tokens = min(len(glance.body) // _BYTES_A_TOKEN, self.route.model.context_window)
-        return first_event_timeout(self.route.provider.manner, tokens, thinks=glance.thinking)
+        peek = self.source.peek
+        tokens = min(len(peek.body) // _BYTES_A_TOKEN, self.route.model.context_window)
+        return first_event_timeout(self.route.provider.manner, tokens, thinks=peek.thinking)
 
     @property
     def known_answer(self) -> Message | None:
@@ -177,7 +177,7 @@ class PassthroughExchange:
 class PassthroughOutput(Output[bytes], Protocol):
     """Takes the bytes of one answer."""
 
-    def through(self, passage: Passage) -> None:
+    def through(self, passage: PassthroughStage) -> None:
         """Watch the answer of the next try by *passage*."""
         ...
 
@@ -186,7 +186,7 @@ class PassthroughOutput(Output[bytes], Protocol):
 class PassthroughStream(Sending[bytes]):
     """Sends whole events as they come."""
 
-    def through(self, passage: Passage) -> None:
+    def through(self, passage: PassthroughStage) -> None:
         """Watch the answer of the next try by *passage*."""
         self._encoder = passage
 
@@ -196,10 +196,10 @@ class PassthroughWhole(Whole[bytes]):
     """Sends one body."""
 
     _max_bytes: int
-    _passage: Passage = field(init=False)
+    _passage: PassthroughStage = field(init=False)
     _body: bytearray = field(init=False, factory=bytearray)
 
-    def through(self, passage: Passage) -> None:
+    def through(self, passage: PassthroughStage) -> None:
         """Watch the answer of the next try by *passage*."""
         self._passage = passage
 
@@ -242,17 +242,17 @@ class WholeAsStream:
 class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
     """Hands an answer on as it comes; only one that is whole where a stream was asked for is told anew."""
 
-    _passage: Passage = field(init=False)
+    _passage: PassthroughStage = field(init=False)
     _as_stream: WholeAsStream | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         exchange, source = self._exchange, self._exchange.source
-        name = "" if source.glance.model == exchange.route.model.id else source.glance.model
-        heading = exchange.request.new_heading(inquiry_of(source.glance))
-        self._passage = source.dialect.passage(_fault_of(exchange.upstream), heading, name)
+        name = "" if source.peek.model == exchange.route.model.id else source.peek.model
+        meta = exchange.request.new_heading(inquiry_of(source.peek))
+        self._passage = source.dialect.passage(_fault_of(exchange.upstream), meta, name)
         self._output.through(self._passage)
-        if not source.glance.stream:  # nothing comes of such an answer before it is complete
+        if not source.peek.stream:  # nothing comes of such an answer before it is complete
             self.first_event_timeout = self._settings.limits.request_timeout
 
     @property
@@ -293,10 +293,10 @@ class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
             return
         decoder = exchange.upstream.decoder(content_type)
         if essence(content_type) == JSON:
-            inquiry, estimate = inquiry_of(exchange.source.glance), Estimate(exchange.estimator)
-            answer = build_pipeline(decoder, plan_answer(exchange, inquiry, estimate, self._settings))
+            parsed, estimate = inquiry_of(exchange.source.peek), Estimate(exchange.estimator)
+            answer = build_pipeline(decoder, plan_answer(exchange, parsed, estimate, self._settings))
             request = exchange.request
-            self._as_stream = WholeAsStream(answer, request.dialect.encoder(request.heading))
+            self._as_stream = WholeAsStream(answer, request.dialect.encoder(request.meta))
 
     async def _advance(self) -> None:
         heard = self._passage.heard

@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.config import Settings, ToolSettings
-from kiro_asgi.dialects.base import Inquiry
+from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.model.prompt import Prompt, ThinkingMode, ToolCallPart, ToolChoice, ToolChoiceMode
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.stages.answer import Plan
@@ -50,14 +50,14 @@ class Estimate:
     """What experience multiplies estimates of the answer by."""
 
 
-def plan_answer(exchange: Exchange, inquiry: Inquiry, estimate: Estimate, settings: Settings) -> Plan:
-    """The plan for one attempt at the answer to *inquiry*, which is what *exchange* asks."""
+def plan_answer(exchange: Exchange, parsed: ParsedRequest, estimate: Estimate, settings: Settings) -> Plan:
+    """The plan for one attempt at the answer to *parsed*, which is what *exchange* asks."""
     request, upstream, rendered = exchange.request, exchange.upstream, exchange.rendered
-    route, prompt = exchange.route, inquiry.prompt
+    route, prompt = exchange.route, parsed.prompt
     manner, traits = route.provider.manner, request.dialect.traits
     thinking, tags = _thinking(prompt, manner, rendered)
-    as_it_comes = inquiry.stream and not settings.stream.synthetic
-    answer_id = request.heading.id
+    as_it_comes = parsed.stream and not settings.stream.synthetic
+    answer_id = request.meta.id
     return Plan(
         thinking=thinking,
         thinking_tags=tags,

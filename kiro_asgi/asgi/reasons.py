@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import StreamSettings
-from kiro_asgi.dialects.base import Dialect, Glance
+from kiro_asgi.dialects.base import Dialect, RequestPeek
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.base import StageFactory
@@ -28,7 +28,7 @@ __all__ = ["REASONS", "PassthroughCandidate", "Reason", "reason_against"]
 class PassthroughCandidate:
     """A request that might go on as it is, and where it would go."""
 
-    glance: Glance = field(repr=False)
+    peek: RequestPeek = field(repr=False)
     dialect: Dialect
     forwarding: Forwarding | None
     """Of the upstream."""
@@ -42,11 +42,11 @@ class PassthroughCandidate:
 
     def asks(self, *kinds: Ask) -> bool:
         """Whether the request asks for any of *kinds*."""
-        return not self.glance.asks.isdisjoint(kinds)
+        return not self.peek.asks.isdisjoint(kinds)
 
     def differs(self, *kinds: Ask) -> bool:
         """Whether the request asks for any of *kinds* in another way than the service is asked for it."""
-        asked = self.glance.asks.intersection(kinds)
+        asked = self.peek.asks.intersection(kinds)
         return bool(asked) and self.forwarding is not None and self.forwarding.differs(asked, self.model)
 
 
@@ -81,12 +81,12 @@ REASONS: Final[tuple[Reason, ...]] = (
     Reason(
         "stream.synthetic",
         "Streams are sent in another way than they come: ``stream.synthetic``.",
-        lambda c: c.stream.synthetic and c.glance.stream,
+        lambda c: c.stream.synthetic and c.peek.stream,
     ),
     Reason(
         "stream.usage_chunk",
         "Token counts are told in another chunk than the service tells them in: ``stream.usage_chunk`` is ``finish``.",
-        lambda c: c.dialect.traits.alters_streams and c.glance.stream,
+        lambda c: c.dialect.traits.alters_streams and c.peek.stream,
     ),
     Reason(
         "signatures.foreign",
@@ -96,7 +96,7 @@ REASONS: Final[tuple[Reason, ...]] = (
     Reason(
         "tools.run_here",
         "A tool of the request is one that the gateway runs, and the service does not.",
-        lambda c: c.toolbox.runs(Prompt(c.glance.model, tools=c.glance.tools)),
+        lambda c: c.toolbox.runs(Prompt(c.peek.model, tools=c.peek.tools)),
     ),
     Reason(
         "tools.unknown",

@@ -17,7 +17,7 @@ from kiro_asgi.asgi.plan import Estimate, first_event_timeout, plan_answer
 from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
 from kiro_asgi.config import Settings
-from kiro_asgi.dialects.base import Inquiry
+from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import CONTINUATIONS
 from kiro_asgi.model.events import Event, MessageEnd, MessageStart, StopReason, Usage
@@ -37,7 +37,7 @@ class TranslatedExchange:
 
     request: ClientRequest
     route: Route
-    inquiry: Inquiry
+    parsed: ParsedRequest
     """What the client asks, as this upstream is to be asked it."""
 
     upstream: Upstream
@@ -56,23 +56,23 @@ class TranslatedExchange:
     @property
     def streamed(self) -> bool:
         """Whether the client wants the answer as it comes."""
-        return self.inquiry.stream
+        return self.parsed.stream
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """Everything that was adapted."""
-        return (*self.inquiry.notes, *self.recovered.notes, *self.rendered.notes)
+        return (*self.parsed.notes, *self.recovered.notes, *self.rendered.notes)
 
     @property
     def first_event_timeout(self) -> float:
         """Seconds from asking the upstream to its first event."""
-        thinks = self.inquiry.prompt.thinking.wanted
+        thinks = self.parsed.prompt.thinking.wanted
         return first_event_timeout(self.route.provider.manner, self.estimate.input_tokens, thinks=thinks)
 
     @property
     def known_answer(self) -> Message | None:
         """An answer without a token, where that is what is asked for: it fills caches elsewhere."""
-        if self.inquiry.prompt.sampling.max_tokens != 0:
+        if self.parsed.prompt.sampling.max_tokens != 0:
             return None
         return Message(stop_reason=StopReason.LENGTH, usage=Usage(input_tokens=self.estimate.input_tokens))
 
@@ -82,7 +82,7 @@ class TranslatedExchange:
 
     def with_credential(self, credential: Credential) -> TranslatedExchange:
         """The same request in the name of *credential*."""
-        return self._asking(self.inquiry.prompt, self.upstream, credential)
+        return self._asking(self.parsed.prompt, self.upstream, credential)
 
     def with_route(self, route: Route) -> TranslatedExchange:
         """The same request, with another way to go on if it fails."""
@@ -91,18 +91,18 @@ class TranslatedExchange:
     def adapted(self, error: KiroAsgiError) -> TranslatedExchange | None:
         """The same request in other words, where *error* says that the words were the trouble; else ``None``."""
         upstream = self.upstream.healed(error, self.rendered)
-        return None if upstream is None else self._asking(self.inquiry.prompt, upstream, self.credential)
+        return None if upstream is None else self._asking(self.parsed.prompt, upstream, self.credential)
 
     def reminded(self, complaint: str) -> TranslatedExchange:
         """The same request with *complaint* as the last that its user says."""
-        prompt = self.inquiry.prompt
+        prompt = self.parsed.prompt
         longer = evolve(prompt, turns=(*prompt.turns, Turn(Role.USER, (Text(complaint),))))
         return self._asking(longer, self.upstream, self.credential)
 
     def _asking(self, prompt: Prompt, upstream: Upstream, credential: Credential) -> TranslatedExchange:
         return evolve(
             self,
-            inquiry=self.inquiry if prompt is self.inquiry.prompt else evolve(self.inquiry, prompt=prompt),
+            parsed=self.parsed if prompt is self.parsed.prompt else evolve(self.parsed, prompt=prompt),
             upstream=upstream,
             credential=credential,
             rendered=upstream.render(prompt, self.route.model, credential, self.conversation),
@@ -112,13 +112,13 @@ class TranslatedExchange:
         self, send: Send, headers: Callable[[], Headers], settings: Settings, clock: Callable[[], float]
     ) -> Output[Event]:
         """Where the answer goes: out as it comes, as a stream when it is complete, or as one body."""
-        dialect, heading = self.request.dialect, self.request.heading
+        dialect, meta = self.request.dialect, self.request.meta
         if not self.streamed:
-            return Collected(send, headers, clock, lambda message: dialect.render(message, heading))
+            return Collected(send, headers, clock, lambda message: dialect.render(message, meta))
         if settings.stream.synthetic:
             cut = sentences if settings.stream.sentences else whole
-            return Synthetic(send, headers, clock, partial(dialect.encoder, heading), cut)
-        return Streamed(send, headers, clock, partial(dialect.encoder, heading))
+            return Synthetic(send, headers, clock, partial(dialect.encoder, meta), cut)
+        return Streamed(send, headers, clock, partial(dialect.encoder, meta))
 
     def reading(self, output: Output[Event], context: AnswerContext) -> TranslatedReading:
         """What reads one attempt's answer into *output*."""
@@ -213,9 +213,7 @@ class TranslatedReading(AnswerReading[TranslatedExchange, Output[Event]]):
             self.answer.resume(decoder)
             return
         exchange = self._exchange
-        self.answer = build_pipeline(
-            decoder, plan_answer(exchange, exchange.inquiry, exchange.estimate, self._settings)
-        )
+        self.answer = build_pipeline(decoder, plan_answer(exchange, exchange.parsed, exchange.estimate, self._settings))
         if self._output.opened:  # the client has been shown the start of the message before there were stages
             deque(self.answer.begin(), maxlen=0)
 
@@ -223,7 +221,7 @@ class TranslatedReading(AnswerReading[TranslatedExchange, Output[Event]]):
         """Run what the model called and the client does not run; it is shown what was called while it waits."""
         if calls := answer.pending:
             await self._push()
-            results = await self._exchange.route.provider.toolbox.run(calls, self._exchange.inquiry.prompt)
+            results = await self._exchange.route.provider.toolbox.run(calls, self._exchange.parsed.prompt)
             await self._put(answer.resolve(results))
 
     async def _advance(self) -> None:

@@ -175,7 +175,7 @@ def explain(
     """
     (manifest, dialect), upstreams = _api(body, settings, api), Upstreams.create(settings)
     passed = _passed(dialect, body)
-    asked = passed.glance.model if passed is not None else dialect.parse(body).prompt.model
+    asked = passed.peek.model if passed is not None else dialect.parse(body).prompt.model
     choice = upstreams.choose(asked, upstream)
     if window is not None:
         choice = evolve(choice, model=evolve(choice.model, context_window=window))
@@ -183,8 +183,8 @@ def explain(
     if passed is not None and reason is None:
         words = _as_it_is(passed, choice)
     else:
-        inquiry = dialect.parse(body)
-        words = _adapted(inquiry.prompt, choice, dialect.notes(body, inquiry))
+        parsed = dialect.parse(body)
+        words = _adapted(parsed.prompt, choice, dialect.notes(body, parsed))
     words["translated_because"] = {} if reason is None else {"reason": reason.name, "what": reason.what}
     facts = {"model": choice.model.id, "built_in": choice.built_in, "hint": upstreams.hint(choice)}
     return {"ok": True, "api": manifest.name, "upstream": choice.provider.name, **facts, **words}
@@ -206,7 +206,7 @@ def _passed(dialect: Dialect, body: bytes) -> PassthroughRequest | None:
     if not dialect.traits.transparent:
         return None
     transparent = cast(TransparentDialect, dialect)
-    return PassthroughRequest(dialect=transparent, glance=transparent.glance(body), headers=())
+    return PassthroughRequest(dialect=transparent, peek=transparent.peek(body), headers=())
 
 
 def _reason(passed: PassthroughRequest | None, choice: Choice, settings: Settings) -> Reason | None:

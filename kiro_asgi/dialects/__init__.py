@@ -8,10 +8,10 @@ from kiro_asgi.dialects.base import (
     DialectTraits,
     Encoder,
     ErrorReply,
-    Heading,
-    Inquiry,
     ListingDialect,
+    ParsedRequest,
     RequestHeaders,
+    ResponseMeta,
 )
 from kiro_asgi.dialects.errors import error_headers, invalid, message_of, missing, unsupported
 from kiro_asgi.dialects.manifest import (
@@ -45,11 +45,11 @@ __all__ = [
     "Encoder",
     "Endpoint",
     "ErrorReply",
-    "Heading",
-    "Inquiry",
     "Listing",
     "ListingDialect",
+    "ParsedRequest",
     "RequestHeaders",
+    "ResponseMeta",
     "Shape",
     "dumps",
     "error_headers",

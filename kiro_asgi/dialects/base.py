@@ -19,7 +19,7 @@ from kiro_asgi.wire.json import dumps, loads, quote_bytes
 
 if TYPE_CHECKING:
     from kiro_asgi.dialects.models import Listing
-    from kiro_asgi.dialects.passthrough import Fault, Passage
+    from kiro_asgi.dialects.passthrough import Fault, PassthroughStage
 
 __all__ = [
     "CountingDialect",
@@ -27,11 +27,11 @@ __all__ = [
     "DialectTraits",
     "Encoder",
     "ErrorReply",
-    "Glance",
-    "Heading",
-    "Inquiry",
     "ListingDialect",
+    "ParsedRequest",
     "RequestHeaders",
+    "RequestPeek",
+    "ResponseMeta",
     "TransparentDialect",
     "Writer",
 ]
@@ -46,7 +46,7 @@ JSON: Final = b"application/json"
 
 
 @frozen
-class Inquiry:
+class ParsedRequest:
     """A parsed request: the neutral part, and what only the dialect understands."""
 
     prompt: Prompt
@@ -59,7 +59,7 @@ class Inquiry:
 
 
 @frozen
-class Glance:
+class RequestPeek:
     """What must be known of a request to decide where it goes; everything else is in its bytes."""
 
     body: bytes = field(repr=False)
@@ -90,7 +90,7 @@ class Glance:
 
 
 @frozen
-class Heading:
+class ResponseMeta:
     """The facts that every part of one answer repeats."""
 
     id: str
@@ -174,7 +174,7 @@ class Dialect(Protocol):
         """What its answers are like."""
         ...
 
-    def parse(self, body: bytes, headers: RequestHeaders = (), /) -> Inquiry:
+    def parse(self, body: bytes, headers: RequestHeaders = (), /) -> ParsedRequest:
         """Read a request.
 
         Raises:
@@ -182,22 +182,22 @@ class Dialect(Protocol):
         """
         ...
 
-    def notes(self, body: bytes, inquiry: Inquiry) -> tuple[Note, ...]:
-        """What of a request no service is told, whichever it is; *inquiry* is what `parse` made of *body*.
+    def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
+        """What of a request no service is told, whichever it is; *parsed* is what `parse` made of *body*.
 
         The rules are those of `kiro_asgi.dialects.unread`.  Takes longer than reading it did.
         """
         ...
 
-    def heading(self, inquiry: Inquiry, token: Callable[[], str], created: int) -> Heading:
+    def meta(self, parsed: ParsedRequest, token: Callable[[], str], created: int) -> ResponseMeta:
         """Facts for one answer; *token* makes 24 random characters that are legal in ids."""
         ...
 
-    def encoder(self, heading: Heading) -> Encoder:
+    def encoder(self, meta: ResponseMeta) -> Encoder:
         """A fresh encoder for one streamed answer."""
         ...
 
-    def render(self, message: Message, heading: Heading) -> Iterator[bytes]:
+    def render(self, message: Message, meta: ResponseMeta) -> Iterator[bytes]:
         """The JSON body of a collected answer, in pieces none of which takes long; some may be empty."""
         ...
 
@@ -237,7 +237,7 @@ class ListingDialect(Dialect, Protocol):
 class TransparentDialect(Dialect, Protocol):
     """A client API in which a service's own answers may go through as they are."""
 
-    def glance(self, body: bytes) -> Glance:
+    def peek(self, body: bytes) -> RequestPeek:
         """Look at a request that may go on as it is.
 
         Raises:
@@ -245,12 +245,12 @@ class TransparentDialect(Dialect, Protocol):
         """
         ...
 
-    def passage(self, fault: Fault, heading: Heading, name: str = "") -> Passage:
+    def passage(self, fault: Fault, meta: ResponseMeta, name: str = "") -> PassthroughStage:
         """A fresh stage for the answer to such a request.
 
         Args:
             fault: What an error of the service means.
-            heading: What an error of ours repeats, as far as the answer has not said it.
+            meta: What an error of ours repeats, as far as the answer has not said it.
             name: What the client calls the model; empty where the service calls it so, too.
         """
         ...

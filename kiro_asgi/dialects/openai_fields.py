@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from attrs import frozen
 
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.errors import invalid
 from kiro_asgi.dialects.openai_errors import openai_message, wording_of
 from kiro_asgi.errors import KiroAsgiError
@@ -146,7 +146,7 @@ class ChunkStream:
     """What encoders of streams share that are chunks of one kind and end with a sentinel.
 
     Args:
-        heading: What every chunk repeats.
+        meta: What every chunk repeats.
         kind: The chunks' ``object``.
     """
 
@@ -154,12 +154,12 @@ class ChunkStream:
 
     __slots__ = ("_closed", "_common")
 
-    def __init__(self, heading: Heading, kind: bytes) -> None:
+    def __init__(self, meta: ResponseMeta, kind: bytes) -> None:
         self._common = b'data: {"id":%b,"object":"%b","created":%d,"model":%b,"choices":' % (
-            quote_bytes(heading.id),
+            quote_bytes(meta.id),
             kind,
-            heading.created,
-            quote_bytes(heading.model),
+            meta.created,
+            quote_bytes(meta.model),
         )
         self._closed = False
 

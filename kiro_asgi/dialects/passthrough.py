@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.names import renamed
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
 from kiro_asgi.limits import EVENT_BYTES
@@ -28,7 +28,7 @@ from kiro_asgi.wire.json import JsonError, loads, quote_bytes
 from kiro_asgi.wire.members import object_of
 from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder, encode_comment, encode_sse
 
-__all__ = ["Fault", "Format", "Passage", "Sign"]
+__all__ = ["Fault", "Format", "PassthroughStage", "Sign"]
 
 Fault = Callable[[bytes], KiroAsgiError]
 """From a server-sent event that holds an error of the service to the error that it means."""
@@ -73,28 +73,28 @@ class Format:
     place: tuple[str, ...]
     """Where in such an event the name stands; in a collected answer it is the member ``model``."""
 
-    heading: Callable[[Mapping[str, Any], Heading], Heading] = field(default=lambda _, heading: heading)
+    meta: Callable[[Mapping[str, Any], ResponseMeta], ResponseMeta] = field(default=lambda _, meta: meta)
     """From the first event, and what is believed without it, to what an error repeats."""
 
-    error: Callable[[KiroAsgiError, Heading], list[bytes]]
+    error: Callable[[KiroAsgiError, ResponseMeta], list[bytes]]
     """The in-band ending of an answer that cannot go on."""
 
 
 @define
-class Passage:
+class PassthroughStage:
     """The stage from a service's bytes to a client's, for one answer.
 
     Args:
         format: Of the API.
         fault: What an error of the service means.
-        heading: What an error of ours repeats, as far as the answer has not said it.
+        meta: What an error of ours repeats, as far as the answer has not said it.
         name: What the client calls the model; empty where the service calls it so, too.
         max_event: Largest event that is accepted, in bytes.
     """
 
     _format: Format
     _fault: Fault
-    _heading: Heading
+    _heading: ResponseMeta
     _name: str = ""
     _max_event: int = field(default=EVENT_BYTES, kw_only=True)
 
@@ -228,8 +228,8 @@ class Passage:
         document = self._document(first)
         if self._format.read(document).failed:
             raise self._fault(encode_sse(first.event, first.data))
-        heading = self._format.heading(document, self._heading)
-        self._heading = evolve(heading, model=self._name or heading.model)
+        meta = self._format.meta(document, self._heading)
+        self._heading = evolve(meta, model=self._name or meta.model)
         self.begun, self.heartbeat = True, self._format.heartbeat
         begin = bytes(self._before)
         self._before.clear()

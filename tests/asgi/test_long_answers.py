@@ -13,7 +13,7 @@ from anyio.lowlevel import checkpoint
 
 from kiro_asgi.asgi.output import Collected, Streamed, Synthetic
 from kiro_asgi.asgi.protocol import respond_in_pieces
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesOptions
 from kiro_asgi.model.message import LONG, Message, TextBlock, ToolCallBlock, sentences, unfold
 from tests.dialects.openai_responses import grammar
@@ -63,7 +63,7 @@ def slow() -> Callable[[], float]:
 
 
 def encoder() -> Any:
-    return OpenAIResponses().encoder(Heading("resp_x", "m", 1, ResponsesOptions(input_items=(), store=False)))
+    return OpenAIResponses().encoder(ResponseMeta("resp_x", "m", 1, ResponsesOptions(input_items=(), store=False)))
 
 
 async def test_a_body_is_made_in_parts() -> None:

@@ -490,7 +490,7 @@ SERVED: Any = (
 def test_what_may_go_through(reason, dialect, upstream, facts, request_):
     """The same API on both sides, and nothing in request or answer that the gateway has to do."""
     own = facts.get("dialect", OWN[dialect])
-    glance = own.glance(json.dumps({"model": "m", **request_}).encode())
+    peek = own.peek(json.dumps({"model": "m", **request_}).encode())
     standing = {
         "toolbox": Toolbox(),
         "manner": Manner(first_event_timeout=1.0, thinking_first_event_timeout=1.0, thinking_tags=("think",)),
@@ -498,8 +498,8 @@ def test_what_may_go_through(reason, dialect, upstream, facts, request_):
         "dialect": own,
         **facts,
     }
-    model = ModelCard(glance.model)
-    found = reason_against(PassthroughCandidate(glance=glance, forwarding=upstream.forwarding, model=model, **standing))
+    model = ModelCard(peek.model)
+    found = reason_against(PassthroughCandidate(peek=peek, forwarding=upstream.forwarding, model=model, **standing))
     assert (found.name if found is not None else "") == reason
 
 
@@ -655,9 +655,9 @@ async def test_only_the_service_itself_gets_the_clients_bytes(relay, direct, sim
 
 def test_what_was_looked_at():
     """Of a request that goes through, what decides about waiting and tools is known, and no more."""
-    glance = OpenAIChat().glance(b'{"model": "m", "stream": true, "reasoning_effort": "low", "messages": 7}')
-    inquiry = inquiry_of(glance)
-    assert (inquiry.prompt.model, inquiry.stream, inquiry.prompt.thinking.wanted) == ("m", True, True)
+    peek = OpenAIChat().peek(b'{"model": "m", "stream": true, "reasoning_effort": "low", "messages": 7}')
+    parsed = inquiry_of(peek)
+    assert (parsed.prompt.model, parsed.stream, parsed.prompt.thinking.wanted) == ("m", True, True)
 
 
 @on_each_loop

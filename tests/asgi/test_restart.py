@@ -29,9 +29,9 @@ EVENT_STREAM = b"content-type", b"text/event-stream"
 
 def streamed(name: str, exchange: Exchange) -> Streamed:
     dialect: Any = MAKERS[name]()
-    inquiry = dialect.parse(ask(name, "hi", stream=True).body[0])
-    heading = dialect.heading(inquiry, lambda: "0" * 24, 0)
-    return Streamed(exchange.send, lambda: (EVENT_STREAM,), anyio.current_time, lambda: dialect.encoder(heading))
+    parsed = dialect.parse(ask(name, "hi", stream=True).body[0])
+    meta = dialect.meta(parsed, lambda: "0" * 24, 0)
+    return Streamed(exchange.send, lambda: (EVENT_STREAM,), anyio.current_time, lambda: dialect.encoder(meta))
 
 
 def events(words: str) -> list[Any]:

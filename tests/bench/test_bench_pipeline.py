@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
-from kiro_asgi.dialects.base import Dialect, Heading
+from kiro_asgi.dialects.base import Dialect, ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
@@ -36,7 +36,7 @@ def translate(dialect: str, plan: Plan, frames: list[bytes]) -> int:
     """Bytes of server-sent events that *frames* become, one frame a read."""
     speaker, options = DIALECTS[dialect]
     answer = build_pipeline(KiroUpstream().decoder(FRAMES), plan)
-    encoder = speaker.encoder(Heading("id", "claude-sonnet-4.5", 1_700_000_000, options))
+    encoder = speaker.encoder(ResponseMeta("id", "claude-sonnet-4.5", 1_700_000_000, options))
     size = 0
     for frame in frames:
         for data in encoder.feed(answer.feed([frame])):

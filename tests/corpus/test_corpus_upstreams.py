@@ -228,7 +228,7 @@ def goes_through(entry: Entry, target: Target) -> bool:
     assert isinstance(dialect, AnthropicMessages | OpenAIChat)
     forwarding = WRITERS["custom" if target.upstream == "local" else target.upstream][0].forwarding
     candidate = PassthroughCandidate(
-        glance=dialect.glance(asking(entry, target).body[0]),
+        peek=dialect.peek(asking(entry, target).body[0]),
         dialect=dialect,
         forwarding=forwarding,
         model=ModelCard(target.model),

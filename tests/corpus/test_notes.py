@@ -127,15 +127,15 @@ def effect(dialect: Dialect, body: dict[str, Any], choice: Choice) -> Any:
     data = json.dumps(body).encode()
     provider: Provider = choice.provider
     try:
-        inquiry = dialect.parse(data)
-        prompt, left_out = provider.adapted(inquiry.prompt, choice.name, choice.model)
+        parsed = dialect.parse(data)
+        prompt, left_out = provider.adapted(parsed.prompt, choice.name, choice.model)
         put = provider.upstream.render(prompt, choice.model, PLACEHOLDER, CONVERSATION)
     except KiroAsgiError as error:
         return error.message
-    notes = (*dialect.notes(data, inquiry), *left_out, *put.notes)
+    notes = (*dialect.notes(data, parsed), *left_out, *put.notes)
     hosted = [tool.options for tool in prompt.tools]
     kept = (prompt.tool_choice, prompt.schema, prompt.thinking, prompt.session, hosted, put.stop, put.max_tokens)
-    return put.request.body, put.tool_names, inquiry.stream, inquiry.options, kept, notes
+    return put.request.body, put.tool_names, parsed.stream, parsed.options, kept, notes
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.errors import KiroAsgiError, UpstreamOverloaded, UpstreamProtocolError
 from kiro_asgi.stages.answer import Plan, build_pipeline
@@ -61,7 +61,7 @@ def end(reason: str = "end_turn") -> list[dict[str, Any]]:
 def converted(*events: dict[str, Any]) -> bytes:
     """The stream that a client of Chat Completions is sent; an error of the upstream is its end, as in the relay."""
     answer = build_pipeline(AnthropicUpstream().decoder("text/event-stream"), Plan())
-    encoder = OpenAIChat().encoder(Heading("chatcmpl-1", "m", 1, ChatOptions(include_usage=True)))
+    encoder = OpenAIChat().encoder(ResponseMeta("chatcmpl-1", "m", 1, ChatOptions(include_usage=True)))
     sent = bytearray()
     try:
         for event in events:

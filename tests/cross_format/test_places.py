@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.model.message import fold
 from kiro_asgi.stages.answer import Plan, build_pipeline
@@ -32,7 +32,7 @@ def told(pieces: list[str], stop: tuple[str, ...] = ()) -> tuple[str, list[str]]
     said = [chunk({"content": piece}) for piece in pieces]
     stream = sse(*said, annotated("deep"), annotated("cold"), chunk(finish="stop")) + DONE
     message = fold([*answer.feed([stream]), *answer.flush()])
-    body = json.loads(b"".join(OpenAIChat().render(message, Heading("chatcmpl-1", "m", 1, ChatOptions()))))
+    body = json.loads(b"".join(OpenAIChat().render(message, ResponseMeta("chatcmpl-1", "m", 1, ChatOptions()))))
     turn = body["choices"][0]["message"]
     places = [each["url_citation"] for each in turn.get("annotations", ())]
     return turn["content"], [turn["content"][each["start_index"] : each["end_index"]] for each in places]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.model.events import Event, StopReason
 from kiro_asgi.model.message import Block, Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock, fold
@@ -18,7 +18,7 @@ from tests.dialects.strategies import answers
 from tests.helpers import cut, run
 from tests.upstreams.openai.chunks import new_ids
 
-HEADING = Heading("chatcmpl-1", "m", 1, ChatOptions(include_usage=True))
+HEADING = ResponseMeta("chatcmpl-1", "m", 1, ChatOptions(include_usage=True))
 PLAN = Plan(drop_equal_tool_calls=False)
 READ_AS = {
     StopReason.STOP_SEQUENCE: StopReason.END,

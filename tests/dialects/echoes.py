@@ -28,11 +28,11 @@ Client = Callable[[Message, bool], Prompt]
 
 
 def given_answer(dialect: Dialect, request: Any, message: Message, streamed: bool) -> bytes:
-    inquiry = dialect.parse(json.dumps({"model": "m", **request, "stream": streamed}).encode())
-    heading = dialect.heading(inquiry, lambda: "x" * 24, 12)
+    parsed = dialect.parse(json.dumps({"model": "m", **request, "stream": streamed}).encode())
+    meta = dialect.meta(parsed, lambda: "x" * 24, 12)
     if streamed:
-        return b"".join(run(dialect.encoder(heading), unfold(message)))
-    return b"".join(dialect.render(message, heading))
+        return b"".join(run(dialect.encoder(meta), unfold(message)))
+    return b"".join(dialect.render(message, meta))
 
 
 def handed_back(dialect: Dialect, request: Any) -> Prompt:

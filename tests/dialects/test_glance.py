@@ -37,11 +37,11 @@ def test_only_the_models_name_is_replaced(
     """The service reads the client's own bytes, all of them where it calls the model by the same name."""
     document = {**rest, "model": model, "stream": True, "more": [{"model": 1, "a": "model"}]}
     body = json.dumps(document, indent=indent, ensure_ascii=ascii_only).encode()
-    glance = dialect.glance(body)
+    peek = dialect.peek(body)
 
-    assert (glance.model, glance.stream) == (model, True)
-    assert glance.renamed(model) is body
-    assert json.loads(glance.renamed(new)) == {**document, "model": new}
+    assert (peek.model, peek.stream) == (model, True)
+    assert peek.renamed(model) is body
+    assert json.loads(peek.renamed(new)) == {**document, "model": new}
 
 
 @BOTH
@@ -58,7 +58,7 @@ def test_only_the_models_name_is_replaced(
 def test_what_cannot_go_anywhere(dialect: TransparentDialect, body: bytes, code: str, param: str) -> None:
     """A request is refused as the dialect refuses it; what does not decide its way is left to the service."""
     with pytest.raises(RequestError) as caught:
-        dialect.glance(body)
+        dialect.peek(body)
     with pytest.raises(RequestError) as parsed:
         dialect.parse(body)
 
@@ -100,13 +100,13 @@ def test_what_decides_the_way(
     dialect: TransparentDialect, request_: dict[str, Any], tools: list[tuple[str, str]], thinking: bool
 ) -> None:
     """Tools that somebody else may run, and whether the first event may take long."""
-    glance = dialect.glance(json.dumps({"model": "m", **request_}).encode())
+    peek = dialect.peek(json.dumps({"model": "m", **request_}).encode())
 
-    assert [(tool.name, tool.hosted) for tool in glance.tools] == tools
-    assert (glance.thinking, glance.stream) == (thinking, False)
+    assert [(tool.name, tool.hosted) for tool in peek.tools] == tools
+    assert (peek.thinking, peek.stream) == (thinking, False)
 
 
 def test_nothing_of_the_request_is_shown() -> None:
     """What a client wrote is in no representation."""
-    glance = CHAT.glance(b'{"model": "m", "messages": [{"role": "user", "content": "secret words"}]}')
-    assert "secret" not in repr(glance)
+    peek = CHAT.peek(b'{"model": "m", "messages": [{"role": "user", "content": "secret words"}]}')
+    assert "secret" not in repr(peek)

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
-from kiro_asgi.dialects.base import Heading, TransparentDialect
+from kiro_asgi.dialects.base import ResponseMeta, TransparentDialect
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
-from kiro_asgi.dialects.passthrough import Passage
+from kiro_asgi.dialects.passthrough import PassthroughStage
 from kiro_asgi.errors import KiroAsgiError, UpstreamFault, UpstreamProtocolError
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.wire.sse import SseDecoder, encode_sse
 
 ANTHROPIC, CHAT = AnthropicMessages(), OpenAIChat()
-HEADING = Heading("chatcmpl-ours", "asked", 7)
+HEADING = ResponseMeta("chatcmpl-ours", "asked", 7)
 BOTH = pytest.mark.parametrize("dialect", [ANTHROPIC, CHAT], ids=["anthropic", "openai_chat"])
 
 
@@ -60,7 +60,7 @@ def fault(data: bytes) -> KiroAsgiError:
     return UpstreamFault(data.decode())
 
 
-def through(passage: Passage, chunks: list[bytes]) -> list[bytes]:
+def through(passage: PassthroughStage, chunks: list[bytes]) -> list[bytes]:
     """What comes out for every chunk, and at the end."""
     return [b"".join(passage.feed([chunk])) for chunk in chunks] + [b"".join(passage.flush())]
 
@@ -285,7 +285,7 @@ def test_an_error_of_ours(dialect: TransparentDialect, told: bytes) -> None:
 
 def test_an_event_that_never_ends() -> None:
     """What is held back is bounded."""
-    passage = Passage(CHAT.passage(fault, HEADING)._format, fault, HEADING, max_event=1000)
+    passage = PassthroughStage(CHAT.passage(fault, HEADING)._format, fault, HEADING, max_event=1000)
     assert list(passage.feed([b"data: " + b"x" * 900])) == []
     with pytest.raises(UpstreamProtocolError) as caught:
         list(passage.feed([b"x" * 200]))

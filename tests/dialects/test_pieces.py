@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
-from kiro_asgi.dialects.base import Dialect, Heading
+from kiro_asgi.dialects.base import Dialect, ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesOptions
 from kiro_asgi.dialects.pieces import Literal, Pieces, compact, dump_array, dump_object, dump_text
@@ -106,7 +106,7 @@ BLOCKS = {
 def test_a_long_block_is_compact_json_in_pieces(name: str, kind: str) -> None:
     """The body is written as a short one is, its text is all there, and no piece is longer than it has to be."""
     dialect, options = DIALECTS[name]
-    pieces = [*dialect.render(Message((BLOCKS[kind],)), Heading("x", "m", 1, options))]
+    pieces = [*dialect.render(Message((BLOCKS[kind],)), ResponseMeta("x", "m", 1, options))]
     body = b"".join(pieces)
 
     assert dumps(json.loads(body)) == body
@@ -117,7 +117,7 @@ def test_a_long_block_is_compact_json_in_pieces(name: str, kind: str) -> None:
 def streamed(name: str, events: list[Event]) -> list[bytes]:
     """The pieces of a stream."""
     dialect, options = DIALECTS[name]
-    encoder = dialect.encoder(Heading("x", "m", 1, options))
+    encoder = dialect.encoder(ResponseMeta("x", "m", 1, options))
     return [*encoder.feed(events), *encoder.flush()]
 
 
@@ -148,7 +148,7 @@ def test_a_text_is_sealed_as_it_was() -> None:
         sealed.append(thinking)
         return "s"
 
-    encoder = OpenAIResponses().encoder(Heading("resp_x", "m", 1, ResponsesOptions(input_items=())))
+    encoder = OpenAIResponses().encoder(ResponseMeta("resp_x", "m", 1, ResponsesOptions(input_items=())))
     encoder._seal = seal
     for _ in encoder.feed(unfold(Message((ThinkingBlock(LONG_TEXT, "signed"),)))):
         pass
@@ -161,7 +161,7 @@ def rendering(name: str, message: Callable[[int], Message]) -> Callable[[int], C
 
     def make(size: int) -> Callable[[], object]:
         answer = message(size)
-        return lambda: [*dialect.render(answer, Heading("x", "m", 1, options))]
+        return lambda: [*dialect.render(answer, ResponseMeta("x", "m", 1, options))]
 
     return make
 

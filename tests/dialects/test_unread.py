@@ -216,7 +216,7 @@ def test_the_time_is_in_proportion(dialect: Dialect) -> None:
 
     def make(size: int) -> Any:
         body = json.dumps({**BODIES[dialect.name], member: [said("user", text(), name="n")] * size}).encode()
-        inquiry = dialect.parse(body)
-        return lambda: dialect.notes(body, inquiry)
+        parsed = dialect.parse(body)
+        return lambda: dialect.notes(body, parsed)
 
     assert_linear(make, 50)

@@ -12,7 +12,7 @@ import tests.dialects.anthropic.grammar as anthropic_grammar
 import tests.dialects.openai_chat.grammar as openai_grammar
 import tests.dialects.openai_responses.grammar as responses_grammar
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
-from kiro_asgi.dialects.base import Dialect, Heading
+from kiro_asgi.dialects.base import Dialect, ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesOptions
 from kiro_asgi.errors import UpstreamError, UpstreamProtocolError
@@ -130,7 +130,7 @@ def answered(service: str, pieces: Iterable[bytes], plan: Plan) -> tuple[list[Ev
 Judge = Callable[[bytes, Set[str]], Any]
 """Checks a stream in which the calls with these ids may be cut."""
 
-Api = tuple[Dialect, Heading, Judge]
+Api = tuple[Dialect, ResponseMeta, Judge]
 
 
 def _judge(check: Callable[[bytes], Any]) -> Judge:
@@ -141,8 +141,8 @@ def _judge(check: Callable[[bytes], Any]) -> Judge:
 def _apis() -> tuple[Api, ...]:
     """Each dialect, facts for an answer in it, and who judges that."""
 
-    def of(prefix: str, options: Any) -> Heading:
-        return Heading(prefix + "0" * 24, "m", 1, options)
+    def of(prefix: str, options: Any) -> ResponseMeta:
+        return ResponseMeta(prefix + "0" * 24, "m", 1, options)
 
     return (
         (DIALECTS["openai"], of("chatcmpl-", ChatOptions(include_usage=True)), _judge(openai_grammar.check)),
@@ -153,8 +153,8 @@ def _apis() -> tuple[Api, ...]:
 
 def _encode(events: list[Event], failed: str, apis: Iterable[Api]) -> None:
     """In each API a stream is legal, and so is the document."""
-    for dialect, heading, check in apis:
-        encoder = dialect.encoder(heading)
+    for dialect, meta, check in apis:
+        encoder = dialect.encoder(meta)
         try:
             stream = b"".join([*encoder.feed(events), *(() if failed else encoder.flush())])
         except UpstreamError:
@@ -171,7 +171,7 @@ def _encode(events: list[Event], failed: str, apis: Iterable[Api]) -> None:
         cut = {info.call_id for end in ends for info in (*end.truncations, *end.malformed)}
         check(stream, cut)
         if not cut:  # a call that is sent in pieces belongs to a stream
-            json.loads(b"".join(dialect.render(fold(events), heading)), parse_constant=refuse)
+            json.loads(b"".join(dialect.render(fold(events), meta)), parse_constant=refuse)
 
 
 def answers_of(service: str) -> Callable[[bytes], int]:

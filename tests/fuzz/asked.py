@@ -61,14 +61,14 @@ def _is_refusal(error: KiroAsgiError, dialect: Dialect) -> None:
 def render(dialect: Dialect, body: bytes, source: Source) -> None:
     """Read a request, and write it down for each service, for one of its models."""
     try:
-        inquiry = dialect.parse(body)
+        parsed = dialect.parse(body)
     except RequestError as error:
         _is_refusal(error, dialect)
         return
-    dialect.heading(inquiry, lambda: "0" * 24, 1)
+    dialect.meta(parsed, lambda: "0" * 24, 1)
     for upstream in upstreams():
         try:
-            rendered = upstream.render(inquiry.prompt, source.pick(upstream.builtin), KEY)
+            rendered = upstream.render(parsed.prompt, source.pick(upstream.builtin), KEY)
         except (RequestError, ContextTooLong) as error:
             _is_refusal(error, dialect)
             continue

@@ -15,7 +15,7 @@ import pytest
 from attrs import define, field, frozen
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
-from kiro_asgi.dialects.base import Dialect, Heading
+from kiro_asgi.dialects.base import Dialect, ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesOptions
 from kiro_asgi.errors import KiroAsgiError
@@ -185,8 +185,8 @@ class Client:
     of_body: Callable[[dict[str, Any]], Heard]
 
     @property
-    def heading(self) -> Heading:
-        return Heading("resp_1", "m", 12, self.options)
+    def meta(self) -> ResponseMeta:
+        return ResponseMeta("resp_1", "m", 12, self.options)
 
 
 MESSAGES = Client("messages", AnthropicMessages(), None, _hear_events, _hear_messages)
@@ -218,7 +218,7 @@ def told(client: Client, upstream: str, chunks: Iterable[bytes], plan: Plan = PL
 
     An answer that fails ends in band; one that fails before there is anything has no stream, but a status.
     """
-    encoder = client.dialect.encoder(client.heading)
+    encoder = client.dialect.encoder(client.meta)
     sent: list[bytes] = []
     try:
         for event in events(upstream, chunks, plan, content_type):
@@ -245,4 +245,4 @@ def heard(
         message = fold(events(upstream, chunks, plan, content_type))
     except KiroAsgiError:
         return Heard(end="error")
-    return client.of_body(json.loads(b"".join(client.dialect.render(message, client.heading))))
+    return client.of_body(json.loads(b"".join(client.dialect.render(message, client.meta))))

@@ -61,5 +61,5 @@ def test_signatures_are_the_same_streamed_and_collected(streamed: bool) -> None:
 def test_a_body_of_messages_holds_the_blocks_of_the_stream() -> None:
     """§2.3: block for block, so that what one client sees every client sees."""
     streamed = anthropic_grammar.check(told(MESSAGES, "gemini", [stream(SIGNED)]))
-    body = json.loads(b"".join(MESSAGES.dialect.render(fold(events("gemini", [stream(SIGNED)])), MESSAGES.heading)))
+    body = json.loads(b"".join(MESSAGES.dialect.render(fold(events("gemini", [stream(SIGNED)])), MESSAGES.meta)))
     assert streamed["content"] == body["content"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
-from kiro_asgi.dialects.base import Dialect, Heading
+from kiro_asgi.dialects.base import Dialect, ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesOptions
 from kiro_asgi.limits import LARGEST_COUNT
@@ -116,7 +116,7 @@ def test_a_count_that_nobody_means_is_none(name: str, number: int) -> None:
     assert message.usage.output_tokens <= LARGEST_COUNT
     Calibration().observe("m", 1_000.0, message.usage)
     for dialect, options in DIALECTS:
-        assert b"hi" in b"".join(dialect.render(message, Heading("id", "m", 0, options)))
+        assert b"hi" in b"".join(dialect.render(message, ResponseMeta("id", "m", 0, options)))
 
 
 @pytest.mark.parametrize("name", UPSTREAMS)

@@ -11,12 +11,12 @@ from attrs import evolve, frozen
 
 from kiro_asgi.dialects.anthropic.encoder import AnthropicEncoder
 from kiro_asgi.dialects.anthropic.errors import error_reply
-from kiro_asgi.dialects.anthropic.passthrough import MESSAGES, glance
+from kiro_asgi.dialects.anthropic.passthrough import MESSAGES, peek
 from kiro_asgi.dialects.anthropic.request import Options, parse_count, parse_messages
 from kiro_asgi.dialects.anthropic.response import render_count, render_message
 from kiro_asgi.dialects.anthropic.unread import unread_fields
-from kiro_asgi.dialects.base import DialectTraits, ErrorReply, Glance, Heading, Inquiry, RequestHeaders
-from kiro_asgi.dialects.passthrough import Fault, Passage
+from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, RequestPeek, ResponseMeta
+from kiro_asgi.dialects.passthrough import Fault, PassthroughStage
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import noted
 from kiro_asgi.errors import KiroAsgiError
@@ -38,31 +38,31 @@ class AnthropicMessages:
     name = "anthropic"
     traits = DialectTraits(transparent=True)
 
-    def parse(self, body: bytes, headers: RequestHeaders = (), /) -> Inquiry:
+    def parse(self, body: bytes, headers: RequestHeaders = (), /) -> ParsedRequest:
         """Read the body of ``POST /v1/messages``, and the beta features that *headers* ask for.
 
         Raises:
             RequestError: Not a legal request; ``param`` names the place.
         """
-        inquiry = parse_messages(body)
+        parsed = parse_messages(body)
         betas = betas_in(headers) if headers else ()
-        return evolve(inquiry, prompt=evolve(inquiry.prompt, betas=betas)) if betas else inquiry
+        return evolve(parsed, prompt=evolve(parsed.prompt, betas=betas)) if betas else parsed
 
-    def notes(self, body: bytes, inquiry: Inquiry) -> tuple[Note, ...]:
+    def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
         """What of a request no service is told, whichever it is."""
-        return noted(unread_fields(read_json(body), inquiry.prompt))
+        return noted(unread_fields(read_json(body), parsed.prompt))
 
-    def glance(self, body: bytes) -> Glance:
+    def peek(self, body: bytes) -> RequestPeek:
         """Look at the body of ``POST /v1/messages``.
 
         Raises:
             RequestError: No JSON object, or one without a model.
         """
-        return glance(body)
+        return peek(body)
 
-    def passage(self, fault: Fault, heading: Heading, name: str = "") -> Passage:
+    def passage(self, fault: Fault, meta: ResponseMeta, name: str = "") -> PassthroughStage:
         """A fresh stage for an answer that a service of this API gives."""
-        return Passage(MESSAGES, fault, heading, name)
+        return PassthroughStage(MESSAGES, fault, meta, name)
 
     def parse_count(self, body: bytes, /) -> Prompt:
         """Read the body of ``POST /v1/messages/count_tokens``.
@@ -72,23 +72,21 @@ class AnthropicMessages:
         """
         return parse_count(body)
 
-    def heading(self, inquiry: Inquiry, token: Callable[[], str], created: int) -> Heading:
+    def meta(self, parsed: ParsedRequest, token: Callable[[], str], created: int) -> ResponseMeta:
         """Facts for one answer; *token* makes 24 random characters that are legal in ids."""
-        return Heading(f"msg_{token()}", inquiry.prompt.model, created, inquiry.options)
+        return ResponseMeta(f"msg_{token()}", parsed.prompt.model, created, parsed.options)
 
-    def encoder(self, heading: Heading) -> AnthropicEncoder:
+    def encoder(self, meta: ResponseMeta) -> AnthropicEncoder:
         """A fresh encoder for one streamed answer."""
-        return AnthropicEncoder(
-            heading, emit_code_references=self.emit_code_references, may_be_empty=_is_warm_up(heading)
-        )
+        return AnthropicEncoder(meta, emit_code_references=self.emit_code_references, may_be_empty=_is_warm_up(meta))
 
-    def render(self, message: Message, heading: Heading) -> Iterator[bytes]:
+    def render(self, message: Message, meta: ResponseMeta) -> Iterator[bytes]:
         """The JSON body of a collected answer, in pieces.
 
         Raises:
             UpstreamProtocolError: The arguments of a tool call are not a JSON object.
         """
-        return render_message(message, heading, may_be_empty=_is_warm_up(heading))
+        return render_message(message, meta, may_be_empty=_is_warm_up(meta))
 
     def render_count(self, tokens: int, /) -> bytes:
         """The JSON body of a token count."""
@@ -99,5 +97,5 @@ class AnthropicMessages:
         return error_reply(error, request_id)
 
 
-def _is_warm_up(heading: Heading) -> bool:
-    return isinstance(heading.options, Options) and heading.options.warm_up
+def _is_warm_up(meta: ResponseMeta) -> bool:
+    return isinstance(meta.options, Options) and meta.options.warm_up

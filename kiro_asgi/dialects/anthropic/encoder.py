@@ -16,7 +16,7 @@ from typing import Any, Final
 from kiro_asgi.dialects.anthropic.errors import stream_error_body
 from kiro_asgi.dialects.anthropic.response import render_citation, render_stop, render_usage
 from kiro_asgi.dialects.anthropic.server_tools import has_shape, render_server_block, tally
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import (
     BlockEnd,
@@ -88,7 +88,7 @@ class AnthropicEncoder:
     """Events in, server-sent events out; one for each answer.
 
     Args:
-        heading: The answer's id and model.
+        meta: The answer's id and model.
         emit_code_references: Whether licensed sources get an event of their own, which the official SDKs do not know.
         may_be_empty: Whether an answer without blocks stays one, instead of getting a block of empty text.
     """
@@ -106,9 +106,9 @@ class AnthropicEncoder:
         "heartbeat",
     )
 
-    def __init__(self, heading: Heading, *, emit_code_references: bool = False, may_be_empty: bool = False) -> None:
+    def __init__(self, meta: ResponseMeta, *, emit_code_references: bool = False, may_be_empty: bool = False) -> None:
         self.heartbeat = _PING
-        self._heading = heading
+        self._heading = meta
         self._emit_code_references = emit_code_references
         self._may_be_empty = may_be_empty
         self._index = -1

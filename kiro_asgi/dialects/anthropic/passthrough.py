@@ -12,9 +12,9 @@ from typing import Any, Final
 from kiro_asgi.dialects.anthropic.errors import stream_error_body
 from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED
 from kiro_asgi.dialects.anthropic.tools import CLIENT_TOOLS, HOSTED_TOOLS
-from kiro_asgi.dialects.base import Glance, Heading
-from kiro_asgi.dialects.glance import read_glance
+from kiro_asgi.dialects.base import RequestPeek, ResponseMeta
 from kiro_asgi.dialects.passthrough import Format, Sign
+from kiro_asgi.dialects.peek import peek_at
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import TokenUsage
 from kiro_asgi.model.features import Ask
@@ -24,15 +24,15 @@ from kiro_asgi.model.signatures import read_mark
 from kiro_asgi.wire.members import count_of, object_of, objects_of
 from kiro_asgi.wire.sse import encode_sse
 
-__all__ = ["MESSAGES", "glance"]
+__all__ = ["MESSAGES", "peek"]
 
 _ENDED: Final = Sign(ended=True)
 _FAILED: Final = Sign(failed=True)
 
 
-def glance(body: bytes) -> Glance:
+def peek(body: bytes) -> RequestPeek:
     """What must be known of a request."""
-    return read_glance(body, FIELD_REQUIRED, tools=_tools, asks=_asks)
+    return peek_at(body, FIELD_REQUIRED, tools=_tools, asks=_asks)
 
 
 def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
@@ -100,7 +100,7 @@ def _usage(usage: Mapping[str, Any]) -> TokenUsage:
     )
 
 
-def _error(error: KiroAsgiError, _: Heading) -> list[bytes]:
+def _error(error: KiroAsgiError, _: ResponseMeta) -> list[bytes]:
     return [encode_sse("error", stream_error_body(error))]
 
 

@@ -28,7 +28,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
     read_mark,
 )
 from kiro_asgi.dialects.anthropic.tools import parse_tool_choice, parse_tools
-from kiro_asgi.dialects.base import Inquiry
+from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import NO_MODEL
 from kiro_asgi.dialects.structure import Raw, structure
 from kiro_asgi.errors import RequestError
@@ -90,7 +90,7 @@ _RANGES: Final = (("temperature", 0, 1), ("top_p", 0, 1), ("top_k", 0, None), ("
 """Field, least and greatest value."""
 
 
-def parse_messages(body: bytes) -> Inquiry:
+def parse_messages(body: bytes) -> ParsedRequest:
     """Read the body of ``POST /v1/messages``.
 
     Raises:
@@ -98,7 +98,7 @@ def parse_messages(body: bytes) -> Inquiry:
     """
     request = structure(body, MessagesBody, converter=CONVERTER, missing=FIELD_REQUIRED)
     prompt = _prompt(request, _sampling(request))
-    return Inquiry(prompt, bool(request.stream), Options(warm_up=request.max_tokens == 0))
+    return ParsedRequest(prompt, bool(request.stream), Options(warm_up=request.max_tokens == 0))
 
 
 def parse_count(body: bytes) -> Prompt:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.dialects.anthropic.server_tools import has_shape, render_server_block, tally
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.pieces import dump_array, dump_text
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.model.events import Citation, StopReason, Usage
@@ -49,12 +49,12 @@ STOP_REASONS: Final = MappingProxyType(
 )
 
 
-def render_message(message: Message, heading: Heading, *, may_be_empty: bool = False) -> Iterator[bytes]:
+def render_message(message: Message, meta: ResponseMeta, *, may_be_empty: bool = False) -> Iterator[bytes]:
     """The JSON body of a collected answer, in pieces.
 
     Args:
         message: The answer.
-        heading: Its id and model.
+        meta: Its id and model.
         may_be_empty: Whether an answer without blocks stays one, instead of getting a block of empty text.
 
     Raises:
@@ -63,7 +63,7 @@ def render_message(message: Message, heading: Heading, *, may_be_empty: bool = F
     blocks: Sequence[Block] = [block for block in message.blocks if has_shape(block)]
     if not blocks and not may_be_empty:
         blocks = (TextBlock(""),)
-    yield _BEFORE % (quote_bytes(heading.id), quote_bytes(heading.model))
+    yield _BEFORE % (quote_bytes(meta.id), quote_bytes(meta.model))
     yield from dump_array(map(_render_block, blocks))
     stop = render_stop(message.stop_reason, message.stop_sequence)
     yield b"," + dumps({**stop, "usage": {**render_usage(message.usage), **tally(message.blocks)}})[1:]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.gemini.grounding import GroundingTally
 from kiro_asgi.dialects.gemini.request import Options
 from kiro_asgi.dialects.gemini.signatures import Signing
@@ -84,9 +84,9 @@ def call_part(call_id: str, name: str, arguments: str, signature: Mapping[str, s
     return dumps({"functionCall": {"id": call_id, "name": name, "args": value}, **signature})
 
 
-def grounding_of(heading: Heading) -> GroundingTally:
+def grounding_of(meta: ResponseMeta) -> GroundingTally:
     """What collects the pages of an answer."""
-    options = heading.options
+    options = meta.options
     return GroundingTally(keeps_text=isinstance(options, Options) and options.grounded)
 
 
@@ -98,9 +98,9 @@ def finish(reason: StopReason, grounding: GroundingTally) -> dict[str, Any]:
     return {**ended, "index": 0, **grounding.metadata()}
 
 
-def tail(heading: Heading) -> bytes:
+def tail(meta: ResponseMeta) -> bytes:
     """The members at the end of every object of an answer."""
-    return b',"modelVersion":%b,"responseId":%b}' % (quote_bytes(heading.model), quote_bytes(heading.id))
+    return b',"modelVersion":%b,"responseId":%b}' % (quote_bytes(meta.model), quote_bytes(meta.id))
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:
@@ -118,19 +118,19 @@ def usage_object(usage: Usage) -> dict[str, Any]:
     return counts
 
 
-def render(message: Message, heading: Heading) -> Iterator[bytes]:
+def render(message: Message, meta: ResponseMeta) -> Iterator[bytes]:
     """The JSON body of a collected answer, in pieces.
 
     Raises:
         UpstreamProtocolError: The arguments of a call are not a JSON object.
     """
-    signing, grounding = Signing(), grounding_of(heading)
+    signing, grounding = Signing(), grounding_of(meta)
     yield b'{"candidates":[{"content":{"parts":'
     for piece in dump_array(_parts(message, signing, grounding)):
         yield escaped(piece)
     candidate = dumps(finish(message.stop_reason, grounding))[1:]
     usage = dumps(usage_object(message.usage))
-    yield escaped(b',"role":"model"},%b],"usageMetadata":%b%b' % (candidate, usage, tail(heading)))
+    yield escaped(b',"role":"model"},%b],"usageMetadata":%b%b' % (candidate, usage, tail(meta)))
 
 
 def _parts(message: Message, signing: Signing, grounding: GroundingTally) -> Iterator[Iterable[bytes]]:

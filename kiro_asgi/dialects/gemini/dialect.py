@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from attrs import frozen
 
-from kiro_asgi.dialects.base import DialectTraits, Encoder, ErrorReply, Heading, Inquiry, RequestHeaders
+from kiro_asgi.dialects.base import DialectTraits, Encoder, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
 from kiro_asgi.dialects.gemini.answer import render
 from kiro_asgi.dialects.gemini.encoder import ArrayEncoder, SseEncoder
 from kiro_asgi.dialects.gemini.errors import error_reply
@@ -41,7 +41,7 @@ class GeminiApi:
     traits = DialectTraits(body_type=_JSON, cites_pages_only=True)
     _stream = False
 
-    def parse(self, body: bytes, headers: RequestHeaders = (), /) -> Inquiry:
+    def parse(self, body: bytes, headers: RequestHeaders = (), /) -> ParsedRequest:
         """Read a request to generate content.
 
         Raises:
@@ -49,9 +49,9 @@ class GeminiApi:
         """
         return parse_request(body, self.model, stream=self._stream)
 
-    def notes(self, body: bytes, inquiry: Inquiry) -> tuple[Note, ...]:
+    def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
         """What of a request no service is told, whichever it is."""
-        return noted(unread_fields(read_body(body), inquiry.prompt))
+        return noted(unread_fields(read_body(body), parsed.prompt))
 
     def parse_count(self, body: bytes, /) -> Prompt:
         """Read a request to count tokens.
@@ -65,21 +65,21 @@ class GeminiApi:
         """The JSON body of a token count."""
         return dumps({"totalTokens": tokens, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": tokens}]})
 
-    def heading(self, inquiry: Inquiry, token: Callable[[], str], created: int) -> Heading:
+    def meta(self, parsed: ParsedRequest, token: Callable[[], str], created: int) -> ResponseMeta:
         """Facts for one answer; *token* makes 24 random characters that are legal in ids."""
-        return Heading(token(), inquiry.prompt.model, created, inquiry.options)
+        return ResponseMeta(token(), parsed.prompt.model, created, parsed.options)
 
-    def encoder(self, heading: Heading) -> Encoder:
+    def encoder(self, meta: ResponseMeta) -> Encoder:
         """A fresh encoder for one streamed answer."""
-        return SseEncoder(heading)
+        return SseEncoder(meta)
 
-    def render(self, message: Message, heading: Heading) -> Iterator[bytes]:
+    def render(self, message: Message, meta: ResponseMeta) -> Iterator[bytes]:
         """The JSON body of a collected answer, in pieces.
 
         Raises:
             UpstreamProtocolError: The arguments of a call are not a JSON object.
         """
-        return render(message, heading)
+        return render(message, meta)
 
     def render_models(self, listings: Iterable[Listing]) -> bytes:
         """The JSON body of the list of models."""
@@ -107,6 +107,6 @@ class GeminiArray(GeminiStream):
 
     traits = DialectTraits(stream_type=_JSON, body_type=_JSON, cites_pages_only=True, alters_streams=True)
 
-    def encoder(self, heading: Heading) -> Encoder:
+    def encoder(self, meta: ResponseMeta) -> Encoder:
         """A fresh encoder for one streamed answer."""
-        return ArrayEncoder(heading)
+        return ArrayEncoder(meta)

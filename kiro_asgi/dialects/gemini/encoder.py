@@ -14,7 +14,7 @@ from typing import Final
 
 from attrs import define, field
 
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.gemini.answer import (
     call_part,
     escaped,
@@ -53,7 +53,7 @@ _BEHIND: Final = b'],"role":"model"},"index":0}]'
 class _Encoder:
     """The stage from events to objects, whatever stands around those."""
 
-    _heading: Heading
+    _heading: ResponseMeta
     _behind: bytes = field(init=False)
     _tail: bytes = field(init=False)
     _signing: Signing = field(init=False, factory=Signing)

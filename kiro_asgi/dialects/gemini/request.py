@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.dialects.base import Inquiry
+from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import invalid, missing, unsupported
 from kiro_asgi.dialects.gemini.contents import read_contents, texts_of
 from kiro_asgi.dialects.gemini.schema import json_schema
@@ -70,14 +70,14 @@ def read_body(body: bytes) -> dict[str, Any]:
     return spelled
 
 
-def parse_request(body: bytes, model: str, *, stream: bool) -> Inquiry:
+def parse_request(body: bytes, model: str, *, stream: bool) -> ParsedRequest:
     """Read the body of a request to *model*.
 
     Raises:
         RequestError: Not a legal request, or one that cannot be honoured; ``param`` names the place.
     """
     prompt = _prompt(structure_value(read_body(body), Body), model)
-    return Inquiry(prompt, stream, Options(grounded=any(tool.hosted for tool in prompt.tools)))
+    return ParsedRequest(prompt, stream, Options(grounded=any(tool.hosted for tool in prompt.tools)))
 
 
 def parse_count(body: bytes, model: str) -> Prompt:

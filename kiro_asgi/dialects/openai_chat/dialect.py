@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 
 from attrs import field, frozen
 
-from kiro_asgi.dialects.base import DialectTraits, ErrorReply, Glance, Heading, Inquiry, RequestHeaders
+from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, RequestPeek, ResponseMeta
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
-from kiro_asgi.dialects.openai_chat.passthrough import COMPLETIONS, glance
+from kiro_asgi.dialects.openai_chat.passthrough import COMPLETIONS, peek
 from kiro_asgi.dialects.openai_chat.request import ChatOptions, parse
 from kiro_asgi.dialects.openai_chat.response import render
 from kiro_asgi.dialects.openai_chat.unread import unread_fields
 from kiro_asgi.dialects.openai_errors import error_reply
-from kiro_asgi.dialects.passthrough import Fault, Passage
+from kiro_asgi.dialects.passthrough import Fault, PassthroughStage
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import noted
 from kiro_asgi.errors import KiroAsgiError
@@ -38,33 +38,33 @@ class OpenAIChat:
     def _traits(self) -> DialectTraits:
         return DialectTraits(cites_pages_only=True, transparent=True, alters_streams=self.usage_in_finish_chunk)
 
-    def parse(self, body: bytes, headers: RequestHeaders = (), /) -> Inquiry:
+    def parse(self, body: bytes, headers: RequestHeaders = (), /) -> ParsedRequest:
         """Read a request."""
         return parse(body)
 
-    def notes(self, body: bytes, inquiry: Inquiry) -> tuple[Note, ...]:
+    def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
         """What of a request no service is told, whichever it is."""
-        return noted(unread_fields(read_json(body), inquiry.prompt))
+        return noted(unread_fields(read_json(body), parsed.prompt))
 
-    def glance(self, body: bytes) -> Glance:
+    def peek(self, body: bytes) -> RequestPeek:
         """Look at a request."""
-        return glance(body)
+        return peek(body)
 
-    def passage(self, fault: Fault, heading: Heading, name: str = "") -> Passage:
+    def passage(self, fault: Fault, meta: ResponseMeta, name: str = "") -> PassthroughStage:
         """A fresh stage for an answer that a service of this API gives."""
-        return Passage(COMPLETIONS, fault, heading, name)
+        return PassthroughStage(COMPLETIONS, fault, meta, name)
 
-    def heading(self, inquiry: Inquiry, token: Callable[[], str], created: int) -> Heading:
+    def meta(self, parsed: ParsedRequest, token: Callable[[], str], created: int) -> ResponseMeta:
         """Facts for one answer."""
-        return Heading(f"chatcmpl-{token()}", inquiry.prompt.model, created, inquiry.options)
+        return ResponseMeta(f"chatcmpl-{token()}", parsed.prompt.model, created, parsed.options)
 
-    def encoder(self, heading: Heading) -> ChatEncoder:
+    def encoder(self, meta: ResponseMeta) -> ChatEncoder:
         """A fresh encoder for one streamed answer."""
-        return ChatEncoder(heading, usage_in_finish_chunk=self.usage_in_finish_chunk)
+        return ChatEncoder(meta, usage_in_finish_chunk=self.usage_in_finish_chunk)
 
-    def render(self, message: Message, heading: Heading) -> Iterator[bytes]:
+    def render(self, message: Message, meta: ResponseMeta) -> Iterator[bytes]:
         """The JSON body of a collected answer."""
-        return render(message, heading)
+        return render(message, meta)
 
     def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
         """The HTTP answer to an error before the first byte; this API tells the request id in a header only."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import MappingProxyType
 from typing import Any, Final
 
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_chat.request import options_of
 from kiro_asgi.dialects.openai_chat.response import GAP, citation, citations, finish_reason
 from kiro_asgi.dialects.openai_chat.signatures import call_signature, extra_content, reasoning_details
@@ -56,7 +56,7 @@ class ChatEncoder(ChunkStream):
     """The stage from events to the bytes of one streamed answer.
 
     Args:
-        heading: What every chunk repeats.
+        meta: What every chunk repeats.
         usage_in_finish_chunk: Put the token counts into the finish chunk, asked for or not, and send no usage chunk.
     """
 
@@ -78,9 +78,9 @@ class ChatEncoder(ChunkStream):
         "_usage_in_finish_chunk",
     )
 
-    def __init__(self, heading: Heading, *, usage_in_finish_chunk: bool = False) -> None:
-        super().__init__(heading, b"chat.completion.chunk")
-        options = options_of(heading)
+    def __init__(self, meta: ResponseMeta, *, usage_in_finish_chunk: bool = False) -> None:
+        super().__init__(meta, b"chat.completion.chunk")
+        options = options_of(meta)
         self._legacy = options.legacy_functions
         self._include_usage = options.include_usage and not usage_in_finish_chunk
         self._usage_in_finish_chunk = usage_in_finish_chunk

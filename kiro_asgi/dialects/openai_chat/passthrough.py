@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from kiro_asgi.dialects.base import Glance, Heading
-from kiro_asgi.dialects.glance import read_glance
+from kiro_asgi.dialects.base import RequestPeek, ResponseMeta
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
 from kiro_asgi.dialects.openai_chat.signatures import read_reasoning_details
 from kiro_asgi.dialects.passthrough import Format, Sign
+from kiro_asgi.dialects.peek import peek_at
 from kiro_asgi.dialects.structure import MISSING
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import TokenUsage
@@ -29,7 +29,7 @@ from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
 from kiro_asgi.wire.sse import encode_comment
 
-__all__ = ["COMPLETIONS", "glance"]
+__all__ = ["COMPLETIONS", "peek"]
 
 _DONE: Final = b"[DONE]"
 _FAILED: Final = Sign(failed=True)
@@ -53,9 +53,9 @@ _FIELDS: Final[Mapping[str, Ask]] = MappingProxyType(
 """Fields that ask for something where they are there at all."""
 
 
-def glance(body: bytes) -> Glance:
+def peek(body: bytes) -> RequestPeek:
     """What must be known of a request."""
-    return read_glance(body, MISSING, tools=_tools, asks=_asks)
+    return peek_at(body, MISSING, tools=_tools, asks=_asks)
 
 
 def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
@@ -123,19 +123,19 @@ def _detail(usage: Mapping[str, Any], group: str, name: str) -> int | None:
     return count_of(object_of(usage.get(group)), name)
 
 
-def _heading(document: Mapping[str, Any], heading: Heading) -> Heading:
-    """What the first chunk says; of what it does not say, *heading* is believed."""
+def _heading(document: Mapping[str, Any], meta: ResponseMeta) -> ResponseMeta:
+    """What the first chunk says; of what it does not say, *meta* is believed."""
     created = count_of(document, "created")
     return evolve(
-        heading,
-        id=text_of(document, "id") or heading.id,
-        model=text_of(document, "model") or heading.model,
-        created=heading.created if created is None else created,
+        meta,
+        id=text_of(document, "id") or meta.id,
+        model=text_of(document, "model") or meta.model,
+        created=meta.created if created is None else created,
     )
 
 
-def _error(error: KiroAsgiError, heading: Heading) -> list[bytes]:
-    return ChatEncoder(heading).error(error)
+def _error(error: KiroAsgiError, meta: ResponseMeta) -> list[bytes]:
+    return ChatEncoder(meta).error(error)
 
 
 COMPLETIONS: Final = Format(
@@ -145,7 +145,7 @@ COMPLETIONS: Final = Format(
     read=_read,
     named=b'"model"',
     place=("model",),
-    heading=_heading,
+    meta=_heading,
     error=_error,
 )
 """The Chat Completions API."""

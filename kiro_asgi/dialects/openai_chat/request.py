@@ -1,4 +1,4 @@
-"""From the body of a Chat Completions request to an `Inquiry`.
+"""From the body of a Chat Completions request to a `ParsedRequest`.
 
 A field is honoured, mapped, ignored or refused.  It is refused when ignoring it would give an answer other than the one
 asked for (several choices, log probabilities, audio), and only then.
@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.dialects.base import Heading, Inquiry
+from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
 from kiro_asgi.dialects.openai_chat.content import Conversation
 from kiro_asgi.dialects.openai_chat.shapes import CONVERTER, Body, JsonObjectFormat, JsonSchemaFormat
@@ -44,9 +44,9 @@ class ChatOptions:
     """Whether the request used ``functions``, so that a call is answered as ``function_call``."""
 
 
-def options_of(heading: Heading) -> ChatOptions:
-    """The options that travel with *heading*, or the defaults where nobody set any."""
-    return heading.options if isinstance(heading.options, ChatOptions) else ChatOptions()
+def options_of(meta: ResponseMeta) -> ChatOptions:
+    """The options that travel with *meta*, or the defaults where nobody set any."""
+    return meta.options if isinstance(meta.options, ChatOptions) else ChatOptions()
 
 
 _EFFORTS: Final = ("minimal", "low", "medium", "high", "xhigh", "max")
@@ -120,7 +120,7 @@ def _count(value: Any) -> int | None:
     return count(value) or None
 
 
-def parse(body: bytes) -> Inquiry:
+def parse(body: bytes) -> ParsedRequest:
     """Read a request body.
 
     Raises:
@@ -152,7 +152,7 @@ def parse(body: bytes) -> Inquiry:
         include_usage=stream_options is not None and stream_options.include_usage is True,
         legacy_functions=bool(request.functions) and not request.tools,
     )
-    return Inquiry(prompt, request.stream is True, options)
+    return ParsedRequest(prompt, request.stream is True, options)
 
 
 def _refuse(request: Body) -> None:

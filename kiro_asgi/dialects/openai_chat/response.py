@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import Any, Final
 
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_chat.request import options_of
 from kiro_asgi.dialects.openai_chat.signatures import call_signature, extra_content, reasoning_details
 from kiro_asgi.dialects.openai_fields import usage_object
@@ -51,10 +51,10 @@ def finish_reason(reason: StopReason, legacy_functions: bool) -> str:
     return _FINISH[reason]
 
 
-def render(message: Message, heading: Heading) -> Iterator[bytes]:
+def render(message: Message, meta: ResponseMeta) -> Iterator[bytes]:
     """The JSON body, in pieces."""
-    legacy = options_of(heading).legacy_functions
-    yield _BEFORE % (quote_bytes(heading.id), heading.created, quote_bytes(heading.model))
+    legacy = options_of(meta).legacy_functions
+    yield _BEFORE % (quote_bytes(meta.id), meta.created, quote_bytes(meta.model))
     yield from _turn(message, legacy)
     yield _AFTER % (quote_bytes(finish_reason(message.stop_reason, legacy)), dumps(usage_object(message.usage)))
 

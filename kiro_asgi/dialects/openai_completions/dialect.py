@@ -14,7 +14,7 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from kiro_asgi.dialects.base import DialectTraits, ErrorReply, Heading, Inquiry, RequestHeaders
+from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
 from kiro_asgi.dialects.openai_completions.request import options_of, parse, unread_fields
 from kiro_asgi.dialects.openai_errors import error_reply
 from kiro_asgi.dialects.openai_fields import ChunkStream, usage_object
@@ -49,11 +49,11 @@ def _reason(reason: StopReason) -> bytes:
     return _REASON % _FINISH.get(reason, b'"stop"')
 
 
-def render(message: Message, heading: Heading) -> Iterator[bytes]:
+def render(message: Message, meta: ResponseMeta) -> Iterator[bytes]:
     """The JSON body, in pieces."""
     texts = (block.text for block in message.blocks if isinstance(block, TextBlock | RefusalBlock))
-    yield _HEAD % (quote_bytes(heading.id), heading.created, quote_bytes(heading.model)) + _CHOICE
-    yield from dump_text(options_of(heading).echo + "".join(texts))
+    yield _HEAD % (quote_bytes(meta.id), meta.created, quote_bytes(meta.model)) + _CHOICE
+    yield from dump_text(options_of(meta).echo + "".join(texts))
     yield b'%b,"usage":%b,"system_fingerprint":null}' % (
         _reason(message.stop_reason),
         dumps(usage_object(message.usage)),
@@ -64,7 +64,7 @@ def render(message: Message, heading: Heading) -> Iterator[bytes]:
 class CompletionEncoder(ChunkStream):
     """The stage from events to the bytes of one streamed answer."""
 
-    _heading: Heading
+    _heading: ResponseMeta
     _usage_in_finish_chunk: bool = False
     _before: bytes = field(init=False)
     _after: bytes = field(init=False)
@@ -108,7 +108,7 @@ class OpenAICompletions:
     name = "openai_completions"
     traits = DialectTraits()
 
-    def parse(self, body: bytes, headers: RequestHeaders = (), /) -> Inquiry:
+    def parse(self, body: bytes, headers: RequestHeaders = (), /) -> ParsedRequest:
         """Read a request.
 
         Raises:
@@ -116,21 +116,21 @@ class OpenAICompletions:
         """
         return parse(body)
 
-    def notes(self, body: bytes, inquiry: Inquiry) -> tuple[Note, ...]:
+    def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
         """What of a request no service is told, whichever it is."""
-        return noted(unread_fields(read_json(body), inquiry.prompt))
+        return noted(unread_fields(read_json(body), parsed.prompt))
 
-    def heading(self, inquiry: Inquiry, token: Callable[[], str], created: int) -> Heading:
+    def meta(self, parsed: ParsedRequest, token: Callable[[], str], created: int) -> ResponseMeta:
         """Facts for one answer."""
-        return Heading(f"cmpl-{token()}", inquiry.prompt.model, created, inquiry.options)
+        return ResponseMeta(f"cmpl-{token()}", parsed.prompt.model, created, parsed.options)
 
-    def encoder(self, heading: Heading) -> CompletionEncoder:
+    def encoder(self, meta: ResponseMeta) -> CompletionEncoder:
         """A fresh encoder for one streamed answer."""
-        return CompletionEncoder(heading, self.usage_in_finish_chunk)
+        return CompletionEncoder(meta, self.usage_in_finish_chunk)
 
-    def render(self, message: Message, heading: Heading) -> Iterator[bytes]:
+    def render(self, message: Message, meta: ResponseMeta) -> Iterator[bytes]:
         """The JSON body of a collected answer."""
-        return render(message, heading)
+        return render(message, meta)
 
     def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
         """The HTTP answer to an error before the first byte; this API tells the request id in a header only."""

@@ -1,4 +1,4 @@
-"""A Completions request to an `Inquiry`: its prompt is the one thing that a user says.
+"""A Completions request to a `ParsedRequest`: its prompt is the one thing that a user says.
 
 As in Chat Completions, a field is refused where ignoring it would give another answer than the one asked for.
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.dialects.base import Heading, Inquiry
+from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
 from kiro_asgi.dialects.openai_fields import StreamOptions, read_sampling
 from kiro_asgi.dialects.structure import structure
@@ -64,12 +64,12 @@ class CompletionOptions:
     """The prompt, where the answer is to begin with it."""
 
 
-def options_of(heading: Heading) -> CompletionOptions:
-    """The options that travel with *heading*, or the defaults where nobody set any."""
-    return heading.options if isinstance(heading.options, CompletionOptions) else CompletionOptions()
+def options_of(meta: ResponseMeta) -> CompletionOptions:
+    """The options that travel with *meta*, or the defaults where nobody set any."""
+    return meta.options if isinstance(meta.options, CompletionOptions) else CompletionOptions()
 
 
-def parse(body: bytes) -> Inquiry:
+def parse(body: bytes) -> ParsedRequest:
     """Read a request body.
 
     Raises:
@@ -85,7 +85,7 @@ def parse(body: bytes) -> Inquiry:
         metadata={"user_id": request.user} if isinstance(request.user, str) and request.user else {},
     )
     usage = request.stream_options is not None and request.stream_options.include_usage is True
-    return Inquiry(prompt, request.stream is True, CompletionOptions(usage, text if request.echo else ""))
+    return ParsedRequest(prompt, request.stream is True, CompletionOptions(usage, text if request.echo else ""))
 
 
 def _refuse(request: Body) -> None:

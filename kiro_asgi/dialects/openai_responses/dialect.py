@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from attrs import frozen
 
-from kiro_asgi.dialects.base import DialectTraits, ErrorReply, Heading, Inquiry, RequestHeaders
+from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
 from kiro_asgi.dialects.openai_errors import error_reply
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.options import ResponsesOptions
@@ -35,7 +35,7 @@ class OpenAIResponses:
     name = "openai_responses"
     traits = DialectTraits(repeats_answers=True, cites_pages_only=True)
 
-    def parse(self, body: bytes, headers: RequestHeaders = (), /) -> Inquiry:
+    def parse(self, body: bytes, headers: RequestHeaders = (), /) -> ParsedRequest:
         """Read a request.
 
         Raises:
@@ -43,24 +43,24 @@ class OpenAIResponses:
         """
         return parse_request(body, open_thinking=self.sealer.open) if self.sealer is not None else parse_request(body)
 
-    def notes(self, body: bytes, inquiry: Inquiry) -> tuple[Note, ...]:
+    def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
         """What of a request no service is told, whichever it is."""
-        return noted(unread_fields(read_json(body), inquiry.prompt))
+        return noted(unread_fields(read_json(body), parsed.prompt))
 
-    def heading(self, inquiry: Inquiry, token: Callable[[], str], created: int) -> Heading:
+    def meta(self, parsed: ParsedRequest, token: Callable[[], str], created: int) -> ResponseMeta:
         """Facts for one answer."""
-        return Heading(f"resp_{token()}", inquiry.prompt.model, created, inquiry.options)
+        return ResponseMeta(f"resp_{token()}", parsed.prompt.model, created, parsed.options)
 
-    def encoder(self, heading: Heading) -> ResponsesEncoder:
+    def encoder(self, meta: ResponseMeta) -> ResponsesEncoder:
         """A fresh encoder for one streamed answer."""
-        return ResponsesEncoder(heading, self.sealer.seal if self.sealer is not None else None)
+        return ResponsesEncoder(meta, self.sealer.seal if self.sealer is not None else None)
 
-    def render(self, message: Message, heading: Heading) -> Iterator[bytes]:
+    def render(self, message: Message, meta: ResponseMeta) -> Iterator[bytes]:
         """The JSON body of a collected answer: what the last event of the stream would hold.
 
         None of it is known before that event, and what comes before are empty pieces.
         """
-        encoder = self.encoder(heading)
+        encoder = self.encoder(meta)
         for _ in encoder.feed(unfold(message)):
             yield b""
         yield from encoder.response

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import MappingProxyType
 from typing import Any, Final
 
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_responses.blocks import CallBlock, PartBlock, ThinkingBlock
 from kiro_asgi.dialects.openai_responses.errors import error_fields, failure
 from kiro_asgi.dialects.openai_responses.options import options_of
@@ -79,7 +79,7 @@ class ResponsesEncoder:
     """Events in, server-sent events out; one for each answer.
 
     Args:
-        heading: Facts of the answer, with the `ResponsesOptions` of its request.
+        meta: Facts of the answer, with the `ResponsesOptions` of its request.
         seal: Makes ``encrypted_content``; the client is shown it where its request asks for that.
     """
 
@@ -98,12 +98,12 @@ class ResponsesEncoder:
         "seals",
     )
 
-    def __init__(self, heading: Heading, seal: Seal | None = None) -> None:
-        self._options = options_of(heading)
+    def __init__(self, meta: ResponseMeta, seal: Seal | None = None) -> None:
+        self._options = options_of(meta)
         self._seal = seal
         self.seals: dict[str, str] = {}
         """``encrypted_content`` of reasoning items, by their ids, also where the client is not shown it."""
-        self._output = Output(ResponseObject(heading))
+        self._output = Output(ResponseObject(meta))
         self._block: PartBlock | CallBlock | None = None
         self._text: PartBlock | None = None
         """Text whose block has ended, and that another block may continue."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 
 __all__ = ["SEALED", "ResponsesOptions", "options_of"]
 
@@ -80,6 +80,6 @@ class ResponsesOptions:
         return isinstance(self.reasoning.get("summary"), str)
 
 
-def options_of(heading: Heading) -> ResponsesOptions:
-    """The options that travel with *heading*, or the defaults where nobody set any."""
-    return heading.options if isinstance(heading.options, ResponsesOptions) else ResponsesOptions()
+def options_of(meta: ResponseMeta) -> ResponsesOptions:
+    """The options that travel with *meta*, or the defaults where nobody set any."""
+    return meta.options if isinstance(meta.options, ResponsesOptions) else ResponsesOptions()

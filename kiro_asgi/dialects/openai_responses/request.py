@@ -1,4 +1,4 @@
-"""From the body of a Responses request to an `Inquiry`, and the fields that the answer repeats.
+"""From the body of a Responses request to a `ParsedRequest`, and the fields that the answer repeats.
 
 Source: https://platform.openai.com/docs/api-reference/responses/create
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from kiro_asgi.dialects.base import Inquiry
+from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.items import Conversation, OpenThinking
@@ -110,7 +110,7 @@ def _nothing_opened(_: str) -> None:
     """Without a key, nothing that is sealed is ours."""
 
 
-def parse_request(body: bytes, *, open_thinking: OpenThinking = _nothing_opened) -> Inquiry:
+def parse_request(body: bytes, *, open_thinking: OpenThinking = _nothing_opened) -> ParsedRequest:
     """Read a request body.
 
     Args:
@@ -123,7 +123,7 @@ def parse_request(body: bytes, *, open_thinking: OpenThinking = _nothing_opened)
     return parse_value(read_json(body), open_thinking=open_thinking)
 
 
-def parse_value(value: Any, *, open_thinking: OpenThinking = _nothing_opened) -> Inquiry:
+def parse_value(value: Any, *, open_thinking: OpenThinking = _nothing_opened) -> ParsedRequest:
     """Like `parse_request`, of an already decoded body, e.g. one into which stored items were put."""
     request = structure_value(value, Body, converter=CONVERTER)
     _refuse(request)
@@ -148,7 +148,7 @@ def parse_value(value: Any, *, open_thinking: OpenThinking = _nothing_opened) ->
         schema=_schema(request),
     )
     require_depths(prompt)
-    return Inquiry(prompt, request.stream is True, read_options(request, value, toolbox))
+    return ParsedRequest(prompt, request.stream is True, read_options(request, value, toolbox))
 
 
 def _refuse(request: Body) -> None:

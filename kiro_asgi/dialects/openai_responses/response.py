@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_responses.calls import custom_input, item_fields
 from kiro_asgi.dialects.openai_responses.options import ResponsesOptions, options_of
 from kiro_asgi.dialects.pieces import Pieces, compact, dump_array, dump_object, dump_text
@@ -66,20 +66,20 @@ class ResponseObject:
     """Renders one response, again and again; what does not change is rendered once.
 
     Args:
-        heading: Facts of the answer, with the `ResponsesOptions` of its request.
+        meta: Facts of the answer, with the `ResponsesOptions` of its request.
     """
 
     __slots__ = ("_static", "id")
 
-    def __init__(self, heading: Heading) -> None:
-        self.id = heading.id
+    def __init__(self, meta: ResponseMeta) -> None:
+        self.id = meta.id
         facts = {
-            "id": heading.id,
+            "id": meta.id,
             "object": "response",
-            "created_at": heading.created,
+            "created_at": meta.created,
             "completed_at": None,
-            "model": heading.model,
-            **_echo(options_of(heading)),
+            "model": meta.model,
+            **_echo(options_of(meta)),
         }
         self._static = dumps(facts)[:-1]
 

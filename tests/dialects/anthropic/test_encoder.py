@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicEncoder, AnthropicMessages, Options
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.errors import UpstreamFault
 from kiro_asgi.model.events import (
     BlockEnd,
@@ -40,13 +40,13 @@ from tests.dialects.strategies import TEXT, answers
 from tests.helpers import run, run_apart
 
 DIALECT = AnthropicMessages()
-HEADING = Heading("msg_1", "m", 1)
+HEADING = ResponseMeta("msg_1", "m", 1)
 START = MessageStart(Usage(input_tokens=7))
 END = MessageEnd(StopReason.END, usage=Usage(7, 3))
 
 
-def stream(*events: Event, heading: Heading = HEADING, dialect: AnthropicMessages = DIALECT) -> bytes:
-    return b"".join(run(dialect.encoder(heading), events))
+def stream(*events: Event, meta: ResponseMeta = HEADING, dialect: AnthropicMessages = DIALECT) -> bytes:
+    return b"".join(run(dialect.encoder(meta), events))
 
 
 SEARCH = ServerCall("tooluse_a-1", "web_search", "web_search", {"query": "q"})
@@ -217,10 +217,10 @@ def test_usage_that_nobody_knows_does_not_overwrite_the_estimate() -> None:
 
 def test_an_answer_without_blocks_has_an_empty_one() -> None:
     """F282: an answer always has a block, unless the request was a mere warm-up."""
-    warm_up = Heading("msg_1", "m", 1, Options(warm_up=True))
+    warm_up = ResponseMeta("msg_1", "m", 1, Options(warm_up=True))
 
     assert check(stream(START, END))["content"] == [{"type": "text", "text": ""}]
-    assert check(stream(START, END, heading=warm_up), min_blocks=0)["content"] == []
+    assert check(stream(START, END, meta=warm_up), min_blocks=0)["content"] == []
     assert json.loads(b"".join(DIALECT.render(fold([START, END]), HEADING)))["content"] == [
         {"type": "text", "text": ""}
     ]
@@ -282,8 +282,8 @@ def test_the_official_sdk_accepts_every_event(events: list[Event]) -> None:
 @given(answers(), TEXT, TEXT)
 def test_nothing_from_outside_leaves_its_string(events: list[Event], identity: str, model: str) -> None:
     """R26: names, ids, models and text cannot forge an event, whatever line ends they hold."""
-    heading = Heading(identity, model, 1)
-    data = stream(*events, heading=heading)
+    meta = ResponseMeta(identity, model, 1)
+    data = stream(*events, meta=meta)
     plain = stream(*map(harmless, events))
 
     assert [event["type"] for event in parse_sse(data)] == [event["type"] for event in parse_sse(plain)]
@@ -349,7 +349,7 @@ def test_a_heartbeat_may_stand_anywhere_inside() -> None:
 
 def test_half_characters_do_not_break_the_stream() -> None:
     """R21: a lone surrogate becomes U+FFFD, so the output stays UTF-8."""
-    data = stream(START, *block(BlockKind.TEXT, TextDelta("a\ud800b")), END, heading=Heading("i", "\udfff", 1))
+    data = stream(START, *block(BlockKind.TEXT, TextDelta("a\ud800b")), END, meta=ResponseMeta("i", "\udfff", 1))
 
     assert check(data)["content"] == [{"type": "text", "text": "a\ufffdb"}]
     assert check(data)["model"] == "\ufffd"

@@ -55,11 +55,11 @@ def refusal(**fields: Any) -> RequestError:
 
 def test_the_least_request() -> None:
     """F040: the three required fields suffice; all else has its neutral value."""
-    inquiry = DIALECT.parse(body())
+    parsed = DIALECT.parse(body())
 
-    assert inquiry.prompt == LEAST
-    assert inquiry.stream is False
-    assert inquiry.options == Options(warm_up=False)
+    assert parsed.prompt == LEAST
+    assert parsed.stream is False
+    assert parsed.options == Options(warm_up=False)
 
 
 @pytest.mark.parametrize("value", [False, None, ...], ids=str)
@@ -71,10 +71,10 @@ def test_not_streaming(value: Any) -> None:
 
 def test_no_tokens_at_all_is_a_warm_up() -> None:
     """``max_tokens: 0`` only fills a cache."""
-    inquiry = DIALECT.parse(body(max_tokens=0))
+    parsed = DIALECT.parse(body(max_tokens=0))
 
-    assert inquiry.options == Options(warm_up=True)
-    assert inquiry.prompt.sampling.max_tokens == 0
+    assert parsed.options == Options(warm_up=True)
+    assert parsed.prompt.sampling.max_tokens == 0
 
 
 FORMAT = {"type": "json_schema", "schema": {"type": "object"}}
@@ -545,6 +545,6 @@ def test_hostile_bodies(data: bytes) -> None:
 
 def test_half_characters_can_be_written_again() -> None:
     """R21: an escaped lone surrogate becomes U+FFFD."""
-    inquiry = DIALECT.parse(b'{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"\\ud800"}]}')
+    parsed = DIALECT.parse(b'{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"\\ud800"}]}')
 
-    assert inquiry.prompt.turns[0].parts == (Text("\ufffd"),)
+    assert parsed.prompt.turns[0].parts == (Text("\ufffd"),)

@@ -8,13 +8,13 @@ from anthropic.types import Message as SdkMessage
 from anthropic.types import MessageTokensCount
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.model.events import StopReason, Usage
 from kiro_asgi.model.message import Message, RedactedThinkingBlock, TextBlock, ThinkingBlock, ToolCallBlock
 
 DIALECT = AnthropicMessages()
-HEADING = Heading("msg_1", "m", 1)
+HEADING = ResponseMeta("msg_1", "m", 1)
 
 
 def test_a_body_has_every_field() -> None:
@@ -70,6 +70,6 @@ def test_a_count_is_an_object() -> None:
 
 def test_a_heading_names_the_answer() -> None:
     """Ids have the prefix of this API; the model is the client's own word for it."""
-    inquiry = DIALECT.parse(b'{"model":"my/model","max_tokens":0,"messages":[{"role":"user","content":"hi"}]}')
+    parsed = DIALECT.parse(b'{"model":"my/model","max_tokens":0,"messages":[{"role":"user","content":"hi"}]}')
 
-    assert DIALECT.heading(inquiry, lambda: "T" * 24, 5) == Heading("msg_" + "T" * 24, "my/model", 5, inquiry.options)
+    assert DIALECT.meta(parsed, lambda: "T" * 24, 5) == ResponseMeta("msg_" + "T" * 24, "my/model", 5, parsed.options)

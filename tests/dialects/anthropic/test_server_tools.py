@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.anthropic.server_tools import render_server_block
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.model.events import StopReason
 from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock, unfold
 from kiro_asgi.model.prompt import Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult
@@ -23,7 +23,7 @@ from tests.dialects.anthropic.grammar import check
 from tests.helpers import run
 
 DIALECT = AnthropicMessages()
-HEADING = Heading("msg_1", "m", 1)
+HEADING = ResponseMeta("msg_1", "m", 1)
 CALL = ServerCall("tooluse_1", "web_search", "web_search", {"query": "q"})
 FOUND = ToolOutput((SearchHit("t", "https://a/", "snippet", "2026-03-14"), SearchHit("u", "https://b/")))
 

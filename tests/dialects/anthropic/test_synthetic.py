@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.model.events import BlockStart, StopReason, Usage
 from kiro_asgi.model.message import (
     Message,
@@ -24,7 +24,7 @@ from kiro_asgi.model.message import (
 )
 from tests.dialects.anthropic.grammar import check, parse_sse
 
-HEADING = Heading("msg_1", "claude-sonnet-4.5", 1_700_000_000)
+HEADING = ResponseMeta("msg_1", "claude-sonnet-4.5", 1_700_000_000)
 MESSAGE = Message(
     (
         ThinkingBlock("Let me see.", "c2ln"),

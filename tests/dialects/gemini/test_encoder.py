@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.gemini.answer import render
 from kiro_asgi.dialects.gemini.encoder import ArrayEncoder, SseEncoder
 from kiro_asgi.dialects.gemini.request import Options
@@ -38,7 +38,7 @@ from tests.dialects.gemini import grammar
 from tests.dialects.strategies import answers
 from tests.helpers import run, run_apart
 
-HEADING = Heading("r1", "m", 1, Options(grounded=True))
+HEADING = ResponseMeta("r1", "m", 1, Options(grounded=True))
 USAGE = Usage(7, 5, 2, 1, 3)
 
 

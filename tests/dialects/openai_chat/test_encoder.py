@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import ChatEncoder, ChatOptions, OpenAIChat
 from kiro_asgi.errors import KiroAsgiError, UpstreamTimeout, UpstreamUnreachable
 from kiro_asgi.model.events import (
@@ -41,8 +41,8 @@ TEXT = [BlockStart(0, BlockKind.TEXT), TextDelta("a"), TextDelta("b"), BlockEnd(
 CALL = [BlockStart(0, BlockKind.TOOL_CALL, "call_1", "f"), ToolInputDelta('{"x"'), ToolInputDelta(":1}"), BlockEnd(0)]
 
 
-def heading(**options: bool) -> Heading:
-    return Heading("chatcmpl-1", "m", 12, ChatOptions(**options))
+def meta(**options: bool) -> ResponseMeta:
+    return ResponseMeta("chatcmpl-1", "m", 12, ChatOptions(**options))
 
 
 def answer(*events: Event, stop: StopReason = StopReason.END) -> list[Event]:
@@ -54,7 +54,7 @@ def chunks(encoder: ChatEncoder, events: list[Event]) -> list[dict[str, Any]]:
 
 
 def deltas(events: list[Event], **options: bool) -> list[dict[str, Any]]:
-    told = chunks(ChatEncoder(heading(**options)), events)
+    told = chunks(ChatEncoder(meta(**options)), events)
     return [choice["delta"] for chunk in told for choice in chunk["choices"]]
 
 
@@ -70,13 +70,13 @@ def test_a_stream_byte_by_byte() -> None:
         start + '{},"finish_reason":"stop","logprobs":null}]}',
         "[DONE]",
     ]
-    stream = b"".join(run(ChatEncoder(heading()), answer(*TEXT)))
+    stream = b"".join(run(ChatEncoder(meta()), answer(*TEXT)))
     assert stream.decode() == "".join(f"data: {line}\n\n" for line in expected)
 
 
 def test_a_delta_is_one_chunk_at_once() -> None:
     """F020, F259, F266: text leaves with the event that brought it."""
-    encoder = ChatEncoder(heading())
+    encoder = ChatEncoder(meta())
     list(encoder.feed([MessageStart(), BlockStart(0, BlockKind.TEXT)]))
     (chunk,) = encoder.feed([TextDelta("now")])
     assert json.loads(chunk.removeprefix(b"data: "))["choices"][0]["delta"] == {"content": "now"}
@@ -144,7 +144,7 @@ def test_calls_are_numbered_over_the_whole_answer() -> None:
 def test_the_deprecated_form() -> None:
     """A request with ``functions`` is answered with ``function_call``, which has room for the first call only."""
     events = answer(*CALL, BlockStart(1, BlockKind.TOOL_CALL, "c", "g"), BlockEnd(1), stop=StopReason.TOOL_CALL)
-    told = chunks(ChatEncoder(heading(legacy_functions=True)), events)
+    told = chunks(ChatEncoder(meta(legacy_functions=True)), events)
     assert [choice["delta"] for chunk in told for choice in chunk["choices"]] == [
         {"role": "assistant", "content": None},
         {"function_call": {"name": "f", "arguments": ""}},
@@ -169,7 +169,7 @@ def test_the_deprecated_form() -> None:
 )
 def test_finish_reason(reason: StopReason, word: str) -> None:
     """F262: every stop reason has a word."""
-    assert chunks(ChatEncoder(heading()), answer(*TEXT, stop=reason))[-1]["choices"][0]["finish_reason"] == word
+    assert chunks(ChatEncoder(meta()), answer(*TEXT, stop=reason))[-1]["choices"][0]["finish_reason"] == word
 
 
 USAGE_OBJECT = {
@@ -199,7 +199,7 @@ ABSENT = "absent"
 )
 def test_usage(asked: bool, in_finish: bool, on_deltas: Any, on_finish: Any, own_chunk: bool) -> None:
     """F263-F265: token counts in a chunk of their own if asked for, or in the finish chunk if so configured."""
-    encoder = OpenAIChat(usage_in_finish_chunk=in_finish).encoder(heading(include_usage=asked))
+    encoder = OpenAIChat(usage_in_finish_chunk=in_finish).encoder(meta(include_usage=asked))
     told = chunks(encoder, answer(*TEXT))
     if own_chunk:
         last = told.pop()
@@ -213,7 +213,7 @@ def test_usage(asked: bool, in_finish: bool, on_deltas: Any, on_finish: Any, own
 def test_every_answer_is_a_legal_stream(events: list[Event], usage: bool, legacy: bool, in_finish: bool) -> None:
     """R31, F256: any legal events give a legal stream, which folds to the collected answer (groups M and W)."""
     dialect = OpenAIChat(usage_in_finish_chunk=in_finish)
-    head = heading(include_usage=usage, legacy_functions=legacy)
+    head = meta(include_usage=usage, legacy_functions=legacy)
     streamed = grammar.fold(chunks(dialect.encoder(head), events))
     whole = json.loads(b"".join(dialect.render(fold_events(events), head)))
     choice = whole["choices"][0]
@@ -232,7 +232,7 @@ def test_every_answer_is_a_legal_stream(events: list[Event], usage: bool, legacy
 @given(answers(), st.data())
 def test_a_broken_stream_is_legal_too(events: list[Event], data: st.DataObject) -> None:
     """F014, F083-F085, R31: after any event the error ends the stream, once, and nothing can follow."""
-    encoder = ChatEncoder(heading(include_usage=data.draw(st.booleans())))
+    encoder = ChatEncoder(meta(include_usage=data.draw(st.booleans())))
     told = b"".join(encoder.feed(events[: data.draw(st.integers(0, len(events)))]))
     told += b"".join(encoder.error(UpstreamTimeout(data.draw(HOSTILE))))
     told += b"".join(encoder.error(UpstreamTimeout("again"))) + b"".join(encoder.flush())
@@ -241,7 +241,7 @@ def test_a_broken_stream_is_legal_too(events: list[Event], data: st.DataObject) 
 
 def test_nothing_follows_the_end() -> None:
     """R31: neither a second flush nor a late error adds to a finished stream."""
-    encoder = ChatEncoder(heading())
+    encoder = ChatEncoder(meta())
     run(encoder, answer(*TEXT))
     assert b"".join(encoder.error(UpstreamUnreachable("late"))) == b""
     assert list(encoder.flush()) == []
@@ -250,7 +250,7 @@ def test_nothing_follows_the_end() -> None:
 @given(answers())
 def test_cuts_do_not_matter(events: list[Event]) -> None:
     """The same bytes, whether events come one by one or together."""
-    assert b"".join(run(ChatEncoder(heading()), events)) == b"".join(run_apart(ChatEncoder(heading()), events))
+    assert b"".join(run(ChatEncoder(meta()), events)) == b"".join(run_apart(ChatEncoder(meta()), events))
 
 
 def expected_events(events: list[Event]) -> int:
@@ -281,7 +281,7 @@ def expected_events(events: list[Event]) -> int:
 @given(answers(), HOSTILE, HOSTILE)
 def test_nothing_breaks_out_of_its_string(events: list[Event], call_id: str, model: str) -> None:
     """R26: line ends and separators in the model, ids, names and text add no event and no line."""
-    head = Heading(f"chatcmpl-{call_id}", f"x\n\ndata: {{}}{model}", 1, ChatOptions(include_usage=True))
+    head = ResponseMeta(f"chatcmpl-{call_id}", f"x\n\ndata: {{}}{model}", 1, ChatOptions(include_usage=True))
     stream = b"".join(run(ChatEncoder(head), events))
     told = grammar.check(stream)
     assert len(told) + 1 == expected_events(events)
@@ -300,7 +300,7 @@ def test_the_output_is_always_utf8(text: str) -> None:
 @pytest.mark.parametrize("error", [UpstreamUnreachable("gone\r\n\r\ndata: x"), KiroAsgiError("odd", param="p")])
 def test_the_error_chunk(error: KiroAsgiError) -> None:
     """F085, F256, F014: no choices, a top-level error, id, model and time of the stream; then the sentinel."""
-    encoder = ChatEncoder(heading())
+    encoder = ChatEncoder(meta())
     told = grammar.check(b"".join(encoder.feed([MessageStart(), *TEXT])) + b"".join(encoder.error(error)))
     assert told[-1] == {
         "id": "chatcmpl-1",
@@ -319,16 +319,16 @@ def test_the_error_chunk(error: KiroAsgiError) -> None:
 
 def test_the_heartbeat_is_a_comment() -> None:
     """A keep-alive may stand between any two chunks and is no event."""
-    encoder = ChatEncoder(heading())
+    encoder = ChatEncoder(meta())
     stream = encoder.heartbeat.join(run(encoder, answer(*TEXT)))
     assert encoder.heartbeat.startswith(b":") and encoder.heartbeat.endswith(b"\n\n")
-    assert grammar.check(stream) == chunks(ChatEncoder(heading()), answer(*TEXT))
+    assert grammar.check(stream) == chunks(ChatEncoder(meta()), answer(*TEXT))
 
 
 @given(answers())
 def test_the_official_helper_folds_it(events: list[Event]) -> None:
     """The SDK's own accumulator rebuilds role, text, thinking and calls from the stream."""
-    head = heading(include_usage=True)
+    head = meta(include_usage=True)
     stream = b"".join(run(ChatEncoder(head), events))
     state = ChatCompletionStreamState()
     for payload in grammar.payloads(stream)[:-1]:

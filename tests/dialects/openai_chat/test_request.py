@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 
-from kiro_asgi.dialects.base import Inquiry
+from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.model.prompt import (
@@ -37,7 +37,7 @@ TOOLS = [
 F, G = Tool("f", "d", {"type": "object"}), Tool("g")
 
 
-def parse(**fields: Any) -> Inquiry:
+def parse(**fields: Any) -> ParsedRequest:
     return OpenAIChat().parse(json.dumps({"model": "m", "messages": [USER], **fields}).encode())
 
 
@@ -50,7 +50,7 @@ def refused(**fields: Any) -> RequestError:
 
 def test_the_smallest_request() -> None:
     """Only a model and a message; everything else is "not said"."""
-    assert parse() == Inquiry(Prompt("m", (Turn(Role.USER, (Text("hi"),)),)), False, ChatOptions())
+    assert parse() == ParsedRequest(Prompt("m", (Turn(Role.USER, (Text("hi"),)),)), False, ChatOptions())
 
 
 HONOURED = [
@@ -226,17 +226,17 @@ def test_tool_choice(choice: Any, expected: ToolChoice, tools: tuple[Tool, ...])
 )
 def test_functions(call: Any, mode: ToolChoiceMode, name: str) -> None:
     """The deprecated form is mapped to tools, one call an answer, and answered in kind."""
-    inquiry = parse(functions=[TOOLS[0]["function"]], function_call=call)
-    choice = inquiry.prompt.tool_choice
-    assert inquiry.prompt.tools == (F,)
+    parsed = parse(functions=[TOOLS[0]["function"]], function_call=call)
+    choice = parsed.prompt.tool_choice
+    assert parsed.prompt.tools == (F,)
     assert (choice.mode, choice.name, choice.parallel, choice.raw) == (mode, name, False, call)
-    assert inquiry.options == ChatOptions(legacy_functions=True)
+    assert parsed.options == ChatOptions(legacy_functions=True)
 
 
 def test_tools_win_over_functions() -> None:
     """A request with both is answered in the present form."""
-    inquiry = parse(tools=TOOLS, functions=[{"name": "old"}])
-    assert (inquiry.prompt.tools, inquiry.options) == ((F, G), ChatOptions())
+    parsed = parse(tools=TOOLS, functions=[{"name": "old"}])
+    assert (parsed.prompt.tools, parsed.options) == ((F, G), ChatOptions())
 
 
 @pytest.mark.parametrize(
@@ -433,19 +433,19 @@ FIELDS = sorted({*CompletionCreateParamsBase.__annotations__, "stream", "thinkin
 
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=6), st.lists(JSON, max_size=2))
 def test_any_value_anywhere_is_read_or_refused(fields: dict[str, Any], messages: list[Any]) -> None:
-    """R25: whatever JSON a field holds, the outcome is an inquiry or a `RequestError`."""
+    """R25: whatever JSON a field holds, the outcome is a parsed request or a `RequestError`."""
     try:
-        inquiry = parse(**{"messages": [USER, *messages], **fields})
+        parsed = parse(**{"messages": [USER, *messages], **fields})
     except KiroAsgiError as exc:
         assert isinstance(exc, RequestError) and exc.message
     else:
-        assert isinstance(inquiry.prompt, Prompt)
+        assert isinstance(parsed.prompt, Prompt)
 
 
 def test_the_heading() -> None:
     """F256, F257: the id has its prefix, the model is the client's word, the options travel along."""
     dialect = OpenAIChat()
-    inquiry = parse(stream_options={"include_usage": True})
-    heading = dialect.heading(inquiry, lambda: "x" * 24, 12)
-    assert (heading.id, heading.model, heading.created) == ("chatcmpl-" + "x" * 24, "m", 12)
-    assert heading.options is inquiry.options
+    parsed = parse(stream_options={"include_usage": True})
+    meta = dialect.meta(parsed, lambda: "x" * 24, 12)
+    assert (meta.id, meta.model, meta.created) == ("chatcmpl-" + "x" * 24, "m", 12)
+    assert meta.options is parsed.options

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.model.events import Event, StopReason, Usage
 from kiro_asgi.model.message import (
@@ -29,7 +29,9 @@ FUNCTION = {"name": "f", "arguments": '{"x":1}'}
 
 
 def render(message: Message, *, legacy: bool = False) -> dict[str, Any]:
-    body = b"".join(OpenAIChat().render(message, Heading("chatcmpl-1", "m", 12, ChatOptions(legacy_functions=legacy))))
+    body = b"".join(
+        OpenAIChat().render(message, ResponseMeta("chatcmpl-1", "m", 12, ChatOptions(legacy_functions=legacy)))
+    )
     grammar.COMPLETION.validate_json(body, strict=True)
     return json.loads(body)
 

@@ -29,11 +29,11 @@ def client(broken: KiroAsgiError | None = None) -> openai.OpenAI:
     dialect = OpenAIChat()
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        inquiry = dialect.parse(request.read())
-        heading = dialect.heading(inquiry, lambda: "x" * 24, 12)
-        if not inquiry.stream:
-            return httpx2.Response(200, content=b"".join(dialect.render(MESSAGE, heading)), headers=JSON)
-        encoder = dialect.encoder(heading)
+        parsed = dialect.parse(request.read())
+        meta = dialect.meta(parsed, lambda: "x" * 24, 12)
+        if not parsed.stream:
+            return httpx2.Response(200, content=b"".join(dialect.render(MESSAGE, meta)), headers=JSON)
+        encoder = dialect.encoder(meta)
         events: list[Event] = list(unfold(MESSAGE))
         if broken is not None:
             body = b"".join(encoder.feed(events[:7])) + b"".join(encoder.error(broken))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesEncoder, ResponsesOptions
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.errors import UpstreamTimeout
@@ -46,8 +46,8 @@ SEALED = [BlockStart(0, BlockKind.REDACTED_THINKING, data="AAAA"), BlockEnd(0)]
 SEALER = Sealer.create(b"key", "me")
 
 
-def heading(options: ResponsesOptions | None = None) -> Heading:
-    return Heading("resp_1", "m", 12, options or ResponsesOptions())
+def meta(options: ResponsesOptions | None = None) -> ResponseMeta:
+    return ResponseMeta("resp_1", "m", 12, options or ResponsesOptions())
 
 
 def answer(*events: Event, stop: StopReason = StopReason.END) -> list[Event]:
@@ -55,7 +55,7 @@ def answer(*events: Event, stop: StopReason = StopReason.END) -> list[Event]:
 
 
 def told(events: list[Event], options: ResponsesOptions | None = None) -> list[dict[str, Any]]:
-    return grammar.check(b"".join(run(OpenAIResponses(SEALER).encoder(heading(options)), events)))
+    return grammar.check(b"".join(run(OpenAIResponses(SEALER).encoder(meta(options)), events)))
 
 
 def output(events: list[Event], options: ResponsesOptions | None = None) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ def test_a_stream_of_text() -> None:
 
 def test_the_bytes_of_an_event() -> None:
     """F013, F015: a name line and a data line; what a client sends or a model says cannot end either."""
-    encoder = ResponsesEncoder(heading())
+    encoder = ResponsesEncoder(meta())
     list(encoder.feed([MessageStart(), BlockStart(0, BlockKind.TEXT), TextDelta("a")]))
     (data,) = encoder.feed([TextDelta('\r\n\u2028"')])
 
@@ -104,7 +104,7 @@ def test_the_bytes_of_an_event() -> None:
         'data: {"type":"response.output_text.delta","sequence_number":5,"item_id":"msg_1_0","output_index":0,'
         '"content_index":0,"logprobs":[],"delta":"\\r\\n\u2028\\""}\n\n'
     )
-    assert b"[DONE]" not in b"".join(run(ResponsesEncoder(heading()), answer(*TEXT)))
+    assert b"[DONE]" not in b"".join(run(ResponsesEncoder(meta()), answer(*TEXT)))
 
 
 def test_a_function_call() -> None:
@@ -196,7 +196,7 @@ def test_thinking_that_nobody_can_read() -> None:
 
 def test_nothing_is_sealed_without_a_key() -> None:
     """Where there is no sealer, a request for sealed content gets an item without it."""
-    encoder = ResponsesEncoder(heading(ResponsesOptions(include=("reasoning.encrypted_content",))))
+    encoder = ResponsesEncoder(meta(ResponsesOptions(include=("reasoning.encrypted_content",))))
     events = grammar.check(b"".join(run(encoder, answer(*THINKING))))
 
     assert "encrypted_content" not in events[-1]["response"]["output"][0]
@@ -404,7 +404,7 @@ def test_usage() -> None:
 @pytest.mark.parametrize("sent", range(1, 12))
 def test_a_stream_that_breaks(sent: int) -> None:
     """F304-F307: wherever that is, an error and the failed response follow, and then nothing."""
-    encoder = ResponsesEncoder(heading())
+    encoder = ResponsesEncoder(meta())
     begun = b"".join(encoder.feed(answer(*THINKING, *TEXT, *CALL)[:sent]))
     events = grammar.check(begun + b"".join(encoder.error(UpstreamTimeout("Too slow."))))
 
@@ -421,7 +421,7 @@ def test_a_stream_that_breaks(sent: int) -> None:
 
 def test_what_is_known_of_the_answer_afterwards() -> None:
     """Whoever keeps responses finds the last object, whether the answer is complete, and the seals nobody asked for."""
-    encoder = OpenAIResponses(SEALER).encoder(heading())
+    encoder = OpenAIResponses(SEALER).encoder(meta())
     begun, rest = answer(*THINKING, *TEXT)[:3], answer(*THINKING, *TEXT)[3:]
     list(encoder.feed(begun))
     assert (json.loads(b"".join(encoder.response))["status"], encoder.complete) == ("in_progress", False)
@@ -430,7 +430,7 @@ def test_what_is_known_of_the_answer_afterwards() -> None:
     assert (json.loads(b"".join(encoder.response))["status"], encoder.complete) == ("completed", True)
     assert encoder.seals == {"rs_1_0": SEALER.seal(ThinkingPart("hm", "s"))}
 
-    broken = OpenAIResponses(SEALER).encoder(heading())
+    broken = OpenAIResponses(SEALER).encoder(meta())
     list(broken.feed(begun))
     broken.error(UpstreamTimeout("Too slow."))
     assert (json.loads(b"".join(broken.response))["status"], broken.complete) == ("failed", False)
@@ -438,7 +438,7 @@ def test_what_is_known_of_the_answer_afterwards() -> None:
 
 def test_nothing_follows_the_end() -> None:
     """An error after the last event is nobody's any more."""
-    encoder = ResponsesEncoder(heading())
+    encoder = ResponsesEncoder(meta())
     list(run(encoder, answer(*TEXT)))
 
     assert b"".join(encoder.error(UpstreamTimeout("Too late."))) == b""
@@ -446,7 +446,7 @@ def test_nothing_follows_the_end() -> None:
 
 def test_the_heartbeat_is_a_comment() -> None:
     """Strict clients take no event that they do not know."""
-    assert ResponsesEncoder(heading()).heartbeat == b": ping\n\n"
+    assert ResponsesEncoder(meta()).heartbeat == b": ping\n\n"
 
 
 @given(st.data())
@@ -455,18 +455,18 @@ def test_any_answer(data: st.DataObject) -> None:
     events = data.draw(streams())
     options = data.draw(requests(events))
     dialect = OpenAIResponses(SEALER)
-    stream = b"".join(run(dialect.encoder(heading(options)), events))
+    stream = b"".join(run(dialect.encoder(meta(options)), events))
     response = grammar.check(stream)[-1]["response"]
 
-    assert json.loads(b"".join(dialect.render(fold_events(events), heading(options)))) == response
+    assert json.loads(b"".join(dialect.render(fold_events(events), meta(options)))) == response
     assert _text(response) == fold_events(events).text
-    assert stream == b"".join(run_apart(dialect.encoder(heading(options)), events))
+    assert stream == b"".join(run_apart(dialect.encoder(meta(options)), events))
 
 
 @given(streams(), HOSTILE, HOSTILE)
 def test_nothing_breaks_out_of_its_string(events: list[Event], token: str, model: str) -> None:
     """R26: line ends and separators in the model, ids, names and text add no event and no line."""
-    head = Heading(f"resp_{token}", f"x\n\ndata: {{}}{model}", 1, ResponsesOptions())
+    head = ResponseMeta(f"resp_{token}", f"x\n\ndata: {{}}{model}", 1, ResponsesOptions())
     stream = b"".join(run(ResponsesEncoder(head), events))
     all_told = grammar.check(stream)
 

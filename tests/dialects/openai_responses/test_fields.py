@@ -10,7 +10,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsBa
 from openai.types.responses.response_input_item_param import ResponseInputItemParam
 from openai.types.responses.tool_param import ToolParam
 
-from kiro_asgi.dialects.base import Inquiry
+from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, ITEM_KINDS, TOOL_KINDS, Fate
 from kiro_asgi.dialects.openai_responses.items import TOLD
 from kiro_asgi.dialects.openai_responses.request import parse_value
@@ -50,7 +50,7 @@ VALUES: dict[str, Any] = {
 """For every field that is looked at, a value that is not its default."""
 
 
-def parse(**more: Any) -> Inquiry:
+def parse(**more: Any) -> ParsedRequest:
     return parse_value({"model": "m", "input": "hi", "tools": [TOOL], **more})
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.base import Inquiry
+from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.openai_responses.options import ResponsesOptions
 from kiro_asgi.dialects.openai_responses.request import parse_request, parse_value
 from kiro_asgi.dialects.tools import is_callable
@@ -36,7 +36,7 @@ from tests.dialects.openai_responses.bodies import CODEX, any_body, any_item
 HI = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
 
 
-def parse(**fields: Any) -> Inquiry:
+def parse(**fields: Any) -> ParsedRequest:
     return parse_request(json.dumps({"model": "m", "input": "hi", **fields}).encode())
 
 
@@ -49,7 +49,7 @@ def refused(**fields: Any) -> RequestError:
 
 def test_the_smallest_request() -> None:
     """F037: a bare text is one message of the user's, and everything else is "not said"."""
-    assert parse() == Inquiry(
+    assert parse() == ParsedRequest(
         Prompt("m", (Turn(Role.USER, (Text("hi"),)),)), False, ResponsesOptions(input_items=(HI,))
     )
     assert parse(input=[HI]) == parse()
@@ -169,8 +169,8 @@ def test_not_json() -> None:
 
 def test_codex() -> None:
     """A later turn of Codex keeps everything: its tools in all forms, thinking, calls, results and their order."""
-    inquiry = parse_value(CODEX, open_thinking={"ours": ThinkingPart("Look first.", "sig")}.get)
-    prompt, user, assistant = inquiry.prompt, Role.USER, Role.ASSISTANT
+    parsed = parse_value(CODEX, open_thinking={"ours": ThinkingPart("Look first.", "sig")}.get)
+    prompt, user, assistant = parsed.prompt, Role.USER, Role.ASSISTANT
     patch = {"input": "*** Begin Patch\n*** End Patch\n"}
     assert prompt.system == ("You are Codex, a coding agent.", "<permissions>read-only</permissions>")
     assert prompt.turns == (
@@ -197,8 +197,8 @@ def test_codex() -> None:
     names = ["exec_command", "apply_patch", "web_search", "local_shell", "mcp__docs__find"]
     assert [tool.name for tool in prompt.tools if is_callable(tool)] == names
     assert prompt.tool_choice == ToolChoice(ToolChoiceMode.AUTO, parallel=False, raw="auto")
-    assert inquiry.stream
-    options = inquiry.options
+    assert parsed.stream
+    options = parsed.options
     assert options.custom_tools == {"apply_patch"}
     assert options.client_tools == {"local_shell": "local_shell_call"}
     assert options.namespaces == {"mcp__docs__find": ("mcp__docs", "find")}
@@ -225,12 +225,12 @@ def exists(body: Any, param: str) -> bool:
 def test_any_body_of_the_sdk_is_read_or_refused(body: dict[str, Any]) -> None:
     """Whatever the SDK's types allow gives a request that can be sent on, or an error whose place exists."""
     try:
-        inquiry = parse_value(body)
+        parsed = parse_value(body)
     except RequestError as error:
         assert exists(body, error.param), error.message
     else:
-        assert inquiry.prompt.turns
-        dumps([[tool.schema for tool in inquiry.prompt.tools], inquiry.prompt.schema])
+        assert parsed.prompt.turns
+        dumps([[tool.schema for tool in parsed.prompt.tools], parsed.prompt.schema])
 
 
 @settings(max_examples=150)

@@ -17,8 +17,8 @@ MESSAGE = Message((TextBlock("Hi."), ToolCallBlock("call_1", "f", "{}")), StopRe
 def rendered(message: Message = MESSAGE, **request: Any) -> dict[str, Any]:
     """The answer *message* to a request."""
     dialect = OpenAIResponses()
-    inquiry = dialect.parse(json.dumps({"model": "m", "input": "hi", **request}).encode())
-    body = b"".join(dialect.render(message, dialect.heading(inquiry, lambda: "x" * 24, 12)))
+    parsed = dialect.parse(json.dumps({"model": "m", "input": "hi", **request}).encode())
+    body = b"".join(dialect.render(message, dialect.meta(parsed, lambda: "x" * 24, 12)))
     RESPONSE.validate_json(body, strict=True)
     response: dict[str, Any] = json.loads(body)
     return response

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi.dialects.base import Inquiry
+from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.openai_responses.calls import CLIENT_TOOLS
 from kiro_asgi.dialects.openai_responses.request import parse_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL
@@ -18,7 +18,7 @@ P = {"type": "custom", "name": "p"}
 NS = {"type": "namespace", "name": "crm", "description": "About.", "tools": [{"type": "function", "name": "f"}, P]}
 
 
-def parse(*tools: Any, **fields: Any) -> Inquiry:
+def parse(*tools: Any, **fields: Any) -> ParsedRequest:
     return parse_value({"model": "m", "input": "hi", "tools": list(tools), **fields})
 
 
@@ -28,8 +28,8 @@ def refused(*tools: Any, **fields: Any) -> tuple[str, str]:
     return caught.value.param, caught.value.code
 
 
-def names(inquiry: Inquiry) -> list[str]:
-    return [tool.name for tool in inquiry.prompt.tools]
+def names(parsed: ParsedRequest) -> list[str]:
+    return [tool.name for tool in parsed.prompt.tools]
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def names(inquiry: Inquiry) -> list[str]:
 )
 def test_functions(tool: Any) -> None:
     """Flat, without a type, or nested as in the other API; the answer shows it flat."""
-    inquiry = parse(tool)
-    assert inquiry.prompt.tools == (Tool("f", "d", {"type": "object"}),)
-    (shown,) = inquiry.options.tools
+    parsed = parse(tool)
+    assert parsed.prompt.tools == (Tool("f", "d", {"type": "object"}),)
+    (shown,) = parsed.options.tools
     assert shown == {**F, "strict": tool.get("strict")}
 
 
@@ -73,20 +73,20 @@ def test_tools_that_are_refused(tool: Any, param: str, code: str) -> None:
 def test_custom_tools() -> None:
     """A function with one string; the grammar is told."""
     grammar = {"type": "grammar", "syntax": "regex", "definition": "a+"}
-    inquiry = parse({**P, "description": "Patch.", "format": grammar}, {**P, "name": "q", "format": {"type": "text"}})
-    p, q = inquiry.prompt.tools
+    parsed = parse({**P, "description": "Patch.", "format": grammar}, {**P, "name": "q", "format": {"type": "text"}})
+    p, q = parsed.prompt.tools
     assert (p.description, q.description) == ("Patch.\n\nThe input must match this grammar (regex):\na+", "")
     assert p.schema["properties"]["input"]["type"] == "string" and p.schema["required"] == ["input"]
-    assert inquiry.options.custom_tools == {"p", "q"}
+    assert parsed.options.custom_tools == {"p", "q"}
 
 
 def test_namespaces() -> None:
     """Members have both names; the options give them back, and say which of them are custom."""
-    inquiry = parse(F, NS)
-    assert names(inquiry) == ["f", "crm__f", "crm__p"]
-    assert [tool.description for tool in inquiry.prompt.tools] == ["d", "About.", "About."]
-    assert inquiry.options.namespaces == {"crm__f": ("crm", "f"), "crm__p": ("crm", "p")}
-    assert inquiry.options.custom_tools == {"crm__p"}
+    parsed = parse(F, NS)
+    assert names(parsed) == ["f", "crm__f", "crm__p"]
+    assert [tool.description for tool in parsed.prompt.tools] == ["d", "About.", "About."]
+    assert parsed.options.namespaces == {"crm__f": ("crm", "f"), "crm__p": ("crm", "p")}
+    assert parsed.options.custom_tools == {"crm__p"}
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ CLIENT = [
 @pytest.mark.parametrize(("tool", "name"), CLIENT)
 def test_tools_that_the_client_runs(tool: Any, name: str) -> None:
     """They are functions with a schema of their own, and the options say what their calls are."""
-    inquiry = parse(tool)
-    assert inquiry.prompt.tools == (CLIENT_TOOLS[name].tool,)
-    assert inquiry.options.client_tools == {name: f"{name}_call"}
+    parsed = parse(tool)
+    assert parsed.prompt.tools == (CLIENT_TOOLS[name].tool,)
+    assert parsed.options.client_tools == {name: f"{name}_call"}
 
 
 def test_a_tool_search_with_parameters() -> None:
@@ -138,13 +138,13 @@ HOSTED = [
 @pytest.mark.parametrize("tool", HOSTED, ids=lambda tool: tool["type"])
 def test_tools_that_the_vendor_would_run(tool: Any) -> None:
     """B9: they are taken with their kind, also where one is demanded; the answer repeats them as they came."""
-    inquiry = parse(F, tool, tool_choice={"type": tool["type"]})
-    _, hosted = inquiry.prompt.tools
-    choice = inquiry.prompt.tool_choice
+    parsed = parse(F, tool, tool_choice={"type": tool["type"]})
+    _, hosted = parsed.prompt.tools
+    choice = parsed.prompt.tool_choice
 
     assert (hosted.hosted, hosted.place, hosted.schema) == (tool["type"], "tools[1]", {})
     assert (choice.mode, choice.name) == (ToolChoiceMode.NAMED, hosted.name)
-    assert inquiry.options.tools[1] == tool
+    assert parsed.options.tools[1] == tool
 
 
 def test_a_search_among_tools_is_left_out() -> None:
@@ -155,17 +155,17 @@ def test_a_search_among_tools_is_left_out() -> None:
 
 def test_the_first_of_a_name_counts() -> None:
     """Clients repeat tools that they had deferred."""
-    inquiry = parse(F, {**F, "description": "late"}, {**P, "name": "f"})
-    assert [tool.description for tool in inquiry.prompt.tools] == ["d"]
-    assert inquiry.options.custom_tools == frozenset()
+    parsed = parse(F, {**F, "description": "late"}, {**P, "name": "f"})
+    assert [tool.description for tool in parsed.prompt.tools] == ["d"]
+    assert parsed.options.custom_tools == frozenset()
 
 
 def test_the_first_of_a_name_decides_what_its_calls_are() -> None:
     """A function called like a tool of another kind stays a function, and one like a member of a namespace too."""
-    inquiry = parse({**F, "name": "shell"}, {"type": "shell"}, {**F, "name": "crm__f"}, NS, NS)
-    assert names(inquiry) == ["shell", "crm__f", "crm__p"]
-    assert inquiry.options.client_tools == {}
-    assert inquiry.options.namespaces == {"crm__p": ("crm", "p")}
+    parsed = parse({**F, "name": "shell"}, {"type": "shell"}, {**F, "name": "crm__f"}, NS, NS)
+    assert names(parsed) == ["shell", "crm__f", "crm__p"]
+    assert parsed.options.client_tools == {}
+    assert parsed.options.namespaces == {"crm__p": ("crm", "p")}
 
 
 CHOICES = [
@@ -186,18 +186,18 @@ OFFERED = (F, P, NS, {"type": "apply_patch"}, {"type": "web_search"}, {"type": "
 @pytest.mark.parametrize(("choice", "mode", "name"), CHOICES)
 def test_choices(choice: Any, mode: ToolChoiceMode, name: str) -> None:
     """Every form in which a call is left open, demanded or forbidden."""
-    inquiry = parse(*OFFERED, tool_choice=choice)
-    assert inquiry.prompt.tool_choice == ToolChoice(mode, name, raw=choice)
-    assert inquiry.options.tool_choice == (choice or "auto")
+    parsed = parse(*OFFERED, tool_choice=choice)
+    assert parsed.prompt.tool_choice == ToolChoice(mode, name, raw=choice)
+    assert parsed.options.tool_choice == (choice or "auto")
 
 
 def test_allowed_tools() -> None:
     """Only those may be called that are named."""
     listed = [{"type": "function", "name": "f"}, {"type": "web_search"}, {"type": "mcp", "server_label": "s"}]
-    inquiry = parse(*OFFERED, tool_choice={"type": "allowed_tools", "mode": "required", "tools": listed})
-    assert names(inquiry) == ["f", "web_search", "mcp (tools[5])"]
-    assert inquiry.prompt.tool_choice.mode is ToolChoiceMode.REQUIRED
-    assert inquiry.prompt.tool_choice.allowed == {*names(inquiry)}
+    parsed = parse(*OFFERED, tool_choice={"type": "allowed_tools", "mode": "required", "tools": listed})
+    assert names(parsed) == ["f", "web_search", "mcp (tools[5])"]
+    assert parsed.prompt.tool_choice.mode is ToolChoiceMode.REQUIRED
+    assert parsed.prompt.tool_choice.allowed == {*names(parsed)}
 
 
 BAD_CHOICES = [

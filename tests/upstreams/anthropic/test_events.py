@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.errors import (
     AnswerTooLarge,
     ContextTooLong,
@@ -62,7 +62,7 @@ from tests.grammar import check_events
 from tests.helpers import cut, run, run_apart
 
 DIALECT = AnthropicMessages()
-HEADING = Heading("msg_1", "m", 1)
+HEADING = ResponseMeta("msg_1", "m", 1)
 HEAD = {"type": "message_start", "message": {"model": "m", "content": [], "usage": {"input_tokens": 7}}}
 END = {"type": "message_stop"}
 

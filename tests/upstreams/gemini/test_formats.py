@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
-from kiro_asgi.dialects.base import Dialect, Heading
+from kiro_asgi.dialects.base import Dialect, ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesOptions
 from kiro_asgi.errors import KiroAsgiError
@@ -40,7 +40,7 @@ WHOLE = [*(event(part, usageMetadata=USAGE) for part in PARTS), event(finish="ST
 
 def told(dialect: Dialect, options: Any, *events: Any) -> bytes:
     """The stream that a client is sent; of a failure, its in-band end."""
-    encoder = dialect.encoder(Heading("resp_1", "m", 12, options))
+    encoder = dialect.encoder(ResponseMeta("resp_1", "m", 12, options))
     answer = build_pipeline(stages("text/event-stream", lambda: "call_1"), Plan())
     data = b"".join(b"data: " + json.dumps(each).encode() + b"\r\n\r\n" for each in events)
     sent: list[bytes] = []

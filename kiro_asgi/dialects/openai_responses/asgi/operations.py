@@ -14,7 +14,7 @@ from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.operations import Gateway
 from kiro_asgi.asgi.protocol import JSON, Scope, query_values
 from kiro_asgi.asgi.reports import wants_notes
-from kiro_asgi.dialects.base import Dialect, Inquiry
+from kiro_asgi.dialects.base import Dialect, ParsedRequest
 from kiro_asgi.dialects.errors import invalid, unsupported
 from kiro_asgi.dialects.openai_responses.asgi.stored import Keeping, Recorded, Responses, not_built_on
 from kiro_asgi.dialects.openai_responses.kept import deleted, page
@@ -62,18 +62,18 @@ class ResponsesOperations:
 
     async def answer(self, call: Call, argument: str) -> None:
         """Answer, and keep the answer unless the client does not want that."""
-        dialect, inquiry, earlier, size = await self._read(call)
-        options = inquiry.options
+        dialect, parsed, earlier, size = await self._read(call)
+        options = parsed.options
         if options.seals_reasoning or (options.store and self._gateway.settings.state.engine != "memory"):
             self._warn()
         keeping = Keeping(self._responses, call.principal, dialect, earlier, call.send)
-        request = self._gateway.request(call, dialect, size, lambda: inquiry)
+        request = self._gateway.request(call, dialect, size, lambda: parsed)
         await self._gateway.reply(call, request, keeping.send if options.store else call.send)
 
     async def count(self, call: Call, argument: str) -> None:
         """Tell how large the input of a request is."""
-        _, inquiry, _, size = await self._read(call)
-        tokens = await self._gateway.exchanges.count(inquiry.prompt, size, call.hold)
+        _, parsed, _, size = await self._read(call)
+        tokens = await self._gateway.exchanges.count(parsed.prompt, size, call.hold)
         await call.respond(200, dumps({"object": "response.input_tokens", "input_tokens": tokens}), [JSON])
 
     async def retrieve(self, call: Call, argument: str) -> None:
@@ -108,7 +108,7 @@ class ResponsesOperations:
             raise invalid("after", "no item of this response has that id")
         await call.respond(200, body, [JSON])
 
-    async def _read(self, call: Call) -> tuple[Recorded, Inquiry, int, int]:
+    async def _read(self, call: Call) -> tuple[Recorded, ParsedRequest, int, int]:
         """The request of *call* with all that it builds on, how many items of its input come from there, and
         the bytes of all."""
         sealer, offload = Sealer.create(self._key, call.principal), self._gateway.offload
@@ -119,11 +119,11 @@ class ResponsesOperations:
             conversation = await self._responses.complete(call.principal, value)
             value, earlier, size = conversation.value, conversation.earlier, size + conversation.size
         try:
-            inquiry = await offload.run(size, partial(parse_value, value, open_thinking=sealer.open))
+            parsed = await offload.run(size, partial(parse_value, value, open_thinking=sealer.open))
             if wants_notes(call.scope):
-                unread = partial(unread_fields, own, inquiry.prompt, earlier)
-                inquiry = evolve(inquiry, notes=await offload.run(size, lambda: noted(unread())))
-            return Recorded(sealer), inquiry, earlier, size
+                unread = partial(unread_fields, own, parsed.prompt, earlier)
+                parsed = evolve(parsed, notes=await offload.run(size, lambda: noted(unread())))
+            return Recorded(sealer), parsed, earlier, size
         except RequestError as error:
             if (place := _INPUT.search(error.param)) and int(place[1]) < earlier:
                 _log.error("a conversation is damaged, and counts as missing: %s", error.message)

@@ -9,7 +9,7 @@ import anyio
 from attrs import define, field, frozen
 
 from kiro_asgi.asgi.protocol import Message, Send
-from kiro_asgi.dialects.base import Heading
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.kept import Item, Kept, encode, references, response_of
 from kiro_asgi.dialects.openai_responses.options import options_of
@@ -170,12 +170,12 @@ def _chain_error(message: str, code: str) -> RequestError:
 class Recorded(OpenAIResponses):
     """The dialect for one request: it remembers the encoder of the answer, which knows what the client was told."""
 
-    answers: list[tuple[Heading, ResponsesEncoder]] = field(factory=list)
+    answers: list[tuple[ResponseMeta, ResponsesEncoder]] = field(factory=list)
 
-    def encoder(self, heading: Heading) -> ResponsesEncoder:
+    def encoder(self, meta: ResponseMeta) -> ResponsesEncoder:
         """A fresh encoder, the last of which counts."""
-        encoder = super().encoder(heading)
-        self.answers.append((heading, encoder))
+        encoder = super().encoder(meta)
+        self.answers.append((meta, encoder))
         return encoder
 
 
@@ -201,12 +201,12 @@ class Keeping:
         await self._send(message)
 
     async def _keep(self) -> None:
-        heading, encoder = self._dialect.answers[-1]
+        meta, encoder = self._dialect.answers[-1]
         if not encoder.complete:
             return
-        items = options_of(heading).input_items[self._earlier :]
-        data = encode(heading.id, encoder.response, items, encoder.seals)
+        items = options_of(meta).input_items[self._earlier :]
+        data = encode(meta.id, encoder.response, items, encoder.seals)
         try:
-            await self._responses.keep(self._principal, heading.id, data)
+            await self._responses.keep(self._principal, meta.id, data)
         except StoreUnavailable as error:
             _log.warning("a response is not kept: %r", error)

@@ -7,14 +7,14 @@ from typing import Any
 
 from attrs import frozen
 
-from kiro_asgi.dialects.base import Glance
+from kiro_asgi.dialects.base import RequestPeek
 from kiro_asgi.dialects.errors import NO_MODEL
 from kiro_asgi.dialects.errors import missing as no_value
 from kiro_asgi.dialects.structure import read_json, structure_value
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool
 
-__all__ = ["read_glance"]
+__all__ = ["peek_at"]
 
 
 @frozen
@@ -23,13 +23,13 @@ class _Asked:
     stream: bool | None = None
 
 
-def read_glance(
+def peek_at(
     body: bytes,
     missing: str,
     *,
     tools: Callable[[Mapping[str, Any]], tuple[Tool, ...]],
     asks: Callable[[Mapping[str, Any]], Iterable[Ask]],
-) -> Glance:
+) -> RequestPeek:
     """Look at *body*.  Only what decides where it goes is checked; the rest is for the service to judge.
 
     Raises:
@@ -39,4 +39,4 @@ def read_glance(
     asked = structure_value(document, _Asked, missing=missing)
     if not asked.model:
         raise no_value("model", NO_MODEL)
-    return Glance(body, asked.model, bool(asked.stream), tools(document), frozenset(asks(document)))
+    return RequestPeek(body, asked.model, bool(asked.stream), tools(document), frozenset(asks(document)))
