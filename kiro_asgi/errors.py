@@ -17,6 +17,7 @@ __all__ = [
     "ForeignOrigin",
     "InternalError",
     "KiroAsgiError",
+    "LimitReached",
     "MethodNotAllowed",
     "NotTheUpstream",
     "RequestError",
@@ -105,6 +106,13 @@ class TooBusy(KiroAsgiError):
     """This gateway is at its own limit and nothing was asked of an upstream, or it is being stopped."""
 
     status = 503
+
+
+class LimitReached(KiroAsgiError):
+    """This client has used what the gateway's operator allows it for now; nothing was asked of an upstream."""
+
+    status = 429
+    retry_safe = True
 
 
 class StoreUnavailable(KiroAsgiError):

@@ -54,6 +54,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
             "upstreams.manifest",
             "upstreams.settings",
             "dialects.manifest",
+            "quota.settings",
         ),
         {"attrs"},
     ),
@@ -61,7 +62,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "private": ((), set()),
     "redaction": ((), {"attrs"}),
     "state": (("errors", "limits", "loops", "private"), {"anyio", "attrs", "valkey"}),
-    "quota": (("errors", "limits", "loops", "state"), {"anyio", "attrs"}),
+    "quota": (("errors", "limits", "loops", "setting", "state"), {"anyio", "attrs"}),
     "net": (
         (
             "errors",
@@ -91,6 +92,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
             "upstreams",
             "dialects",
             "config",
+            "quota",
             "state",
             "net",
             "_version",

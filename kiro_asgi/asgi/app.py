@@ -13,6 +13,7 @@ from math import ceil
 from types import MappingProxyType
 from typing import Any, Final
 
+from kiro_asgi.asgi.admission import new_admission
 from kiro_asgi.asgi.attachments import AttachmentFetcher
 from kiro_asgi.asgi.attempts import Attempts
 from kiro_asgi.asgi.auth import Authenticator, CrossOrigin
@@ -144,6 +145,7 @@ class App:
             retry_count_headers=self._routes.retry_count_headers,
         )
         hide_in_logs(context.secrets)
+        self._admission = new_admission(settings, clocks, lambda scope: self._routes.api(scope).quota_headers)
         self._exchanges = ExchangeFactory(
             models=Models(new_registry(settings, providers), providers),
             policy=context.policy,
@@ -198,6 +200,7 @@ class App:
         for provider in self._providers:
             await provider.transport.aclose()
         await self._exchanges.aclose()
+        await self._admission.aclose()
         await self._store.aclose()
 
     @property
@@ -300,7 +303,8 @@ class App:
             known.put(unfold(answer))
             await known.finish()
             return
-        await Relay(Attempts(exchange, self._exchanges, self._context, call, output), call, self._context).run()
+        async with self._admission.admit(call, exchange):
+            await Relay(Attempts(exchange, self._exchanges, self._context, call, output), call, self._context).run()
 
     def _rests(self) -> Iterator[tuple[str, KiroAsgiError, float]]:
         """Credentials that rest now: the name of each, why, and the seconds until somebody may ask."""

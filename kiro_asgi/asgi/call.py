@@ -163,6 +163,12 @@ class Call:
     tell: Callable[[KiroAsgiError], Awaitable[None]] | None = field(init=False, default=None)
     """How to end a response that has begun; ``None`` where it can only be completed."""
 
+    meanwhile: Callable[[], Awaitable[None]] | None = field(init=False, default=None)
+    """What is to be done beside the answer, for as long as it takes."""
+
+    quota_headers: Headers = ()
+    """What the client may still take."""
+
     _sooner: float = field(init=False)
     """Seconds after which the client counts as stalled where others wait."""
 
@@ -175,7 +181,7 @@ class Call:
     @property
     def headers(self) -> Headers:
         """What every response carries."""
-        return identity_headers(self.request_id, self._id_headers)
+        return (*identity_headers(self.request_id, self._id_headers), *self.quota_headers)
 
     async def send(self, message: Message) -> None:
         """Send, and take a failure of the connection for what it is.

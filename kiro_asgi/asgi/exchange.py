@@ -155,6 +155,11 @@ class Exchange(Protocol):
         ...
 
     @property
+    def expected_tokens(self) -> int:
+        """Tokens that prompt and answer are expected to have."""
+        ...
+
+    @property
     def known_answer(self) -> Message | None:
         """The answer, where no upstream need be asked for it."""
         ...

@@ -16,7 +16,7 @@ from attrs import define, evolve, field, frozen
 from kiro_asgi.asgi.exchange import ClientRequest, PassthroughRequest
 from kiro_asgi.asgi.models import Provider, Route
 from kiro_asgi.asgi.output import Output, Sending, Whole
-from kiro_asgi.asgi.plan import Estimate, first_event_timeout, plan_answer
+from kiro_asgi.asgi.plan import ANSWER_TOKENS, Estimate, first_event_timeout, plan_answer
 from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
 from kiro_asgi.asgi.reasons import PassthroughCandidate, Reason, reason_against
@@ -132,9 +132,17 @@ class PassthroughExchange:
     def first_event_timeout(self) -> float:
         """Seconds from asking the upstream to its first event, by the bytes of a prompt that was not read, and no more
         than the model could read."""
-        peek = self.source.peek
-        tokens = min(len(peek.body) // _BYTES_A_TOKEN, self.route.model.context_window)
-        return first_event_timeout(self.route.provider.manner, tokens, thinks=peek.thinking)
+        thinks = self.source.peek.thinking
+        return first_event_timeout(self.route.provider.manner, self._prompt_tokens, thinks=thinks)
+
+    @property
+    def expected_tokens(self) -> int:
+        """Tokens of the prompt by its bytes, and of an answer of some length."""
+        return self._prompt_tokens + ANSWER_TOKENS
+
+    @property
+    def _prompt_tokens(self) -> int:
+        return min(len(self.source.peek.body) // _BYTES_A_TOKEN, self.route.model.context_window)
 
     @property
     def known_answer(self) -> Message | None:

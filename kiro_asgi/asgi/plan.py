@@ -22,7 +22,7 @@ from kiro_asgi.stages.thinking import KEPT
 from kiro_asgi.upstreams.base import Rendered, Upstream
 from kiro_asgi.upstreams.setup import Manner
 
-__all__ = ["Estimate", "early_commit", "first_event_timeout", "plan_answer"]
+__all__ = ["ANSWER_TOKENS", "Estimate", "early_commit", "first_event_timeout", "plan_answer"]
 
 _TOKENS_A_SECOND: Final = 4000
 """Of a prompt that a model reads, at least."""
@@ -33,6 +33,10 @@ _GRACE: Final = 1.0
 
 _TOKEN: Final = 24
 """Random characters at the end of an answer's id."""
+
+
+ANSWER_TOKENS: Final = 4_096
+"""Tokens that an answer is expected to have at most, where a limit is about to be reached."""
 
 
 @frozen

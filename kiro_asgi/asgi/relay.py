@@ -80,6 +80,8 @@ class Relay:
             async with anyio.create_task_group() as group:
                 tasks = Tasks(group)
                 tasks.start(self._watch)
+                if call.meanwhile is not None:
+                    tasks.start(call.meanwhile)
                 if self._attempts.exchange.streamed:
                     call.tell = self._tell
                     tasks.start(self._look_at_time)

@@ -217,7 +217,8 @@ class Routes:
     @property
     def exposed_headers(self) -> tuple[bytes, ...]:
         """Names of the response headers that clients of any API read."""
-        return _union((self.request_id_headers, *(api.exposed_headers for api in self._apis)))
+        each = ((*api.exposed_headers, *api.quota_headers.names) for api in self._apis)
+        return _union((self.request_id_headers, *each))
 
     def _hint(self, path: str) -> str:
         """What somebody ought to be told who asks for *path*."""

@@ -13,7 +13,7 @@ from kiro_asgi.asgi.exchange import ClientRequest
 from kiro_asgi.asgi.memory import Recovered
 from kiro_asgi.asgi.models import Route
 from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
-from kiro_asgi.asgi.plan import Estimate, first_event_timeout, plan_answer
+from kiro_asgi.asgi.plan import ANSWER_TOKENS, Estimate, first_event_timeout, plan_answer
 from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
 from kiro_asgi.config import Settings
@@ -68,6 +68,11 @@ class TranslatedExchange:
         """Seconds from asking the upstream to its first event."""
         thinks = self.parsed.prompt.thinking.wanted
         return first_event_timeout(self.route.provider.manner, self.estimate.input_tokens, thinks=thinks)
+
+    @property
+    def expected_tokens(self) -> int:
+        """Tokens of the prompt by an estimate, and of an answer of some length."""
+        return self.estimate.input_tokens + min(self.rendered.max_tokens or ANSWER_TOKENS, ANSWER_TOKENS)
 
     @property
     def known_answer(self) -> Message | None:

@@ -26,6 +26,7 @@ from kiro_asgi.config.leaves import assemble, values_of
 from kiro_asgi.config.reading import Reading, read_environment, read_mapping, read_toml
 from kiro_asgi.config.rules import require, unnameable, violations
 from kiro_asgi.dialects.manifest import DialectManifest
+from kiro_asgi.quota.settings import QuotaSettings
 from kiro_asgi.setting import Choices, setting
 from kiro_asgi.upstreams.builtin import BuiltinSettings
 from kiro_asgi.upstreams.manifest import Manifest
@@ -52,6 +53,7 @@ class Settings(BuiltinSettings):
     retry: RetrySettings = field(factory=RetrySettings)
     recovery: RecoverySettings = field(factory=RecoverySettings)
     state: StateSettings = field(factory=StateSettings)
+    quotas: QuotaSettings = field(factory=QuotaSettings)
 
     preset: str = setting("native", Choices(("native", "contract")))
     """Defaults of the other settings: ``native``, or ``contract``, which is what the first gateways promised.

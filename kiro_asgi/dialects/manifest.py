@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.errors import RETRY_HEADERS
+from kiro_asgi.dialects.quota import DURATIONS, QuotaHeaders
 from kiro_asgi.setting import setting
 
 __all__ = [
@@ -118,6 +119,9 @@ class DialectManifest:
 
     exposed_headers: tuple[bytes, ...] = RETRY_HEADERS
     """Further response headers, in lower case, that its clients read: pages of other origins may read them, too."""
+
+    quota_headers: QuotaHeaders = DURATIONS
+    """Response headers in which its clients look for what they may still take."""
 
     replaces: tuple[str, ...] = ()
     """Paths of older APIs, whose clients are told of the first endpoint."""

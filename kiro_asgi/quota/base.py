@@ -51,6 +51,10 @@ class Counters(Protocol):
         """
         ...
 
+    async def aclose(self) -> None:
+        """Let go of files and connections; what they keep stays, and the counters can go on."""
+        ...
+
 
 @frozen(order=True)
 class UsageKey:

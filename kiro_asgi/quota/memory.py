@@ -71,6 +71,9 @@ class MemoryCounters:
                 if not holders:
                     self._leases.pop(lease.key, None)
 
+    async def aclose(self) -> None:
+        """Nothing: there is nothing to let go of."""
+
     def _number(self, claim: Claim, now: float) -> float:
         if isinstance(claim, Lease):
             holders = self._leases.get(claim.key, {})

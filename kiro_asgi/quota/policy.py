@@ -9,29 +9,12 @@ from typing import Final
 from attrs import frozen
 
 from kiro_asgi.quota.claims import Budget, Claim, Lease, Rate
+from kiro_asgi.quota.settings import QuotaSettings
 
-__all__ = ["Allowance", "Cost", "claims", "corrections"]
+__all__ = ["Cost", "claims", "corrections"]
 
 _UNKNOWN_CREDITS: Final = 0.01
 """Credits that a request reserves, as nobody knows beforehand what it will cost: none, once a budget is spent."""
-
-
-@frozen(kw_only=True)
-class Allowance:
-    """What one client, or one credential, may take; 0 where there is no limit."""
-
-    requests_per_minute: int = 0
-    tokens_per_minute: int = 0
-    """Prompt and answer together."""
-
-    streams: int = 0
-    """Answers at once."""
-
-    tokens_per_day: int = 0
-    tokens_per_month: int = 0
-    credits_per_day: float = 0.0
-    credits_per_month: float = 0.0
-    """Of the service's own metering."""
 
 
 @frozen
@@ -42,7 +25,7 @@ class Cost:
     credits: float = 0.0
 
 
-def claims(owner: str, allowance: Allowance, tokens: int, holder: str, now: datetime) -> Iterator[Claim]:
+def claims(owner: str, allowance: QuotaSettings, tokens: int, holder: str, now: datetime) -> Iterator[Claim]:
     """The claims of one request of *owner*.
 
     Args:

@@ -121,6 +121,10 @@ class ValkeyCounters:
 
         await self._server.ask(work)
 
+    async def aclose(self) -> None:
+        """Close the connections; they are opened again if need be."""
+        await self._server.aclose()
+
     async def _take(self, claims: Sequence[Claim]) -> Granted | Refused:
         fits, now, numbers = await self._run("take", claims)
         if fits:

@@ -10,10 +10,11 @@ import pytest
 from kiro_asgi.quota.base import UsageKey, UsageRow
 from kiro_asgi.quota.claims import Budget, Granted, Lease, Rate, Refused, granted, refusal
 from kiro_asgi.quota.ledger import UsageBuffer
-from kiro_asgi.quota.policy import Allowance, Cost, claims, corrections
+from kiro_asgi.quota.policy import Cost, claims, corrections
+from kiro_asgi.quota.settings import QuotaSettings
 
 BERLIN = ZoneInfo("Europe/Berlin")
-EVERYTHING = Allowance(
+EVERYTHING = QuotaSettings(
     requests_per_minute=10,
     tokens_per_minute=1_000,
     streams=2,
@@ -25,7 +26,7 @@ EVERYTHING = Allowance(
 
 
 def test_nothing_is_claimed_where_nothing_is_limited():
-    assert [*claims("alice", Allowance(), 1_000, "r1", datetime.now(BERLIN))] == []
+    assert [*claims("alice", QuotaSettings(), 1_000, "r1", datetime.now(BERLIN))] == []
 
 
 def test_each_limit_has_its_claim():
@@ -45,7 +46,7 @@ def test_each_limit_has_its_claim():
 
 @pytest.mark.parametrize(("day", "hours"), [((2026, 3, 29), 23), ((2026, 10, 25), 25), ((2026, 2, 28), 24)])
 def test_a_day_ends_at_midnight_by_the_clock_on_the_wall(day, hours):
-    (claim,) = claims("alice", Allowance(tokens_per_day=1), 1, "r1", datetime(*day, tzinfo=BERLIN))
+    (claim,) = claims("alice", QuotaSettings(tokens_per_day=1), 1, "r1", datetime(*day, tzinfo=BERLIN))
     assert claim.ends_at - datetime(*day, tzinfo=BERLIN).timestamp() == hours * 3600
 
 

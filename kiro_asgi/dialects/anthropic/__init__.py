@@ -9,6 +9,7 @@ from typing import Final
 
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.manifest import COUNT, DialectManifest, DialectOptions, Endpoint
+from kiro_asgi.dialects.quota import QuotaHeaders, instant
 
 __all__ = ["ANTHROPIC_MESSAGES"]
 
@@ -28,6 +29,7 @@ ANTHROPIC_MESSAGES: Final = DialectManifest(
     retry_count_headers=(b"x-stainless-retry-count",),
     key_headers=(b"authorization", b"x-api-key"),
     marks=(b"anthropic-version",),
+    quota_headers=QuotaHeaders("anthropic-ratelimit-{kind}-{part}", instant),
     replaces=("/v1/complete",),
     likeness=lambda request: 1 if "max_tokens" in request else -1,  # which it must have
 )

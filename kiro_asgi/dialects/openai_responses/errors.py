@@ -15,6 +15,7 @@ from kiro_asgi.dialects.openai_errors import openai_message
 from kiro_asgi.errors import (
     ContextTooLong,
     KiroAsgiError,
+    LimitReached,
     RequestError,
     UpstreamQuotaSpent,
     UpstreamRejected,
@@ -29,6 +30,7 @@ _CODES: Final = MappingProxyType[type[KiroAsgiError], str](
         RequestError: "invalid_prompt",
         ContextTooLong: "context_length_exceeded",
         UpstreamRejected: "invalid_prompt",
+        LimitReached: "rate_limit_exceeded",
         UpstreamThrottled: "rate_limit_exceeded",
         UpstreamQuotaSpent: "insufficient_quota",
     }

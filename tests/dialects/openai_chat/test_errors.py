@@ -25,6 +25,7 @@ TABLE = [
     (errors.KiroAsgiError, 500, "server_error", None, "api_error", openai.InternalServerError),
     (errors.ConfigError, 500, "server_error", None, "api_error", openai.InternalServerError),
     (errors.InternalError, 500, "server_error", "internal_error", "api_error", openai.InternalServerError),
+    (errors.LimitReached, 429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error", openai.RateLimitError),
     (errors.TooBusy, 503, "server_error", "server_is_overloaded", "overloaded_error", openai.InternalServerError),
     (errors.StoreUnavailable, 503, "server_error", None, "api_error", openai.InternalServerError),
     (errors.RequestError, 400, INVALID, None, INVALID, openai.BadRequestError),
@@ -80,6 +81,7 @@ TABLE = [
 TRANSIENT = {
     errors.KiroAsgiError,
     errors.InternalError,
+    errors.LimitReached,
     errors.TooBusy,
     errors.StoreUnavailable,
     errors.BodyTimeout,

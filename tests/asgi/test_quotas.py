@@ -1,0 +1,128 @@
+"""What each client may take: through the whole gateway, in front of a simulated service."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from kiro_asgi.errors import ConfigError
+from tests.asgi.driver import post
+from tests.valkey_server import free_port, needs_server, running
+
+pytestmark = pytest.mark.anyio
+
+MESSAGES = {"model": "claude-sonnet-4.5", "max_tokens": 100, "messages": [{"role": "user", "content": "sim:text"}]}
+CHAT = {"model": "claude-sonnet-4.5", "messages": [{"role": "user", "content": "sim:text"}]}
+RESPONSES = {"model": "claude-sonnet-4.5", "input": "sim:text"}
+PATHS = {"/v1/messages": MESSAGES, "/v1/chat/completions": CHAT, "/v1/responses": RESPONSES}
+
+
+async def ask(app, path="/v1/messages", key="k", **more):
+    return await post(path, {**PATHS[path], **more}, key=key).run(app)
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_client_is_told_when_to_come_back(gateway, sim, path):
+    """429 in the words of its API, with the limit and the seconds; the service is not asked."""
+    app = gateway(fresh=True, quotas={"requests_per_minute": 2})
+    assert [(await ask(app, path)).status for _ in range(2)] == [200, 200]
+    refused = await ask(app, path)
+
+    error = refused.json()["error"]
+    assert refused.status == 429
+    assert error["message"].startswith("the limit of this client is reached: 2 requests a minute")
+    assert error["type"] in {"rate_limit_error", "requests", "rate_limit_exceeded", "tokens"}
+    assert 25 <= int(refused.headers["retry-after"]) <= 30
+    assert len(sim.requests) == 2
+
+
+async def test_each_client_has_its_own(gateway, sim):
+    app = gateway(fresh=True, client={"api_keys": ["k", "l"]}, quotas={"requests_per_minute": 1})
+    assert [(await ask(app, key=key)).status for key in "klkl"] == [200, 200, 429, 429]
+
+
+async def test_each_api_tells_what_is_left(gateway, sim):
+    """In the headers that its clients read."""
+    app = gateway(fresh=True, quotas={"requests_per_minute": 10, "tokens_per_minute": 100_000})
+    messages, chat = (await ask(app)).headers, (await ask(app, "/v1/chat/completions")).headers
+
+    assert messages["anthropic-ratelimit-requests-limit"] == "10"
+    assert messages["anthropic-ratelimit-requests-remaining"] == "9"
+    assert messages["anthropic-ratelimit-tokens-reset"].endswith("Z")
+    assert chat["x-ratelimit-limit-tokens"] == "100000"
+    assert chat["x-ratelimit-remaining-requests"] == "8"
+    assert chat["x-ratelimit-reset-requests"].endswith("s")
+
+
+async def test_an_answer_counts_what_it_took_and_not_what_was_reserved(gateway, sim):
+    app = gateway(fresh=True, quotas={"tokens_per_day": 10_000})
+    statuses = [(await ask(app)).status for _ in range(6)]
+    assert statuses == [200] * 6, "six reservations of 4,000 tokens would not fit"
+
+
+async def test_a_day_that_is_spent_is_not_tried_again(gateway, sim):
+    """Both official JavaScript SDKs would sleep and try; they obey this header."""
+    app = gateway(fresh=True, quotas={"tokens_per_day": 30})
+    assert (await ask(app)).status == 200
+    refused = await ask(app)
+    assert refused.status == 429
+    assert "30 tokens a day" in refused.json()["error"]["message"]
+    assert refused.headers["x-should-retry"] == "false"
+
+
+async def test_a_failure_costs_no_tokens(gateway, sim):
+    app = gateway(fresh=True, quotas={"tokens_per_day": 5_000}, retry={"attempts": 1})
+    failing = {"messages": [{"role": "user", "content": "sim:500"}]}
+    for _ in range(3):
+        assert (await ask(app, **failing)).status >= 500
+    assert (await ask(app)).status == 200
+
+
+async def test_answers_at_once(gateway, sim):
+    """A stream that runs holds its place, one that has ended does not, and neither does one whose client left."""
+    app = gateway(fresh=True, quotas={"streams": 1})
+    slow = post(
+        "/v1/messages", {**MESSAGES, "stream": True, "messages": [{"role": "user", "content": "sim:slow"}]}, key="k"
+    )
+    async with anyio.create_task_group() as group:
+        group.start_soon(slow.run, app)
+        with anyio.fail_after(5):
+            while not slow.messages:  # noqa: ASYNC110 - the driver has no event for it
+                await anyio.sleep(0.005)
+        assert (await ask(app)).status == 429
+        slow.leave.set()
+    assert (await ask(app)).status == 200
+
+
+@needs_server
+async def test_limits_are_exact_over_two_gateways(gateway, sim):
+    """Of 100 requests at once to two gateways that share a server, as many are answered as are allowed."""
+    with running() as server:
+        shared = {"engine": "valkey", "url": server.url}
+        apps = [gateway(fresh=True, state=shared, quotas={"requests_per_minute": 40}) for _ in range(2)]
+        statuses = []
+
+        async def one(app):
+            statuses.append((await ask(app)).status)
+
+        async with anyio.create_task_group() as group:
+            for number in range(100):
+                group.start_soon(one, apps[number % 2])
+        for app in apps:
+            await app.aclose()
+    assert sorted(statuses) == [200] * 40 + [429] * 60
+
+
+@pytest.mark.parametrize(("policy", "statuses"), [("local", [200, 429]), ("closed", [503, 503]), ("open", [200, 200])])
+async def test_counters_that_are_lost(gateway, sim, caplog, policy, statuses):
+    state = {"engine": "valkey", "url": f"valkey://127.0.0.1:{free_port()}"}
+    quotas = {"requests_per_minute": 1, "on_store_failure": policy}
+    app = gateway(fresh=True, state=state, quotas=quotas)
+    assert [(await ask(app)).status for _ in range(2)] == statuses
+    told = [record for record in caplog.records if "limits are not shared" in record.message]
+    assert len(told) == (policy != "closed")
+
+
+async def test_a_time_zone_that_there_is_not(gateway):
+    with pytest.raises(ConfigError, match=r"quotas\.timezone"):
+        gateway(fresh=True, quotas={"timezone": "Europe/Atlantis"})
