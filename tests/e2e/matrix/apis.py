@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
 import anthropic
+import httpx2
 import openai
 from attrs import frozen
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
-__all__ = ["Answer", "Api", "Call", "Chat", "Failure", "Messages", "Responses", "Wants"]
+__all__ = ["Answer", "Api", "Call", "Chat", "Failure", "GenerateContent", "Messages", "Responses", "Wants"]
 
 Json = dict[str, Any]
 
@@ -279,6 +280,70 @@ class Responses:
             rules=headers.get(RULES, ""),
             echo=items,
         )
+
+
+@frozen
+class GenerateContent:
+    """The Gemini API, by plain HTTP: what Google's clients read is in the grammar of `tests.dialects.gemini`."""
+
+    client: httpx2.Client
+    base: str
+    key: str
+
+    def user(self, text: str, *, image: bool = False) -> list[Any]:
+        """A message of the user's."""
+        picture = {"inlineData": {"mimeType": "image/png", "data": PNG}}
+        return [{"role": "user", "parts": [{"text": text}, *[picture] * image]}]
+
+    def results(self, results: Iterable[tuple[Call, str]]) -> list[Any]:
+        """What tools gave."""
+        responses = [{"name": call.name, "response": {"output": text}} for call, text in results]
+        return [{"role": "user", "parts": [{"functionResponse": response} for response in responses]}]
+
+    def ask(self, model: str, conversation: list[Any], *, stream: bool, wants: Wants) -> Answer | Failure:
+        """The answer to *conversation*."""
+        config: Json = {"maxOutputTokens": MAX_TOKENS}
+        config |= {"thinkingConfig": {"includeThoughts": True, "thinkingBudget": 1024}} if wants.thinking else {}
+        config |= {"responseMimeType": "application/json", "responseJsonSchema": SCHEMA} if wants.schema else {}
+        question: Json = {"contents": conversation, "generationConfig": config}
+        question |= {"tools": [{"functionDeclarations": _tools("parametersJsonSchema")}]} if wants.tools else {}
+        verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
+        address = f"{self.base}/v1beta/models/{model}:{verb}"
+        response = self.client.post(address, json=question, headers={**HEADERS, "x-goog-api-key": self.key})
+        objects = _objects(response.text) if stream and response.is_success else [response.json()]
+        parts = [part for it in objects if "error" not in it for part in it["candidates"][0]["content"]["parts"]]
+        error = next((it["error"] for it in objects if "error" in it), None)
+        if error is not None:
+            return Failure("", response.status_code, error["status"], _said(parts))
+        return self._answer(objects[-1], parts, response.headers)
+
+    def _answer(self, last: Json, parts: list[Json], headers: Mapping[str, str]) -> Answer:
+        used = last["usageMetadata"]
+        calls = [part["functionCall"] for part in parts if "functionCall" in part]
+        return Answer(
+            text=_said(parts),
+            refusal="",
+            thinking="".join(part["text"] for part in parts if part.get("thought")),
+            calls=tuple(Call(call.get("id", str(at)), call["name"], call["args"]) for at, call in enumerate(calls)),
+            stop=last["candidates"][0]["finishReason"],
+            usage=(
+                used["promptTokenCount"],
+                used.get("cachedContentTokenCount", 0),
+                used.get("candidatesTokenCount", 0) + used.get("thoughtsTokenCount", 0),
+            ),
+            rules=headers.get(RULES, ""),
+            echo=[{"role": "model", "parts": parts}],
+        )
+
+
+def _objects(stream: str) -> list[Json]:
+    """The objects of a stream; an error stands in it as an event, and as a bare object behind it."""
+    events = (event for event in stream.replace("\r\n", "\n").split("\n\n") if event.startswith("data: {"))
+    return [json.loads(event.removeprefix("data: ")) for event in events]
+
+
+def _said(parts: list[Json]) -> str:
+    return "".join(part.get("text", "") for part in parts if not part.get("thought"))
 
 
 def _call(call_id: str, function: Json) -> Call:

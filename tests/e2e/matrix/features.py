@@ -26,10 +26,10 @@ HALF: Final = "This is a simulated answer,"
 CUT: Final = "This is a simulated answer, and it is streamed"
 ARGUMENTS: Final = {"city": "Oslo"}
 
-END: Final = {"chat": "stop", "responses": "completed", "messages": "end_turn"}
-CALLS: Final = {"chat": "tool_calls", "responses": "completed", "messages": "tool_use"}
-LENGTH: Final = {"chat": "length", "responses": "max_output_tokens", "messages": "max_tokens"}
-REFUSED: Final = {"chat": "content_filter", "responses": "content_filter", "messages": "refusal"}
+END: Final = {"chat": "stop", "responses": "completed", "messages": "end_turn", "gemini": "STOP"}
+CALLS: Final = {"chat": "tool_calls", "responses": "completed", "messages": "tool_use", "gemini": "STOP"}
+LENGTH: Final = {"chat": "length", "responses": "max_output_tokens", "messages": "max_tokens", "gemini": "MAX_TOKENS"}
+REFUSED: Final = {"chat": "content_filter", "responses": "content_filter", "messages": "refusal", "gemini": "SAFETY"}
 """API to its word for why an answer ends."""
 
 
@@ -167,13 +167,17 @@ ERRORS: Final = {
     "chat": ("APIError", 200, "rate_limit_error"),
     "responses": ("APIError", 200, "server_error"),
     "messages": ("APIStatusError", 200, "rate_limit_error"),
+    "gemini": ("", 200, "RESOURCE_EXHAUSTED"),
 }
 """API to the client's class, the status and the type of an error in a stream."""
 
 
 def error_before(pairing: Pairing) -> None:
     """The prompt is too long: the status and the word of the API for that."""
-    assert pairing.try_to_ask("sim:too-long") == Failure("BadRequestError", 400, "invalid_request_error")
+    kind, word = "BadRequestError", "invalid_request_error"
+    if pairing.api == "gemini":
+        kind, word = "", "INVALID_ARGUMENT"
+    assert pairing.try_to_ask("sim:too-long") == Failure(kind, 400, word)
 
 
 def error_within(pairing: Pairing) -> None:
@@ -184,7 +188,7 @@ def error_within(pairing: Pairing) -> None:
     if pairing.stream:
         assert told == Failure(kind, status, word, HALF)
     else:
-        assert told == Failure("RateLimitError", 429, "rate_limit_error")
+        assert told == Failure("" if not kind else "RateLimitError", 429, word if not kind else "rate_limit_error")
 
 
 COUNTED: Final = Event(
@@ -230,11 +234,13 @@ def ended_early(pairing: Pairing) -> None:
 
 
 def broken_off(pairing: Pairing) -> None:
-    """The service's stream ends in the middle: an error, behind what came before."""
+    """The service's stream ends in the middle: an error, behind what came before; Google has only 500 for it."""
     told = pairing.try_to_ask("sim:eof")
 
     assert isinstance(told, Failure), told
-    assert (told.status, told.text) == ((200, HALF) if pairing.stream else (502, ""))
+    assert (told.status, told.text) == (
+        (200, HALF) if pairing.stream else (500 if pairing.api == "gemini" else 502, "")
+    )
 
 
 Check = Callable[[Pairing], None]

@@ -19,7 +19,7 @@ from kiro_asgi.upstreams.manifest import all_of
 from tests.cli.processes import serving
 from tests.conformance.clients import Clients, connected, undisturbed
 from tests.conformance.gateways import KEY, Gateway
-from tests.e2e.matrix.apis import Answer, Api, Call, Chat, Failure, Messages, Responses, Wants
+from tests.e2e.matrix.apis import Answer, Api, Call, Chat, Failure, GenerateContent, Messages, Responses, Wants
 
 __all__ = ["APIS", "LOSING", "SERVICES", "Bench", "Pairing", "Service", "bench"]
 
@@ -69,6 +69,9 @@ APIS: Final[Mapping[str, ClientApi]] = {
     "messages": ClientApi("Messages", lambda clients, gateway: Messages(clients.anthropic(gateway))),
     "chat": ClientApi("Chat Completions", lambda clients, gateway: Chat(clients.openai(gateway))),
     "responses": ClientApi("Responses", lambda clients, gateway: Responses(clients.openai(gateway))),
+    "gemini": ClientApi(
+        "Gemini", lambda clients, gateway: GenerateContent(clients.openai(gateway)._client, gateway.base, KEY)
+    ),
 }
 
 LOSING: Final = {

@@ -1,4 +1,4 @@
-"""Every API in front of every service, by the official clients: what is carried, and what is lost and why.
+"""Every API in front of every service, mostly by the official clients: what is carried, and what is lost and why.
 
 ``tox -e matrix`` tries every combination and writes ``docs/reference/matrix.toml``, which the documentation shows.
 Otherwise some are tried, and have to be as they are there.
@@ -15,13 +15,13 @@ from tests.e2e.matrix.apis import Answer
 from tests.e2e.matrix.features import END, FEATURES, LOSSES, found
 from tests.e2e.matrix.pairing import APIS, LOSING, SERVICES
 from tests.e2e.matrix.record import FOUND
-from tests.e2e.matrix.table import CELLS, PAGE, RECORDED, SAMPLE, YES, Cell
+from tests.e2e.matrix.table import CELLS, PAGE, RECORDED, YES, Cell
 
 ON_TRIO = [Cell(feature, "messages", service) for feature in ("signed-call", "error-within") for service in SERVICES]
 """What is looked at on the other event loop: two requests that belong together, and an end that is none."""
 
 
-def test_a_combination(cell, on_asyncio, record_property):
+def test_a_combination(cell, on_asyncio, record_property, pytestconfig):
     """It carries the feature, value by value, or loses what has a reason and no more (F421, F422, F423, F425, F426,
     F432)."""
     marks = [
@@ -31,7 +31,8 @@ def test_a_combination(cell, on_asyncio, record_property):
     record_property(FOUND, [cell.feature, cell.api, cell.service, *marks])
 
     assert {*marks} <= {YES, *LOSSES}
-    assert cell not in SAMPLE or not RECORDED or marks == cell.recorded
+    if not pytestconfig.getoption("--record", None):
+        assert marks == cell.recorded
 
 
 @pytest.mark.parametrize(("on_this", "stream"), [pytest.param(cell, True, id=str(cell)) for cell in ON_TRIO])
