@@ -88,7 +88,7 @@ class Relay:
                 with self._context.pace.here():
                     await tasks.run(self._answer)
             if tasks.failure is not None:
-                await self._tell(InternalError(call.request_id))
+                await self._end(InternalError(call.request_id))
                 raise tasks.failure
         finally:
             if (reading := self._attempts.reading) is not None:
@@ -166,12 +166,16 @@ class Relay:
             self._report()
 
     async def _tell(self, error: KiroAsgiError) -> None:
+        """End a stream whose work was cancelled."""
+        await self._end(error)
+        self._call.outcome, self._call.failure = self.outcome.value, self.failure
+
+    async def _end(self, error: KiroAsgiError) -> None:
         """End an answer, if the client has been sent something of it and it has not ended."""
-        output, call = self._attempts.output, self._call
+        output = self._attempts.output
         if output.committed and not output.closing:
             with suppress(Disconnected):
-                await call.taken(self._break_off(error))
-        call.outcome, call.failure = self.outcome.value, self.failure
+                await self._call.taken(self._break_off(error))
 
     async def _break_off(self, error: KiroAsgiError) -> None:
         self.outcome, self.failure = AnswerOutcome.FAILED, error
