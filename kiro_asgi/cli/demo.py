@@ -19,7 +19,7 @@ from typing import Any, Final
 import anyio
 from attrs import define, field, frozen
 
-from kiro_asgi import create_app, simulator
+from kiro_asgi import create_app
 from kiro_asgi.cli.demo_apis import APIS, RESULT, TOOL, Answer, Api, Kind, post
 from kiro_asgi.cli.serve import simulated
 from kiro_asgi.cli.standalone import LOOPS, Server, bind
@@ -94,6 +94,8 @@ async def _cancel_at(signals: AsyncIterator[signal.Signals], scope: anyio.Cancel
 
 
 async def _show(server: Server, output: Printer, question: str, model: str) -> int:
+    from kiro_asgi import simulator  # every command imports this module
+
     async with simulator.serve(port=0) as service, anyio.create_task_group() as tasks:
         listener = bind(HOST, 0)
         base = f"http://{HOST}:{listener.getsockname()[1]}"

@@ -17,7 +17,7 @@ from typing import Any, Final
 import anyio
 from attrs import evolve
 
-from kiro_asgi import create_app, simulator
+from kiro_asgi import create_app
 from kiro_asgi.asgi.readiness import settings_to_serve
 from kiro_asgi.cli.standalone import (
     LINGER,
@@ -152,6 +152,8 @@ def simulated(settings: Settings, url: str, host: str) -> Settings:
 
 
 async def _serve_simulated(server: Server, settings: Settings, host: str, port: int) -> None:
+    from kiro_asgi import simulator  # 5 MiB that nobody else needs
+
     async with simulator.serve(port=0) as service:
         await _serve(server, simulated(settings, service.url, host), host, port, service.url)
 
