@@ -237,7 +237,7 @@ def test_who_has_a_sign_in_is_signed_in_to_by_name(folder: Path, tmp_path: Path)
     assert (done.returncode, done.stdout) == (0, "Ann is signed in c.toml\n")
     refused = command("login", "river", cwd=folder)
     assert refused.returncode == 2
-    assert refused.stderr.endswith("error: nobody signs in to River\n")
+    assert refused.stderr.endswith("error: River has no sign-in; set its key instead\n")
 
 
 @pytest.mark.anyio
