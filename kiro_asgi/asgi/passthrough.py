@@ -81,7 +81,9 @@ def render_passthrough(
     """*source* as *upstream* is sent it."""
     forwarding = upstream.forwarding
     assert forwarding is not None, "an upstream that speaks no client's API"
-    return Rendered(forwarding.request(source.peek.renamed(model.id), credential, source.headers))
+    peek = source.peek
+    request = forwarding.request(peek.renamed(model.id), credential, source.headers, model, peek.stream)
+    return Rendered(request)
 
 
 @frozen(kw_only=True)

@@ -58,6 +58,9 @@ class Format:
     heartbeat: bytes
     """A sign of life within an answer."""
 
+    early_heartbeat: bytes = _COMMENT
+    """The same before it: a comment, since some clients take an event for the beginning of an answer."""
+
     telling: re.Pattern[bytes]
     """Found in every event that `read` has to see, and in few others."""
 
@@ -67,10 +70,10 @@ class Format:
     read: Callable[[Mapping[str, Any]], Sign]
     """From the data of an event, or the body of a collected answer."""
 
-    named: bytes
-    """Found in every event that names the model."""
+    named: bytes = b""
+    """Found in every event that names the model; empty where answers do not repeat what the client called it."""
 
-    place: tuple[str, ...]
+    place: tuple[str, ...] = ()
     """Where in such an event the name stands; in a collected answer it is the member ``model``."""
 
     meta: Callable[[Mapping[str, Any], ResponseMeta], ResponseMeta] = field(default=lambda _, meta: meta)
@@ -98,8 +101,8 @@ class PassthroughStage:
     _name: str = ""
     _max_event: int = field(default=EVENT_BYTES, kw_only=True)
 
-    heartbeat: bytes = field(init=False, default=_COMMENT)
-    """A comment as long as there is no answer, for some clients take an event for the beginning of one."""
+    heartbeat: bytes = field(init=False)
+    """A sign of life, as it may be now."""
 
     begun: bool = field(init=False, default=False)
     """Whether an event has come through."""
@@ -126,6 +129,7 @@ class PassthroughStage:
     _meter: UsageMeter | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
+        self.heartbeat = self._format.early_heartbeat
         self._literal = quote_bytes(self._name) if self._name else b""
 
     @property
@@ -163,6 +167,7 @@ class PassthroughStage:
             KiroAsgiError: The answer ended with an error, or before its end: code ``stream.cut``.
         """
         rest, told = bytes(self._before + self._held), (self.ended, self._closed)
+        cut = rest == b"\n"  # half of a line's end; some clients see no event that ends with the other half
         self._before.clear()
         self._held.clear()
         if rest and not self._closed:
@@ -173,6 +178,8 @@ class PassthroughStage:
             raise UpstreamProtocolError("the upstream's answer ended before it was complete", code="stream.cut")
         if rest and told != (self.ended, self._closed):  # anything else that has no end is half an event
             yield self._renamed(rest) if self._literal else rest
+        elif cut:
+            yield b"\n"
         if not self._closed:
             yield self._sentinel()
 

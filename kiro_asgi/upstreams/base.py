@@ -257,13 +257,22 @@ class Forwarding(Protocol):
         """Whether *model* would be asked for any of *asks* in another way than by the client, or not at all."""
         ...
 
-    def request(self, body: bytes, credential: Credential, headers: Iterable[tuple[bytes, bytes]]) -> UpstreamRequest:
+    def request(
+        self,
+        body: bytes,
+        credential: Credential,
+        headers: Iterable[tuple[bytes, bytes]],
+        model: ModelCard,
+        stream: bool,
+    ) -> UpstreamRequest:
         """The same request to the service.
 
         Args:
-            body: The client's, with the service's name for the model.
+            body: The client's, with the service's name for the model where it names one.
             credential: In whose name.
             headers: The client's; those that belong to the API go on, none that is a secret.
+            model: The model that is asked.
+            stream: Whether the client wants the answer as it comes.
         """
         ...
 

@@ -32,8 +32,10 @@ def said(parts: list[dict[str, Any]]) -> str:
 
 @pytest.fixture
 async def app(sim):
+    """Answers are translated, Gemini's own as well; `tests.asgi.test_gemini_passing` has those that go through."""
     direct = {name: {"endpoint": sim.url, "api_key": "k"} for name in ("gemini", "anthropic")}
-    app = create_app(settings_for(sim.url, {**direct, "openai": {"endpoint": f"{sim.url}/v1", "api_key": "k"}}))
+    openai = {"endpoint": f"{sim.url}/v1", "api_key": "k"}
+    app = create_app(settings_for(sim.url, {**direct, "openai": openai, "stream": {"relay": "never"}}))
     yield app
     await app.aclose()
 

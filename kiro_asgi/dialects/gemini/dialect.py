@@ -10,14 +10,24 @@ from collections.abc import Callable, Iterable, Iterator
 
 from attrs import frozen
 
-from kiro_asgi.dialects.base import DialectTraits, Encoder, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
+from kiro_asgi.dialects.base import (
+    DialectTraits,
+    Encoder,
+    ErrorReply,
+    ParsedRequest,
+    RequestHeaders,
+    RequestPeek,
+    ResponseMeta,
+)
 from kiro_asgi.dialects.gemini.answer import render
 from kiro_asgi.dialects.gemini.encoder import ArrayEncoder, SseEncoder
 from kiro_asgi.dialects.gemini.errors import error_reply
 from kiro_asgi.dialects.gemini.models import render_model, render_models
+from kiro_asgi.dialects.gemini.passthrough import GENERATED, peek
 from kiro_asgi.dialects.gemini.request import parse_count, parse_request, read_body
 from kiro_asgi.dialects.gemini.unread import unread_fields
 from kiro_asgi.dialects.models import Listing
+from kiro_asgi.dialects.passthrough import Fault, PassthroughStage
 from kiro_asgi.dialects.unread import noted
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message
@@ -38,7 +48,7 @@ class GeminiApi:
     """Of the path."""
 
     name = "gemini"
-    traits = DialectTraits(body_type=_JSON, cites_pages_only=True)
+    traits = DialectTraits(body_type=_JSON, cites_pages_only=True, transparent=True)
     _stream = False
 
     def parse(self, body: bytes, headers: RequestHeaders = (), /) -> ParsedRequest:
@@ -48,6 +58,18 @@ class GeminiApi:
             RequestError: Not a legal request; ``param`` names the place.
         """
         return parse_request(body, self.model, stream=self._stream)
+
+    def peek(self, body: bytes) -> RequestPeek:
+        """Look at a request that may go on as it is.
+
+        Raises:
+            RequestError: No JSON object.
+        """
+        return peek(body, self.model, stream=self._stream)
+
+    def passage(self, fault: Fault, meta: ResponseMeta, name: str = "") -> PassthroughStage:
+        """A fresh stage for an answer that Google gives; it names the version that answered, whatever was asked."""
+        return PassthroughStage(GENERATED, fault, meta)
 
     def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
         """What of a request no service is told, whichever it is."""

@@ -23,7 +23,7 @@ from kiro_asgi.dialects.gemini.shapes import (
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
 from kiro_asgi.model.prompt import Tool, ToolChoice, ToolChoiceMode
 
-__all__ = ["MODES", "read_tools"]
+__all__ = ["HOSTED", "MODES", "SEARCHES", "read_tools"]
 
 MODES: Final[Mapping[str, ToolChoiceMode]] = MappingProxyType(
     {
@@ -35,9 +35,9 @@ MODES: Final[Mapping[str, ToolChoiceMode]] = MappingProxyType(
     }
 )
 
-_SEARCHES: Final = ("google_search", "google_search_retrieval", "enterprise_web_search")
+SEARCHES: Final = ("google_search", "google_search_retrieval", "enterprise_web_search")
 
-_HOSTED: Final[Mapping[str, str]] = MappingProxyType(
+HOSTED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "url_context": "web_fetch",
         "code_execution": "code_execution",
@@ -65,10 +65,10 @@ def read_tools(bodies: tuple[ToolBody, ...], config: ToolConfig | None) -> tuple
 def _tools(body: ToolBody, place: str) -> Iterator[Tool]:
     for index, function in enumerate(body.function_declarations or ()):
         yield _function(function, f"{place}.function_declarations[{index}]")
-    for name in _SEARCHES:
+    for name in SEARCHES:
         if (search := getattr(body, name)) is not None:
             yield evolve(SEARCH_TOOL, options=_options(search), place=f"{place}.{name}")
-    for name, kind in _HOSTED.items():
+    for name, kind in HOSTED.items():
         if getattr(body, name) is not None:
             yield hosted_tool(kind, f"{place}.{name}", name)
 

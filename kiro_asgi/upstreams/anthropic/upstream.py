@@ -139,7 +139,14 @@ class MessagesForwarding:
             or (Ask.SAMPLED_TWICE in asks and peculiar.sampled_once)
         )
 
-    def request(self, body: bytes, credential: Credential, headers: Iterable[tuple[bytes, bytes]]) -> UpstreamRequest:
+    def request(
+        self,
+        body: bytes,
+        credential: Credential,
+        headers: Iterable[tuple[bytes, bytes]],
+        model: ModelCard,
+        stream: bool,
+    ) -> UpstreamRequest:
         """The same request to the service; of the client's *headers* those go on that name a version and features."""
         return self._endpoint.pass_on(credential, body, headers)
 

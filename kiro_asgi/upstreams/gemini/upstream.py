@@ -5,14 +5,15 @@ Source: https://ai.google.dev/api
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, Final
 from urllib.parse import quote
 from uuid import uuid4
 
-from attrs import Attribute, define, evolve, field, setters
+from attrs import Attribute, define, evolve, field, frozen, setters
 
 from kiro_asgi.errors import ConfigError, KiroAsgiError
+from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Attachment, Prompt
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.stages.base import Stage
@@ -35,7 +36,7 @@ from kiro_asgi.upstreams.gemini.options import MAX_STOPS
 from kiro_asgi.upstreams.gemini.request import document, estimate_tokens, statistics
 from kiro_asgi.upstreams.gemini.rules import RULES
 from kiro_asgi.upstreams.gemini.settings import GeminiSettings
-from kiro_asgi.upstreams.headers import EVENT_STREAM, Headers
+from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, Headers
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.setup import Setup
 from kiro_asgi.wire.json import dumps
@@ -43,6 +44,9 @@ from kiro_asgi.wire.json import dumps
 __all__ = ["ENDPOINT", "GeminiUpstream", "set_up"]
 
 ENDPOINT: Final = "https://generativelanguage.googleapis.com"
+
+STREAMED: Final = "streamGenerateContent?alt=sse"
+COLLECTED: Final = "generateContent"
 
 SCHEMA_REFUSALS: Final = (SCHEMA_UNKNOWN, SCHEMA, "INVALID_ARGUMENT")
 """Codes of errors that an answer's JSON Schema may be the reason of; the last is all that the service says of many."""
@@ -62,6 +66,31 @@ def _new_id() -> str:
 
 
 _TRAITS: Final = Traits(runs=frozenset({WEB_SEARCH}), grounds=True, signs_calls=True)
+
+
+@frozen
+class GeminiForwarding:
+    """Sends a client's own request on; the address and the headers are ours."""
+
+    upstream: GeminiUpstream
+    dialect = "gemini"
+    tagged = False
+
+    def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
+        """Whether a setting has something to do for *asks*: signatures that are not to be handed back."""
+        return Ask.THOUGHTS in asks and not self.upstream.replay_thinking
+
+    def request(
+        self,
+        body: bytes,
+        credential: Credential,
+        headers: Iterable[tuple[bytes, bytes]],
+        model: ModelCard,
+        stream: bool,
+    ) -> UpstreamRequest:
+        """The same request to the service; none of the client's *headers* goes on, as none belongs to the API."""
+        verb, accept = (STREAMED, EVENT_STREAM) if stream else (COLLECTED, JSON)
+        return self.upstream.ask(body, credential, model, verb, accept)
 
 
 @define(kw_only=True, on_setattr=setters.frozen)
@@ -113,15 +142,23 @@ class GeminiUpstream(DirectUpstream):
             threshold=self.safety_threshold,
             json_schemas=not self.refused_schema,
         )
-        path = f"/v1beta/models/{quote(model.id, safe='', errors='replace')}:streamGenerateContent?alt=sse"
-        request = self.post(self.url(credential, path, ENDPOINT), credential, dumps(written.body), EVENT_STREAM)
         return Rendered(
-            request,
+            self.ask(dumps(written.body), credential, model, STREAMED, EVENT_STREAM),
             written.names.changed(),
             stop=tuple(filter(None, prompt.sampling.stop))[MAX_STOPS:],
             notes=written.notes.found(),
             document=written.body,
         )
+
+    def ask(self, body: bytes, credential: Credential, model: ModelCard, verb: str, accept: str) -> UpstreamRequest:
+        """A request to do with *model* what *verb* says."""
+        path = f"/v1beta/models/{quote(model.id, safe='', errors='replace')}:{verb}"
+        return self.post(self.url(credential, path, ENDPOINT), credential, body, accept)
+
+    @property
+    def forwarding(self) -> GeminiForwarding | None:
+        """Requests of clients that speak the API go on as they are, unless the operator has a threshold for them."""
+        return None if self.safety_threshold else GeminiForwarding(self)
 
     def fetches(self, part: Attachment) -> bool:
         """Whether the service itself fetches *part*: files that were uploaded to it, and videos."""

@@ -68,7 +68,14 @@ class ChatForwarding:
         """Whether a rule or a setting has something to do for *asks*; see `kiro_asgi.upstreams.openai.rules`."""
         return any(ask in asks for ask in self.upstream.adapted(model))
 
-    def request(self, body: bytes, credential: Credential, headers: Iterable[tuple[bytes, bytes]]) -> UpstreamRequest:
+    def request(
+        self,
+        body: bytes,
+        credential: Credential,
+        headers: Iterable[tuple[bytes, bytes]],
+        model: ModelCard,
+        stream: bool,
+    ) -> UpstreamRequest:
         """The same request to the service; of the client's *headers* those go on that belong to the API."""
         kept = [(name.lower(), value) for name, value in headers if name.lower() in _FORWARDED]
         return self.upstream.chat_request(body, credential, kept)

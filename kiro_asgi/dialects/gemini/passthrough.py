@@ -1,0 +1,119 @@
+"""What has to be known of answers that Google has written, and of requests that may go there as they are.
+
+Source: https://ai.google.dev/api/generate-content
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from attrs import frozen
+
+from kiro_asgi.dialects.base import RequestPeek, ResponseMeta
+from kiro_asgi.dialects.gemini.encoder import SseEncoder
+from kiro_asgi.dialects.gemini.request import read_body
+from kiro_asgi.dialects.gemini.signatures import opened
+from kiro_asgi.dialects.gemini.tools import HOSTED, MODES, SEARCHES
+from kiro_asgi.dialects.passthrough import Format, Sign
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.events import TokenUsage
+from kiro_asgi.model.features import Ask
+from kiro_asgi.model.prompt import Tool, ToolChoiceMode
+from kiro_asgi.model.server_tools import WEB_SEARCH
+from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
+
+__all__ = ["GENERATED", "GeminiPeek", "peek"]
+
+_FORMS: Final = frozenset({"response_schema", "response_json_schema"})
+_EMPTY_EVENT: Final = b"\n\n"
+
+
+@frozen
+class GeminiPeek(RequestPeek):
+    """A request whose path names the model."""
+
+    def renamed(self, model: str) -> bytes:
+        """The client's very bytes: the address is ours."""
+        return self.body
+
+
+def peek(body: bytes, model: str, *, stream: bool) -> RequestPeek:
+    """What must be known of a request for *model*.
+
+    Raises:
+        RequestError: No JSON object.
+    """
+    document = read_body(body)
+    return GeminiPeek(body, model, stream, tuple(_tools(document)), frozenset(_asks(document)))
+
+
+def _tools(document: Mapping[str, Any]) -> Iterator[Tool]:
+    for tool in objects_of(document.get("tools")):
+        for function in objects_of(tool.get("function_declarations")):
+            yield Tool(text_of(function, "name"))
+        if not tool.keys().isdisjoint(SEARCHES):
+            yield Tool(WEB_SEARCH, hosted=WEB_SEARCH)
+
+
+def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
+    tools = objects_of(document.get("tools"))
+    if any(objects_of(tool.get("function_declarations")) for tool in tools):
+        yield Ask.TOOLS
+    if any(not tool.keys().isdisjoint(HOSTED) for tool in tools):
+        yield Ask.SERVED
+    calling = object_of(object_of(document.get("tool_config")).get("function_calling_config"))
+    if MODES.get(text_of(calling, "mode") or "AUTO") is not ToolChoiceMode.AUTO:
+        yield Ask.CHOICE
+    config = object_of(document.get("generation_config"))
+    if "json" in text_of(config, "response_mime_type") or not config.keys().isdisjoint(_FORMS):
+        yield Ask.FORM
+    if object_of(config.get("thinking_config")):
+        yield Ask.THINKING
+    yield from _asks_of_history(document)
+
+
+def _asks_of_history(document: Mapping[str, Any]) -> Iterator[Ask]:
+    for content in objects_of(document.get("contents")):
+        for part in objects_of(content.get("parts")):
+            signature = text_of(part, "thought_signature")
+            if signature or part.get("thought"):
+                yield Ask.THOUGHTS
+            if opened(signature) is not None:
+                yield Ask.FOREIGN_SIGNATURES
+
+
+def _read(document: Mapping[str, Any]) -> Sign:
+    if "error" in document:
+        return Sign(failed=True)
+    blocked = text_of(object_of(document.get("promptFeedback")), "blockReason")
+    finished = any(text_of(candidate, "finishReason") for candidate in objects_of(document.get("candidates")))
+    usage = object_of(document.get("usageMetadata"))
+    return Sign(ended=bool(blocked) or finished, usage=_usage(usage) if usage else None)
+
+
+def _usage(usage: Mapping[str, Any]) -> TokenUsage:
+    """Thoughts are not among the tokens of candidates, and what was read from a cache is among those of the prompt."""
+    cached, thoughts = count_of(usage, "cachedContentTokenCount"), count_of(usage, "thoughtsTokenCount")
+    prompt, answer = count_of(usage, "promptTokenCount"), count_of(usage, "candidatesTokenCount")
+    return TokenUsage(
+        input_tokens=None if prompt is None else max(prompt - (cached or 0), 0),
+        output_tokens=None if answer is None and thoughts is None else (answer or 0) + (thoughts or 0),
+        cache_read_tokens=cached,
+        thinking_tokens=thoughts,
+    )
+
+
+def _error(error: KiroAsgiError, meta: ResponseMeta) -> list[bytes]:
+    return SseEncoder(meta).error(error)
+
+
+GENERATED: Final = Format(
+    heartbeat=_EMPTY_EVENT,
+    early_heartbeat=_EMPTY_EVENT,
+    telling=re.compile(rb'"(?:finishReason|usageMetadata|promptFeedback|error)"'),
+    read=_read,
+    error=_error,
+)
+"""``streamGenerateContent`` as events."""
