@@ -103,12 +103,20 @@ async def test_a_sign_of_life_is_no_comment(direct, sim):
     """Google's clients take a comment for an error."""
     sim.enqueue((*events(FIRST)[:1], Pause(0.3), RawBytes(FIRST), Pause(0.3), RawBytes(LAST)), operation="gemini.chat")
     told = (await asking(STREAM).run(direct(stream={"heartbeat": 0.1, "early_commit_after": 0.05}))).content
-    assert told.startswith(b"\n\n")
-    assert told.replace(b"\n\n", b"", 1).strip(b"\n") != told
-    assert b":" not in told.split(b"data: ")[0]
-    assert b"".join(line for line in told.splitlines(keepends=True) if line.startswith(b"data")) == b"".join(
-        line for line in (FIRST + LAST).splitlines(keepends=True) if line.startswith(b"data")
-    )
+    before, within, after = told.partition(FIRST)
+    assert before.strip(b"\n") == b"", "before the answer"
+    assert within, "the first event, whole"
+    assert after.removesuffix(LAST).strip(b"\n") == b"", "within the answer"
+    assert before, "there was none before"
+    assert after != LAST, "there was none within"
+
+
+async def test_thoughts_are_translated_where_they_are_not_to_be_handed_back(direct, sim):
+    """The operator's ``replay_thinking = false`` is the gateway's to do."""
+    body = json.dumps({"contents": THROUGH["thoughts"]["contents"]}).encode()
+    sim.enqueue(events(FIRST + LAST), operation="gemini.chat")
+    await asking(COLLECT, body).run(direct(gemini={"replay_thinking": False}))
+    assert b"thoughtSignature" not in sim.requests[0].body
 
 
 SIGNED = sealed([ThinkingPart("Hm.", "signature")])
