@@ -109,6 +109,8 @@ def test_a_clients_request_goes_on() -> None:
             (b"user-agent", b"client/1"),
             (b"x-other", b"1"),
         ],
+        BUDGETED,
+        True,
     )
     assert (sent.url, sent.body) == ("https://api.anthropic.com/v1/messages", b"{ }")
     assert dict(sent.headers) == {
@@ -144,7 +146,7 @@ def test_features_that_a_client_names(value: bytes, expected: Any) -> None:
     given = [(b"x-other", b"x"), (b"Anthropic-Beta", value), (b"anthropic-beta", expected[0].encode())]
     assert betas_in(given) == expected
     assert ANTHROPIC.forwarding is not None
-    passed = dict(ANTHROPIC.forwarding.request(b"", KEY, given).headers)
+    passed = dict(ANTHROPIC.forwarding.request(b"", KEY, given, BUDGETED, True).headers)
 
     assert passed[b"anthropic-beta"] == ",".join(expected).encode()
 
@@ -157,7 +159,9 @@ def test_features_take_linear_work() -> None:
 def test_a_client_without_a_version() -> None:
     """Then ours is said."""
     assert ANTHROPIC.forwarding is not None
-    assert dict(ANTHROPIC.forwarding.request(b"", KEY, ()).headers)[b"anthropic-version"] == b"2023-06-01"
+    assert (
+        dict(ANTHROPIC.forwarding.request(b"", KEY, (), BUDGETED, True).headers)[b"anthropic-version"] == b"2023-06-01"
+    )
 
 
 # Remedies.

@@ -59,7 +59,7 @@ def test_addresses(endpoint: str, url: str) -> None:
     upstream = OpenAIUpstream(endpoint=endpoint)
 
     assert upstream.render(PROMPT, MODEL, KEY).request.url == url
-    assert upstream.forwarding.request(b"{}", KEY, ()).url == url
+    assert upstream.forwarding.request(b"{}", KEY, (), MODEL, True).url == url
     assert upstream.models_request(KEY).url == url.replace("chat/completions", "models")
     other = evolve(KEY, endpoint="https://api.githubcopilot.com")
     assert upstream.render(PROMPT, MODEL, other).request.url == "https://api.githubcopilot.com/chat/completions"
@@ -99,7 +99,7 @@ def test_a_clients_own_request_is_sent_on_untouched() -> None:
         (b"openai-organization", b"org"),
         (b"cookie", b"c"),
     ]
-    request = OpenAIUpstream().forwarding.request(b' {"model" : 1}', KEY, given)
+    request = OpenAIUpstream().forwarding.request(b' {"model" : 1}', KEY, given, MODEL, True)
     headers = dict(request.headers)
 
     assert request.body == b' {"model" : 1}'
