@@ -1,1 +1,1 @@
-"""What awaits, towards clients: the ASGI application and how it is mounted."""
+"""Asynchronous code towards clients: the ASGI application and how it is mounted."""

@@ -129,7 +129,7 @@ class LimitedAdmission:
         await self._counters.aclose()
 
     async def _take(self, taken: Sequence[Claim]) -> tuple[Counters, Granted | Refused]:
-        """What the shared counters say, or who stands in for them."""
+        """Take from the shared counters, or from the fallback that the settings name while these are unavailable."""
         try:
             outcome = await self._counters.take(taken)
         except StoreUnavailable as error:
@@ -182,7 +182,7 @@ def _nothing(call: Call, exchange: Exchange) -> Cost:
 
 
 def _cost(call: Call, exchange: Exchange) -> Cost:
-    """What the answer took, or was expected to: nobody knows it of one whose client left."""
+    """Cost of the answer; of one whose client left, which is never counted, the cost that was expected."""
     usage = call.usage
     if usage is None:
         return Cost(exchange.expected_tokens)
@@ -199,7 +199,7 @@ def _refusal(claim: Claim, refused: Refused) -> LimitReached:
 
 
 def new_admission(settings: Settings, clocks: Clocks, headers: Callable[[Scope], QuotaHeaders]) -> Admission:
-    """What decides whether a client may have another answer; what was taken is counted where state is kept.
+    """Make the check of whether a client may have another answer; usage is counted where state is kept.
 
     Args:
         settings: What each client may take.

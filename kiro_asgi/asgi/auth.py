@@ -134,7 +134,7 @@ class CrossOrigin:
 
 
 def _permissions(origin: bytes, methods: Iterable[str], scope: Scope) -> Iterator[tuple[bytes, bytes]]:
-    """What a page of *origin* is told that it may send."""
+    """Headers that say what a page of *origin* may send."""
     yield _ALLOW_ORIGIN, origin
     yield b"access-control-allow-methods", ", ".join(methods).encode()
     yield b"access-control-max-age", _MAX_AGE
@@ -189,7 +189,7 @@ async def host_user(scope: Scope) -> str:
 
 
 def _name(user: Any) -> str:
-    """What an authenticated user is called; empty for any other."""
+    """Name of an authenticated user; empty for any other."""
     if _attribute(user, "is_authenticated") is not True:
         return ""
     values = (_attribute(user, name) for name in _NAMES)

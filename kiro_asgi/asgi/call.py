@@ -101,7 +101,7 @@ class Share:
 
 
 _BROKEN: Final = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
-"""What hosts and their middlewares raise where the client is gone."""
+"""Exceptions that hosts and their middlewares raise where the client is gone."""
 
 _CLIENT_LEFT: Final = 499
 """Status for a client that left before there was an answer.  Nobody reads it but the host's middlewares and the log;
@@ -140,16 +140,16 @@ class Call:
     """The upstream that was asked last, where one was to be asked."""
 
     notes: tuple[Note, ...] = ()
-    """What was adapted of the request for the upstream that was asked last."""
+    """Adaptations of the request for the upstream of the last attempt."""
 
     outcome: str = ""
     """How a relayed answer ended."""
 
     failure: KiroAsgiError | None = None
-    """What there was instead of an answer, or of its rest."""
+    """Error that replaced the answer, or the remainder of it."""
 
     usage: Usage | None = None
-    """What an answer took."""
+    """Tokens of the answer, where they are known."""
 
     span: tuple[float, float] | None = None
     """When the first content came from the service, and its last event, by the clock."""
@@ -164,10 +164,10 @@ class Call:
     """How to end a response that has begun; ``None`` where it can only be completed."""
 
     meanwhile: Callable[[], Awaitable[None]] | None = field(init=False, default=None)
-    """What is to be done beside the answer, for as long as it takes."""
+    """Work that runs for as long as the answer takes."""
 
     quota_headers: Headers = ()
-    """What the client may still take."""
+    """Headers that say what the client's quotas still allow."""
 
     _sooner: float = field(init=False)
     """Seconds after which the client counts as stalled where others wait."""
@@ -180,7 +180,7 @@ class Call:
 
     @property
     def headers(self) -> Headers:
-        """What every response carries."""
+        """Headers of every response."""
         return (*identity_headers(self.request_id, self._id_headers), *self.quota_headers)
 
     async def send(self, message: Message) -> None:
@@ -295,7 +295,7 @@ _RETRY_AFTER: Final = 1.0
 
 @define(eq=False)
 class CallsUnderWay:
-    """What one application is doing now."""
+    """Calls that one application is answering now."""
 
     _under_way: PerLoop[set[Call]] = field(init=False, factory=lambda: PerLoop(set))
 

@@ -41,10 +41,10 @@ class PassthroughRequest:
 
 @define(kw_only=True)
 class ClientRequest:
-    """What a client asks, whichever upstream is going to answer; parsed when somebody wants to know."""
+    """A client's request, whichever upstream is going to answer; parsed when it is first needed."""
 
     request_id: str
-    """What clients and log lines call it."""
+    """Identifier in headers to the client and in log lines."""
 
     principal: str
     dialect: Dialect
@@ -97,12 +97,12 @@ class ClientRequest:
         return evolve(self, passthrough=None)
 
     def new_heading(self, parsed: ParsedRequest) -> ResponseMeta:
-        """What every part of an answer to *parsed* repeats, with an id that no other answer has."""
+        """Make the fields that every part of an answer to *parsed* repeats, with a unique id."""
         return self._head(parsed)
 
     @property
     def meta(self) -> ResponseMeta:
-        """What every part of a translated answer repeats."""
+        """Fields that every part of a translated answer repeats."""
         if self._heading is None:
             self._heading = self._head(self.parsed)
         return self._heading
@@ -116,7 +116,7 @@ class Exchange(Protocol):
 
     @property
     def request(self) -> ClientRequest:
-        """What the client asks."""
+        """The client's request."""
         ...
 
     @property
@@ -136,7 +136,7 @@ class Exchange(Protocol):
 
     @property
     def rendered(self) -> Rendered:
-        """What the upstream is sent."""
+        """Request to the upstream."""
         ...
 
     @property
@@ -198,5 +198,5 @@ class Exchange(Protocol):
         ...
 
     def reading(self, output: Any, context: AnswerContext) -> AnswerReading[Any, Any]:
-        """What reads one attempt's answer into *output*, which is of this exchange."""
+        """Make the reader of one attempt's answer into *output*, which is of this exchange."""
         ...

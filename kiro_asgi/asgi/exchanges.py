@@ -106,7 +106,7 @@ class ExchangeFactory:
     async def _first(
         self, settle: Callable[[Route], Awaitable[T]], targets: tuple[Target, ...], failure: KiroAsgiError | None = None
     ) -> T:
-        """What *settle* gives for the first of *targets* where that is possible.
+        """Result of *settle* for the first of *targets* where that is possible.
 
         Args:
             settle: Does what can be done without asking for an answer.

@@ -1,4 +1,4 @@
-"""What is remembered from one request of a client to its next: answers that were cut, and signatures of tool calls."""
+"""Memory from one request of a client to its next: answers that were cut, and signatures of tool calls."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Provider:
     toolbox: Toolbox
     manner: Manner
     rules: tuple[Rule, ...] = ()
-    """What the upstream may do to a prompt."""
+    """Adaptations that the upstream may make of a prompt."""
 
     _ask_reset: AskReset = _unknown
     _adapt: Adapt = field(default=unchanged)
@@ -73,7 +73,7 @@ class Provider:
 
     @property
     def name(self) -> str:
-        """What the upstream is called in the settings."""
+        """Name of the upstream in the settings."""
         return self.upstream.name
 
     def adapted(self, prompt: Prompt, name: str, model: ModelCard) -> tuple[Prompt, tuple[Note, ...]]:
@@ -98,7 +98,7 @@ class Provider:
 
 
 def _uncited(prompt: Prompt) -> tuple[Note, ...]:
-    """What is left out where a service cites nothing."""
+    """Notes on what is left out where a service cites nothing."""
     notes = Notes()
     for turn in prompt.turns:
         for part in turn.content():
@@ -152,7 +152,7 @@ class Models:
         return self._exactly(name) or self._roughly(name)
 
     def _exactly(self, name: str) -> tuple[Target, ...]:
-        """What the operator says about *name*, or whose list has it letter by letter.
+        """Targets of *name* in the operator's table, else in the lists that have it letter by letter.
 
         A name such as ``openai/gpt-oss-120b`` is another service's model where the upstream before the slash does not
         list what is behind it.

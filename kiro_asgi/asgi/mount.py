@@ -41,7 +41,7 @@ def wrapped_in(outer: Any, kind: type[T]) -> tuple[T, ...]:
 
 
 def _parts(holder: Any) -> Iterator[Any]:
-    """What an object is made of."""
+    """Objects that *holder* holds directly."""
     if isinstance(holder, Mapping):
         yield from tuple(holder.values())
     elif isinstance(holder, list | tuple | set | frozenset | deque):
@@ -127,7 +127,7 @@ def mount(host_app: AnyASGIApp, prefix: str, gateway: AnyASGIApp, *, aclose: Clo
 
 
 def _below(prefix: str, scope: Scope) -> str | None:
-    """What of the path is below the prefix: empty, or from a slash on; ``None`` where the path is the host's."""
+    """Part of the path below the prefix: empty, or from a slash on; ``None`` where the path is the host's."""
     for path in local_paths(scope):
         if path == prefix or path.startswith(prefix + "/"):
             return path[len(prefix) :]
@@ -135,7 +135,7 @@ def _below(prefix: str, scope: Scope) -> str | None:
 
 
 def _closer(gateway: AnyASGIApp) -> Closing:
-    """What releases the resources of *gateway*.
+    """Find the function that releases the resources of *gateway*.
 
     Raises:
         ValueError: Nobody can tell.

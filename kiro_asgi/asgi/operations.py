@@ -1,4 +1,4 @@
-"""What is done at the paths of a client API."""
+"""Operations behind the paths of a client API."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Handler = Callable[[Call, str], Awaitable[None]]
 
 @frozen(kw_only=True)
 class Gateway:
-    """What operations use of the application."""
+    """Parts of the application that operations use."""
 
     settings: Settings
     store: Store
@@ -142,7 +142,7 @@ def _with_notes(dialect: Dialect, parse: Callable[[], ParsedRequest], body: byte
 
 
 def handlers_of(api: DialectManifest, dialect: Dialect, gateway: Gateway) -> dict[Endpoint, Handler]:
-    """What is done at each path of *api*.
+    """Make the handler of each endpoint of *api*.
 
     Raises:
         ConfigError: It has an operation that there is not.

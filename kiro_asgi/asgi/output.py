@@ -178,7 +178,7 @@ class Streamed(Sending[Event]):
 
     _new_encoder: Callable[[], Writer[Event]]
     _opening: tuple[Event, ...] = field(init=False, default=())
-    """What `open` has shown the client."""
+    """Events that `open` has sent to the client."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -197,7 +197,7 @@ class Streamed(Sending[Event]):
 
 
 class _Gathering:
-    """What outputs share that build one message before they send anything of it."""
+    """Base of the outputs that build one message before they send anything of it."""
 
     _builder: MessageBuilder
 

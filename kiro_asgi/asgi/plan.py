@@ -1,4 +1,4 @@
-"""What the stages of a gateway answer are to do, from the request and the settings."""
+"""Plan of an answer's stages, from the request and the settings."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Estimate:
     """The same before experience corrected it."""
 
     output_factor: float = 1.0
-    """What experience multiplies estimates of the answer by."""
+    """Factor for estimates of the answer, learnt from counts of earlier answers."""
 
 
 def plan_answer(exchange: Exchange, parsed: ParsedRequest, estimate: Estimate, settings: Settings) -> Plan:
@@ -140,7 +140,7 @@ def _repairs(prompt: Prompt, rendered: Rendered, tools: ToolSettings) -> Repairs
 
 
 def _tool_emission(emission: str, as_it_comes: bool) -> str:
-    """What goes out in one piece has no use for pieces of calls, and none for half a call."""
+    """Emission of tool calls: an answer that goes out in one piece has no use for pieces of calls."""
     return emission if as_it_comes or emission != "incremental" else "complete"
 
 
@@ -160,7 +160,7 @@ def _is_search_demanded(prompt: Prompt, upstream: Upstream) -> bool:
 
 
 def _tool_choice(prompt: Prompt, upstream: Upstream) -> ToolChoice:
-    """What the answer is held to; of a search behind JSON nothing can be told, so that none is demanded."""
+    """Tool choice that the answer must obey; no search is demanded in front of JSON, which could not show it."""
     choice = prompt.tool_choice
     if prompt.schema is None or not _is_search_demanded(prompt, upstream):
         return choice
@@ -168,7 +168,7 @@ def _tool_choice(prompt: Prompt, upstream: Upstream) -> ToolChoice:
 
 
 def _thinking(prompt: Prompt, manner: Manner, rendered: Rendered) -> tuple[str, tuple[str, ...]]:
-    """What becomes of thinking, and the names of the tags that hold some.
+    """Handling of thinking, and the names of the tags that hold it.
 
     Tags count where thinking was asked for, or where the operator says that models of this service write them; which
     models have thinking of their own is only what a table knows.  Thinking that was declined is dropped.

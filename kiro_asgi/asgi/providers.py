@@ -56,7 +56,7 @@ def new_fetcher(
     permits: Permits = is_public,
     tls: SSLContext | None = None,
 ) -> Fetcher | None:
-    """What fetches for requests, with connections of its own; ``None`` where no host is allowed.
+    """Make what fetches addresses named in requests, with connections of its own; ``None`` where no host is allowed.
 
     Args:
         settings: Who is allowed, and how much.
@@ -161,7 +161,7 @@ class _ProviderFactory:
     _transports: dict[str, Transport] = field(init=False, factory=dict)
 
     def provider(self, configured: Configured[Any]) -> Provider:
-        """What it takes to ask one upstream."""
+        """Make the provider of one upstream."""
         setup = configured.make()
         transport = self._transport(configured.settings.proxy)
         credentials = Credentials.create(setup.access, transport, self._clocks, self._retry)

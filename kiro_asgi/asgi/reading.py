@@ -65,7 +65,7 @@ class _Part(Generic[Item]):
 
 @frozen(kw_only=True)
 class AnswerContext:
-    """What all answers of one application share."""
+    """Parts that all answers of one application share."""
 
     settings: Settings
     clocks: Clocks
@@ -139,7 +139,7 @@ class AnswerReading(ABC, Generic[Facts, Way]):
     @property
     @abstractmethod
     def usage(self) -> Usage | None:
-        """What the answer took, where that is known."""
+        """Tokens of the answer, where they are known."""
 
     @property
     def end(self) -> MessageEnd | None:
@@ -153,7 +153,7 @@ class AnswerReading(ABC, Generic[Facts, Way]):
 
     @abstractmethod
     def open(self) -> Iterable[Any]:
-        """What the output is to show of an answer before there is anything in it."""
+        """Items that the output sends before the answer has any content."""
 
     async def next_part(self) -> Callable[[], UpstreamRequest] | None:
         """Makes the request for the rest, where the service has paused and is to go on; ``None`` where it is not.
@@ -215,7 +215,7 @@ class AnswerReading(ABC, Generic[Facts, Way]):
         raise refusal
 
     def _taken(self) -> list[bytes]:
-        """What has arrived, which is then no longer here."""
+        """Take the chunks that have arrived out of the buffer."""
         chunks = self._chunks.copy()
         self._chunks.clear()
         self._held += sum(map(len, chunks))

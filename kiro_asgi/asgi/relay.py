@@ -59,7 +59,7 @@ class Relay:
     _context: AnswerContext
     outcome: AnswerOutcome = field(init=False, default=AnswerOutcome.DISCONNECTED)
     failure: KiroAsgiError | None = field(init=False, default=None)
-    """What broke an answer off that had been committed."""
+    """Error that broke an answer off after its head was sent."""
 
     _clock: Callable[[], float] = field(init=False)
     _started: float = field(init=False)

@@ -1,4 +1,4 @@
-"""What is told about a request: to its client, in words and in a header; and to the logs.
+"""Reports about a request: to its client, in messages and in a header; and to the logs.
 
 A log line holds names, counts and sizes, never a key, a prompt or an answer, unless somebody has switched that on.
 """
@@ -214,7 +214,7 @@ def _pace(call: Call, started: float) -> str:
 
 
 def _resting(rests: Iterable[Rest]) -> str:
-    """What rests, why and for how long; nothing where nothing does."""
+    """Field of the access line with each cooldown, its cause and the time left; empty where there is none."""
     told = ",".join(
         f"{_one_line(name)}:{type(fault).__name__}:{left:.0f}s" for name, fault, left in islice(rests, _MAX_RESTS)
     )

@@ -31,11 +31,11 @@ GATEWAY: Final = (
 
 @frozen
 class RouteMatch:
-    """What a request asks for."""
+    """The endpoint that a request asks for."""
 
     endpoint: Endpoint
     argument: str = ""
-    """What the path names: a model, or a response."""
+    """Name in the path: of a model, or a response."""
 
 
 @frozen
@@ -57,7 +57,7 @@ class _Named:
         return cls(before, after, before.rfind("/") + 1, name.endswith(":path"))
 
     def find(self, path: str) -> str:
-        """What *path* names; empty where it is none of these."""
+        """Name in *path*; empty where *path* does not match."""
         end = len(path) - len(self._after)
         if not (path.startswith(self._before) and path.endswith(self._after) and len(self._before) < end):
             return ""
@@ -138,7 +138,7 @@ class Routes:
         named[method], exact[method] = endpoint, RouteMatch(endpoint)
 
     def find(self, scope: Scope) -> RouteMatch:
-        """What the request asks for.
+        """Find the endpoint that the request asks for.
 
         Raises:
             RouteNotFound: No such path.
@@ -160,7 +160,7 @@ class Routes:
         )
 
     def _own(self, scope: Scope, match: RouteMatch) -> RouteMatch:
-        """What *match*, if it is no API's alone, means to clients of the one that the request is marked as."""
+        """Replace *match*, if several APIs share it, by the endpoint of the API that the request is marked as."""
         if match.endpoint in self._owners:
             return match
         wanted = match.endpoint.operation
@@ -221,7 +221,7 @@ class Routes:
         return _union((self.request_id_headers, *each))
 
     def _hint(self, path: str) -> str:
-        """What somebody ought to be told who asks for *path*."""
+        """End of the message for an unknown *path*: the path that was probably intended, or the APIs there are."""
         meant = next(self._alternatives(path), "")
         if not meant:
             *roots, last = (api.root for api in self._apis)

@@ -1,4 +1,4 @@
-"""What the gateway does to a request whichever service it asks; the rules of each service are its upstream's."""
+"""Adaptations that the gateway makes for every service; the rules of each service are its upstream's."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class Tasks:
 
     _group: TaskGroup
     failure: Exception | None = field(init=False, default=None)
-    """What ended them, but that the client is gone; leaving the group it would be wrapped."""
+    """First failure other than a client that left; kept here, as an exception that leaves the group is wrapped."""
 
     _running: set[anyio.CancelScope] = field(init=False, factory=set)
 

@@ -23,13 +23,13 @@ _LOGGERS: Final = ("kiro_asgi", "kiro_asgi.access")
 
 @define(eq=False)
 class Secrets:
-    """What must not leave the app, as it is at the moment: tokens are renewed.  Used where something has failed."""
+    """Secrets that must not leave the app, as they are now: tokens are renewed.  Used where something has failed."""
 
     _held: Callable[[], Iterable[str]] = field(repr=False)
     """All secrets there are now."""
 
     _known: tuple[tuple[str, ...], Redactor] = field(init=False, repr=False, factory=lambda: ((), Redactor.of(())))
-    """What the redactor was made for, and the redactor."""
+    """The secrets that the redactor was made for, and the redactor."""
 
     @property
     def redactor(self) -> Redactor:

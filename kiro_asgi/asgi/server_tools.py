@@ -29,7 +29,7 @@ __all__ = ["ServerTool", "Toolbox", "WebSearch"]
 _log = getLogger("kiro_asgi")
 
 _CODES: Final = ((RequestError, "invalid_tool_input"), (UpstreamThrottled, "too_many_requests"))
-"""What an error means to the model; any other is `UNAVAILABLE`."""
+"""Error class to the code that the model sees; any other is `UNAVAILABLE`."""
 
 _PLACE: Final = re.compile(r"[a-z]+://(?:[^/?#@]*@)?([^/?#:]*)(?::[0-9]*)?([^?#]*)", re.IGNORECASE)
 """Host and path of an address."""
@@ -161,7 +161,7 @@ class Toolbox:
         return bool(tool.hosted) and tool.hosted not in self._elsewhere and self._fitting(tool) is None
 
     async def _output(self, call: ServerCall, tool: Tool, use: int) -> ToolOutput:
-        """What the *use*-th call of *tool* gives."""
+        """Run the *use*-th call of *tool*."""
         fitting, limit = self._fitting(tool), tool.options.get("max_uses")
         if fitting is None:
             return ToolOutput(text=f"The tool {call.name} is not available here.", error_code=UNAVAILABLE)

@@ -38,7 +38,7 @@ class TranslatedExchange:
     request: ClientRequest
     route: Route
     parsed: ParsedRequest
-    """What the client asks, as this upstream is to be asked it."""
+    """The client's request, as this upstream is to be asked it."""
 
     upstream: Upstream
     credential: Credential
@@ -126,7 +126,7 @@ class TranslatedExchange:
         return Streamed(send, headers, clock, partial(dialect.encoder, meta))
 
     def reading(self, output: Output[Event], context: AnswerContext) -> TranslatedReading:
-        """What reads one attempt's answer into *output*."""
+        """Make the reader of one attempt's answer into *output*."""
         return TranslatedReading(self, output, context)
 
 
@@ -161,7 +161,7 @@ class TranslatedReading(AnswerReading[TranslatedExchange, Output[Event]]):
 
     @property
     def usage(self) -> Usage | None:
-        """What the answer took, where it came to an end."""
+        """Tokens of the answer, where it came to an end."""
         return None if self.end is None else self.end.usage
 
     def open(self) -> Iterable[Event]:

@@ -35,7 +35,7 @@ class Finding:
     """One line, without secrets."""
 
     advice: str = ""
-    """What the reader can do; empty where that is nothing."""
+    """Action for the reader; empty where there is none."""
 
 
 @frozen

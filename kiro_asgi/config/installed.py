@@ -31,7 +31,7 @@ M = TypeVar("M", bound="Manifest[Any] | DialectManifest")
 
 @frozen(kw_only=True)
 class PartyKind(Generic[M]):
-    """What can be added from outside: the kind of manifest, and where it is found."""
+    """A kind of extension: the class of its manifest, and the entry points where it is found."""
 
     title: str
     """As messages call one of them, with its article."""

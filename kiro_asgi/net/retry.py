@@ -49,7 +49,7 @@ __all__ = ["Remedy", "RetryPolicy", "Step"]
 
 
 class Remedy(Enum):
-    """What changes for the next try."""
+    """Change that is made for the next attempt."""
 
     AGAIN = "again"
     """Nothing but the time."""

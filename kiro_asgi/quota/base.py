@@ -1,4 +1,4 @@
-"""What the gateway asks of an engine that counts.
+"""Protocols of the engines that count.
 
 Two things are counted: what is left of limits (`Counters`), which decides whether a request goes on, and what was used
 (`Ledger`), which decides nothing.
@@ -58,7 +58,7 @@ class Counters(Protocol):
 
 @frozen(order=True)
 class UsageKey:
-    """What usage is told apart by."""
+    """Key of a row of usage."""
 
     day: str
     """``2026-11-23``."""
@@ -70,7 +70,7 @@ class UsageKey:
 
 @frozen
 class UsageRow:
-    """What was used."""
+    """Usage of one key."""
 
     key: UsageKey
     amounts: Mapping[str, float]

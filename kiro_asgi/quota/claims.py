@@ -57,7 +57,7 @@ class Rate:
         return missing if missing > self.seconds * _ROUNDING else 0.0
 
     def standing(self, kept: float, now: float) -> Standing:
-        """What is left."""
+        """Amount that is left."""
         full_in = max(kept - now, 0.0)
         return Standing(self.limit, max(self.limit - full_in * self.limit / self.seconds, 0.0), full_in)
 
@@ -87,7 +87,7 @@ class Budget:
         return 0.0 if after <= self.limit * (1 + _ROUNDING) else max(self.ends_at - now, _LEASE_WAIT)
 
     def standing(self, kept: float, now: float) -> Standing:
-        """What is left."""
+        """Amount that is left."""
         return Standing(self.limit, max(self.limit - kept, 0.0), max(self.ends_at - now, 0.0))
 
     def expires_at(self, kept: float) -> float:
@@ -116,7 +116,7 @@ class Lease:
         return 0.0 if after <= self.limit else _LEASE_WAIT
 
     def standing(self, kept: float, now: float) -> Standing:
-        """What is left."""
+        """Amount that is left."""
         return Standing(self.limit, max(self.limit - kept, 0.0), 0.0 if kept <= 0 else _LEASE_WAIT)
 
 

@@ -1,4 +1,4 @@
-"""What was used, gathered here until it is written, so that no request waits for it."""
+"""Usage, gathered here until it is written, so that no request waits for a write."""
 
 from __future__ import annotations
 

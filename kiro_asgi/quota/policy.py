@@ -1,4 +1,4 @@
-"""What an operator allows, and the claims that one request makes on it."""
+"""Limits that an operator sets, and the claims that one request makes on them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNKNOWN_CREDITS: Final = 0.01
 
 @frozen
 class Cost:
-    """What a request took."""
+    """Cost of a request."""
 
     tokens: int = 0
     credits: float = 0.0
@@ -53,7 +53,7 @@ def claims(owner: str, allowance: QuotaSettings, tokens: int, holder: str, now: 
 
 
 def corrections(taken: Sequence[Claim], cost: Cost) -> Iterator[Rate | Budget]:
-    """What makes of the claims that were *taken* what the request took in the end."""
+    """Make the claims that correct those that were *taken* to the request's final cost."""
     for claim in taken:
         if isinstance(claim, Lease) or claim.key.endswith("|requests"):
             continue

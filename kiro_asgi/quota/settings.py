@@ -24,7 +24,7 @@ def _is_zone(text: str) -> bool:
 
 @frozen(kw_only=True)
 class QuotaSettings:
-    """What each client may take; 0 where there is no limit.
+    """Limits of each client; 0 where there is none.
 
     A client is a key, or a user of the host.  Where ``state.engine`` is shared by several processes, so is what a
     client has taken.
@@ -56,7 +56,7 @@ class QuotaSettings:
     """Where days and months begin and end."""
 
     on_store_failure: str = setting("local", Choices(("local", "closed", "open")))
-    """What becomes of requests while nobody can tell what was taken: each process counts for itself (``local``), all
+    """Handling of requests while the shared counters are unavailable: each process counts for itself (``local``), all
     are refused with 503 (``closed``), or all go on (``open``)."""
 
     @property

@@ -58,7 +58,7 @@ class _File:
         self._connection = Connection(self.path, _PATIENCE)
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What *work* gives, in a transaction of its own.
+        """Call *work* in a transaction of its own, and return its result.
 
         Raises:
             StoreUnavailable: The file cannot be used, or others use it for longer than a second.

@@ -215,7 +215,7 @@ def _values(claim: Claim) -> tuple[str, str, str, str]:
 
 
 def _returned(claim: Rate | Budget) -> Rate | Budget:
-    """What gives back what *claim* took."""
+    """Make the claim that gives back what *claim* took."""
     if isinstance(claim, Rate):
         return Rate(claim.key, claim.limit, -claim.amount, claim.seconds)
     return Budget(claim.key, claim.limit, claim.ends_at, -claim.amount)

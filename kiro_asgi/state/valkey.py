@@ -52,7 +52,7 @@ class ValkeyStore:
 
     _server: ValkeyServer
     _pending: WriteQueue = field(init=False, repr=False)
-    """What could not be written at once."""
+    """Writes that could not be made at once."""
 
     _locks: Locks = field(init=False, factory=Locks, repr=False)
 

@@ -79,7 +79,7 @@ class ValkeyServer:
         return isinstance(self._client, ValkeyCluster)
 
     async def ask(self, work: Callable[[Any], T]) -> T:
-        """What *work* gives, called in a thread with the client.
+        """Call *work* in a thread with the client, and return its result.
 
         Raises:
             StoreUnavailable: The server cannot be reached, refuses, or takes too long; or it did so often enough that

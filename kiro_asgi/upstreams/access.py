@@ -186,4 +186,4 @@ class Keys:
     """How a key becomes a token, where the service wants that instead."""
 
     without: str = "the service is asked without one"
-    """What is done where there is none, for who examines it."""
+    """Behaviour where there is none, as ``doctor`` reports it."""

@@ -1,4 +1,4 @@
-"""What an upstream must be able to do; pure, so that everything about a vendor can be tested without a socket."""
+"""Protocol of an upstream; pure, so that everything about a vendor can be tested without a socket."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CredentialKind(Enum):
 
 @frozen
 class Credential:
-    """What we present to an upstream."""
+    """Secret that authenticates the gateway to an upstream."""
 
     kind: CredentialKind
     secret: str = field(repr=False)
@@ -80,7 +80,7 @@ class TokenKind(Enum):
 
 @frozen
 class Token:
-    """What a sign-in leaves behind."""
+    """Tokens of a sign-in, and what renews them."""
 
     access_token: str = field(repr=False)
     refresh_token: str = field(default="", repr=False)
@@ -106,7 +106,7 @@ class Token:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What of it must not be told."""
+        """Secret values, which must appear in no message or log."""
         return tuple(filter(None, (self.access_token, self.refresh_token, self.client_secret)))
 
 
@@ -160,7 +160,7 @@ class Rendered:
     """Longest answer in tokens, if the service does not see to that."""
 
     notes: tuple[Note, ...] = ()
-    """What was adapted, a note for every rule, in the order in which rules were met."""
+    """Adaptations, a note for every rule, in the order in which rules were applied."""
 
     document: Mapping[str, Any] = field(factory=dict, repr=False)
     """The body as it was before it was written down."""
@@ -217,12 +217,12 @@ class ModelPage:
 
     cards: tuple[ModelCard, ...]
     following: str = ""
-    """What to ask for the part behind it; empty where there is none."""
+    """Cursor of the next page; empty where there is none."""
 
 
 @frozen(kw_only=True)
 class Traits:
-    """What whoever plans an answer must know about an upstream."""
+    """Properties of an upstream that the plan of an answer depends on."""
 
     runs: frozenset[str] = frozenset()
     """Kinds of hosted tools that the service runs itself, e.g. ``web_search``."""
@@ -282,12 +282,12 @@ class Upstream(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in the settings."""
+        """Name in the settings."""
         ...
 
     @property
     def traits(self) -> Traits:
-        """What is peculiar about it."""
+        """Properties that differ between upstreams."""
         ...
 
     @property

@@ -53,7 +53,7 @@ PAIRING: Final = (
     Rule("turns.merged", "Neighbouring turns of one side become one.", Loss.FORM, _MODULE),
     Rule("calls.unanswered", "A call without a result gets an error that says so.", Loss.NONE, _MODULE),
 )
-"""What is done here; an upstream puts it into its own table."""
+"""Rules that this module applies; an upstream includes them in its own table."""
 
 _SIDES: Final = (
     (ToolCallPart, Role.ASSISTANT),
@@ -120,7 +120,7 @@ def merged(drafts: Iterable[Draft], notes: Notes) -> list[Draft]:
 
 @define
 class _Seen:
-    """What is known of one of the client's ids."""
+    """Latest use of one of the client's ids."""
 
     group: int
     """Number of the latest turn with a call that has it."""

@@ -1,4 +1,4 @@
-"""What an upstream says of itself to everybody else: one value for each kind of service."""
+"""Manifest of an upstream: one value for each kind of service, and all that other modules know of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KEY: Final = "kiro_asgi.manifest"
 
 
 class UpstreamSettings(Protocol):
-    """What everybody needs to know of an upstream's settings, whatever else it has."""
+    """Settings that every upstream has, whatever else it adds."""
 
     @property
     def configured(self) -> bool:
@@ -78,7 +78,7 @@ class Manifest(Generic[S]):
     """Of its table of settings, and what a client may write in front of a model's name."""
 
     title: str
-    """What people call it."""
+    """Name for people, in messages and pages."""
 
     settings: type[S]
     """The class of its settings."""
@@ -109,7 +109,7 @@ class Configured(Generic[S]):
 
     @property
     def name(self) -> str:
-        """What it is called: the last part of the path."""
+        """Name of the upstream: the last part of the path."""
         return self.path.rpartition(".")[2]
 
     def make(self) -> Setup:

@@ -94,7 +94,7 @@ class Registry:
         return self.default or self.upstreams[0]
 
     def targets(self, name: str) -> tuple[Target, ...]:
-        """What *name* means by itself or by the table; nothing where the upstreams' own lists decide."""
+        """Targets of *name*, by its prefix or the operator's table; none where the upstreams' own lists decide."""
         prefixed = self.prefixed(name)
         if prefixed is not None:
             return (prefixed,)
@@ -110,7 +110,7 @@ class Registry:
         return Target(prefix, rest) if slash and rest and prefix in self.upstreams else None
 
     def hint(self, name: str) -> str:
-        """What somebody ought to be told whose *name* for a model nobody knows; empty where there is nothing."""
+        """End of the message for an unknown model *name*; empty where there is nothing to add."""
         prefix, slash, _ = name.partition("/")
         absent = slash and prefix in self.known and prefix not in self.upstreams
         return f" (the upstream {prefix} is not set up here)" if absent else ""

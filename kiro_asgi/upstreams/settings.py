@@ -29,7 +29,7 @@ class DirectSettings:
     """Headers that every request gets besides, each as ``name=value``; never shown, since a value may be a secret."""
 
     user_agent: str = setting("", LINE)
-    """What we call ourselves.  Empty: ``kiro-asgi/<version>``."""
+    """Value of the ``user-agent`` header.  Empty: ``kiro-asgi/<version>``."""
 
     proxy: str = setting("", PROXY, secret=True)
     """URL of an HTTP proxy for all connections to the service, as for ``kiro.proxy``.  Empty: none."""

@@ -34,7 +34,7 @@ class Manner:
 
     thinking_scan: str = "start"
     thinking_handling: str = "as_reasoning_content"
-    """What becomes of thinking, in tags or not."""
+    """Handling of thinking, in tags or not, see `ThinkingSplitter`."""
 
     drop_equal_tool_calls: bool = False
     drop_repeated_text: bool = False
@@ -58,7 +58,7 @@ class Search(Protocol):
 
 
 class Quota(Protocol):
-    """What is left of an account, where the service can be asked."""
+    """Queries for the quota that is left of an account, where the service offers them."""
 
     @property
     def questions(self) -> tuple[Callable[[Credential], UpstreamRequest], ...]:

@@ -1,4 +1,4 @@
-"""What to ask differently after a refusal: the three remedies that are known to help, each of them once."""
+"""Adaptations of a request after a refusal: the three that are known to help, each of them once."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class KiroUpstream:
     """Put prompts, and read the ends of answers, as the contract has it; ``None``: as the service likes it best."""
 
     healings: tuple[str, ...] = ()
-    """What `healed` changed, by the names of its rules."""
+    """Changes that `healed` made, by the names of its rules."""
 
     new_id: Callable[[], str] = _new_id
     """Makes the UUID of a conversation, and that of a call."""

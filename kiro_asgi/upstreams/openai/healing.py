@@ -1,4 +1,4 @@
-"""What to ask differently after a refusal: many servers know only a part of the API, and refuse what they do not know.
+"""Adaptations of a request after a refusal: many servers know only a part of the API, and refuse the remainder.
 
 A field is left out only if the answer is still one to what was asked.
 

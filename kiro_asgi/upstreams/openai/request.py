@@ -131,7 +131,7 @@ def _inner(key: str, value: Any) -> Any:
 _HEALED: Final[Mapping[str, str]] = MappingProxyType(
     {REPLAYED: "healed.reasoning", DETAILED: "healed.reasoning", CALL_IDS: "healed.call_ids"}
 )
-"""What was refused that is no field of its own, to the rule that sees to it."""
+"""Refused values that are no field of their own, to the rule that adapts them."""
 
 
 @frozen(kw_only=True)

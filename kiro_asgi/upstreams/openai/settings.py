@@ -28,7 +28,7 @@ class OpenAISettings(DirectSettings):
     becomes thinking."""
 
     max_tokens_field: str = setting("max_completion_tokens", Choices(("max_completion_tokens", "max_tokens")))
-    """What the service calls the longest answer: ``max_completion_tokens``, or ``max_tokens`` as older ones do."""
+    """Field for the limit of the answer's tokens: ``max_completion_tokens``, or ``max_tokens`` for older services."""
 
     call_ids: str = setting("auto", Choices(("auto", "any", "nine")))
     """Which ids of tool calls the service takes: ``any`` that OpenAI takes, ``nine`` letters and digits, or ``auto``:
