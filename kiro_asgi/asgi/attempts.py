@@ -110,6 +110,7 @@ class Attempts:
 
     async def abandon(self) -> None:
         """Let go of the upstream: its connection is free at once, and there is no other attempt."""
+        # Before the await: the connection breaks under the running attempt, whose error must find no other attempt.
         self._abandoned = True
         if self.reading is not None:
             await self.exchange.route.provider.transport.hang_up(self.reading)
@@ -202,6 +203,7 @@ class Attempts:
         self._unchanged += 1
         self._waited += seconds
         self._warn("next in %.1f s: %r", seconds, error)
+        # Idle connections to a peer that went away are as dead as the one that failed: each would cost an attempt.
         if isinstance(error, _CONNECTION_TROUBLE):
             await self.exchange.route.provider.transport.reset()
         await anyio.sleep(seconds)
@@ -232,6 +234,7 @@ class Attempts:
             KiroAsgiError: *error*, where no other is left.
         """
         exchange = self.exchange
+        # First of all: a cooldown may be shorter than the time until the next attempt, which would take it again.
         self._spent.append(exchange.credential)
         error = await self._cool(error)
         try:
@@ -258,6 +261,7 @@ class Attempts:
         if not error.asked or isinstance(error, UpstreamRequestTooCostly):
             return error
         provider.credentials.cool(credential, error, model)
+        # Cooled twice: the service is asked for the time of the next quota, and meanwhile no other request may take it.
         if isinstance(error, UpstreamQuotaSpent):
             error = await provider.with_reset(error, credential, self._context.clocks.wall())
             provider.credentials.cool(credential, error, model)
@@ -270,6 +274,7 @@ class Attempts:
             KiroAsgiError: *failure*, where there is no such place, or it would be no remedy.
         """
         request = self.exchange.request
+        # The head and an opening are of the translated kind: bytes that go through would bring a second opening.
         if self.output.opened:
             request = request.without_passthrough()
         changed = await self._exchanges.settle_next(request, self.exchange.route.rest, failure)

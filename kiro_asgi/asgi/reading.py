@@ -209,6 +209,7 @@ class AnswerReading(ABC, Generic[Facts, Way]):
 
     def _refuse(self) -> NoReturn:
         """Say what a status other than 200 means."""
+        # Before anything parses or logs it: some services quote the key that they refuse.
         words = self._exchange.credential.hidden_in(b"".join(self._chunks))
         refusal = self._exchange.upstream.fault(self._status, self._headers, words)
         log_refusal(self._exchange, self._status, self._headers, refusal)

@@ -99,6 +99,7 @@ class Relay:
         """Break off when the client leaves; but not within the last send, where some servers announce it too."""
         while (await self._call.receive())["type"] != "http.disconnect":
             pass
+        # After the last piece the answer is complete: leaving then must not be logged as a client that left.
         if not self._attempts.output.closing:
             raise Disconnected
 
@@ -145,6 +146,7 @@ class Relay:
         reading = self._attempts.reading
         if reading is None:
             return
+        # Looked at under the lock: the first event may commit while this waits for a thread to leave the output.
         async with reading.working:
             if not self._attempts.output.committed:
                 await self._attempts.output.open(reading.open())
@@ -156,6 +158,7 @@ class Relay:
             self.outcome = AnswerOutcome.STALLED
             raise
         except KiroAsgiError as error:
+            # The connection was closed by `_drop_stalled`: this error is its echo, and nobody is there to read it.
             if self.outcome is AnswerOutcome.STALLED:
                 return
             if not self._attempts.output.committed:

@@ -195,6 +195,7 @@ class Transport:
         except BaseException:
             lane.slots.release()
             raise
+        # From here on the slot belongs to whoever pops the connection: this call, or `hang_up`; never both.
         lane.under_way[id(reader)] = connection
         try:
             await self._exchange(connection, wire, reader)
@@ -311,6 +312,7 @@ class Transport:
     async def _connection(self, lane: _Lane, origin: httpcore.Origin) -> tuple[_Connection, _Idle]:
         idle = lane.idle[origin.scheme, origin.host, origin.port]
         while idle:
+            # The one used last: it is the least likely to have been closed by the peer, and the others grow old and go.
             _, connection = idle.pop()
             if not connection.has_expired():
                 return connection, idle
@@ -334,6 +336,7 @@ class Transport:
             except Enough:
                 return
             finally:
+                # The stream stays with a connection that is kept: the next answer has a reader of its own.
                 stream.turn = None
 
     async def _release(self, connection: _Connection, idle: _Idle) -> None:

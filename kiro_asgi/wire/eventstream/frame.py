@@ -258,6 +258,7 @@ READERS: Final[Mapping[int, Reader]] = MappingProxyType(
 
 WRITERS: Final[Mapping[type, Writer]] = MappingProxyType(
     {
+        # Looked up by the exact class: `isinstance` would take a bool, or an Int8, for an int.
         bool: lambda value: b"\x00" if value else b"\x01",
         Int8: _write_packed(2, _BYTE),
         Int16: _write_packed(3, _SHORT),
