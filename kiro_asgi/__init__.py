@@ -6,7 +6,22 @@ from kiro_asgi._version import __version__
 from kiro_asgi.asgi.app import App, create_app
 from kiro_asgi.asgi.mount import mount
 from kiro_asgi.asgi.server_tools import ServerTool
-from kiro_asgi.config import Settings
+from kiro_asgi.config import (
+    ClientSettings,
+    CorsSettings,
+    DirectSettings,
+    FetchSettings,
+    LimitSettings,
+    QuotaSettings,
+    RecoverySettings,
+    RetrySettings,
+    RoutingSettings,
+    Settings,
+    StateSettings,
+    StreamSettings,
+    StructuredSettings,
+    ToolSettings,
+)
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.manifest import DialectManifest
 from kiro_asgi.errors import ConfigError, KiroAsgiError, RequestError, StoreUnavailable, UpstreamError
@@ -18,28 +33,43 @@ from kiro_asgi.stages.base import Stage, StageFactory
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 from kiro_asgi.state.base import Locks, Store
 from kiro_asgi.upstreams.base import Upstream
+from kiro_asgi.upstreams.manifest import Manifest
 
 __all__ = [
     "App",
+    "ClientSettings",
     "ConfigError",
+    "CorsSettings",
     "Dialect",
     "DialectManifest",
+    "DirectSettings",
     "Estimator",
     "Event",
+    "FetchSettings",
     "KiroAsgiError",
+    "LimitSettings",
     "Locks",
+    "Manifest",
     "Message",
     "Prompt",
+    "QuotaSettings",
+    "RecoverySettings",
     "RequestError",
+    "RetrySettings",
+    "RoutingSettings",
     "SearchHit",
     "ServerTool",
     "Settings",
     "Stage",
     "StageFactory",
+    "StateSettings",
     "Store",
     "StoreUnavailable",
+    "StreamSettings",
+    "StructuredSettings",
     "TokenEstimator",
     "ToolOutput",
+    "ToolSettings",
     "Upstream",
     "UpstreamError",
     "__version__",

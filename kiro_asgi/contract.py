@@ -25,9 +25,17 @@ from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean, find
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 
-__all__ = ["collect_kiro_response", "execute_kiro", "stream_kiro", "translate_kiro_request", "translate_kiro_response"]
+__all__ = [
+    "Call",
+    "collect_kiro_response",
+    "execute_kiro",
+    "stream_kiro",
+    "translate_kiro_request",
+    "translate_kiro_response",
+]
 
 Call = Callable[[bytes], AsyncIterable[bytes]]
+"""The network: the body of a request to the body of the answer."""
 
 _NOBODY: Final = Credential(CredentialKind.API_KEY, "")
 """Whoever brings the network brings the credential."""

@@ -11,10 +11,11 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from kiro_asgi.chunks import closing
 from kiro_asgi.contract import (
+    Call,
     collect_kiro_response,
     execute_kiro,
     stream_kiro,
@@ -30,19 +31,22 @@ from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesOptions
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Delta
-from kiro_asgi.model.message import MessageBuilder
+from kiro_asgi.model.message import Message, MessageBuilder
+from kiro_asgi.model.prompt import Prompt, Turn
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.stages.cut_answers import CutAnswer, truncation_records
 from kiro_asgi.stages.parts.argument_text import TruncationDiagnosis, diagnose_json_truncation
 from kiro_asgi.stages.thinking import ThinkingParser, ThinkingParseResult
 from kiro_asgi.stages.tool_calls import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
+from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro.contract.functions import (
     clean_json_schema_properties,
     reasoning_effort_from_budget,
     safe_parse_json,
     sanitize_text,
 )
+from kiro_asgi.upstreams.kiro.contract.model import Request, Response
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, decode_buffer, decode_frame, encode_frame
@@ -50,21 +54,34 @@ from kiro_asgi.wire.objects import ObjectScanner
 from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder, encode_sse
 
 __all__ = [
+    "Call",
     "ContractOptions",
     "CutAnswer",
+    "Delta",
     "Frame",
     "FrameDecoder",
+    "Message",
+    "ModelCard",
     "ObjectScanner",
     "OpenAIToAnthropicState",
+    "Prompt",
+    "ReasoningSummary",
+    "Request",
+    "Response",
     "ServerSentEvent",
     "SseDecoder",
+    "ThinkingHandling",
     "ThinkingParseResult",
     "ThinkingParser",
+    "ThinkingScan",
     "ToolCall",
     "ToolCallAccumulator",
+    "ToolEmission",
     "TruncationDiagnosis",
+    "Turn",
     "clean_json_schema_properties",
     "collect_anthropic_response",
+    "collect_kiro_message",
     "collect_kiro_response",
     "collect_openai_response",
     "collect_responses_response",
@@ -90,6 +107,18 @@ __all__ = [
     "translate_kiro_response",
     "truncation_records",
 ]
+
+ThinkingHandling = Literal["as_reasoning_content", "remove", "pass", "strip_tags"]
+"""Handling of thinking: as thinking of the client's API, left out, as text between its tags, or as text alone."""
+
+ThinkingScan = Literal["start", "anywhere"]
+"""Place where a tag of thinking counts: at the beginning of the answer only, or anywhere in its text."""
+
+ToolEmission = Literal["complete", "end", "incremental"]
+"""Time when a tool call is sent: once it is complete, after everything else, or piece by piece as it arrives."""
+
+ReasoningSummary = Literal["auto", "concise", "detailed"]
+"""Values of ``reasoning.summary`` in the Responses API."""
 
 _NO_RECORDS: Final[Mapping[str, CutAnswer]] = MappingProxyType({})
 
@@ -129,9 +158,9 @@ def stream_kiro_to_openai(
     model: str,
     include_usage: bool = False,
     input_tokens: int = 0,
-    thinking: str = "as_reasoning_content",
-    thinking_scan: str = "start",
-    tool_emission: str = "complete",
+    thinking: ThinkingHandling = "as_reasoning_content",
+    thinking_scan: ThinkingScan = "start",
+    tool_emission: ToolEmission = "complete",
 ) -> AsyncGenerator[bytes, None]:
     """A Kiro answer as OpenAI Chat Completions chunks.
 
@@ -162,9 +191,9 @@ def stream_kiro_to_anthropic(
     *,
     model: str,
     input_tokens: int = 0,
-    thinking: str = "as_reasoning_content",
-    thinking_scan: str = "start",
-    tool_emission: str = "complete",
+    thinking: ThinkingHandling = "as_reasoning_content",
+    thinking_scan: ThinkingScan = "start",
+    tool_emission: ToolEmission = "complete",
 ) -> AsyncGenerator[bytes, None]:
     """A Kiro answer as Anthropic Messages events; arguments, result and errors as `stream_kiro_to_openai`."""
     answer = _answer(input_tokens, thinking, thinking_scan, tool_emission)
@@ -176,11 +205,11 @@ def stream_kiro_to_responses(
     chunks: AsyncIterable[bytes],
     *,
     model: str,
-    reasoning_summary: str | None = None,
+    reasoning_summary: ReasoningSummary | None = None,
     input_tokens: int = 0,
-    thinking: str = "as_reasoning_content",
-    thinking_scan: str = "start",
-    tool_emission: str = "complete",
+    thinking: ThinkingHandling = "as_reasoning_content",
+    thinking_scan: ThinkingScan = "start",
+    tool_emission: ToolEmission = "complete",
 ) -> AsyncGenerator[bytes, None]:
     """A Kiro answer as OpenAI Responses events; the rest as `stream_kiro_to_openai`.
 
@@ -199,13 +228,24 @@ def stream_kiro_to_responses(
     return _encoded(chunks, answer, encoder)
 
 
+async def collect_kiro_message(
+    chunks: AsyncIterable[bytes],
+    *,
+    input_tokens: int = 0,
+    thinking: ThinkingHandling = "as_reasoning_content",
+    thinking_scan: ThinkingScan = "start",
+) -> Message:
+    """A whole Kiro answer as a neutral `Message`, which belongs to no client API; else as `collect_openai_response`."""
+    return await _collected(chunks, _answer(input_tokens, thinking, thinking_scan, "end", kept_whole=True))
+
+
 async def collect_openai_response(
     chunks: AsyncIterable[bytes],
     *,
     model: str,
     input_tokens: int = 0,
-    thinking: str = "as_reasoning_content",
-    thinking_scan: str = "start",
+    thinking: ThinkingHandling = "as_reasoning_content",
+    thinking_scan: ThinkingScan = "start",
 ) -> dict[str, Any]:
     """A whole Kiro answer as one ``chat.completion`` object, ready for JSON.
 
@@ -216,7 +256,7 @@ async def collect_openai_response(
         UpstreamError: A broken stream, or a failure that the service reports in band.
     """
     answer = _answer(input_tokens, thinking, thinking_scan, "end", kept_whole=True)
-    return await _collected(chunks, answer, OpenAIChat(), _heading("chatcmpl-", model, ChatOptions()))
+    return _rendered(await _collected(chunks, answer), OpenAIChat(), _heading("chatcmpl-", model, ChatOptions()))
 
 
 async def collect_anthropic_response(
@@ -224,27 +264,27 @@ async def collect_anthropic_response(
     *,
     model: str,
     input_tokens: int = 0,
-    thinking: str = "as_reasoning_content",
-    thinking_scan: str = "start",
+    thinking: ThinkingHandling = "as_reasoning_content",
+    thinking_scan: ThinkingScan = "start",
 ) -> dict[str, Any]:
     """A whole Kiro answer as one ``message`` object, ready for JSON; else as `collect_openai_response`."""
     answer = _answer(input_tokens, thinking, thinking_scan, "end", kept_whole=True)
-    return await _collected(chunks, answer, AnthropicMessages(), _heading("msg_", model, None))
+    return _rendered(await _collected(chunks, answer), AnthropicMessages(), _heading("msg_", model, None))
 
 
 async def collect_responses_response(
     chunks: AsyncIterable[bytes],
     *,
     model: str,
-    reasoning_summary: str | None = None,
+    reasoning_summary: ReasoningSummary | None = None,
     input_tokens: int = 0,
-    thinking: str = "as_reasoning_content",
-    thinking_scan: str = "start",
+    thinking: ThinkingHandling = "as_reasoning_content",
+    thinking_scan: ThinkingScan = "start",
 ) -> dict[str, Any]:
     """A whole Kiro answer as one ``response`` object, ready for JSON; else as `collect_openai_response`."""
     answer = _answer(input_tokens, thinking, thinking_scan, "end", kept_whole=True)
     meta = _heading("resp_", model, _responses_options(reasoning_summary))
-    return await _collected(chunks, answer, OpenAIResponses(), meta)
+    return _rendered(await _collected(chunks, answer), OpenAIResponses(), meta)
 
 
 def inject_openai_truncation_recovery(
@@ -277,7 +317,14 @@ def inject_anthropic_truncation_recovery(
     return anthropic_recovery.inject_truncation_recovery(body, records)
 
 
-def _answer(input_tokens: int, thinking: str, scan: str, tool_emission: str, *, kept_whole: bool = False) -> Answer:
+def _answer(
+    input_tokens: int,
+    thinking: ThinkingHandling,
+    scan: ThinkingScan,
+    tool_emission: ToolEmission,
+    *,
+    kept_whole: bool = False,
+) -> Answer:
     plan = Plan(
         thinking=thinking,
         thinking_scan=scan,
@@ -288,7 +335,7 @@ def _answer(input_tokens: int, thinking: str, scan: str, tool_emission: str, *, 
     return build_pipeline(KiroUpstream().decoder(""), plan)
 
 
-def _responses_options(summary: str | None) -> ResponsesOptions:
+def _responses_options(summary: ReasoningSummary | None) -> ResponsesOptions:
     return ResponsesOptions(store=False, reasoning={"summary": summary})
 
 
@@ -317,14 +364,16 @@ async def _encoded(chunks: AsyncIterable[bytes], answer: Answer, encoder: Encode
         raise
 
 
-async def _collected(
-    chunks: AsyncIterable[bytes], answer: Answer, dialect: Dialect, meta: ResponseMeta
-) -> dict[str, Any]:
+async def _collected(chunks: AsyncIterable[bytes], answer: Answer) -> Message:
     builder = MessageBuilder()
     async with closing(chunks) as source:
         async for chunk in source:
             builder.feed(answer.feed([chunk]))
     builder.feed(answer.flush())
     assert builder.message is not None, "the stages ended without a MessageEnd"
-    collected: dict[str, Any] = json.loads(b"".join(dialect.render(builder.message, meta)))
-    return collected
+    return builder.message
+
+
+def _rendered(message: Message, dialect: Dialect, meta: ResponseMeta) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(b"".join(dialect.render(message, meta)))
+    return body

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import ast
+import inspect
+from collections.abc import Iterator
 from importlib import import_module
+from typing import Any, get_args, get_type_hints
 
 import pytest
+from attrs import fields
 
+import kiro_asgi
+from kiro_asgi import config, streaming
+from kiro_asgi.stages.parts.thinking_parser import MODES, SCANS
+from kiro_asgi.stages.tool_calls import EMISSIONS
+from kiro_asgi.upstreams.builtin import BuiltinSettings
 from tests.examples import EXAMPLES
 
 PUBLIC = (
@@ -17,6 +26,7 @@ PUBLIC = (
     "kiro_asgi.model.message",
     "kiro_asgi.model.prompt",
     "kiro_asgi.stages",
+    "kiro_asgi.streaming",
     "kiro_asgi.upstreams",
 )
 """Modules whose ``__all__`` is public."""
@@ -64,3 +74,40 @@ def test_the_reference_has_all_of_it(module: str) -> None:
     missing = [it for it in import_module(module).__all__ if it not in known and f":: {module}.{it}\n" not in shown]
 
     assert f"automodule:: {module}\n" in shown or missing in ([], ["__version__"])
+
+
+def _types(hint: Any) -> Iterator[Any]:
+    yield hint
+    for part in get_args(hint):
+        yield from (it for each in (part if isinstance(part, list) else [part]) for it in _types(each))
+
+
+def test_the_library_exports_the_types_of_its_functions() -> None:
+    """Who annotates a variable with what a function takes or gives imports nothing else."""
+    exported = [getattr(streaming, name) for name in streaming.__all__]
+    members = {id(it) for each in exported for it in _types(each)}
+    functions = [it for it in exported if inspect.isfunction(it)]
+    hints = {it for function in functions for hint in get_type_hints(function).values() for it in _types(hint)}
+    ours = {it for it in hints if getattr(it, "__module__", "").startswith("kiro_asgi")}
+
+    assert streaming.Message in ours
+    assert not [it for it in ours if id(it) not in members]
+
+
+def test_the_library_names_the_values_of_its_options() -> None:
+    """Its literals are the words that the stages know."""
+    assert get_args(streaming.ThinkingHandling) == MODES
+    assert get_args(streaming.ThinkingScan) == SCANS
+    assert get_args(streaming.ToolEmission) == EMISSIONS
+
+
+def test_the_package_exports_every_slice_of_the_settings() -> None:
+    """Those of the gateway and of upstreams from outside; the slice of one service stands in ``kiro_asgi.config``."""
+    services = {
+        type(getattr(config.Settings(), name)).__name__
+        for name in (it.name for it in fields(BuiltinSettings) if it.name != "custom")
+    }
+    slices = {it for it in config.__all__ if it.endswith("Settings")}
+
+    assert services < slices
+    assert sorted(slices - services) == sorted(it for it in kiro_asgi.__all__ if it.endswith("Settings"))

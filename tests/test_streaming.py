@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kiro_asgi import KiroAsgiError, UpstreamError, streaming
 from kiro_asgi.model.events import ContextUsage, Stop, StopReason, TextDelta
+from kiro_asgi.model.message import TextBlock
 from kiro_asgi.wire.sse import SseDecoder
 from tests.helpers import byte_by_byte, cut, kiro_event, kiro_exception, kiro_stream, kiro_text, run
 
@@ -361,3 +362,14 @@ async def test_a_stream_that_is_left_closes_its_source(stream):
 def test_every_name_is_exported():
     """What the page promises can be imported (F451 to F456)."""
     assert [name for name in streaming.__all__ if not hasattr(streaming, name)] == []
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+async def test_collects_a_neutral_message(name: str) -> None:
+    """It has the text of the same answer as a client's API would show it, and that answer's tokens."""
+    message = await streaming.collect_kiro_message(chunked([ANSWERS[name]]), input_tokens=3)
+    body = await streaming.collect_openai_response(chunked([ANSWERS[name]]), model=MODEL, input_tokens=3)
+    text = "".join(block.text for block in message.blocks if isinstance(block, TextBlock))
+
+    assert text == (body["choices"][0]["message"]["content"] or "")
+    assert message.usage.output_tokens == body["usage"]["completion_tokens"]

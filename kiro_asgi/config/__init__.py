@@ -24,11 +24,13 @@ from kiro_asgi.config.gateway import (
 )
 from kiro_asgi.config.reading import Reading, read_environment
 from kiro_asgi.config.tree import Settings
-from kiro_asgi.upstreams.builtin import AnthropicSettings, GeminiSettings, KiroSettings, OpenAISettings
+from kiro_asgi.quota.settings import QuotaSettings
+from kiro_asgi.upstreams.builtin import AnthropicSettings, BedrockSettings, GeminiSettings, KiroSettings, OpenAISettings
 from kiro_asgi.upstreams.settings import DirectSettings
 
 __all__ = [
     "AnthropicSettings",
+    "BedrockSettings",
     "ClientSettings",
     "CorsSettings",
     "DirectSettings",
@@ -37,6 +39,7 @@ __all__ = [
     "KiroSettings",
     "LimitSettings",
     "OpenAISettings",
+    "QuotaSettings",
     "Reading",
     "RecoverySettings",
     "RetrySettings",
