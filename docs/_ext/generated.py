@@ -186,7 +186,7 @@ def _errors(kind: type[errors.KiroAsgiError], depth: int) -> Iterator[Row]:
             yield from _errors(child, depth + 1)
 
 
-def handled(heading: str, table: Mapping[str, fields.Handling]) -> Iterator[Row]:
+def handled(heading: str, table: Mapping[str, fields.Support]) -> Iterator[Row]:
     yield heading, "What becomes of it", "Note"
     for name, handling in table.items():
         yield f"``{name}``", handling.fate.value, plain(handling.note)

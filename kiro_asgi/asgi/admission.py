@@ -22,7 +22,7 @@ from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.protocol import Scope
 from kiro_asgi.config import Settings
-from kiro_asgi.dialects.quota import QuotaHeaders
+from kiro_asgi.dialects.manifest import QuotaHeaders
 from kiro_asgi.errors import KiroAsgiError, LimitReached, StoreUnavailable
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.quota.base import Counters

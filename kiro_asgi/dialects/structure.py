@@ -31,7 +31,7 @@ from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import LARGEST_INTEGER, REQUEST_DEPTH
 from kiro_asgi.wire.json import JsonError, deep_place, loads
 
-__all__ = ["PLAIN", "Mismatch", "Raw", "Tagged", "make_converter", "read_json", "structure", "structure_value"]
+__all__ = ["PLAIN", "Raw", "Tagged", "ValueMismatch", "make_converter", "read_json", "structure", "structure_value"]
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ class Tagged:
         return frozenset(get_args(self.union) or (self.union,))
 
 
-class Mismatch(ValueError):
+class ValueMismatch(ValueError):
     """One value is not what its place wants; the place is added on the way up."""
 
 
@@ -124,7 +124,7 @@ def structure_value(
     """Read an already decoded JSON value that stands at the place *at* of its document; otherwise like `structure`."""
     try:
         return (converter or PLAIN).structure(value, cls)
-    except (Mismatch, BaseValidationError) as exc:
+    except (ValueMismatch, BaseValidationError) as exc:
         raise _request_error(exc, missing, at) from exc
 
 
@@ -181,8 +181,8 @@ _KINDS: Final = MappingProxyType(
 """Python type of a decoded JSON value to its name in JSON."""
 
 
-def _mismatch(expected: str, value: Any) -> Mismatch:
-    return Mismatch(f"expected {expected}, got {_KINDS.get(type(value), 'something else')}")
+def _mismatch(expected: str, value: Any) -> ValueMismatch:
+    return ValueMismatch(f"expected {expected}, got {_KINDS.get(type(value), 'something else')}")
 
 
 # Hooks.
@@ -219,7 +219,7 @@ def _integer(value: Any, _: Any) -> int:
     if type(value) is not int:
         raise _mismatch(_KINDS[int], value)
     if abs(value) >= LARGEST_INTEGER:
-        raise Mismatch("number out of range")
+        raise ValueMismatch("number out of range")
     return value
 
 
@@ -231,7 +231,7 @@ def _number(value: Any, _: Any) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise Mismatch("number out of range") from None
+        raise ValueMismatch("number out of range") from None
 
 
 def _object(cls: Any, converter: Converter) -> Hook:
@@ -291,7 +291,7 @@ def _each(items: Iterable[tuple[Any, Any]], hook: Hook, of: Any) -> list[Any]:
     for place, value in items:
         try:
             taken.append(hook(value, of))
-        except (Mismatch, BaseValidationError) as exc:
+        except (ValueMismatch, BaseValidationError) as exc:
             exc.add_note(IterableValidationNote(f"at {place!r}", place, of))
             errors.append(exc)
             if len(errors) > MAX_PROBLEMS:
@@ -314,7 +314,7 @@ def _words_of(cls: Any, _: Converter) -> Hook:
         if type(value) is not str:
             raise _mismatch(expected, value)
         if value not in table:
-            raise Mismatch(f'expected {expected}, got "{_clip(value)}"')
+            raise ValueMismatch(f'expected {expected}, got "{_clip(value)}"')
         return table[value]
 
     return hook

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from kiro_asgi.dialects.base import Dialect
-from kiro_asgi.dialects.manifest import COUNT, DialectManifest, DialectOptions, Endpoint
-from kiro_asgi.dialects.quota import QuotaHeaders, instant
+from kiro_asgi.dialects.manifest import COUNT, DialectManifest, DialectOptions, Endpoint, QuotaHeaders, instant
 
 __all__ = ["ANTHROPIC_MESSAGES"]
 

@@ -17,13 +17,13 @@ from kiro_asgi.dialects.anthropic.shapes import (
     ContentSource,
     DocumentBlock,
     ImageBlock,
-    RedactedThinkingBlock,
+    MessagesRedactedThinkingBlock,
+    MessagesTextBlock,
+    MessagesThinkingBlock,
     SearchResultBlock,
     ServerResultBlock,
     Source,
-    TextBlock,
     TextSource,
-    ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     UrlSource,
@@ -61,13 +61,13 @@ def parse_content(content: str | tuple[Block, ...], place: str) -> Iterator[Part
             yield from parse(block, f"{place}[{index}]")
 
 
-def _text(block: TextBlock, _: str) -> Parts:
+def _text(block: MessagesTextBlock, _: str) -> Parts:
     if not (block.cache_control or block.citations):
         return (Text(block.text),)
     return (Text(block.text, read_mark(block.cache_control), block=_cited(block)),)
 
 
-def _cited(block: TextBlock) -> Mapping[str, Any] | None:
+def _cited(block: MessagesTextBlock) -> Mapping[str, Any] | None:
     """The block with the citations that the service sealed; the places of others may not be those of its prompt."""
     sealed = [each for each in objects_of(block.citations) if text_of(each, "encrypted_index")]
     return {"type": "text", "text": block.text, "citations": sealed} if sealed and block.text.strip() else None
@@ -149,11 +149,11 @@ def _is_cited(block: DocumentBlock | SearchResultBlock) -> bool:
     return object_of(block.citations).get("enabled") is True
 
 
-def _thinking(block: ThinkingBlock, _: str) -> Parts:
+def _thinking(block: MessagesThinkingBlock, _: str) -> Parts:
     return (ThinkingPart(block.thinking, unless_unsigned(block.signature or "")),)
 
 
-def _redacted_thinking(block: RedactedThinkingBlock, _: str) -> Parts:
+def _redacted_thinking(block: MessagesRedactedThinkingBlock, _: str) -> Parts:
     return (ThinkingPart(redacted=block.data),)
 
 
@@ -199,18 +199,18 @@ def is_result_block(item: Any) -> bool:
 
 
 RESULT_BLOCKS: Final[Mapping[str, type]] = MappingProxyType(
-    {"text": TextBlock, "image": ImageBlock, "document": DocumentBlock, "search_result": SearchResultBlock}
+    {"text": MessagesTextBlock, "image": ImageBlock, "document": DocumentBlock, "search_result": SearchResultBlock}
 )
 """The kinds of block that a tool's result may hold."""
 
 _BLOCKS: Final[MappingProxyType[type, Callable[[Any, str], Parts]]] = MappingProxyType(
     {
-        TextBlock: _text,
+        MessagesTextBlock: _text,
         ImageBlock: _image,
         DocumentBlock: _document,
         SearchResultBlock: _search_result,
-        ThinkingBlock: _thinking,
-        RedactedThinkingBlock: _redacted_thinking,
+        MessagesThinkingBlock: _thinking,
+        MessagesRedactedThinkingBlock: _redacted_thinking,
         ToolUseBlock: _tool_use,
         ToolResultBlock: _tool_result,
         ServerResultBlock: _server_result,

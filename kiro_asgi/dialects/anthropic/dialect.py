@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator
 
 from attrs import evolve, frozen
 
-from kiro_asgi.dialects.anthropic.encoder import AnthropicEncoder
+from kiro_asgi.dialects.anthropic.encoder import AnthropicEncoder, render_count, render_message
 from kiro_asgi.dialects.anthropic.errors import error_reply
 from kiro_asgi.dialects.anthropic.passthrough import MESSAGES, peek
-from kiro_asgi.dialects.anthropic.request import Options, parse_count, parse_messages
-from kiro_asgi.dialects.anthropic.response import render_count, render_message
+from kiro_asgi.dialects.anthropic.request import AnthropicOptions, parse_count, parse_messages
 from kiro_asgi.dialects.anthropic.unread import unread_fields
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, RequestPeek, ResponseMeta
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage
@@ -25,7 +24,7 @@ from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
 
-__all__ = ["AnthropicEncoder", "AnthropicMessages", "Options"]
+__all__ = ["AnthropicEncoder", "AnthropicMessages", "AnthropicOptions"]
 
 
 @frozen
@@ -98,4 +97,4 @@ class AnthropicMessages:
 
 
 def _is_warm_up(meta: ResponseMeta) -> bool:
-    return isinstance(meta.options, Options) and meta.options.warm_up
+    return isinstance(meta.options, AnthropicOptions) and meta.options.warm_up

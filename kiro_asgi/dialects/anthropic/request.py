@@ -21,10 +21,10 @@ from kiro_asgi.dialects.anthropic.server_tools import answered_in_place
 from kiro_asgi.dialects.anthropic.shapes import (
     CONVERTER,
     FIELD_REQUIRED,
-    CountBody,
     MessageBody,
-    MessagesBody,
-    TextBlock,
+    MessagesCountBody,
+    MessagesRequestBody,
+    MessagesTextBlock,
     read_mark,
 )
 from kiro_asgi.dialects.anthropic.tools import parse_tool_choice, parse_tools
@@ -37,7 +37,7 @@ from kiro_asgi.model.prompt import Part, Prompt, Role, Sampling, Text, Thinking,
 from kiro_asgi.stages.limits import check_stop
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["ATTRIBUTION", "EFFORTS", "MODES", "Options", "parse_count", "parse_messages", "session_of"]
+__all__ = ["ATTRIBUTION", "EFFORTS", "MODES", "AnthropicOptions", "parse_count", "parse_messages", "session_of"]
 
 _MARK: Final = "_session_"
 _ID: Final = re.compile(r"[\w-]*+")
@@ -64,7 +64,7 @@ def _member(document: str) -> str:
 
 
 @frozen
-class Options:
+class AnthropicOptions:
     """What only this API knows of a request."""
 
     warm_up: bool = False
@@ -96,9 +96,9 @@ def parse_messages(body: bytes) -> ParsedRequest:
     Raises:
         RequestError: Not a legal request; ``param`` names the place.
     """
-    request = structure(body, MessagesBody, converter=CONVERTER, missing=FIELD_REQUIRED)
+    request = structure(body, MessagesRequestBody, converter=CONVERTER, missing=FIELD_REQUIRED)
     prompt = _prompt(request, _sampling(request))
-    return ParsedRequest(prompt, bool(request.stream), Options(warm_up=request.max_tokens == 0))
+    return ParsedRequest(prompt, bool(request.stream), AnthropicOptions(warm_up=request.max_tokens == 0))
 
 
 def parse_count(body: bytes) -> Prompt:
@@ -107,10 +107,10 @@ def parse_count(body: bytes) -> Prompt:
     Raises:
         RequestError: Not a legal request; ``param`` names the place.
     """
-    return _prompt(structure(body, CountBody, converter=CONVERTER, missing=FIELD_REQUIRED), Sampling())
+    return _prompt(structure(body, MessagesCountBody, converter=CONVERTER, missing=FIELD_REQUIRED), Sampling())
 
 
-def _prompt(request: CountBody, sampling: Sampling) -> Prompt:
+def _prompt(request: MessagesCountBody, sampling: Sampling) -> Prompt:
     if not request.model:
         raise RequestError(f"model: {NO_MODEL}", param="model")
     choice = parse_tool_choice(request.tool_choice)
@@ -168,14 +168,14 @@ def _insert(asides: list[Part], parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 def _system(system: Any) -> Iterator[tuple[str, str]]:
     """Its texts in order, without the attribution line, each with its mark for the cache."""
-    blocks = (TextBlock(system),) if isinstance(system, str) else system or ()
-    texts = [(each.text, read_mark(each.cache_control)) for each in blocks if isinstance(each, TextBlock)]
+    blocks = (MessagesTextBlock(system),) if isinstance(system, str) else system or ()
+    texts = [(each.text, read_mark(each.cache_control)) for each in blocks if isinstance(each, MessagesTextBlock)]
     if texts and texts[0][0].startswith(ATTRIBUTION):
         texts[0] = texts[0][0].partition("\n")[2], texts[0][1]
     return (each for each in texts if each[0])
 
 
-def _thinking(request: CountBody) -> Thinking:
+def _thinking(request: MessagesCountBody) -> Thinking:
     effort = request.output_config and request.output_config.effort
     effort = effort if effort in EFFORTS else ""
     if request.thinking is None:
@@ -189,7 +189,7 @@ def _thinking(request: CountBody) -> Thinking:
     )
 
 
-def _schema(request: CountBody) -> Any:
+def _schema(request: MessagesCountBody) -> Any:
     """The schema of the answer; ``output_format`` is what ``output_config.format`` was called before."""
     place, output = "output_format", request.output_format
     if request.output_config is not None and request.output_config.format is not None:
@@ -203,7 +203,7 @@ def _schema(request: CountBody) -> Any:
     return output.schema
 
 
-def _sampling(request: MessagesBody) -> Sampling:
+def _sampling(request: MessagesRequestBody) -> Sampling:
     for name, least, greatest in _RANGES:
         value = getattr(request, name)
         if value is not None and (value < least or (greatest is not None and value > greatest)):

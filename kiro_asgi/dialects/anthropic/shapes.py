@@ -31,22 +31,22 @@ __all__ = [
     "Base64Source",
     "Block",
     "ContentSource",
-    "CountBody",
     "DocumentBlock",
     "ImageBlock",
     "MessageBody",
-    "MessagesBody",
+    "MessagesCountBody",
+    "MessagesRedactedThinkingBlock",
+    "MessagesRequestBody",
+    "MessagesTextBlock",
+    "MessagesThinkingBlock",
+    "MessagesTool",
     "OutputConfigBody",
     "OutputFormat",
-    "RedactedThinkingBlock",
     "SearchResultBlock",
     "ServerResultBlock",
     "Source",
-    "TextBlock",
     "TextSource",
-    "ThinkingBlock",
     "ThinkingBody",
-    "ToolBody",
     "ToolChoiceBody",
     "ToolResultBlock",
     "ToolUseBlock",
@@ -82,7 +82,7 @@ class UrlSource:
 
 
 @frozen
-class TextBlock:
+class MessagesTextBlock:
     """Text."""
 
     text: str
@@ -102,7 +102,7 @@ class ImageBlock:
 class ContentSource:
     """A document made of blocks."""
 
-    content: str | tuple[TextBlock | ImageBlock | Raw, ...]
+    content: str | tuple[MessagesTextBlock | ImageBlock | Raw, ...]
 
 
 @frozen
@@ -122,13 +122,13 @@ class SearchResultBlock:
 
     source: str
     title: str
-    content: tuple[TextBlock, ...]
+    content: tuple[MessagesTextBlock, ...]
     cache_control: Any = None
     citations: Any = None
 
 
 @frozen
-class ThinkingBlock:
+class MessagesThinkingBlock:
     """Thinking of an earlier answer; that of other providers may come without a signature."""
 
     thinking: str
@@ -136,7 +136,7 @@ class ThinkingBlock:
 
 
 @frozen
-class RedactedThinkingBlock:
+class MessagesRedactedThinkingBlock:
     """Sealed thinking of an earlier answer."""
 
     data: str
@@ -173,12 +173,12 @@ class ToolResultBlock:
 Source = Base64Source | TextSource | UrlSource | ContentSource | Raw
 
 Block = (
-    TextBlock
+    MessagesTextBlock
     | ImageBlock
     | DocumentBlock
     | SearchResultBlock
-    | ThinkingBlock
-    | RedactedThinkingBlock
+    | MessagesThinkingBlock
+    | MessagesRedactedThinkingBlock
     | ToolUseBlock
     | ToolResultBlock
     | ServerResultBlock
@@ -195,7 +195,7 @@ class MessageBody:
 
 
 @frozen
-class ToolBody:
+class MessagesTool:
     """One tool: the client's own, one that Anthropic defined, or one that runs on a server."""
 
     type: str | None = None
@@ -245,13 +245,13 @@ class OutputConfigBody:
 
 
 @frozen
-class CountBody:
+class MessagesCountBody:
     """The part of a request that is counted."""
 
     model: str
     messages: tuple[MessageBody | Raw, ...]
-    system: str | tuple[TextBlock | Raw, ...] | None = None
-    tools: tuple[ToolBody, ...] | None = None
+    system: str | tuple[MessagesTextBlock | Raw, ...] | None = None
+    tools: tuple[MessagesTool, ...] | None = None
     tool_choice: Mapping[str, Any] | None = None
     thinking: ThinkingBody | None = None
     output_config: OutputConfigBody | None = None
@@ -261,7 +261,7 @@ class CountBody:
 
 
 @frozen
-class MessagesBody(CountBody):
+class MessagesRequestBody(MessagesCountBody):
     """A whole request."""
 
     max_tokens: int = field(kw_only=True)
@@ -278,12 +278,12 @@ _SOURCES: Final = MappingProxyType(
 
 _BLOCKS: Final = MappingProxyType(
     {
-        "text": TextBlock,
+        "text": MessagesTextBlock,
         "image": ImageBlock,
         "document": DocumentBlock,
         "search_result": SearchResultBlock,
-        "thinking": ThinkingBlock,
-        "redacted_thinking": RedactedThinkingBlock,
+        "thinking": MessagesThinkingBlock,
+        "redacted_thinking": MessagesRedactedThinkingBlock,
         "tool_use": ToolUseBlock,
         "tool_result": ToolResultBlock,
         "server_tool_use": ToolUseBlock,
@@ -304,10 +304,10 @@ BLOCKS: Final = Tagged(Block, _BLOCKS)
 
 SOURCES: Final = Tagged(Source, _SOURCES)
 
-TEXTS: Final = Tagged(TextBlock | Raw, MappingProxyType({"text": TextBlock}))
+TEXTS: Final = Tagged(MessagesTextBlock | Raw, MappingProxyType({"text": MessagesTextBlock}))
 
 TEXTS_AND_IMAGES: Final = Tagged(
-    TextBlock | ImageBlock | Raw, MappingProxyType({"text": TextBlock, "image": ImageBlock})
+    MessagesTextBlock | ImageBlock | Raw, MappingProxyType({"text": MessagesTextBlock, "image": ImageBlock})
 )
 
 CONVERTER: Final = make_converter(MESSAGES, BLOCKS, SOURCES, TEXTS, TEXTS_AND_IMAGES)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED, ToolBody, ToolChoiceBody, read_mark
+from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED, MessagesTool, ToolChoiceBody, read_mark
 from kiro_asgi.dialects.structure import structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
 from kiro_asgi.errors import RequestError
@@ -141,7 +141,7 @@ CHOICES: Final = MappingProxyType(
 )
 
 
-def parse_tools(bodies: tuple[ToolBody, ...], choice: ToolChoice) -> tuple[Tool, ...]:
+def parse_tools(bodies: tuple[MessagesTool, ...], choice: ToolChoice) -> tuple[Tool, ...]:
     """The tools in order, without a search among them.
 
     Raises:
@@ -157,7 +157,7 @@ def known_tool(kind: str) -> Tool | None:
     return next((tool for start, tool in (*CLIENT_TOOLS, *HOSTED_TOOLS) if kind.startswith(start)), None)
 
 
-def _parse_tool(index: int, body: ToolBody) -> Tool | None:
+def _parse_tool(index: int, body: MessagesTool) -> Tool | None:
     """One tool; ``None`` for a search among tools."""
     kind, place = body.type or "custom", f"tools[{index}]"
     known = known_tool(kind)
@@ -179,7 +179,7 @@ def _parse_tool(index: int, body: ToolBody) -> Tool | None:
     )
 
 
-def _options(body: ToolBody, place: str) -> dict[str, Any]:
+def _options(body: MessagesTool, place: str) -> dict[str, Any]:
     """What the client says about a hosted tool."""
     if body.max_uses is not None and body.max_uses < 1:
         raise RequestError(f"{place}.max_uses: must be positive", param=f"{place}.max_uses")
@@ -190,7 +190,7 @@ def _options(body: ToolBody, place: str) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value}
 
 
-def _screen(body: ToolBody) -> str:
+def _screen(body: MessagesTool) -> str:
     if body.display_width_px is None or body.display_height_px is None:
         return ""
     return f" The screen is {body.display_width_px} by {body.display_height_px} pixels."

@@ -18,9 +18,9 @@ from kiro_asgi.dialects.anthropic.shapes import (
     TEXTS_AND_IMAGES,
     DocumentBlock,
     ImageBlock,
-    MessagesBody,
+    MessagesRequestBody,
+    MessagesTextBlock,
     SearchResultBlock,
-    TextBlock,
     ToolResultBlock,
 )
 from kiro_asgi.dialects.anthropic.tools import CHOICES, known_tool
@@ -44,7 +44,7 @@ class _Metadata:
     user_id: Any = None
 
 
-_ResultBlock = TextBlock | ImageBlock | DocumentBlock | SearchResultBlock | Raw
+_ResultBlock = MessagesTextBlock | ImageBlock | DocumentBlock | SearchResultBlock | Raw
 
 _RESULTS: Final = Tagged(_ResultBlock, RESULT_BLOCKS)
 
@@ -56,7 +56,7 @@ def _result(content: Any) -> Any:
 
 
 _READING: Final = Reading(
-    body=MessagesBody,
+    body=MessagesRequestBody,
     unions=(
         (MESSAGES, "turns.unknown"),
         (BLOCKS, "blocks.unknown"),
@@ -66,7 +66,7 @@ _READING: Final = Reading(
         (SOURCES, ""),
     ),
     views=MappingProxyType(
-        {(MessagesBody, "metadata"): lambda _: _Metadata, (ToolResultBlock, "content"): _result},
+        {(MessagesRequestBody, "metadata"): lambda _: _Metadata, (ToolResultBlock, "content"): _result},
     ),
 )
 

@@ -12,7 +12,7 @@ from kiro_asgi.dialects.errors import invalid, unsupported
 from kiro_asgi.dialects.media import read_file, read_image
 from kiro_asgi.dialects.openai_chat.shapes import (
     AssistantMessage,
-    Call,
+    ChatCall,
     ContentPart,
     FilePart,
     FunctionMessage,
@@ -38,7 +38,7 @@ from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.dialects.tools import read_arguments
 from kiro_asgi.model.prompt import Document, Image, Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
 
-__all__ = ["Content", "Conversation", "Given", "assistant_content", "texts", "user_content"]
+__all__ = ["Content", "Given", "MessageReader", "assistant_content", "texts", "user_content"]
 
 Given = str | tuple[ContentPart, ...] | None
 """The content of a message as the client sent it."""
@@ -122,7 +122,7 @@ _ASSISTANT: Final = MappingProxyType[type, Reader](
 
 
 @define
-class Conversation:
+class MessageReader:
     """Reads messages in order, and remembers the calls that results must answer.
 
     Raises:
@@ -177,7 +177,7 @@ class Conversation:
         )
         self.turns.append(Turn(Role.ASSISTANT, parts, place))
 
-    def _tool_calls(self, calls: Iterable[Call], place: str) -> Iterator[Part]:
+    def _tool_calls(self, calls: Iterable[ChatCall], place: str) -> Iterator[Part]:
         for index, call in enumerate(calls):
             self._calls.add(call.id)
             if signature := read_extra_content(call.extra_content):
@@ -211,12 +211,12 @@ class Conversation:
 
 _READERS: Final = MappingProxyType[type, Any](
     {
-        SystemMessage: Conversation._system,
-        UserMessage: Conversation._user,
-        AssistantMessage: Conversation._assistant,
-        ToolMessage: Conversation._tool,
-        FunctionMessage: Conversation._function,
-        Raw: Conversation._unknown,
+        SystemMessage: MessageReader._system,
+        UserMessage: MessageReader._user,
+        AssistantMessage: MessageReader._assistant,
+        ToolMessage: MessageReader._tool,
+        FunctionMessage: MessageReader._function,
+        Raw: MessageReader._unknown,
     }
 )
 
@@ -232,7 +232,7 @@ def _earlier_thinking(message: AssistantMessage) -> Iterator[Part]:
         yield ThinkingPart(text)
 
 
-def _tool_call(call: Call, place: str) -> ToolCallPart:
+def _tool_call(call: ChatCall, place: str) -> ToolCallPart:
     if call.function is not None:
         arguments = read_arguments(call.function.arguments, f"{place}.function.arguments")
         return ToolCallPart(call.id, call.function.name, arguments)

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from attrs import field, frozen
 
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, RequestPeek, ResponseMeta
-from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
+from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder, render
 from kiro_asgi.dialects.openai_chat.passthrough import COMPLETIONS, peek
 from kiro_asgi.dialects.openai_chat.request import ChatOptions, parse
-from kiro_asgi.dialects.openai_chat.response import render
 from kiro_asgi.dialects.openai_chat.unread import unread_fields
 from kiro_asgi.dialects.openai_errors import error_reply
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage

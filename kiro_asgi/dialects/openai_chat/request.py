@@ -21,8 +21,8 @@ from attrs import frozen
 
 from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
-from kiro_asgi.dialects.openai_chat.content import Conversation
-from kiro_asgi.dialects.openai_chat.shapes import CONVERTER, Body, JsonObjectFormat, JsonSchemaFormat
+from kiro_asgi.dialects.openai_chat.content import MessageReader
+from kiro_asgi.dialects.openai_chat.shapes import CONVERTER, ChatJsonObjectFormat, ChatJsonSchemaFormat, ChatRequestBody
 from kiro_asgi.dialects.openai_chat.tools import read_tools
 from kiro_asgi.dialects.openai_fields import read_sampling
 from kiro_asgi.dialects.structure import Raw, structure
@@ -63,7 +63,7 @@ _TYPES: Final = MappingProxyType(
 _SILENT: Final = Thinking()
 
 
-def read_thinking(body: Body) -> Thinking:
+def read_thinking(body: ChatRequestBody) -> Thinking:
     """The first of the fields that says something decides.
 
     Raises:
@@ -126,9 +126,9 @@ def parse(body: bytes) -> ParsedRequest:
     Raises:
         RequestError: Not a legal request, or one that we cannot honour; ``param`` names the place.
     """
-    request = structure(body, Body, converter=CONVERTER)
+    request = structure(body, ChatRequestBody, converter=CONVERTER)
     _refuse(request)
-    conversation = Conversation()
+    conversation = MessageReader()
     conversation.read(request.messages or ())
     tools, tool_choice = read_tools(request)
     prompt = Prompt(
@@ -155,7 +155,7 @@ def parse(body: bytes) -> ParsedRequest:
     return ParsedRequest(prompt, request.stream is True, options)
 
 
-def _refuse(request: Body) -> None:
+def _refuse(request: ChatRequestBody) -> None:
     """Stop at what cannot be honoured."""
     if not request.model:
         raise missing("model", NO_MODEL)
@@ -171,17 +171,17 @@ def _refuse(request: Body) -> None:
         raise unsupported("audio", "audio output is not supported")
 
 
-def _no_messages(request: Body) -> Exception:
+def _no_messages(request: ChatRequestBody) -> Exception:
     if request.input is not None:
         return missing("messages", "this request has an input instead, as the Responses API: POST it to /v1/responses")
     return missing("messages", "at least one message is needed")
 
 
-def _schema(request: Body) -> Mapping[str, Any] | None:
+def _schema(request: ChatRequestBody) -> Mapping[str, Any] | None:
     match request.response_format:
-        case JsonObjectFormat():
+        case ChatJsonObjectFormat():
             return {}
-        case JsonSchemaFormat(json_schema):
+        case ChatJsonSchemaFormat(json_schema):
             return json_schema.schema or {}
         case Raw(value):
             raise invalid("response_format.type", f"unknown format: {str(value.get('type'))[:60]}")
@@ -189,13 +189,13 @@ def _schema(request: Body) -> Mapping[str, Any] | None:
             return None
 
 
-def _session(request: Body) -> str:
+def _session(request: ChatRequestBody) -> str:
     """The cache key, which clients keep for a conversation; ``user`` names a person, who may have several."""
     key = request.prompt_cache_key
     return key if isinstance(key, str) else ""
 
 
-def _metadata(request: Body) -> dict[str, Any]:
+def _metadata(request: ChatRequestBody) -> dict[str, Any]:
     """What may serve routing and cache affinity: the client's own map, who the end user is, and the cache key."""
     metadata = dict(request.metadata) if isinstance(request.metadata, Mapping) else {}
     user = request.safety_identifier or request.user

@@ -30,26 +30,26 @@ __all__ = [
     "PARTS",
     "TOOLS",
     "AssistantMessage",
-    "Body",
-    "Call",
+    "ChatCall",
+    "ChatCustomTool",
+    "ChatFunction",
+    "ChatFunctionTool",
+    "ChatJsonObjectFormat",
+    "ChatJsonSchemaFormat",
+    "ChatRequestBody",
+    "ChatSearchTool",
+    "ChatTextFormat",
     "ContentPart",
     "CustomInvocation",
-    "CustomTool",
     "FileContent",
     "FilePart",
-    "Function",
     "FunctionMessage",
-    "FunctionTool",
     "ImagePart",
     "Invocation",
-    "JsonObjectFormat",
     "JsonSchema",
-    "JsonSchemaFormat",
     "Message",
     "ResponseFormat",
-    "SearchTool",
     "SystemMessage",
-    "TextFormat",
     "ThinkingContent",
     "ToolBody",
     "ToolMessage",
@@ -126,7 +126,7 @@ class CustomInvocation:
 
 
 @frozen
-class Call:
+class ChatCall:
     """An entry of ``tool_calls``."""
 
     id: str
@@ -155,7 +155,7 @@ class AssistantMessage:
 
     content: str | tuple[ContentPart, ...] | None = None
     refusal: str | None = None
-    tool_calls: tuple[Call, ...] | None = None
+    tool_calls: tuple[ChatCall, ...] | None = None
     function_call: Invocation | None = None
     reasoning_content: Any = None
     reasoning: Any = None
@@ -200,7 +200,7 @@ MESSAGES: Final = Tagged(
 
 
 @frozen
-class Function:
+class ChatFunction:
     """A function the client can run."""
 
     name: str
@@ -209,46 +209,46 @@ class Function:
 
 
 @frozen
-class FunctionTool:
+class ChatFunctionTool:
     """A function tool, nested as this API has it, or flat as the Responses API has it."""
 
-    function: Function | None = None
+    function: ChatFunction | None = None
     name: str | None = None
     description: str | None = None
     parameters: Mapping[str, Any] | None = None
 
 
 @frozen
-class Filters:
+class ChatSearchFilters:
     """Where pages may come from."""
 
     allowed_domains: tuple[str, ...] | None = None
 
 
 @frozen
-class SearchTool:
+class ChatSearchTool:
     """The web search, as the Responses API lists it among the tools."""
 
-    filters: Filters | None = None
+    filters: ChatSearchFilters | None = None
 
 
 @frozen
-class CustomTool:
+class ChatCustomTool:
     """A tool whose input is not JSON."""
 
 
-ToolBody = FunctionTool | CustomTool | SearchTool | Raw
+ToolBody = ChatFunctionTool | ChatCustomTool | ChatSearchTool | Raw
 
 TOOLS: Final = Tagged(
     ToolBody,
     MappingProxyType(
         {
-            "function": FunctionTool,
-            "custom": CustomTool,
-            "web_search": SearchTool,
-            "web_search_2025_08_26": SearchTool,
-            "web_search_preview": SearchTool,
-            "web_search_preview_2025_03_11": SearchTool,
+            "function": ChatFunctionTool,
+            "custom": ChatCustomTool,
+            "web_search": ChatSearchTool,
+            "web_search_2025_08_26": ChatSearchTool,
+            "web_search_preview": ChatSearchTool,
+            "web_search_preview_2025_03_11": ChatSearchTool,
         }
     ),
     default="function",
@@ -259,12 +259,12 @@ TOOLS: Final = Tagged(
 
 
 @frozen
-class TextFormat:
+class ChatTextFormat:
     """``text``."""
 
 
 @frozen
-class JsonObjectFormat:
+class ChatJsonObjectFormat:
     """``json_object``."""
 
 
@@ -276,22 +276,24 @@ class JsonSchema:
 
 
 @frozen
-class JsonSchemaFormat:
+class ChatJsonSchemaFormat:
     """``json_schema``."""
 
     json_schema: JsonSchema
 
 
-ResponseFormat = TextFormat | JsonObjectFormat | JsonSchemaFormat | Raw
+ResponseFormat = ChatTextFormat | ChatJsonObjectFormat | ChatJsonSchemaFormat | Raw
 
 FORMATS: Final = Tagged(
     ResponseFormat,
-    MappingProxyType({"text": TextFormat, "json_object": JsonObjectFormat, "json_schema": JsonSchemaFormat}),
+    MappingProxyType(
+        {"text": ChatTextFormat, "json_object": ChatJsonObjectFormat, "json_schema": ChatJsonSchemaFormat}
+    ),
 )
 
 
 @frozen
-class Body:
+class ChatRequestBody:
     """The whole request."""
 
     model: str
@@ -311,7 +313,7 @@ class Body:
     tools: tuple[ToolBody, ...] | None = None
     tool_choice: str | Mapping[str, Any] | None = None
     parallel_tool_calls: bool | None = None
-    functions: tuple[Function, ...] | None = None
+    functions: tuple[ChatFunction, ...] | None = None
     function_call: str | Mapping[str, Any] | None = None
 
     response_format: ResponseFormat | None = None

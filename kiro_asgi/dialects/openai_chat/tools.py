@@ -9,7 +9,14 @@ from typing import Any, Final
 from attrs import evolve
 
 from kiro_asgi.dialects.errors import invalid, missing, unsupported
-from kiro_asgi.dialects.openai_chat.shapes import Body, CustomTool, Function, FunctionTool, SearchTool, ToolBody
+from kiro_asgi.dialects.openai_chat.shapes import (
+    ChatCustomTool,
+    ChatFunction,
+    ChatFunctionTool,
+    ChatRequestBody,
+    ChatSearchTool,
+    ToolBody,
+)
 from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind
 from kiro_asgi.model.prompt import Tool, ToolChoice, ToolChoiceMode
@@ -21,7 +28,7 @@ _MODES: Final = MappingProxyType(
 )
 
 
-def read_tools(body: Body) -> tuple[tuple[Tool, ...], ToolChoice]:
+def read_tools(body: ChatRequestBody) -> tuple[tuple[Tool, ...], ToolChoice]:
     """The tools that may be called, and whether one must be.
 
     Raises:
@@ -61,37 +68,37 @@ def _object_choice(
 
 def _tool(tool: ToolBody, place: str) -> Tool:
     match tool:
-        case FunctionTool(function=Function() as function):
+        case ChatFunctionTool(function=ChatFunction() as function):
             return _function(function, f"{place}.function")
-        case FunctionTool(name=str(name)):
-            return _function(Function(name, tool.description, tool.parameters), place)
-        case FunctionTool():
+        case ChatFunctionTool(name=str(name)):
+            return _function(ChatFunction(name, tool.description, tool.parameters), place)
+        case ChatFunctionTool():
             raise missing(f"{place}.function", "required field missing")
-        case SearchTool():
+        case ChatSearchTool():
             return _hosted_search(tool, place)
-        case CustomTool():
+        case ChatCustomTool():
             raise unsupported(f"{place}.type", _NO_CUSTOM)
         case Raw():
             return hosted_tool(str(tool.value.get("type")), place)
 
 
-def _search(body: Body) -> tuple[Tool, ...]:
+def _search(body: ChatRequestBody) -> tuple[Tool, ...]:
     """The web search, where it is asked for beside the tools."""
-    return () if body.web_search_options is None else (_hosted_search(SearchTool(), "web_search_options"),)
+    return () if body.web_search_options is None else (_hosted_search(ChatSearchTool(), "web_search_options"),)
 
 
-def _hosted_search(tool: SearchTool, place: str) -> Tool:
+def _hosted_search(tool: ChatSearchTool, place: str) -> Tool:
     domains = tool.filters and tool.filters.allowed_domains
     return evolve(SEARCH_TOOL, options={"allowed_domains": domains} if domains else {}, place=place)
 
 
-def _function(function: Function, place: str) -> Tool:
+def _function(function: ChatFunction, place: str) -> Tool:
     if not function.name:
         raise invalid(f"{place}.name", "empty")
     return Tool(function.name, function.description or "", function.parameters or {}, place=place)
 
 
-def _functions(body: Body, functions: Sequence[Function]) -> tuple[tuple[Tool, ...], ToolChoice]:
+def _functions(body: ChatRequestBody, functions: Sequence[ChatFunction]) -> tuple[tuple[Tool, ...], ToolChoice]:
     """The deprecated form; its answer has room for one call."""
     listed = (_function(function, f"functions[{index}]") for index, function in enumerate(functions))
     tools = (*listed, *_search(body))

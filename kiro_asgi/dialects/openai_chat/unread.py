@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.dialects.openai_chat.shapes import FORMATS, MESSAGES, PARTS, TOOLS, Body, Call, JsonSchema
+from kiro_asgi.dialects.openai_chat.shapes import FORMATS, MESSAGES, PARTS, TOOLS, ChatCall, ChatRequestBody, JsonSchema
 from kiro_asgi.dialects.unread import Finding, Reading, unread, unread_tools
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.wire.members import objects_of
@@ -61,23 +61,23 @@ class _TemplateArguments:
 
 
 _READING: Final = Reading(
-    body=Body,
+    body=ChatRequestBody,
     unions=((PARTS, ""), (MESSAGES, ""), (TOOLS, ""), (FORMATS, "")),
     views=MappingProxyType(
         {
-            (Call, "extra_content"): lambda _: _ExtraContent,
-            (Body, "web_search_options"): lambda _: _SearchOptions,
-            (Body, "thinking"): lambda _: _Thinking,
-            (Body, "reasoning"): lambda _: _Reasoning,
-            (Body, "chat_template_kwargs"): lambda _: _TemplateArguments,
+            (ChatCall, "extra_content"): lambda _: _ExtraContent,
+            (ChatRequestBody, "web_search_options"): lambda _: _SearchOptions,
+            (ChatRequestBody, "thinking"): lambda _: _Thinking,
+            (ChatRequestBody, "reasoning"): lambda _: _Reasoning,
+            (ChatRequestBody, "chat_template_kwargs"): lambda _: _TemplateArguments,
         }
     ),
     members=MappingProxyType(
         {
-            (Body, "metadata"): "fields.no_effect",
-            (Body, "user"): "fields.no_effect",
-            (Body, "safety_identifier"): "fields.no_effect",
-            (Body, "input"): "fields.ignored",
+            (ChatRequestBody, "metadata"): "fields.no_effect",
+            (ChatRequestBody, "user"): "fields.no_effect",
+            (ChatRequestBody, "safety_identifier"): "fields.no_effect",
+            (ChatRequestBody, "input"): "fields.ignored",
             (JsonSchema, "name"): "fields.no_effect",
             (JsonSchema, "strict"): "",
         }

@@ -24,7 +24,7 @@ __all__ = ["CompletionOptions", "options_of", "parse", "unread_fields"]
 
 
 @frozen
-class Body:
+class CompletionsBody:
     """The whole request."""
 
     model: str
@@ -50,7 +50,9 @@ class Body:
     frequency_penalty: Any = None
 
 
-_READING: Final = Reading(body=Body, unions=(), members=MappingProxyType({(Body, "user"): "fields.no_effect"}))
+_READING: Final = Reading(
+    body=CompletionsBody, unions=(), members=MappingProxyType({(CompletionsBody, "user"): "fields.no_effect"})
+)
 
 
 @frozen
@@ -75,7 +77,7 @@ def parse(body: bytes) -> ParsedRequest:
     Raises:
         RequestError: Not a legal request, or one that we cannot honour; ``param`` names the place.
     """
-    request = structure(body, Body)
+    request = structure(body, CompletionsBody)
     _refuse(request)
     text = _text(request)
     prompt = Prompt(
@@ -88,7 +90,7 @@ def parse(body: bytes) -> ParsedRequest:
     return ParsedRequest(prompt, request.stream is True, CompletionOptions(usage, text if request.echo else ""))
 
 
-def _refuse(request: Body) -> None:
+def _refuse(request: CompletionsBody) -> None:
     if not request.model:
         raise missing("model", NO_MODEL)
     for name in ("n", "best_of"):
@@ -100,7 +102,7 @@ def _refuse(request: Body) -> None:
         raise unsupported("suffix", "no service here can be held to a text that comes after the answer")
 
 
-def _text(request: Body) -> str:
+def _text(request: CompletionsBody) -> str:
     """The prompt."""
     given = request.prompt if isinstance(request.prompt, tuple) else (request.prompt,)
     if given in ((), (None,)):

@@ -9,20 +9,20 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.dialects.openai_responses.response import Output, PartShape, Place, message
+from kiro_asgi.dialects.openai_responses.response import OutputItems, PartShape, Place, message
 from kiro_asgi.dialects.pieces import Literal, Pieces
 from kiro_asgi.model.events import BlockStart
 from kiro_asgi.model.prompt import ThinkingPart
 from kiro_asgi.wire.json import dumps, quote_bytes
 
-__all__ = ["CallBlock", "PartBlock", "ThinkingBlock"]
+__all__ = ["CallBlock", "PartBlock", "ReasoningBlock"]
 
 _NOWHERE: Final = Place(-1, "")
 
 
 @define
-class _Block:
-    _output: Output
+class _ItemBlock:
+    _output: OutputItems
     start: BlockStart
     place: Place = field(init=False, default=_NOWHERE)
     """Of its item, once that has begun."""
@@ -59,7 +59,7 @@ class _Block:
 
 
 @define
-class CallBlock(_Block):
+class CallBlock(_ItemBlock):
     """A call; its pieces are events if it is a function's, and only collected if not."""
 
     pieces: list[str] = field(init=False, factory=list)
@@ -82,7 +82,7 @@ class CallBlock(_Block):
 
 
 @define
-class PartBlock(_Block):
+class PartBlock(_ItemBlock):
     """Text or thinking."""
 
     shape: PartShape
@@ -123,7 +123,7 @@ class PartBlock(_Block):
 
 
 @define
-class ThinkingBlock(PartBlock):
+class ReasoningBlock(PartBlock):
     """Thinking, of which the text is sealed at its end."""
 
     signature: str = field(init=False, default="")

@@ -1,10 +1,12 @@
-"""Tools of kinds that only this API has, as functions: what the model sees, and how their calls look in the API.
+"""Calls that are items of a kind of their own: of tools that only this API has, and of the web search.
 
-The client runs all of them.  For the model each is a function; the arguments of a call are what its item holds.
+The client runs the former.  For the model each is a function; the arguments of a call are what its item holds.  The
+gateway or the service runs the search: its item has the addresses, and the text that follows cites them.
 
 Sources: https://platform.openai.com/docs/guides/tools-shell,
 https://platform.openai.com/docs/guides/tools-local-shell, https://platform.openai.com/docs/guides/tools-apply-patch,
-https://platform.openai.com/docs/guides/function-calling (custom tools)
+https://platform.openai.com/docs/guides/function-calling (custom tools),
+https://platform.openai.com/docs/guides/tools-web-search
 """
 
 from __future__ import annotations
@@ -16,10 +18,24 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.dialects.openai_responses.shapes import ClientCall
+from kiro_asgi.model.events import Citation
 from kiro_asgi.model.prompt import Tool
+from kiro_asgi.model.server_tools import ServerCall, ToolOutput
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["CLIENT_TOOLS", "CUSTOM_INPUT", "ClientTool", "custom_input", "custom_schema", "flat_name", "item_fields"]
+__all__ = [
+    "CLIENT_TOOLS",
+    "CUSTOM_INPUT",
+    "PROGRESS",
+    "ClientTool",
+    "custom_input",
+    "custom_schema",
+    "flat_name",
+    "item_fields",
+    "url_citation",
+    "url_citations",
+    "web_search_call",
+]
 
 Object = Mapping[str, Any]
 
@@ -212,3 +228,40 @@ CLIENT_TOOLS: Final = MappingProxyType(
 """Kind of tool, which is also its name for the model, to what it is."""
 
 _FIELDS: Final = MappingProxyType({each.item: each.fields for each in CLIENT_TOOLS.values()})
+
+
+PROGRESS: Final = (
+    "response.web_search_call.in_progress",
+    "response.web_search_call.searching",
+    "response.web_search_call.completed",
+)
+"""The events between the item's ``added`` and its ``done``: two when the search begins, one when it has ended."""
+
+
+def web_search_call(call: ServerCall, output: ToolOutput | None = None) -> dict[str, Any]:
+    """Fields of the output item, its id apart; without *output* the search is still under way."""
+    query = str(call.input.get("query", ""))
+    action: dict[str, Any] = {"type": "search", "query": query, "queries": call.input.get("queries") or [query]}
+    if output is not None:
+        action["sources"] = [{"type": "url", "url": hit.url} for hit in output.hits]
+    return {"type": "web_search_call", "status": _status(output), "action": action}
+
+
+def url_citations(output: ToolOutput, offset: int = 0) -> list[dict[str, Any]]:
+    """Annotations of the text part in which ``output.told`` begins at the character *offset*."""
+    return [_annotation(offset + start, offset + end, hit.url, hit.title) for start, end, hit in output.spans()]
+
+
+def url_citation(source: Citation, end: int) -> dict[str, Any]:
+    """Annotation of the text part behind whose first *end* characters the *source* stands."""
+    return _annotation(max(end - source.begins, 0), max(end - source.ends, 0), source.url, source.title)
+
+
+def _annotation(start: int, end: int, url: str, title: str) -> dict[str, Any]:
+    return {"type": "url_citation", "start_index": start, "end_index": end, "url": url, "title": title}
+
+
+def _status(output: ToolOutput | None) -> str:
+    if output is None:
+        return "in_progress"
+    return "failed" if output.error_code else "completed"

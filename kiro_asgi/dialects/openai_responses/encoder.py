@@ -22,8 +22,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.dialects.base import ResponseMeta
-from kiro_asgi.dialects.openai_responses.blocks import CallBlock, PartBlock, ThinkingBlock
-from kiro_asgi.dialects.openai_responses.errors import error_fields, failure
+from kiro_asgi.dialects.openai_responses.blocks import CallBlock, PartBlock, ReasoningBlock
+from kiro_asgi.dialects.openai_responses.calls import PROGRESS, url_citation, url_citations, web_search_call
 from kiro_asgi.dialects.openai_responses.options import options_of
 from kiro_asgi.dialects.openai_responses.response import (
     INCOMPLETE,
@@ -32,17 +32,18 @@ from kiro_asgi.dialects.openai_responses.response import (
     SUMMARY,
     TEXT,
     Outcome,
-    Output,
+    OutputItems,
     PartShape,
     Place,
     ResponseObject,
     call_fields,
+    error_fields,
+    failure,
     function_fields,
     message,
     reasoning,
     usage_object,
 )
-from kiro_asgi.dialects.openai_responses.server_tools import PROGRESS, url_citation, url_citations, web_search_call
 from kiro_asgi.dialects.pieces import Pieces
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import (
@@ -103,7 +104,7 @@ class ResponsesEncoder:
         self._seal = seal
         self.seals: dict[str, str] = {}
         """``encrypted_content`` of reasoning items, by their ids, also where the client is not shown it."""
-        self._output = Output(ResponseObject(meta))
+        self._output = OutputItems(ResponseObject(meta))
         self._block: PartBlock | CallBlock | None = None
         self._text: PartBlock | None = None
         """Text whose block has ended, and that another block may continue."""
@@ -221,16 +222,16 @@ class ResponsesEncoder:
 
     def _start_thinking(self, event: BlockStart) -> list[bytes]:
         shape = SUMMARY if self._options.summarises_reasoning else REASONING
-        self._block = ThinkingBlock(self._output, event, shape)
+        self._block = ReasoningBlock(self._output, event, shape)
         self._block.place, added = self._output.add("reasoning", reasoning(shape, []))
         return added
 
     def _sign(self, event: SignatureDelta) -> list[bytes]:
-        assert isinstance(self._block, ThinkingBlock), "a signature outside of thinking"
+        assert isinstance(self._block, ReasoningBlock), "a signature outside of thinking"
         self._block.signature = event.signature
         return []
 
-    def _end_thinking(self, block: ThinkingBlock) -> list[bytes]:
+    def _end_thinking(self, block: ReasoningBlock) -> list[bytes]:
         parts, ended = [], list[bytes]()
         if block.begun:
             part, ended = block.end()

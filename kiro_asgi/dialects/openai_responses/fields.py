@@ -14,7 +14,7 @@ from typing import Final
 
 from attrs import frozen
 
-__all__ = ["FIELDS", "ITEM_KINDS", "TOOL_KINDS", "Fate", "Handling"]
+__all__ = ["FIELDS", "ITEM_KINDS", "TOOL_KINDS", "Fate", "Support"]
 
 
 class Fate(Enum):
@@ -37,38 +37,38 @@ class Fate(Enum):
 
 
 @frozen
-class Handling:
+class Support:
     """What becomes of one thing, and what else there is to say about it."""
 
     fate: Fate
     note: str = ""
 
 
-Table = Mapping[str, Handling]
+Table = Mapping[str, Support]
 
-_HONOURED: Final = Handling(Fate.HONOURED)
-_ECHOED: Final = Handling(Fate.ECHOED)
-_IGNORED: Final = Handling(Fate.IGNORED)
-
-
-def _mapped(note: str) -> Handling:
-    return Handling(Fate.MAPPED, note)
+_HONOURED: Final = Support(Fate.HONOURED)
+_ECHOED: Final = Support(Fate.ECHOED)
+_IGNORED: Final = Support(Fate.IGNORED)
 
 
-def _honoured(note: str) -> Handling:
-    return Handling(Fate.HONOURED, note)
+def _mapped(note: str) -> Support:
+    return Support(Fate.MAPPED, note)
 
 
-def _echoed(note: str) -> Handling:
-    return Handling(Fate.ECHOED, note)
+def _honoured(note: str) -> Support:
+    return Support(Fate.HONOURED, note)
 
 
-def _ignored(note: str) -> Handling:
-    return Handling(Fate.IGNORED, note)
+def _echoed(note: str) -> Support:
+    return Support(Fate.ECHOED, note)
 
 
-def _refused(note: str) -> Handling:
-    return Handling(Fate.REFUSED, note)
+def _ignored(note: str) -> Support:
+    return Support(Fate.IGNORED, note)
+
+
+def _refused(note: str) -> Support:
+    return Support(Fate.REFUSED, note)
 
 
 FIELDS: Final[Table] = MappingProxyType(

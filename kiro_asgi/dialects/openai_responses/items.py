@@ -1,4 +1,4 @@
-"""Input items: from what the client sent to turns and system texts.
+"""Input items and their content: from what the client sent to turns and system texts.
 
 Every item becomes a turn of its own.  System and developer messages at the beginning are system texts; later ones stay
 where they are, in the user's turn, because they speak of what comes after them, and because a prompt whose beginning
@@ -13,21 +13,33 @@ Source: https://platform.openai.com/docs/api-reference/responses/object
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.dialects.errors import invalid, missing
-from kiro_asgi.dialects.media import read_image
+from kiro_asgi.dialects.errors import invalid, missing, unsupported
+from kiro_asgi.dialects.media import read_file, read_image
+from kiro_asgi.dialects.openai_parts import (
+    AudioPart,
+    ImageUrl,
+    RefusalPart,
+    TextPart,
+    read_refusal,
+    read_text,
+    refuse_audio,
+    refuse_unknown,
+)
 from kiro_asgi.dialects.openai_responses.calls import CLIENT_TOOLS, CUSTOM_INPUT, flat_name
-from kiro_asgi.dialects.openai_responses.parts import read_content, read_texts
 from kiro_asgi.dialects.openai_responses.shapes import (
     CallOutput,
     ClientCall,
+    Content,
     CustomCall,
-    FunctionCall,
+    FunctionCallItem,
+    InputFile,
+    InputImage,
     Item,
     LocalShellOutput,
     MessageItem,
@@ -38,14 +50,75 @@ from kiro_asgi.dialects.openai_responses.shapes import (
     ShellResult,
     ToolsItem,
 )
-from kiro_asgi.dialects.openai_responses.tools import Toolbox
+from kiro_asgi.dialects.openai_responses.tools import ToolCollector
 from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.dialects.tools import SEARCH_TOOL, is_callable, read_arguments
 from kiro_asgi.errors import RequestError
-from kiro_asgi.model.prompt import Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
+from kiro_asgi.model.prompt import Document, Image, Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.wire.members import object_of, objects_of, text_of
 
-__all__ = ["TOLD", "Conversation", "OpenThinking", "tell"]
+__all__ = ["TOLD", "ItemReader", "OpenThinking", "read_content", "read_texts", "tell"]
+
+ContentPart = Text | Image | Document
+
+
+def read_content(content: Content, place: str) -> tuple[ContentPart, ...]:
+    """Texts, images and files in order.
+
+    Raises:
+        RequestError: A part that is unknown, unsupported or malformed; ``param`` names it.
+    """
+    if isinstance(content, str):
+        return (Text(content),)
+    return tuple(_PART_READERS[type(part)](part, f"{place}[{index}]") for index, part in enumerate(content))
+
+
+def read_texts(content: Content, place: str) -> Iterator[str]:
+    """The texts of content that may hold nothing else; empty ones are left out.
+
+    Raises:
+        RequestError: Like `read_content`, and at any part that is no text.
+    """
+    for index, part in enumerate(read_content(content, place)):
+        if not isinstance(part, Text):
+            raise invalid(f"{place}[{index}].type", "only text has a place in a message of this role")
+        if part.text:
+            yield part.text
+
+
+def _image_part(part: InputImage, place: str) -> ContentPart:
+    match part.image_url:
+        case str(url):
+            return read_image(url, f"{place}.image_url")
+        case ImageUrl(url):
+            return read_image(url, f"{place}.image_url.url")
+    if part.file_id is not None:
+        raise unsupported(f"{place}.file_id", "there is no file store here; send image_url, an address or a data: URL")
+    raise missing(f"{place}.image_url", "required field missing")
+
+
+def _file_part(part: InputFile, place: str) -> ContentPart:
+    title = part.filename or ""
+    if part.file_data is not None:
+        return read_file(part.file_data, title, f"{place}.file_data")
+    if part.file_url is not None:
+        return read_file(part.file_url, title, f"{place}.file_url")
+    if part.file_id is not None:
+        raise unsupported(f"{place}.file_id", "there is no file store here; send file_data, a data: URL")
+    raise missing(f"{place}.file_data", "required field missing")
+
+
+_PART_READERS: Final = MappingProxyType[type, Callable[[Any, str], ContentPart]](
+    {
+        TextPart: read_text,
+        RefusalPart: read_refusal,
+        InputImage: _image_part,
+        InputFile: _file_part,
+        AudioPart: refuse_audio,
+        Raw: refuse_unknown,
+    }
+)
+
 
 Object = Mapping[str, Any]
 
@@ -135,14 +208,14 @@ OpenThinking = Callable[[str], ThinkingPart | None]
 
 
 @define
-class Conversation:
+class ItemReader:
     """Reads items in order, and remembers the calls that outputs must answer.
 
     Raises:
         RequestError: From `read`: an item that has no place where it stands.
     """
 
-    toolbox: Toolbox
+    toolbox: ToolCollector
     open_thinking: OpenThinking
     system: list[str] = field(init=False, factory=list)
     """The texts before the conversation begins."""
@@ -160,7 +233,7 @@ class Conversation:
             self._say(Role.USER, "input", Text(given))
             return
         for index, item in enumerate(given):
-            _READERS[type(item)](self, item, f"input[{index}]")
+            _ITEM_READERS[type(item)](self, item, f"input[{index}]")
         if not self.turns and self.system:
             self._say(Role.USER, self.system_place, *map(Text, self.system))
             self.system = []
@@ -197,13 +270,13 @@ class Conversation:
         part = opened or (ThinkingPart(text) if text else None)
         self._say(Role.ASSISTANT, place, *filter(None, [part]))
 
-    def _function_call(self, item: FunctionCall, place: str) -> None:
+    def _function_call(self, item: FunctionCallItem, place: str) -> None:
         self._call(item, place, read_arguments(item.arguments, f"{place}.arguments"))
 
     def _custom_call(self, item: CustomCall, place: str) -> None:
         self._call(item, place, {CUSTOM_INPUT: item.input})
 
-    def _call(self, item: FunctionCall | CustomCall, place: str, arguments: Mapping[str, Any]) -> None:
+    def _call(self, item: FunctionCallItem | CustomCall, place: str, arguments: Mapping[str, Any]) -> None:
         name = flat_name(item.namespace, item.name) if item.namespace else item.name
         self._say(Role.ASSISTANT, place, ToolCallPart(item.call_id, name, arguments))
 
@@ -235,7 +308,7 @@ class Conversation:
         self._say(Role.USER, place, result)
 
     def _tools(self, item: ToolsItem, place: str) -> None:
-        found = Toolbox()
+        found = ToolCollector()
         for toolbox in (found, self.toolbox):
             toolbox.add(item.tools, f"{place}.tools")
         if item.call_id in self._calls:
@@ -269,27 +342,27 @@ class Conversation:
 
 _ROLES: Final = MappingProxyType(
     {
-        "user": Conversation._user,
-        "assistant": Conversation._assistant,
-        "system": Conversation._developer,
-        "developer": Conversation._developer,
+        "user": ItemReader._user,
+        "assistant": ItemReader._assistant,
+        "system": ItemReader._developer,
+        "developer": ItemReader._developer,
     }
 )
 
-_READERS: Final = MappingProxyType[type, Any](
+_ITEM_READERS: Final = MappingProxyType[type, Any](
     {
-        MessageItem: Conversation._message,
-        ReasoningItem: Conversation._reasoning,
-        FunctionCall: Conversation._function_call,
-        CustomCall: Conversation._custom_call,
-        ClientCall: Conversation._client_call,
-        CallOutput: Conversation._output,
-        LocalShellOutput: Conversation._local_shell_output,
-        ShellOutput: Conversation._shell_output,
-        PatchOutput: Conversation._patch_output,
-        ToolsItem: Conversation._tools,
-        Reference: Conversation._reference,
-        Raw: Conversation._other,
+        MessageItem: ItemReader._message,
+        ReasoningItem: ItemReader._reasoning,
+        FunctionCallItem: ItemReader._function_call,
+        CustomCall: ItemReader._custom_call,
+        ClientCall: ItemReader._client_call,
+        CallOutput: ItemReader._output,
+        LocalShellOutput: ItemReader._local_shell_output,
+        ShellOutput: ItemReader._shell_output,
+        PatchOutput: ItemReader._patch_output,
+        ToolsItem: ItemReader._tools,
+        Reference: ItemReader._reference,
+        Raw: ItemReader._other,
     }
 )
 

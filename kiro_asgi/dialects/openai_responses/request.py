@@ -12,10 +12,15 @@ from typing import Any, Final
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
-from kiro_asgi.dialects.openai_responses.items import Conversation, OpenThinking
+from kiro_asgi.dialects.openai_responses.items import ItemReader, OpenThinking
 from kiro_asgi.dialects.openai_responses.options import ResponsesOptions
-from kiro_asgi.dialects.openai_responses.shapes import CONVERTER, Body, JsonObjectFormat, JsonSchemaFormat
-from kiro_asgi.dialects.openai_responses.tools import Toolbox, read_choice
+from kiro_asgi.dialects.openai_responses.shapes import (
+    CONVERTER,
+    ResponsesBody,
+    ResponsesJsonObjectFormat,
+    ResponsesJsonSchemaFormat,
+)
+from kiro_asgi.dialects.openai_responses.tools import ToolCollector, read_choice
 from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.depth import require_depths
@@ -44,7 +49,7 @@ _ECHOED: Final = (
 """Fields that the answer repeats as they came."""
 
 
-def read_options(request: Body, value: Mapping[str, Any], toolbox: Toolbox) -> ResponsesOptions:
+def read_options(request: ResponsesBody, value: Mapping[str, Any], toolbox: ToolCollector) -> ResponsesOptions:
     """The options of a request; *value* is its body as it came, which *request* was read from."""
     said = {name: value[name] for name in _ECHOED if value.get(name) is not None}
     text = {"format": {"type": "text"}} | {
@@ -125,11 +130,11 @@ def parse_request(body: bytes, *, open_thinking: OpenThinking = _nothing_opened)
 
 def parse_value(value: Any, *, open_thinking: OpenThinking = _nothing_opened) -> ParsedRequest:
     """Like `parse_request`, of an already decoded body, e.g. one into which stored items were put."""
-    request = structure_value(value, Body, converter=CONVERTER)
+    request = structure_value(value, ResponsesBody, converter=CONVERTER)
     _refuse(request)
-    toolbox = Toolbox()
+    toolbox = ToolCollector()
     toolbox.add(request.tools or (), "tools")
-    conversation = Conversation(toolbox, open_thinking)
+    conversation = ItemReader(toolbox, open_thinking)
     conversation.read(request.input or ())
     if not conversation.turns:
         raise missing("input", "nothing is said in it")
@@ -151,7 +156,7 @@ def parse_value(value: Any, *, open_thinking: OpenThinking = _nothing_opened) ->
     return ParsedRequest(prompt, request.stream is True, read_options(request, value, toolbox))
 
 
-def _refuse(request: Body) -> None:
+def _refuse(request: ResponsesBody) -> None:
     """Stop at what cannot be honoured."""
     for name, why in _REFUSED.items():
         if getattr(request, name) not in (None, False):
@@ -165,7 +170,7 @@ def _refuse(request: Body) -> None:
     _one_of("truncation", request.truncation, _TRUNCATIONS)
 
 
-def _no_input(request: Body) -> RequestError:
+def _no_input(request: ResponsesBody) -> RequestError:
     if request.messages is not None:
         return missing("input", "this request has messages, as of Chat Completions: POST it to /v1/chat/completions")
     return missing("input", "required field missing")
@@ -182,7 +187,7 @@ def _one_of(name: str, word: str | None, words: tuple[str, ...]) -> None:
         raise invalid(name, f"expected one of {', '.join(words)}, got {word[:60]!r}")
 
 
-def _thinking(request: Body) -> Thinking:
+def _thinking(request: ResponsesBody) -> Thinking:
     """Effort decides; without it, a summary that is asked for means that there should be something to show."""
     if request.reasoning is None:
         return Thinking()
@@ -196,11 +201,11 @@ def _thinking(request: Body) -> Thinking:
     return Thinking(ThinkingMode.ADAPTIVE) if summary else Thinking()
 
 
-def _schema(request: Body) -> Mapping[str, Any] | None:
+def _schema(request: ResponsesBody) -> Mapping[str, Any] | None:
     match request.text and request.text.format:
-        case JsonObjectFormat():
+        case ResponsesJsonObjectFormat():
             return {}
-        case JsonSchemaFormat(schema):
+        case ResponsesJsonSchemaFormat(schema):
             return schema
         case Raw(value):
             raise invalid("text.format.type", f"unknown format: {str(value.get('type'))[:60]}")
@@ -208,7 +213,7 @@ def _schema(request: Body) -> Mapping[str, Any] | None:
             return None
 
 
-def _metadata(request: Body) -> dict[str, Any]:
+def _metadata(request: ResponsesBody) -> dict[str, Any]:
     """What may serve routing and cache affinity: the client's own map, who the end user is, and the cache key."""
     metadata: dict[str, Any] = dict(request.metadata or {})
     if len(metadata) > _MOST_METADATA:

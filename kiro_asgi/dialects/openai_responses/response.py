@@ -3,8 +3,13 @@
 An item is shown twice, when it opens and when it is done, and once more in the response object: with the same id, which
 says of which response it is, and where in its output it stands.
 
+A stream that breaks off ends with an ``error`` event, then ``response.failed``; clients differ in which of the two they
+read.  The official SDKs raise at an ``error`` event that has an object under ``error``; Codex knows ``response.failed``
+alone, and of that the code, and how long to wait from the message.
+
 Sources: https://platform.openai.com/docs/api-reference/responses/object;
-https://platform.openai.com/docs/api-reference/responses-streaming
+https://platform.openai.com/docs/api-reference/responses-streaming,
+https://platform.openai.com/docs/api-reference/responses-streaming/error
 """
 
 from __future__ import annotations
@@ -16,9 +21,19 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from kiro_asgi.dialects.base import ResponseMeta
+from kiro_asgi.dialects.openai_errors import openai_message
 from kiro_asgi.dialects.openai_responses.calls import custom_input, item_fields
 from kiro_asgi.dialects.openai_responses.options import ResponsesOptions, options_of
 from kiro_asgi.dialects.pieces import Pieces, compact, dump_array, dump_object, dump_text
+from kiro_asgi.errors import (
+    ContextTooLong,
+    KiroAsgiError,
+    LimitReached,
+    RequestError,
+    UpstreamQuotaSpent,
+    UpstreamRejected,
+    UpstreamThrottled,
+)
 from kiro_asgi.model.events import BlockStart, StopReason, Usage
 from kiro_asgi.wire.json import dumps
 
@@ -29,11 +44,13 @@ __all__ = [
     "SUMMARY",
     "TEXT",
     "Outcome",
-    "Output",
+    "OutputItems",
     "PartShape",
     "Place",
     "ResponseObject",
     "call_fields",
+    "error_fields",
+    "failure",
     "function_fields",
     "item_id",
     "message",
@@ -268,7 +285,7 @@ class Place:
 
 
 @define
-class Output:
+class OutputItems:
     """Makes the events of one response."""
 
     _object: ResponseObject
@@ -336,3 +353,35 @@ class Output:
         for name in names:
             told += self.frame(f"response.{name}", b'"response":', *self.response, b"}")
         return told
+
+
+_CODES: Final = MappingProxyType[type[KiroAsgiError], str](
+    {
+        KiroAsgiError: "server_error",
+        RequestError: "invalid_prompt",
+        ContextTooLong: "context_length_exceeded",
+        UpstreamRejected: "invalid_prompt",
+        LimitReached: "rate_limit_exceeded",
+        UpstreamThrottled: "rate_limit_exceeded",
+        UpstreamQuotaSpent: "insufficient_quota",
+    }
+)
+"""The nearest class along an error's method resolution order decides.  Clients try a ``server_error`` again."""
+
+
+def failure(error: KiroAsgiError) -> dict[str, Any]:
+    """The ``error`` of a response that has failed."""
+    code = next(_CODES[cls] for cls in type(error).__mro__ if cls in _CODES)
+    untold = error.retry_after is None or isinstance(error, UpstreamQuotaSpent)
+    wait = "" if untold else f" Please try again in {error.retry_after:g}s."
+    return {"code": code, "message": openai_message(error) + wait}
+
+
+def error_fields(error: KiroAsgiError) -> dict[str, Any]:
+    """The fields of the ``error`` event: flat, as documented, and the object that makes SDKs raise."""
+    told = {"message": openai_message(error), "param": error.param or None}
+    return {
+        "code": failure(error)["code"],
+        **told,
+        "error": {**told, "type": "server_error", "code": "stream_error"},
+    }

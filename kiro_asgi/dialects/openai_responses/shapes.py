@@ -28,30 +28,30 @@ __all__ = [
     "FORMATS",
     "ITEMS",
     "PARTS",
-    "Body",
     "CallOutput",
     "ClientCall",
     "Content",
     "ContentPart",
     "CustomCall",
     "Format",
-    "FunctionCall",
+    "FunctionCallItem",
     "InputFile",
     "InputImage",
     "Item",
-    "JsonObjectFormat",
-    "JsonSchemaFormat",
     "LocalShellOutput",
     "MessageItem",
     "PatchOutput",
-    "Reasoning",
+    "ReasoningConfig",
     "ReasoningItem",
     "ReasoningText",
     "Reference",
+    "ResponsesBody",
+    "ResponsesJsonObjectFormat",
+    "ResponsesJsonSchemaFormat",
+    "ResponsesTextFormat",
     "ShellOutput",
     "ShellResult",
     "TextConfig",
-    "TextFormat",
     "ToolsItem",
 ]
 
@@ -109,7 +109,7 @@ class MessageItem:
 
 
 @frozen
-class FunctionCall:
+class FunctionCallItem:
     """``function_call``."""
 
     call_id: str
@@ -217,7 +217,7 @@ class Reference:
 
 Item = (
     MessageItem
-    | FunctionCall
+    | FunctionCallItem
     | CustomCall
     | CallOutput
     | ClientCall
@@ -235,7 +235,7 @@ ITEMS: Final = Tagged(
     MappingProxyType(
         {
             "message": MessageItem,
-            "function_call": FunctionCall,
+            "function_call": FunctionCallItem,
             "function_call_output": CallOutput,
             "custom_tool_call": CustomCall,
             "custom_tool_call_output": CallOutput,
@@ -257,26 +257,33 @@ ITEMS: Final = Tagged(
 
 
 @frozen
-class TextFormat:
+class ResponsesTextFormat:
     """``text``."""
 
 
 @frozen
-class JsonObjectFormat:
+class ResponsesJsonObjectFormat:
     """``json_object``."""
 
 
 @frozen
-class JsonSchemaFormat:
+class ResponsesJsonSchemaFormat:
     """``json_schema``."""
 
     schema: Mapping[str, Any]
 
 
-Format = TextFormat | JsonObjectFormat | JsonSchemaFormat | Raw
+Format = ResponsesTextFormat | ResponsesJsonObjectFormat | ResponsesJsonSchemaFormat | Raw
 
 FORMATS: Final = Tagged(
-    Format, MappingProxyType({"text": TextFormat, "json_object": JsonObjectFormat, "json_schema": JsonSchemaFormat})
+    Format,
+    MappingProxyType(
+        {
+            "text": ResponsesTextFormat,
+            "json_object": ResponsesJsonObjectFormat,
+            "json_schema": ResponsesJsonSchemaFormat,
+        }
+    ),
 )
 
 
@@ -289,7 +296,7 @@ class TextConfig:
 
 
 @frozen
-class Reasoning:
+class ReasoningConfig:
     """How much to think, and whether to show it."""
 
     effort: str | None = None
@@ -305,7 +312,7 @@ class Reasoning:
 
 
 @frozen
-class Body:
+class ResponsesBody:
     """The whole request."""
 
     model: str
@@ -324,7 +331,7 @@ class Body:
     parallel_tool_calls: bool | None = None
 
     text: TextConfig | None = None
-    reasoning: Reasoning | None = None
+    reasoning: ReasoningConfig | None = None
     include: tuple[str, ...] | None = None
 
     store: bool | None = None

@@ -17,14 +17,14 @@ __all__ = [
     "MEMBERS",
     "TOOLS",
     "CustomFormat",
-    "CustomTool",
-    "Filters",
-    "Function",
-    "FunctionTool",
     "KindTool",
     "Member",
     "Namespace",
-    "SearchTool",
+    "NestedFunction",
+    "ResponsesCustomTool",
+    "ResponsesFunctionTool",
+    "ResponsesSearchFilters",
+    "ResponsesSearchTool",
     "ShellTool",
     "ToolBody",
     "ToolSearch",
@@ -32,7 +32,7 @@ __all__ = [
 
 
 @frozen
-class Function:
+class NestedFunction:
     """A function, in the form of the Chat Completions API."""
 
     name: str
@@ -41,13 +41,13 @@ class Function:
 
 
 @frozen
-class FunctionTool:
+class ResponsesFunctionTool:
     """``function``: flat as this API has it, or nested as the Chat Completions API has it."""
 
     name: str | None = None
     description: str | None = None
     parameters: Mapping[str, Any] | None = None
-    function: Function | None = None
+    function: NestedFunction | None = None
 
 
 @frozen
@@ -60,7 +60,7 @@ class CustomFormat:
 
 
 @frozen
-class CustomTool:
+class ResponsesCustomTool:
     """``custom``: a tool whose input is text instead of JSON."""
 
     name: str
@@ -68,9 +68,9 @@ class CustomTool:
     format: CustomFormat | None = None
 
 
-Member = FunctionTool | CustomTool | Raw
+Member = ResponsesFunctionTool | ResponsesCustomTool | Raw
 
-_MEMBERS: Final = {"function": FunctionTool, "custom": CustomTool}
+_MEMBERS: Final = {"function": ResponsesFunctionTool, "custom": ResponsesCustomTool}
 
 MEMBERS: Final = Tagged(Member, MappingProxyType(_MEMBERS), default="function")
 
@@ -85,17 +85,17 @@ class Namespace:
 
 
 @frozen
-class Filters:
+class ResponsesSearchFilters:
     """Where pages may come from."""
 
     allowed_domains: tuple[str, ...] | None = None
 
 
 @frozen
-class SearchTool:
+class ResponsesSearchTool:
     """``web_search``, and what it was called before."""
 
-    filters: Filters | None = None
+    filters: ResponsesSearchFilters | None = None
 
 
 @frozen
@@ -121,7 +121,16 @@ class KindTool:
     type: str
 
 
-ToolBody = FunctionTool | CustomTool | Namespace | SearchTool | ToolSearch | ShellTool | KindTool | Raw
+ToolBody = (
+    ResponsesFunctionTool
+    | ResponsesCustomTool
+    | Namespace
+    | ResponsesSearchTool
+    | ToolSearch
+    | ShellTool
+    | KindTool
+    | Raw
+)
 
 TOOLS: Final = Tagged(
     ToolBody,
@@ -129,10 +138,10 @@ TOOLS: Final = Tagged(
         {
             **_MEMBERS,
             "namespace": Namespace,
-            "web_search": SearchTool,
-            "web_search_2025_08_26": SearchTool,
-            "web_search_preview": SearchTool,
-            "web_search_preview_2025_03_11": SearchTool,
+            "web_search": ResponsesSearchTool,
+            "web_search_2025_08_26": ResponsesSearchTool,
+            "web_search_preview": ResponsesSearchTool,
+            "web_search_preview_2025_03_11": ResponsesSearchTool,
             "tool_search": ToolSearch,
             "shell": ShellTool,
             "local_shell": KindTool,

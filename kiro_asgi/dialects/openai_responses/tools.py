@@ -18,12 +18,12 @@ from kiro_asgi.dialects.errors import invalid, missing, unsupported
 from kiro_asgi.dialects.openai_responses.calls import CLIENT_TOOLS, custom_schema, flat_name
 from kiro_asgi.dialects.openai_responses.tool_shapes import (
     TOOLS,
-    CustomTool,
-    Function,
-    FunctionTool,
     KindTool,
     Namespace,
-    SearchTool,
+    NestedFunction,
+    ResponsesCustomTool,
+    ResponsesFunctionTool,
+    ResponsesSearchTool,
     ShellTool,
     ToolBody,
     ToolSearch,
@@ -32,11 +32,11 @@ from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind
 from kiro_asgi.model.prompt import Tool, ToolChoice, ToolChoiceMode
 
-__all__ = ["Toolbox", "read_choice"]
+__all__ = ["ToolCollector", "read_choice"]
 
 
 @define
-class Toolbox:
+class ToolCollector:
     """Collects tools; of several with one name the first counts, for clients repeat those that they had deferred.
 
     Raises:
@@ -66,16 +66,16 @@ class Toolbox:
             raise invalid(f"{place}.name", "empty")
         return tool.name if self.tools.setdefault(tool.name, tool) is tool else ""
 
-    def _function(self, body: FunctionTool, place: str) -> str:
+    def _function(self, body: ResponsesFunctionTool, place: str) -> str:
         function = body.function
         if function is None:
             if body.name is None:
                 raise missing(f"{place}.name", "required field missing")
-            function = Function(body.name, body.description, body.parameters)
+            function = NestedFunction(body.name, body.description, body.parameters)
         tool = Tool(function.name, function.description or "", function.parameters or {}, place=place)
         return self._put(tool, place)
 
-    def _custom(self, body: CustomTool, place: str) -> str:
+    def _custom(self, body: ResponsesCustomTool, place: str) -> str:
         schema = custom_schema("The whole input, as plain text.")
         name = self._put(Tool(body.name, _description(body), schema, place=place), place)
         self.custom |= {name} if name else set()
@@ -84,7 +84,7 @@ class Toolbox:
     def _namespace(self, body: Namespace, place: str) -> None:
         if not body.name:
             raise invalid(f"{place}.name", "empty")
-        inner = Toolbox()
+        inner = ToolCollector()
         inner.add(body.tools, f"{place}.tools")
         for name, tool in inner.tools.items():
             flat, told = flat_name(body.name, name), _paragraphs(body.description, tool.description)
@@ -92,7 +92,7 @@ class Toolbox:
                 self.namespaces[flat] = body.name, name
                 self.custom |= {flat} if name in inner.custom else set()
 
-    def _search(self, body: SearchTool, place: str) -> None:
+    def _search(self, body: ResponsesSearchTool, place: str) -> None:
         domains = body.filters and body.filters.allowed_domains
         options = {"allowed_domains": domains} if domains else {}
         self._put(evolve(SEARCH_TOOL, options=options, place=place), place)
@@ -124,19 +124,19 @@ class Toolbox:
 
 _READERS: Final = MappingProxyType[type, Any](
     {
-        FunctionTool: Toolbox._function,
-        CustomTool: Toolbox._custom,
-        Namespace: Toolbox._namespace,
-        SearchTool: Toolbox._search,
-        ToolSearch: Toolbox._tool_search,
-        ShellTool: Toolbox._shell,
-        KindTool: Toolbox._kind,
-        Raw: Toolbox._hosted,
+        ResponsesFunctionTool: ToolCollector._function,
+        ResponsesCustomTool: ToolCollector._custom,
+        Namespace: ToolCollector._namespace,
+        ResponsesSearchTool: ToolCollector._search,
+        ToolSearch: ToolCollector._tool_search,
+        ShellTool: ToolCollector._shell,
+        KindTool: ToolCollector._kind,
+        Raw: ToolCollector._hosted,
     }
 )
 
 
-def _description(body: CustomTool) -> str:
+def _description(body: ResponsesCustomTool) -> str:
     """What the client says of a custom tool, and what its input must look like."""
     form = body.format
     if form is None or not form.definition:
@@ -158,7 +158,7 @@ _MODES: Final = MappingProxyType(
 )
 
 _KINDS: Final = MappingProxyType(
-    {kind: SEARCH_TOOL.name for kind, shape in TOOLS.classes.items() if shape is SearchTool}
+    {kind: SEARCH_TOOL.name for kind, shape in TOOLS.classes.items() if shape is ResponsesSearchTool}
     | {kind: kind for kind in CLIENT_TOOLS}
 )
 """Kind of tool, where the kind says which one is meant, to its name."""

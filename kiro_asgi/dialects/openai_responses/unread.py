@@ -9,7 +9,14 @@ from typing import Any, Final
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.items import TOLD
 from kiro_asgi.dialects.openai_responses.options import SEALED
-from kiro_asgi.dialects.openai_responses.shapes import FORMATS, ITEMS, PARTS, Body, JsonSchemaFormat, TextConfig
+from kiro_asgi.dialects.openai_responses.shapes import (
+    FORMATS,
+    ITEMS,
+    PARTS,
+    ResponsesBody,
+    ResponsesJsonSchemaFormat,
+    TextConfig,
+)
 from kiro_asgi.dialects.openai_responses.tool_shapes import MEMBERS, TOOLS
 from kiro_asgi.dialects.unread import Finding, Reading, unread, unread_tools
 from kiro_asgi.model.prompt import Prompt
@@ -18,17 +25,17 @@ from kiro_asgi.wire.members import objects_of
 __all__ = ["unread_fields"]
 
 _READING: Final = Reading(
-    body=Body,
+    body=ResponsesBody,
     unions=((PARTS, ""), (ITEMS, "items.unknown"), (TOOLS, ""), (MEMBERS, "tools.left_out"), (FORMATS, "")),
     members=MappingProxyType(
         {
-            **{(Body, name): "fields.echoed" for name, it in FIELDS.items() if it.fate is Fate.ECHOED},
+            **{(ResponsesBody, name): "fields.echoed" for name, it in FIELDS.items() if it.fate is Fate.ECHOED},
             (TextConfig, "verbosity"): "fields.echoed",
-            (Body, "user"): "fields.no_effect",
-            (Body, "safety_identifier"): "fields.no_effect",
-            (Body, "stream_options"): "fields.no_effect",
-            (JsonSchemaFormat, "name"): "fields.no_effect",
-            (JsonSchemaFormat, "strict"): "",
+            (ResponsesBody, "user"): "fields.no_effect",
+            (ResponsesBody, "safety_identifier"): "fields.no_effect",
+            (ResponsesBody, "stream_options"): "fields.no_effect",
+            (ResponsesJsonSchemaFormat, "name"): "fields.no_effect",
+            (ResponsesJsonSchemaFormat, "strict"): "",
         }
     ),
     partly=frozenset(TOLD),

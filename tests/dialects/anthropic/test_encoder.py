@@ -12,7 +12,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.anthropic.dialect import AnthropicEncoder, AnthropicMessages, Options
+from kiro_asgi.dialects.anthropic.dialect import AnthropicEncoder, AnthropicMessages, AnthropicOptions
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.errors import UpstreamFault
 from kiro_asgi.model.events import (
@@ -217,7 +217,7 @@ def test_usage_that_nobody_knows_does_not_overwrite_the_estimate() -> None:
 
 def test_an_answer_without_blocks_has_an_empty_one() -> None:
     """F282: an answer always has a block, unless the request was a mere warm-up."""
-    warm_up = ResponseMeta("msg_1", "m", 1, Options(warm_up=True))
+    warm_up = ResponseMeta("msg_1", "m", 1, AnthropicOptions(warm_up=True))
 
     assert check(stream(START, END))["content"] == [{"type": "text", "text": ""}]
     assert check(stream(START, END, meta=warm_up), min_blocks=0)["content"] == []

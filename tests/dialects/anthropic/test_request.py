@@ -8,7 +8,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages, Options
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages, AnthropicOptions
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import (
     Document,
@@ -59,7 +59,7 @@ def test_the_least_request() -> None:
 
     assert parsed.prompt == LEAST
     assert parsed.stream is False
-    assert parsed.options == Options(warm_up=False)
+    assert parsed.options == AnthropicOptions(warm_up=False)
 
 
 @pytest.mark.parametrize("value", [False, None, ...], ids=str)
@@ -73,7 +73,7 @@ def test_no_tokens_at_all_is_a_warm_up() -> None:
     """``max_tokens: 0`` only fills a cache."""
     parsed = DIALECT.parse(body(max_tokens=0))
 
-    assert parsed.options == Options(warm_up=True)
+    assert parsed.options == AnthropicOptions(warm_up=True)
     assert parsed.prompt.sampling.max_tokens == 0
 
 

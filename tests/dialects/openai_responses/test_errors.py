@@ -10,7 +10,7 @@ from openai.types.responses import ResponseError
 
 from kiro_asgi.dialects.openai_errors import openai_message
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
-from kiro_asgi.dialects.openai_responses.errors import error_fields, failure
+from kiro_asgi.dialects.openai_responses.response import error_fields, failure
 from kiro_asgi.errors import (
     AnswerTooLarge,
     ContextTooLong,

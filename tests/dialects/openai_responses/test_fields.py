@@ -14,7 +14,7 @@ from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, ITEM_KINDS, TOOL_KINDS, Fate
 from kiro_asgi.dialects.openai_responses.items import TOLD
 from kiro_asgi.dialects.openai_responses.request import parse_value
-from kiro_asgi.dialects.openai_responses.shapes import ITEMS, Body
+from kiro_asgi.dialects.openai_responses.shapes import ITEMS, ResponsesBody
 from kiro_asgi.dialects.openai_responses.tool_shapes import TOOLS
 from kiro_asgi.errors import RequestError
 
@@ -77,7 +77,7 @@ def test_every_kind_of_the_sdk_is_in_the_tables() -> None:
 def test_what_is_ignored_is_not_read() -> None:
     """Of the fields, the code knows those that the table does not call ignored, and one of the other API."""
     read = {name for name, handling in FIELDS.items() if handling.fate is not Fate.IGNORED}
-    assert {attribute.name for attribute in fields(Body)} == {*read, "messages"}
+    assert {attribute.name for attribute in fields(ResponsesBody)} == {*read, "messages"}
 
 
 @pytest.mark.parametrize("name", FIELDS)

@@ -17,7 +17,7 @@ from kiro_asgi.errors import BodyTooLarge, RequestError, ResponseNotFound, Store
 from kiro_asgi.limits import PREVIOUS_RESPONSES
 from kiro_asgi.state.base import Store, scoped
 
-__all__ = ["Conversation", "Keeping", "Recorded", "Responses", "not_built_on"]
+__all__ = ["Keeping", "Recorded", "Responses", "StoredConversation", "not_built_on"]
 
 _log = getLogger("kiro_asgi")
 
@@ -28,7 +28,7 @@ _MAX_ECHO: Final = 80
 
 
 @frozen
-class Conversation:
+class StoredConversation:
     """A request with everything in it that it builds on."""
 
     value: dict[str, Any]
@@ -80,7 +80,7 @@ class Responses:
         if await self._store.take(scoped(principal, _KIND, response_id)) is None:
             raise _not_found(response_id)
 
-    async def complete(self, principal: str, value: dict[str, Any]) -> Conversation:
+    async def complete(self, principal: str, value: dict[str, Any]) -> StoredConversation:
         """Put what the request *value* builds on before its input, and stored items in the place of references.
 
         What is of another type than it should be is left to whoever reads the request.
@@ -95,10 +95,10 @@ class Responses:
         if isinstance(items, str):
             items = [{"type": "message", "role": "user", "content": items}]
         if not isinstance(items, list) or not (isinstance(previous, str) or any(references(items))):
-            return Conversation(value)
+            return StoredConversation(value)
         earlier, size = await self._earlier(principal, previous) if isinstance(previous, str) else ([], 0)
         own, more = await self._resolved(principal, items)
-        return Conversation({**value, "input": [*earlier, *own]}, len(earlier), size + more)
+        return StoredConversation({**value, "input": [*earlier, *own]}, len(earlier), size + more)
 
     async def _earlier(self, principal: str, previous: str | None) -> tuple[list[Any], int]:
         """Every item of the responses up to *previous*, oldest first, and the bytes of these responses."""
