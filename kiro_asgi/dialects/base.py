@@ -1,4 +1,4 @@
-"""What a dialect must be able to do; pure, so that a whole API can be tested without a server."""
+"""The interface of a dialect; pure, so that a whole API can be tested without a server."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class ParsedRequest:
     """A frozen class of the dialect's own; handed back to it with the answer."""
 
     notes: tuple[Note, ...] = ()
-    """What of it no service is told, where somebody wants to know."""
+    """Parts of it that no service receives; collected where notes are wanted."""
 
 
 @frozen
 class RequestPeek:
-    """What must be known of a request to decide where it goes; everything else is in its bytes."""
+    """The facts of a request that decide where it goes; everything else is in its bytes."""
 
     body: bytes = field(repr=False)
     model: str
@@ -71,7 +71,7 @@ class RequestPeek:
     """Of each only the name, and the kind of one that the client does not run."""
 
     asks: frozenset[Ask] = frozenset()
-    """What decides whether it may go on as it is."""
+    """Features that it asks for; they decide whether it may go on as it is."""
 
     @property
     def thinking(self) -> bool:
@@ -119,14 +119,14 @@ class Writer(Protocol[Item]):
     """A stage to the bytes of one streamed answer."""
 
     heartbeat: bytes
-    """What keeps the client patient; legal anywhere after the first event, until the end."""
+    """Bytes that keep the connection alive; legal anywhere after the first event, until the end."""
 
     def feed(self, items: Iterable[Item], /) -> Iterator[bytes]:
         """Server-sent events; a long one comes in several pieces."""
         ...
 
     def flush(self) -> Iterator[bytes]:
-        """What follows the last event."""
+        """Bytes after the last event."""
         ...
 
     def error(self, error: KiroAsgiError) -> list[bytes]:
@@ -140,7 +140,7 @@ Encoder = Writer[Event]
 
 @frozen(kw_only=True)
 class DialectTraits:
-    """What the gateway must know of a client API's answers; as it stands, of one like most."""
+    """Properties of a client API's answers that the gateway depends on; the defaults fit most APIs."""
 
     stream_type: bytes = b"text/event-stream"
     """Content type of a streamed answer."""
@@ -171,7 +171,7 @@ class Dialect(Protocol):
 
     @property
     def traits(self) -> DialectTraits:
-        """What its answers are like."""
+        """Properties of its answers."""
         ...
 
     def parse(self, body: bytes, headers: RequestHeaders = (), /) -> ParsedRequest:
@@ -183,7 +183,7 @@ class Dialect(Protocol):
         ...
 
     def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
-        """What of a request no service is told, whichever it is; *parsed* is what `parse` made of *body*.
+        """Parts of a request that no service receives, whichever it is; *parsed* is what `parse` made of *body*.
 
         The rules are those of `kiro_asgi.dialects.unread`.  Takes longer than reading it did.
         """

@@ -86,7 +86,7 @@ def message_of(error: KiroAsgiError) -> str:
 
 
 def explanation(error: UnknownModel) -> str:
-    """What is known of a model that there is not, besides its name: a hint, or the service's words."""
+    """Details of an unknown model besides its name: a hint, or the service's words."""
     return error.message.removeprefix("model: ").removeprefix(error.model[:_LONGEST_NAME]).strip()
 
 

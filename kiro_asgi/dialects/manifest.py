@@ -122,7 +122,7 @@ class DialectSettings:
 
 @frozen(kw_only=True)
 class DialectOptions:
-    """What the operator says about the answers of an API; one that has no such thing passes it over."""
+    """The operator's options for the answers of an API; one that lacks a feature ignores its option."""
 
     emit_code_references: bool = False
     """Whether streams name licensed sources in events that official SDKs do not know."""

@@ -48,7 +48,7 @@ _PIECE: Final = 64 * 1024
 
 @frozen
 class _Data:
-    """What a ``data:`` URL holds."""
+    """The contents of a ``data:`` URL."""
 
     media_type: str
     """Lower case, without parameters; empty where there is none."""

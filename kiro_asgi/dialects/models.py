@@ -31,7 +31,7 @@ NEVER: Final = ("batch", "citations", "code_execution", "context_management", "s
 
 
 class Card(Protocol):
-    """What is listed of a model."""
+    """An entry in a list of models."""
 
     @property
     def id(self) -> str:

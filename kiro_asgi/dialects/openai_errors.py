@@ -114,7 +114,7 @@ def _overflow(error: ContextTooLong) -> str:
 
 
 _TOO_LONG: Final = "prompt is too long: "
-"""What only clients of the Messages API look for."""
+"""The beginning of the message by which clients of the Messages API recognise the error; this API has none."""
 
 
 def error_reply(error: KiroAsgiError) -> ErrorReply:

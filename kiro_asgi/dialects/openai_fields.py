@@ -1,4 +1,4 @@
-"""What Chat Completions and the older Completions have alike: sampling, token counts, how a stream ends."""
+"""Fields common to Chat Completions and the older Completions: sampling, token counts, the end of a stream."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def stream_error_object(error: KiroAsgiError) -> dict[str, Any]:
 
 
 class ChunkStream:
-    """What encoders of streams share that are chunks of one kind and end with a sentinel.
+    """The base of encoders whose streams are chunks of one kind and end with a sentinel.
 
     Args:
         meta: What every chunk repeats.

@@ -50,7 +50,7 @@ def blocks_of(content: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def texts_of(content: Any, *members: str) -> Iterator[Text]:
-    """What stands under *members* of its blocks."""
+    """Texts under *members* of its blocks."""
     for block in blocks_of(content):
         yield from (Text(block[name]) for name in members if isinstance(block.get(name), str))
 

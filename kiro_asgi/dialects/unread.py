@@ -84,7 +84,7 @@ def noted(findings: Iterable[Finding]) -> tuple[Note, ...]:
 
 
 def unread(value: Mapping[str, Any], reading: Reading) -> Iterator[Finding]:
-    """What of a legal request is not read, in its order."""
+    """Parts of a legal request that are not read, in the request's order."""
     return _Walk(reading).walk(value)
 
 

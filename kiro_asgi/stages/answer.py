@@ -35,10 +35,10 @@ __all__ = ["Answer", "Plan", "build_pipeline"]
 
 @frozen(kw_only=True)
 class Plan:
-    """What the stages of one answer are to do."""
+    """Options of the stages of one answer."""
 
     thinking: str = ""
-    """What becomes of thinking, see `ThinkingSplitter`; empty leaves everything as the upstream sent it."""
+    """The mode of `ThinkingSplitter`; empty leaves everything as the upstream sent it."""
 
     thinking_tags: tuple[str, ...] = TAGS
     """Names of the tags that hold thinking in the text; none where only the upstream's own kind is meant."""
@@ -56,11 +56,11 @@ class Plan:
     tool_emission: str = "complete"
     drop_equal_tool_calls: bool = True
     call_id_stem: str = "call"
-    """What the ids begin with of calls that come without one."""
+    """The prefix of ids for calls that come without one."""
 
     drop_repeated_text: bool = False
     mendings: Collection[str] = MENDINGS
-    """What is mended in the text of arguments, see `kiro_asgi.stages.parts.argument_text`."""
+    """Names of repairs to the text of arguments, see `kiro_asgi.stages.parts.argument_text`."""
 
     tool_input_bytes: int = TOOL_INPUT_BYTES
     answer_bytes: int = ANSWER_BYTES
@@ -73,7 +73,7 @@ class Plan:
     """Name on the wire to the client's name."""
 
     repairs: Repairs = field(factory=Repairs)
-    """What is done for tool calls that arrive broken."""
+    """Repairs of tool calls that arrive broken."""
 
     server_tools: Mapping[str, str] = field(factory=dict)
     """Tools that the client does not run, by the client's name, and their kinds."""
@@ -91,7 +91,7 @@ class Plan:
     """Whether, then, signatures of thinking and text go on."""
 
     tool_choice: ToolChoice = field(factory=ToolChoice)
-    """What the answer is held to, by the client's names."""
+    """The tool choice that the answer must satisfy, by the client's names."""
 
     lead_in: str = ""
     """Text before an answer that begins with a tool call."""
@@ -104,7 +104,7 @@ class Plan:
     """Counts where the upstream does not."""
 
     output_factor: float = 1.0
-    """What experience makes of the estimator's weights of an answer, see `kiro_asgi.stages.estimate`."""
+    """The calibrated factor of output estimates, see `kiro_asgi.stages.estimate`."""
 
     fingerprint: bool = False
     """Whether the answer may have to be known again, see `kiro_asgi.stages.recovery`."""
@@ -152,7 +152,7 @@ class Answer:
         return self._back.feed(self._front.feed(self._decoder.feed(chunks)))
 
     def end_part(self) -> Iterator[Event]:
-        """What the end of the bytes leads to where those of another part may follow."""
+        """Events at the end of the bytes, where those of another part may follow."""
         decoder, self._decoder = self._decoder, Pipeline()
         yield from self._back.feed(self._front.feed(decoder.flush()))
 
@@ -161,7 +161,7 @@ class Answer:
         self._decoder, self.resumed = Pipeline(*decoder), True
 
     def drain(self) -> Iterator[Event]:
-        """What the end of the bytes leads to before the message ends.
+        """Events at the end of the bytes, before the message ends.
 
         It is the upstream's end, or one of our own making in the middle of a frame, where a limit was met.
         """

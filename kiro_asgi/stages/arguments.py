@@ -61,7 +61,7 @@ def object_in(text: Any) -> dict[str, Any] | None:
 
 
 def _read(text: str) -> Any:
-    """What *text* encodes; itself where that is nothing."""
+    """The value that *text* encodes; *text* itself where it is no JSON."""
     try:
         return loads(text)
     except JsonError:
@@ -108,7 +108,7 @@ class Rename:
     """Whether it is renamed as well where the schema says nothing of its arguments."""
 
     value: Callable[[Any], Any] | None = None
-    """What the new argument is, given the old one; ``None``: the same."""
+    """Converts the old argument to the new one; ``None`` keeps it."""
 
     def moved(self, key: str, value: Any) -> tuple[str, Any]:
         """One argument, under its new name if it is the one that is renamed."""
@@ -265,7 +265,7 @@ class ArgumentRepairs(Filter[Delta]):
     """The call that is being gathered."""
 
     _known: dict[str, ToolSchema] = field(init=False, factory=dict)
-    """What was found out about the tools that were called, by name."""
+    """Schemas of the tools that were called, by name."""
 
     _pieces: list[ToolInputDelta] = field(init=False, factory=list)
     _wrapped: bool = field(init=False, default=False)
@@ -312,7 +312,7 @@ class ArgumentRepairs(Filter[Delta]):
         return with_declared_twins(arguments, schema) if self.twins else arguments
 
     def _steps(self, name: str, arguments: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """What becomes of *arguments*, step by step."""
+        """Apply each step to *arguments*."""
         schema = self._known.get(name)
         if schema is None:
             schema = self._known[name] = ToolSchema(self.schemas[name])

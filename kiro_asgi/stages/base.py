@@ -1,4 +1,4 @@
-"""What a stage is, and how stages are joined.
+"""The interface of a stage, and how stages are joined.
 
 A stage turns a stream of items into another, keeping state between calls.  An answer is a tuple of stages, and
 running it is a loop: bytes go in at the front, bytes come out at the back, nothing awaits.
@@ -25,11 +25,11 @@ class Stage(Protocol[In, Out]):
     """
 
     def feed(self, items: Iterable[In], /) -> Iterator[Out]:
-        """What *items* lead to, as far as can be said now."""
+        """Take *items*; give what can be given by now."""
         ...
 
     def flush(self) -> Iterator[Out]:
-        """What is left at the end of the input."""
+        """Give what is left at the end of the input."""
         ...
 
 

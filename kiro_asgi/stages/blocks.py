@@ -79,7 +79,7 @@ class BlockFramer:
     """Whether `MessageStart` went out."""
 
     end: MessageEnd | None = field(init=False, default=None)
-    """What went out last, once it has."""
+    """The last event, once it was sent."""
 
     model_name: str = field(init=False, default="")
     """The model that really answers, if the upstream said so."""
@@ -279,7 +279,7 @@ _PIECE: Final[Mapping[BlockKind, type | None]] = MappingProxyType(
         BlockKind.SERVER_RESULT: None,
     }
 )
-"""What a block of a kind is made of."""
+"""The kind of delta that continues a block of each kind."""
 
 _TURNS: Final[Mapping[type, Callable[[BlockFramer, Any], Iterator[Event]]]] = MappingProxyType(
     {
@@ -299,4 +299,4 @@ _TURNS: Final[Mapping[type, Callable[[BlockFramer, Any], Iterator[Event]]]] = Ma
         **dict.fromkeys((Stop, Usage, Notice, CodeReferences, ModelName, ConversationId), BlockFramer._remember),
     }
 )
-"""What to do with a delta that does not continue the open block; a kind that is not here leaves no trace."""
+"""The handler of a delta that does not continue the open block; a kind that is not here is dropped."""

@@ -91,7 +91,7 @@ def _lacks(part: Part, signs: bool) -> TypeGuard[ToolCallPart]:
 
 
 def _current(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """What follows the last turn in which the user does not merely give results."""
+    """The turns from the last one on in which the user does not merely give results."""
     for place in range(len(turns) - 1, -1, -1):
         turn = turns[place]
         if turn.role is Role.USER and not all(isinstance(part, ToolResult) for part in turn.parts):

@@ -1,4 +1,4 @@
-"""What the model read on the web, told behind its answer.
+"""Sources that the model read on the web, listed after its answer.
 
 A client that asked for its API's hosted web search is told of a search in that API's own words, as of one that was run
 on the way.  Any other one is told in a text of Markdown::
@@ -51,7 +51,7 @@ _BREAKS_TITLE: Final = re.compile(r"[][\\]")
 _BACKSLASHED: Final = r"\\\g<0>"
 
 _BREAKS_ADDRESS: Final = re.compile(r"[\s()<>\\]")
-"""What would end the address of a link."""
+"""Characters that would end the address of a link."""
 
 
 @frozen
@@ -65,7 +65,7 @@ class Citing:
     """Name of the hosted web search, as the client calls it; empty where it did not ask for one."""
 
     call_id: str = ""
-    """What a call of that is known by; no other call has it."""
+    """The id of a call of that tool; no other call has it."""
 
     demanded: bool = False
     """Whether the answer has to rest on a search."""
@@ -87,7 +87,7 @@ class Citations:
                 yield item
 
     def flush(self) -> Iterator[Delta]:
-        """What the model read."""
+        """The list of sources that the model read."""
         text = markdown(self._grounding, self._citing.language)
         if not text:
             return

@@ -135,7 +135,7 @@ _NAME: Final = 100
 """Characters of a tool's name that are remembered."""
 
 _PLACEHOLDERS: Final = frozenset({"(no content)"})
-"""What clients put in the place of an answer without any; Claude Code does."""
+"""Texts that clients put in the place of an empty answer; Claude Code does."""
 
 
 _Info = TypeVar("_Info", TruncationInfo, MalformedCall)
@@ -143,7 +143,7 @@ _Info = TypeVar("_Info", TruncationInfo, MalformedCall)
 
 @frozen
 class CutAnswer:
-    """What is remembered of an answer that was cut, or of which a call could not be read."""
+    """The record of an answer that was cut, or of which a call could not be read."""
 
     calls: tuple[TruncationInfo, ...] = ()
     """The tool calls that were cut; none where it was the text."""
@@ -160,7 +160,7 @@ class CutAnswer:
 
     @classmethod
     def decode(cls, data: bytes) -> CutAnswer | None:
-        """What `encode` wrote; ``None`` for bytes that it cannot have written."""
+        """The inverse of `encode`; ``None`` for bytes that it cannot have written."""
         try:
             value = loads(data)
             calls = tuple(TruncationInfo(**call) for call in value["calls"])
@@ -178,7 +178,7 @@ class CutAnswer:
 def records_of(
     shown: Fingerprint, end: MessageEnd | Message, *, asked: Sequence[Turn] = (), limited: bool = False
 ) -> Mapping[str, CutAnswer]:
-    """What to keep of an answer, by key; nothing for one that was not cut, and of which every call could be read.
+    """Records to keep of an answer, by key; none for one that was not cut, and of which every call could be read.
 
     Only an answer that ends with the stop reason ``LENGTH`` was cut, and this is what its client was told.
 
@@ -214,7 +214,7 @@ def _hidden(infos: Iterable[_Info], begun: Container[str]) -> Iterator[_Info]:
 
 
 def truncation_records(message: Message, *, asked: Sequence[Turn] = ()) -> Mapping[str, CutAnswer]:
-    """What to keep of a whole answer, by key, for `recover` and its kin; nothing for one that was not cut.
+    """Records to keep of a whole answer, by key, for `recover` and its kin; none for one that was not cut.
 
     Args:
         message: The answer.

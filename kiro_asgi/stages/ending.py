@@ -51,7 +51,7 @@ _WORDS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def words_for(calls: Iterable[MalformedCall], language: str) -> Iterator[Appendix]:
-    """What the client is told behind the answer, in ``en`` or ``zh``; of very many calls, about the first.
+    """The notice to the client after the answer, in ``en`` or ``zh``; of very many calls, it names the first.
 
     Without a word it would see an answer that just ends, where the model meant to do something.
     """
@@ -70,7 +70,7 @@ class _Row:
     """The upstream's last word; ``None`` is silence."""
 
     seen: frozenset[type]
-    """What the answer holds, any of these; empty for anything at all."""
+    """Kinds of delta, any of which the answer must hold; empty for anything at all."""
 
     verdict: StopReason | None
     """``None`` leaves the upstream's word as it is."""
@@ -92,10 +92,10 @@ _WHATEVER: Final[frozenset[type]] = frozenset()
 _THINKING: Final = frozenset({ThinkingDelta, RedactedThinking, SignatureDelta})
 _REPORTS: Final = frozenset({TokenUsage, ContextUsage, Metering})
 _WHOLE: Final = frozenset({ToolCallEnd, ServerCall})
-"""What comes only when all of it has arrived."""
+"""Kinds of delta that come only when all of it has arrived."""
 
 _LABELS: Final = frozenset({ConversationId, ModelName, Notice})
-"""What may come without there being an answer."""
+"""Kinds of delta that may come without an answer."""
 
 _TABLE: Final = (
     _Row(_FINAL, _WHATEVER, None),

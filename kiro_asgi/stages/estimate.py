@@ -121,7 +121,7 @@ STEPS: Final = 256
 
 @frozen
 class _Trust:
-    """What a sample from one source is worth."""
+    """The weight of samples from one source."""
 
     least: int
     """Tokens, by our estimate, below which it is worth nothing."""
@@ -138,7 +138,7 @@ _OUTPUT: Final[Mapping[UsageSource, _Trust]] = MappingProxyType({UsageSource.UPS
 
 @frozen
 class Experience:
-    """What is known about the estimates of one kind for one model."""
+    """Calibration of the estimates of one kind for one model."""
 
     samples: int = 0
     lean: float = 0.0
@@ -149,7 +149,7 @@ class Experience:
 
     @property
     def factor(self) -> float:
-        """What an estimate is multiplied by: from 1/2 to 2, and 1 without experience."""
+        """The factor for estimates: from 1/2 to 2, and 1 without samples."""
         return min(max(round(exp(self.lean) * STEPS) / STEPS, 1 / MOST), MOST)
 
     @property
@@ -158,7 +158,7 @@ class Experience:
         return expm1(self.doubt)
 
     def after(self, ratio: float, share: float) -> Experience:
-        """What is known after one more sample, a count that is *ratio* times its estimate.
+        """The calibration after one more sample, a count that is *ratio* times its estimate.
 
         Until there are many, every sample counts alike, and so does the first belief that estimates are right.
         """
@@ -185,11 +185,11 @@ class Calibration:
     """Input and output, by model id; the one heard of last comes last."""
 
     def input_factor(self, model: str) -> float:
-        """What the weight of a prompt for *model* is multiplied by."""
+        """The factor for estimates of a prompt for *model*."""
         return self._of(model)[0].factor
 
     def output_factor(self, model: str) -> float:
-        """What the weight of an answer of *model* is multiplied by."""
+        """The factor for estimates of an answer of *model*."""
         return self._of(model)[1].factor
 
     def tokens(self, model: str, weight: float) -> int:
@@ -216,7 +216,7 @@ class Calibration:
                 del self._known[next(iter(self._known))]
 
     def describe(self) -> Mapping[str, tuple[Experience, Experience]]:
-        """What is known of each model: about its input, and about its output."""
+        """The calibration of each model: of its input, and of its output."""
         return MappingProxyType(dict(self._known))
 
     def _of(self, model: str) -> tuple[Experience, Experience]:

@@ -55,7 +55,7 @@ _CONTENT: Final = frozenset(
         Stop,
     }
 )
-"""What does not come any more behind a limit; reports on usage still do."""
+"""Kinds of delta that are dropped after a limit; reports on usage are not."""
 
 
 def check_stop(stop: str | Sequence[str], place: str = "stop") -> None:

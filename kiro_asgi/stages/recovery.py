@@ -50,7 +50,7 @@ _FATES: Final = MappingProxyType(
 
 
 def reminder_text(record: CutAnswer, *, part_shown: bool = False) -> str:
-    """What the model is told.
+    """The reminder as prompt text.
 
     Args:
         record: What was cut.

@@ -17,7 +17,7 @@ __all__ = ["Repairs"]
 
 @frozen(kw_only=True)
 class Repairs:
-    """What is to be done for the client's tools; nothing is where there are none, nor where nothing is switched on.
+    """Repairs for the client's tools; none where there are no tools, or where nothing is switched on.
 
     A stage that has nothing to do is no stage: each property is ``None`` then.
     """

@@ -60,13 +60,13 @@ _COMPLAINTS: Final[Mapping[str, str]] = MappingProxyType(
 
 @frozen
 class _Read:
-    """What was found of a text."""
+    """The reading of a text."""
 
     text: str
     """The JSON value's own; the whole where there is none."""
 
     notice: Notice | None
-    """What is wrong, or was not found out; ``None`` where it is as the schema says."""
+    """The mismatch, or why there is no verdict; ``None`` where the value satisfies the schema."""
 
     is_json: bool
 

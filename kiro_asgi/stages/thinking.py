@@ -68,7 +68,7 @@ _BARRIERS: Final = frozenset(
 """Deltas that text must not be held across."""
 
 _SEALS: Final = frozenset({SignatureDelta, RedactedThinking})
-"""What means nothing once thinking is no longer thinking."""
+"""Kinds of delta without a meaning once thinking has become text."""
 
 
 @define(kw_only=True)

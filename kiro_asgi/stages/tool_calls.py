@@ -69,10 +69,10 @@ class ToolCallAssembler:
     """Drop a call whose name and arguments equal those of an earlier one: only for a service that repeats calls."""
 
     id_stem: str = "call"
-    """What the ids begin with of calls that come without one; a number follows."""
+    """The prefix of ids for calls that come without one; a number follows."""
 
     mendings: Collection[str] = MENDINGS
-    """What is mended in arguments, see `kiro_asgi.stages.parts.argument_text`."""
+    """Names of repairs to arguments, see `kiro_asgi.stages.parts.argument_text`."""
 
     max_bytes: int = TOOL_INPUT_BYTES
     """Arguments of one call, in UTF-8; a call with more is cut."""

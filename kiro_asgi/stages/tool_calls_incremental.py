@@ -43,7 +43,7 @@ class _StreamedCall(OpenCall):
         return self.write(fragment.input)
 
     def catch_up(self) -> Iterator[Delta]:
-        """What may go out now and has not."""
+        """Deltas that may be sent now and have not been."""
         if not self.started and self.name and isinstance(self.verdict, CompleteCall | None):
             self.started = True
             yield ToolCallStart(self.call_id, self.name)

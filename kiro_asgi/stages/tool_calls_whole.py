@@ -59,7 +59,7 @@ EQUAL: Final = "tool_call.equal"
 CONTENT: Final = frozenset(
     {TextDelta, TextBreak, Citation, RefusalDelta, ThinkingDelta, SignatureDelta, RedactedThinking}
 )
-"""What keeps its place among the calls."""
+"""Kinds of delta that keep their place among the calls."""
 
 
 class _Delivery(Protocol):
@@ -69,7 +69,7 @@ class _Delivery(Protocol):
     """Whether content has to be queued, behind a call that waits."""
 
     def queue(self, item: Delta) -> Iterable[Delta]:
-        """What to send now that *item* stands behind a call that waits."""
+        """Queue *item* behind a call that waits; give the deltas to send now."""
         ...
 
     def admits(self, call_id: str) -> bool:
@@ -77,16 +77,16 @@ class _Delivery(Protocol):
         ...
 
     def accept(self, call_id: str, verdict: Verdict) -> Iterable[Delta]:
-        """What to send as soon as a call has been judged."""
+        """Take the verdict on a call; give the deltas to send now."""
         ...
 
     def rest(self) -> Iterable[Delta]:
-        """What to send at the end of the answer."""
+        """The deltas to send at the end of the answer."""
         ...
 
 
 def opening_notices(fragment: ToolCallFragment) -> Iterator[Notice]:
-    """What the first fragment of a call lacks."""
+    """Notices of what the first fragment of a call lacks."""
     if not fragment.call_id:
         yield Notice(NO_ID, fragment.name)
     if not fragment.name:
@@ -94,7 +94,7 @@ def opening_notices(fragment: ToolCallFragment) -> Iterator[Notice]:
 
 
 def repair_notices(call: CompleteCall) -> Iterator[Notice]:
-    """What was done to the arguments before they could be read as an object."""
+    """Notices of the repairs that made the arguments an object."""
     for name in call.mended:
         yield Notice(f"arguments.{name}", call.name)
     if call.wrapped:
@@ -103,7 +103,7 @@ def repair_notices(call: CompleteCall) -> Iterator[Notice]:
 
 @define
 class _Sent:
-    """What has gone out, for telling equals."""
+    """Fingerprints of the calls that were sent, to recognise equal ones."""
 
     drop_equal: bool
     _prints: set[bytes] = field(init=False, factory=set)
@@ -219,7 +219,7 @@ class AtOnce:
         return self.rest() if self._size > self.max_waiting else ()
 
     def _advance(self) -> Iterator[Delta]:
-        """What stands in front of the first call that still has no arguments."""
+        """Deltas before the first call that still has no arguments."""
         while self._line:
             item = self._line[0]
             if isinstance(item, _Waiting) and item.call_id in self._provisional:

@@ -18,10 +18,10 @@ CORRECTED: Final = "tool_call.name_corrected"
 """A call goes out under the name of a tool that there is; the detail is both names."""
 
 MCP: Final = "mcp__"
-"""What the names of MCP tools begin with; ``mcp__server__tool`` is usual."""
+"""The prefix of MCP tools' names; ``mcp__server__tool`` is usual."""
 
 _NAME: Final = re.compile(r"mcp__[A-Za-z0-9_.-]{1,200}")
-"""What is looked at, and may be logged."""
+"""Names that are looked at, and may be logged."""
 
 _LEAST_PART: Final = 3
 """Letters of a name that say enough to be looked for within other names."""
@@ -39,7 +39,7 @@ class _Name:
     tool: str
 
     def beside(self, given: _Name) -> str:
-        """What of the name *given* is to be compared with: where that tells the server, the server is the same."""
+        """The part to compare with the name *given*: where that has a server, the servers are equal."""
         return self.tool if given.server else f"{self.server}__{self.tool}"
 
 

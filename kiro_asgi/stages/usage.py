@@ -77,7 +77,7 @@ class UsageMeter:
 
     estimator: Estimator = field(factory=TokenEstimator)
     output_factor: float = 1.0
-    """What experience makes of the estimator's weights, see `kiro_asgi.stages.estimate`."""
+    """The calibrated factor of estimates, see `kiro_asgi.stages.estimate`."""
 
     cumulative: bool = False
     """Whether a later `TokenUsage` contains the earlier ones instead of adding to them."""

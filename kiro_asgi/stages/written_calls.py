@@ -187,7 +187,7 @@ _BRACKETED: Final = (
     ("[Tool call: ", rf"\[Tool call: {_NAME}(?: with)?(?: (?:args|arguments|input))?:?\s*\{{"),
 )
 _PREFIXES: Final = ("", "antml:")
-"""What the names of the tags may begin with."""
+"""Prefixes that the names of the tags may have."""
 
 
 def leaked_forms(names: Collection[str]) -> tuple[Form, ...]:

@@ -171,7 +171,7 @@ def _server_result(block: ServerResultBlock, _: str) -> Parts:
 
 
 def _result_parts(content: Any, place: str) -> Iterator[Text | Image | Document]:
-    """What a tool gave; JSON in which no block is to be found counts as its own text."""
+    """The result of a tool; JSON without any block in it counts as its own text."""
     if content is None:
         return
     if isinstance(content, str):

@@ -48,7 +48,7 @@ class AnthropicMessages:
         return evolve(parsed, prompt=evolve(parsed.prompt, betas=betas)) if betas else parsed
 
     def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
-        """What of a request no service is told, whichever it is."""
+        """Parts of a request that no service receives, whichever it is."""
         return noted(unread_fields(read_json(body), parsed.prompt))
 
     def peek(self, body: bytes) -> RequestPeek:

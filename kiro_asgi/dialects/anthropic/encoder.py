@@ -240,9 +240,9 @@ class AnthropicEncoder:
         self._kind: BlockKind | None = None
         """Kind of the open block."""
         self._last = b""
-        """What the open block still owes: a piece that it must have and has not had."""
+        """The piece that the open block must have and has not had."""
         self._prefix = b""
-        """What stands before the text of a piece of the open block."""
+        """Bytes before the text of a piece of the open block."""
         self._ended = False
 
     def feed(self, items: Iterable[Event], /) -> Iterator[bytes]:

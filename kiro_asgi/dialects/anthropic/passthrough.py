@@ -1,4 +1,4 @@
-"""What has to be known of Messages that another service has written.
+"""The facts that the gateway reads in Messages which another service has written.
 
 Source: https://docs.anthropic.com/en/docs/build-with-claude/streaming
 """
@@ -31,7 +31,7 @@ _FAILED: Final = Sign(failed=True)
 
 
 def peek(body: bytes) -> RequestPeek:
-    """What must be known of a request."""
+    """The facts that decide where a request goes."""
     return peek_at(body, FIELD_REQUIRED, tools=_tools, asks=_asks)
 
 

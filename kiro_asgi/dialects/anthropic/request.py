@@ -65,7 +65,7 @@ def _member(document: str) -> str:
 
 @frozen
 class AnthropicOptions:
-    """What only this API knows of a request."""
+    """Options of a request that only this API has."""
 
     warm_up: bool = False
     """``max_tokens: 0``: the prompt is only to be cached, and the answer has no content."""

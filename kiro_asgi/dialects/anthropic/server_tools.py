@@ -44,7 +44,7 @@ def render_server_block(block: ServerCall | ServerResult) -> dict[str, Any]:
 
 
 def tally(blocks: Iterable[object]) -> dict[str, Any]:
-    """What usage says about the tools that gave something; nothing if none did."""
+    """Members of ``usage`` for the server tools that succeeded; empty where none did."""
     results = (block for block in blocks if isinstance(block, ServerResult))
     kinds = [result.call.kind for result in results if not result.output.error_code]
     counts = {f"{kind}_requests": kinds.count(kind) for kind in (WEB_SEARCH, "web_fetch")}
@@ -100,7 +100,7 @@ def _run(result: ServerResult) -> dict[str, Any]:
 @frozen
 class _Shape:
     content: Callable[[ServerResult], Any]
-    """What stands in the result."""
+    """The content of the result block."""
 
     codes: frozenset[str]
     """The error codes that clients know."""

@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 FIELD_REQUIRED: Final = "Field required"
-"""What clients look for, after the name of the field, when one is missing."""
+"""The text that clients look for, after the name of the field, when one is missing."""
 
 
 @frozen
@@ -154,7 +154,7 @@ class ToolUseBlock:
 
 @frozen
 class ServerResultBlock:
-    """What a tool gave that ran on a server, this one or another."""
+    """The result of a tool that ran on a server, this one or another."""
 
     tool_use_id: str
     content: Any = None
@@ -162,7 +162,7 @@ class ServerResultBlock:
 
 @frozen
 class ToolResultBlock:
-    """What a tool gave: text, blocks, or any JSON."""
+    """The result of a tool: text, blocks, or any JSON."""
 
     tool_use_id: str
     content: Any = None
@@ -230,7 +230,7 @@ class ThinkingBody:
 
 @frozen
 class OutputFormat:
-    """What the answer text must look like."""
+    """The form that the answer's text must have."""
 
     type: str
     schema: Mapping[str, Any] | None = None

@@ -180,7 +180,7 @@ def _parse_tool(index: int, body: MessagesTool) -> Tool | None:
 
 
 def _options(body: MessagesTool, place: str) -> dict[str, Any]:
-    """What the client says about a hosted tool."""
+    """The client's options for a hosted tool."""
     if body.max_uses is not None and body.max_uses < 1:
         raise RequestError(f"{place}.max_uses: must be positive", param=f"{place}.max_uses")
     if body.allowed_domains and body.blocked_domains:
@@ -197,7 +197,7 @@ def _screen(body: MessagesTool) -> str:
 
 
 def parse_tool_choice(value: Mapping[str, Any] | None) -> ToolChoice:
-    """What the client demands; a kind that we do not know demands nothing and is kept raw.
+    """Read the client's choice; an unknown kind demands nothing and is kept raw.
 
     Raises:
         RequestError: Malformed, or a tool is demanded but not named.

@@ -1,4 +1,4 @@
-"""What of a Messages request no service is told, whichever it is."""
+"""Parts of a Messages request that no service receives, whichever it is."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _DISPLAYS: Final = ("omitted", "summarized")
 
 @frozen
 class _Metadata:
-    """What is read of ``metadata``."""
+    """Members of ``metadata`` that are read."""
 
     user_id: Any = None
 
@@ -100,7 +100,7 @@ def _attribution(system: Any) -> Iterator[Finding]:
 
 
 def _no_texts(content: Any, place: str) -> Iterator[Finding]:
-    """What system text in mid-conversation cannot hold."""
+    """Blocks that system text in mid-conversation cannot hold."""
     for index, block in enumerate(objects_of(content)):
         if block.get("type") in BLOCKS.classes.keys() - _TEXTS:
             yield "blocks.unreadable", f"{place}[{index}]"

@@ -54,7 +54,7 @@ def texts(content: Given, place: str) -> tuple[str, ...]:
 
 
 def user_content(content: Given, place: str) -> tuple[Text | Image | Document, ...]:
-    """What a user or a tool may say; *place* is where it stands in the request.
+    """Read the content of a user's or a tool's message; *place* is where it stands in the request.
 
     Raises:
         RequestError: A part that is unknown, unsupported or malformed; ``param`` names it.
@@ -63,7 +63,7 @@ def user_content(content: Given, place: str) -> tuple[Text | Image | Document, .
 
 
 def assistant_content(content: Given, place: str) -> tuple[Content, ...]:
-    """What an answer may have said; empty texts are left out.
+    """Read the content of an earlier answer; empty texts are left out.
 
     Raises:
         RequestError: Like `user_content`.

@@ -218,7 +218,7 @@ class ChatEncoder(ChunkStream):
         """Of the next call."""
         self._citations: list[dict[str, Any]] = []
         self._arguments: tuple[bytes, bytes] | None = None
-        """What stands around a fragment of the open call's arguments; ``None`` where the call cannot be told."""
+        """Bytes around a fragment of the open call's arguments; ``None`` where the call cannot be sent."""
 
     def feed(self, items: Iterable[Event], /) -> Iterator[bytes]:
         """Chunks for *items*; none for those that this API cannot express."""

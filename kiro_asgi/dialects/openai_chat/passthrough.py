@@ -1,4 +1,4 @@
-"""What has to be known of chat completions that another service has written.
+"""The facts that the gateway reads in chat completions which another service has written.
 
 Many services speak this API, not all to the letter: an answer may lack the sentinel at its end, and an error may come
 under any status.
@@ -54,7 +54,7 @@ _FIELDS: Final[Mapping[str, Ask]] = MappingProxyType(
 
 
 def peek(body: bytes) -> RequestPeek:
-    """What must be known of a request."""
+    """The facts that decide where a request goes."""
     return peek_at(body, MISSING, tools=_tools, asks=_asks)
 
 
@@ -124,7 +124,7 @@ def _detail(usage: Mapping[str, Any], group: str, name: str) -> int | None:
 
 
 def _heading(document: Mapping[str, Any], meta: ResponseMeta) -> ResponseMeta:
-    """What the first chunk says; of what it does not say, *meta* is believed."""
+    """Facts of the answer by its first chunk; those that it lacks are *meta*'s."""
     created = count_of(document, "created")
     return evolve(
         meta,

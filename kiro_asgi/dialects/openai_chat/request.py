@@ -196,7 +196,7 @@ def _session(request: ChatRequestBody) -> str:
 
 
 def _metadata(request: ChatRequestBody) -> dict[str, Any]:
-    """What may serve routing and cache affinity: the client's own map, who the end user is, and the cache key."""
+    """Metadata for routing and cache affinity: the client's own map, the end user's id, and the cache key."""
     metadata = dict(request.metadata) if isinstance(request.metadata, Mapping) else {}
     user = request.safety_identifier or request.user
     for key, value in (("user_id", user), ("prompt_cache_key", request.prompt_cache_key)):

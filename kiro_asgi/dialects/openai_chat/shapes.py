@@ -270,7 +270,7 @@ class ChatJsonObjectFormat:
 
 @frozen
 class JsonSchema:
-    """What ``json_schema`` holds."""
+    """The members of ``json_schema``."""
 
     schema: Mapping[str, Any] | None = None
 

@@ -1,4 +1,4 @@
-"""What of a Chat Completions request no service is told, whichever it is."""
+"""Parts of a Chat Completions request that no service receives, whichever it is."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ __all__ = ["unread_fields"]
 
 @frozen
 class _Google:
-    """What is read of ``extra_content.google``."""
+    """Members of ``extra_content.google`` that are read."""
 
     thought_signature: Any = None
 
 
 @frozen
 class _ExtraContent:
-    """What is read of ``extra_content``."""
+    """Members of ``extra_content`` that are read."""
 
     google: _Google | None = None
 
 
 @frozen
 class _SearchOptions:
-    """What is read of ``web_search_options``: that they are there."""
+    """``web_search_options``, of which only the presence is read."""
 
 
 @frozen
 class _Thinking:
-    """What is read of ``thinking``."""
+    """Members of ``thinking`` that are read."""
 
     budget_tokens: Any = None
     display: Any = None
@@ -45,7 +45,7 @@ class _Thinking:
 
 @frozen
 class _Reasoning:
-    """What is read of ``reasoning``."""
+    """Members of ``reasoning`` that are read."""
 
     effort: Any = None
     max_tokens: Any = None
@@ -55,7 +55,7 @@ class _Reasoning:
 
 @frozen
 class _TemplateArguments:
-    """What is read of ``chat_template_kwargs``."""
+    """Members of ``chat_template_kwargs`` that are read."""
 
     enable_thinking: Any = None
 

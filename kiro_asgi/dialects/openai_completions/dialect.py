@@ -68,7 +68,7 @@ class CompletionEncoder(ChunkStream):
     _usage_in_finish_chunk: bool = False
     _before: bytes = field(init=False)
     _after: bytes = field(init=False)
-    """What stands around the text of a chunk that is not the last."""
+    """JSON around the text of every chunk but the last."""
 
     _include_usage: bool = field(init=False)
 
@@ -117,7 +117,7 @@ class OpenAICompletions:
         return parse(body)
 
     def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
-        """What of a request no service is told, whichever it is."""
+        """Parts of a request that no service receives, whichever it is."""
         return noted(unread_fields(read_json(body), parsed.prompt))
 
     def meta(self, parsed: ParsedRequest, token: Callable[[], str], created: int) -> ResponseMeta:

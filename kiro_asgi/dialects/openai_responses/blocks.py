@@ -34,10 +34,10 @@ class _ItemBlock:
     """Characters of them."""
 
     _before: bytes = field(init=False, default=b"")
-    """What stands before the number of an event with a piece."""
+    """Bytes before the number of an event with a piece."""
 
     _after: bytes = field(init=False, default=b"")
-    """What stands between the number and the piece."""
+    """Bytes between the number and the piece."""
 
     @property
     def begun(self) -> bool:
@@ -87,14 +87,14 @@ class PartBlock(_ItemBlock):
 
     shape: PartShape
     annotations: list[dict[str, Any]] = field(init=False, factory=list)
-    """What has been said of its text."""
+    """Citations of its text, as clients have received them."""
 
     _where: bytes = field(init=False, default=b"")
     """JSON of `where`, without braces."""
 
     @property
     def where(self) -> dict[str, Any]:
-        """What every event about the part says."""
+        """Fields of every event about the part."""
         return {**self.place.fields, **self.shape.place}
 
     def say(self, text: str) -> list[bytes]:
@@ -130,5 +130,5 @@ class ReasoningBlock(PartBlock):
 
     @property
     def thinking(self) -> ThinkingPart:
-        """What is sealed."""
+        """The thinking to seal."""
         return ThinkingPart(self.json.text(), self.signature, self.start.data)

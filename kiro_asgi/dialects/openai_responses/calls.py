@@ -63,7 +63,7 @@ def custom_input(arguments: str) -> str:
 
 
 def flat_name(namespace: str, name: str) -> str:
-    """What the model calls a tool that is in a namespace."""
+    """The name under which the model calls a tool of a namespace."""
     return f"{namespace}__{name}"
 
 
@@ -83,7 +83,7 @@ class ClientTool:
 
 
 def item_fields(kind: str, arguments: str) -> dict[str, Any]:
-    """What an item of this *kind* holds beside ``id``, ``call_id``, ``status`` and ``type``.
+    """Fields of an item of this *kind* besides ``id``, ``call_id``, ``status`` and ``type``.
 
     Args:
         kind: A value of `kiro_asgi.dialects.openai_responses.options.ResponsesOptions.client_tools`.

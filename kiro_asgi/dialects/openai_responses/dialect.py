@@ -44,7 +44,7 @@ class OpenAIResponses:
         return parse_request(body, open_thinking=self.sealer.open) if self.sealer is not None else parse_request(body)
 
     def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
-        """What of a request no service is told, whichever it is."""
+        """Parts of a request that no service receives, whichever it is."""
         return noted(unread_fields(read_json(body), parsed.prompt))
 
     def meta(self, parsed: ParsedRequest, token: Callable[[], str], created: int) -> ResponseMeta:

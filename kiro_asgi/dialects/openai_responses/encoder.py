@@ -111,7 +111,7 @@ class ResponsesEncoder:
         self._searches: dict[str, tuple[Place, ServerCall]] = {}
         """Web searches under way, by call id."""
         self._cited: ToolOutput | None = None
-        """What the next text tells."""
+        """The search whose results the next text cites."""
         self._ended = False
         self.complete = False
         """Whether the answer has come to its end, with nothing going wrong."""
@@ -189,7 +189,7 @@ class ResponsesEncoder:
         return []
 
     def _end_text(self, block: PartBlock) -> list[bytes]:
-        """What follows may continue it."""
+        """Keep it open: the next block may continue it."""
         self._text = block
         return []
 

@@ -1,4 +1,4 @@
-"""What becomes of every field of a request, of every kind of input item and of every kind of tool.
+"""Support of every field of a request, of every kind of input item and of every kind of tool.
 
 The documentation's tables are these.  Fields that are refused are refused because of what stands here.
 
@@ -18,7 +18,7 @@ __all__ = ["FIELDS", "ITEM_KINDS", "TOOL_KINDS", "Fate", "Support"]
 
 
 class Fate(Enum):
-    """What becomes of something that the client sends."""
+    """The effect of something that the client sends."""
 
     HONOURED = "honoured"
     """It has the effect that the API gives it, but for what the note says."""
@@ -38,7 +38,7 @@ class Fate(Enum):
 
 @frozen
 class Support:
-    """What becomes of one thing, and what else there is to say about it."""
+    """The effect of one field or kind, and what has to be known of it."""
 
     fate: Fate
     note: str = ""

@@ -225,7 +225,7 @@ class ItemReader:
 
     turns: list[Turn] = field(init=False, factory=list)
     _calls: dict[str, str] = field(init=False, factory=dict)
-    """What a client may call a call, to its id."""
+    """Every id by which a client may refer to a call, to the call's id."""
 
     def read(self, given: str | Iterable[Item]) -> None:
         """Take the input; system texts without a conversation are what the user asks."""
@@ -372,7 +372,7 @@ def _unresolved(place: str) -> RequestError:
 
 
 def _told(result: ShellResult) -> str:
-    """What one command gave, in words."""
+    """The output and the outcome of one command as text."""
     outcome = result.outcome or {}
     code = outcome.get("exit_code")
     ending = "timed out" if outcome.get("type") == "timeout" else f"exit code {code}" if code else ""

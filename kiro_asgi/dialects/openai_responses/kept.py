@@ -98,7 +98,7 @@ class Kept:
 
     @property
     def items(self) -> list[Item]:
-        """What it adds to a conversation: what was said to the model, then what the model said."""
+        """Items that it adds to a conversation: its input, then its output."""
         return [*self.input, *map(self._sealed, self.response["output"])]
 
     @property
@@ -152,7 +152,7 @@ def page(items: Sequence[Item], after: str | None, limit: int) -> bytes | None:
 
 
 def deleted(response_id: str) -> bytes:
-    """What tells that a response is not kept any more."""
+    """JSON of the answer to the deletion of a response."""
     return dumps({"id": response_id, "object": "response", "deleted": True})
 
 

@@ -1,4 +1,4 @@
-"""What a Responses request asks about the form of its answer, and what the answer repeats of it.
+"""Options of a Responses request that decide the form of its answer, and fields that the answer repeats.
 
 Source: https://platform.openai.com/docs/api-reference/responses/object
 """

@@ -214,7 +214,7 @@ def _schema(request: ResponsesBody) -> Mapping[str, Any] | None:
 
 
 def _metadata(request: ResponsesBody) -> dict[str, Any]:
-    """What may serve routing and cache affinity: the client's own map, who the end user is, and the cache key."""
+    """Metadata for routing and cache affinity: the client's own map, the end user's id, and the cache key."""
     metadata: dict[str, Any] = dict(request.metadata or {})
     if len(metadata) > _MOST_METADATA:
         raise invalid("metadata", f"at most {_MOST_METADATA} entries, got {len(metadata)}")

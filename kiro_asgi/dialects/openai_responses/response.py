@@ -122,7 +122,7 @@ def usage_object(usage: Usage) -> dict[str, Any]:
 
 
 def _echo(options: ResponsesOptions) -> dict[str, Any]:
-    """What the object repeats of its request."""
+    """Fields of the request that the object repeats."""
     return {
         "background": options.background,
         "instructions": options.instructions,
@@ -192,7 +192,7 @@ class PartShape:
     """Which part of the item an event is about."""
 
     also: bytes = b""
-    """What events with text must have beside it: JSON of members, from the comma on."""
+    """Further members of events with text: JSON, from the comma on."""
 
     def part(self, text: Pieces, annotations: Sequence[Any] = ()) -> Pieces:
         """The part."""
@@ -280,7 +280,7 @@ class Place:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What every event about the item says."""
+        """Fields of every event about the item."""
         return {"item_id": self.id, "output_index": self.index}
 
 

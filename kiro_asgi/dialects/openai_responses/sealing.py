@@ -50,7 +50,7 @@ class Sealer:
         return _PREFIX + urlsafe_b64encode(_mac(self._key, content) + content).decode("ascii")
 
     def open(self, seal: str) -> ThinkingPart | None:
-        """What was sealed; ``None`` for what is not a seal of this sealer's, whoever made it, or was changed."""
+        """The sealed thinking; ``None`` where *seal* was changed, or was not made by this sealer."""
         if not seal.startswith(_PREFIX):
             return None
         try:

@@ -160,7 +160,7 @@ class LocalShellOutput:
 
 @frozen
 class ShellResult:
-    """What one command gave."""
+    """The output and the outcome of one command."""
 
     stdout: str = ""
     stderr: str = ""
@@ -302,7 +302,7 @@ class ReasoningConfig:
     effort: str | None = None
     summary: str | None = None
     generate_summary: str | None = None
-    """What ``summary`` was called before."""
+    """The former name of ``summary``."""
 
     @property
     def shown(self) -> str | None:

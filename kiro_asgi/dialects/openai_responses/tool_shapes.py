@@ -52,7 +52,7 @@ class ResponsesFunctionTool:
 
 @frozen
 class CustomFormat:
-    """What a custom tool's input looks like: any text, or what a grammar allows."""
+    """The form of a custom tool's input: any text, or what a grammar allows."""
 
     type: str
     syntax: str | None = None

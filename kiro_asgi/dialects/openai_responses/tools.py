@@ -137,7 +137,7 @@ _READERS: Final = MappingProxyType[type, Any](
 
 
 def _description(body: ResponsesCustomTool) -> str:
-    """What the client says of a custom tool, and what its input must look like."""
+    """The client's description of a custom tool, and the form that its input must have."""
     form = body.format
     if form is None or not form.definition:
         return body.description or ""

@@ -1,4 +1,4 @@
-"""What of a Responses request no service is told, whichever it is."""
+"""Parts of a Responses request that no service receives, whichever it is."""
 
 from __future__ import annotations
 

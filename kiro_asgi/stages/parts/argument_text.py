@@ -151,7 +151,7 @@ class TruncationDiagnosis:
 
     is_truncated: bool
     reason: str = ""
-    """What gave it away; empty when nothing did."""
+    """The evidence of a cut; empty where there is none."""
 
     size_bytes: int = 0
     """Length of the text in UTF-8 bytes."""

@@ -137,7 +137,7 @@ class Comparison:
             raise Spent
 
     def name(self, value: Any) -> Any:
-        """What equal values have in common, and no others: see `_scalar`; a number for an array or object."""
+        """A key that equal values share, and no others: see `_scalar`; a number for an array or object."""
         names: dict[int, Any] = {}
         waiting = [value]
         while waiting:

@@ -74,7 +74,7 @@ class _Check(Comparison):
     """Verdicts of schemas that references lead to, by the identities of schema and value; open while it is sought."""
 
     _targets: dict[str, Any] = field(init=False, factory=dict)
-    """What references lead to."""
+    """Targets of references."""
 
     def run(self, value: Any) -> Verdict:
         """The verdict.
@@ -137,7 +137,7 @@ class _Check(Comparison):
         return self._known[key]
 
     def _target(self, reference: str) -> Any:
-        """What a JSON pointer behind ``#`` leads to."""
+        """The target of a JSON pointer after ``#``."""
         if reference != "#" and not reference.startswith("#/"):
             return _NOWHERE
         node = self._root

@@ -54,7 +54,7 @@ class CompleteCall:
     """Whether the upstream's arguments were no object and are now the only member, ``input``, of one."""
 
     mended: tuple[str, ...] = ()
-    """What was mended in *input*, by name, see `kiro_asgi.stages.parts.argument_text`."""
+    """Names of the repairs made in *input*, see `kiro_asgi.stages.parts.argument_text`."""
 
     @property
     def room(self) -> int:
@@ -165,7 +165,7 @@ class OpenCalls(Generic[Call]):
     budget: AnswerBudget
 
     id_stem: str = "call"
-    """What the ids begin with of calls that come without one."""
+    """The prefix of ids for calls that come without one."""
 
     by_id: dict[str, Call] = field(init=False, factory=dict)
     """Read-only for others."""
@@ -300,5 +300,5 @@ def _record(call: OpenCall, *, stopped: bool) -> ToolCall:
 
 
 def _merit(call: ToolCall) -> tuple[bool, int]:
-    """What could be read before what could not, then by the length of the arguments; no arguments are the least."""
+    """Sort key: readable calls above others, then by the length of the arguments; no arguments rank lowest."""
     return bool(call.input) and call.truncation_info is None and not call.malformed, len(json.dumps(call.input))

@@ -55,7 +55,7 @@ class ThinkingState(Enum):
 
 @frozen
 class ThinkingParseResult:
-    """What one piece of text came to; without any content, it is still being held."""
+    """The result of one piece of text; without any content, the piece is still held back."""
 
     thinking_content: str | None = None
     regular_content: str | None = None
@@ -70,10 +70,10 @@ class ThinkingParseResult:
 
 @frozen
 class Handling:
-    """What becomes of thinking."""
+    """The treatment of thinking."""
 
     thinking: type[TextDelta] | type[ThinkingDelta] | None
-    """What thinking text is turned into; ``None`` drops it."""
+    """The delta that thinking text becomes; ``None`` drops it."""
 
     tags: bool = False
     """Whether the tags, and the blanks before the first, stay."""
@@ -153,11 +153,11 @@ class ThinkingParser:
         self._longest = max(map(len, self._openers), default=0)
 
     def feed(self, text: str) -> ThinkingParseResult:
-        """What *text* adds, joined; `pieces` keeps the order."""
+        """Take *text*; give its content, joined: `pieces` keeps the order."""
         return self._result(self.pieces(text))
 
     def finalize(self) -> ThinkingParseResult:
-        """What was held: the answer has ended."""
+        """Give the text that was held back: the answer has ended."""
         result = self._result(self.release())
         if self.state is ThinkingState.IN_THINKING and self._begun:
             self._begun = False
@@ -167,7 +167,7 @@ class ThinkingParser:
         return result
 
     def pieces(self, text: str) -> Iterator[Piece]:
-        """What *text* adds, in order; no piece is empty."""
+        """Take *text*; give its content in order, no piece empty."""
         text, self._held = self._held + text, ""
         while text:
             if self._closed:
@@ -186,7 +186,7 @@ class ThinkingParser:
                     return
 
     def release(self) -> Iterator[Piece]:
-        """What was held: it was no tag, since something else follows it."""
+        """Give the text that was held back: it was no tag, since something else follows it."""
         held, self._held = self._held, ""
         if self.state is ThinkingState.IN_THINKING:
             yield from self._thought(held)

@@ -1,4 +1,4 @@
-"""What a tool's JSON Schema says about its arguments, as far as that can be told without validating anything.
+"""Facts about a tool's arguments in its JSON Schema, as far as they can be read without validating anything.
 
 Schemas come from clients and are never checked here: what is not understood allows everything.
 """
@@ -48,7 +48,7 @@ class Names:
 
     @cached_property
     def by_spelling(self) -> Mapping[str, Sequence[str]]:
-        """What `unspelled` makes of them, to those of which it makes that."""
+        """The result of `unspelled` to the names that have it."""
         found = defaultdict(list)
         for name in self.declared:
             found[unspelled(name)].append(name)
@@ -56,7 +56,7 @@ class Names:
 
 
 def unspelled(name: str) -> str:
-    """What ``filePath``, ``file_path`` and ``file-path`` have in common."""
+    """Reduce ``filePath``, ``file_path`` and ``file-path`` to the same text."""
     return name.replace("_", "").replace("-", "").casefold()
 
 
@@ -75,7 +75,7 @@ class ToolSchema:
     """Parts that may still be looked at."""
 
     _kinds: dict[int, frozenset[str] | None] = field(init=False, factory=dict)
-    """What a part admits, by its identity; ``None`` while that is being found out."""
+    """Kinds of value that a part admits, by its identity; ``None`` while they are being determined."""
 
     _applying: dict[tuple[int, str], list[Mapping[str, Any]]] = field(init=False, factory=dict)
     """By the identity of a part, and a kind."""
@@ -172,7 +172,7 @@ class ToolSchema:
                 yield fitting[0]
 
     def _combining(self, part: Mapping[str, Any]) -> Iterator[Any]:
-        """What the kinds depend on that *part* admits."""
+        """Parts on which the kinds depend that *part* admits."""
         yield self._target(part)
         for word in _LISTS:
             yield from _sequence(part.get(word))
@@ -187,7 +187,7 @@ class ToolSchema:
         return kinds
 
     def _target(self, part: Mapping[str, Any]) -> Any:
-        """What a reference within the schema refers to; ``None`` where there is none, or it leads elsewhere."""
+        """The target of a reference within the schema; ``None`` where there is none, or it leads elsewhere."""
         reference = part.get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#"):
             return None
@@ -229,7 +229,7 @@ def _says_open(part: Mapping[str, Any]) -> bool:
 
 
 def _typed(part: Mapping[str, Any]) -> frozenset[str]:
-    """What the schema's ``type`` admits."""
+    """Kinds that the schema's ``type`` admits."""
     said = part.get("type")
     names = (said,) if isinstance(said, str) else _sequence(said)
     if not names:

@@ -16,10 +16,10 @@ _MAX_HEAD: Final = 256
 """Characters that a head may have."""
 
 _PLAIN: Final = re.compile(r'[^"{}]*+')
-"""What does not matter outside a string."""
+"""Characters without a meaning outside a string."""
 
 _STRING: Final = re.compile(r'[^"\\]*+')
-"""What does not matter inside of one."""
+"""Characters without a meaning inside of one."""
 
 _BLANKS: Final = re.compile(r"\s*+")
 
@@ -46,7 +46,7 @@ class Form:
     """One way of writing calls."""
 
     lead: str
-    """What an excerpt begins with, word for word."""
+    """The literal text that begins an excerpt."""
 
     stop: str
     """The character that ends its head; it is not in *lead*."""
@@ -55,18 +55,18 @@ class Form:
     """All of the head, *lead* and *stop* included."""
 
     closing: Callable[[re.Match[str]], Closing]
-    """What looks for the end of the excerpt behind this head."""
+    """Makes the search for the end of the excerpt after this head."""
 
     calls: Callable[[re.Match[str], str], Sequence[WrittenCall]]
     """The calls in a whole excerpt, given its head too; none where it is no excerpt after all."""
 
     suffix: str
-    """What ids of such calls end with."""
+    """The suffix of ids of such calls."""
 
 
 @define
 class Excerpt:
-    """What may turn out to be one; its lead has been read."""
+    """A possible excerpt, of which the lead has been read."""
 
     form: Form
     _longest: int

@@ -1,1 +1,1 @@
-"""What the Responses API does besides answering: it keeps responses, and goes back to them."""
+"""The Responses API besides its answers: responses are stored, and later requests build on them."""

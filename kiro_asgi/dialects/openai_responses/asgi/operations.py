@@ -1,4 +1,4 @@
-"""What can be done with a response besides waiting for it: build on it, look at it, delete it."""
+"""Operations on stored responses: continue, retrieve, delete and cancel them, and list their input."""
 
 from __future__ import annotations
 
