@@ -29,6 +29,7 @@ from kiro_asgi.model.events import Event
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.model.server_tools import SearchHit, ToolOutput
+from kiro_asgi.observers.base import Observer
 from kiro_asgi.stages.base import Stage, StageFactory
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 from kiro_asgi.state.base import Locks, Store
@@ -51,6 +52,7 @@ __all__ = [
     "Locks",
     "Manifest",
     "Message",
+    "Observer",
     "Prompt",
     "QuotaSettings",
     "RecoverySettings",

@@ -95,10 +95,12 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
             "quota",
             "state",
             "net",
+            "observers",
             "_version",
         ),
         {"anyio", "asgiref", "attrs", "cattrs"},
     ),
+    "observers": (("errors", "model", "stages"), {"attrs"}),
     "chunks": ((), set()),
     "contract": (
         ("chunks", "errors", "limits", "model", "wire", "stages", "upstreams", "dialects"),

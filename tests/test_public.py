@@ -25,13 +25,14 @@ PUBLIC = (
     "kiro_asgi.model.events",
     "kiro_asgi.model.message",
     "kiro_asgi.model.prompt",
+    "kiro_asgi.observers",
     "kiro_asgi.stages",
     "kiro_asgi.streaming",
     "kiro_asgi.upstreams",
 )
 """Modules whose ``__all__`` is public."""
 
-EXTENDING = ("river_upstream", "folder_store", "redacting_stage", "plain_dialect")
+EXTENDING = ("river_upstream", "folder_store", "redacting_stage", "plain_dialect", "counting_observer")
 """Examples that add something to the gateway, in less than 120 lines each."""
 
 REFERENCE = (

@@ -22,6 +22,7 @@ from kiro_asgi.asgi.exchange import ClientRequest, Exchange
 from kiro_asgi.asgi.exchanges import Conversations, ExchangeFactory
 from kiro_asgi.asgi.memory import Recovery, Signatures
 from kiro_asgi.asgi.models import Models, Provider
+from kiro_asgi.asgi.observation import Observers
 from kiro_asgi.asgi.operations import Gateway, Handler, handlers_of, new_dialects
 from kiro_asgi.asgi.output import Output
 from kiro_asgi.asgi.protocol import (
@@ -38,8 +39,8 @@ from kiro_asgi.asgi.protocol import (
 from kiro_asgi.asgi.providers import new_fetcher, new_providers, new_registry, new_store
 from kiro_asgi.asgi.readiness import problems_with, settings_to_serve
 from kiro_asgi.asgi.reading import AnswerContext
-from kiro_asgi.asgi.relay import AnswerOutcome, Relay
-from kiro_asgi.asgi.reports import log_access, rules_header, wants_rules
+from kiro_asgi.asgi.relay import Relay
+from kiro_asgi.asgi.reports import rules_header, wants_rules
 from kiro_asgi.asgi.routing import GATEWAY, HEALTH, Routes
 from kiro_asgi.asgi.scheduling import Offload, Pace
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
@@ -53,6 +54,8 @@ from kiro_asgi.loops import PerLoop
 from kiro_asgi.model.message import unfold
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
+from kiro_asgi.observers.base import Observer, Outcome
+from kiro_asgi.observers.logs import AccessLog
 from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 from kiro_asgi.state.base import Store
@@ -89,6 +92,7 @@ class App:
         store: Where what outlives a request is kept, instead of where ``state.engine`` says.
         server_tools: Tools to run here instead of leaving them to the client; they go before those of the service.
         estimator: Counts tokens where the service does not say.
+        observers: Are told of every call; see `kiro_asgi.observers`.
         clock: Monotonic seconds.
         wall_clock: Seconds since the epoch, for ``created``.
         token: Makes 24 characters for ids.
@@ -109,6 +113,7 @@ class App:
         store: Store | None = None,
         server_tools: Sequence[ServerTool] = (),
         estimator: Estimator = TokenEstimator(),  # noqa: B008 - a frozen value
+        observers: Sequence[Observer] = (),
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         token: Callable[[], str] = _token,
@@ -145,6 +150,7 @@ class App:
             retry_count_headers=self._routes.retry_count_headers,
         )
         hide_in_logs(context.secrets)
+        self._observers = Observers(tuple(observers), AccessLog(self._rests), self._routes, clocks)
         self._admission = new_admission(settings, clocks, lambda scope: self._routes.api(scope).quota_headers)
         self._exchanges = ExchangeFactory(
             models=Models(new_registry(settings, providers), providers),
@@ -224,16 +230,20 @@ class App:
         if self._cross_origin.is_preflight(scope):
             await self._cross_origin.answer(scope, self._routes.methods(scope), send)
             return
-        send = self._cross_origin.telling(scope, send)
+        send, request_id = self._cross_origin.telling(scope, send), f"req_{self._token()}"
+        observation = self._observers.observation(scope, request_id)
+        if observation is not None:
+            send = observation.watched(send)
         with Share(self._bodies) as share:
-            limit, request_id = self._settings.limits.write_timeout, f"req_{self._token()}"
+            limit = self._settings.limits.write_timeout
             call = Call(scope, receive, send, request_id, self._id_headers, share, limit, self._clock, self._draw)
-            started = self._clock()
+            call.observation = observation
             unexpected = await self._caught(call, self._serve(call))
             if unexpected is not None and not call.status:
                 await self._caught(call, self._refuse(call, InternalError(call.request_id)))
-            log_access(call, started, self._clock(), self._rests())
-            call.tell = None
+            if observation is not None:
+                observation.end(call)
+            call.tell = call.observation = None  # which hold the call, and with it prompt and answer
             _forget_frames(call.failure)
             if unexpected is not None and self._raises(scope):
                 raise unexpected
@@ -247,14 +257,14 @@ class App:
             try:
                 await serving
             except Stalled:
-                call.outcome = AnswerOutcome.STALLED.value
+                call.outcome = Outcome.STALLED
             except Disconnected:
-                call.outcome = AnswerOutcome.DISCONNECTED.value
-            if call.outcome == AnswerOutcome.DISCONNECTED.value and not call.status:
+                call.outcome = Outcome.DISCONNECTED
+            if call.outcome is Outcome.DISCONNECTED and not call.status:
                 await call.leave_unanswered()
         except Exception as error:  # noqa: BLE001 - the log has it, and the host that wants it
             call.failure = InternalError(call.request_id)
-            call.outcome = "failed" if call.status else ""
+            call.outcome = Outcome.CUT if call.status else None
             _log.exception("unexpected %s", type(error).__name__, extra={"request_id": call.request_id})
             return error
         return None
@@ -269,6 +279,8 @@ class App:
                 match = self._routes.find(call.scope)
                 if match.endpoint is not HEALTH:
                     call.principal = await self._auth.identify(call.scope)
+                if call.observation is not None:
+                    call.observation.begin(call.principal)
                 await self._handlers[match.endpoint](call, match.argument)
             if call.work.cancelled_caught:
                 await self._calls.end(call)
@@ -277,6 +289,8 @@ class App:
 
     async def _refuse(self, call: Call, error: KiroAsgiError) -> None:
         call.failure = error
+        if call.observation is not None:
+            call.observation.begin(call.principal)
         if isinstance(error, UnknownModel):
             error.model = error.model or call.model
         dialect = self._dialects[self._routes.api(call.scope).name]
@@ -375,6 +389,7 @@ def create_app(
     store: Store | None = None,
     server_tools: Sequence[ServerTool] = (),
     estimator: Estimator = TokenEstimator(),  # noqa: B008 - a frozen value
+    observers: Sequence[Observer] = (),
 ) -> App:
     """The application.
 
@@ -388,6 +403,7 @@ def create_app(
         store: Where what outlives a request is kept.
         server_tools: Tools to run here.
         estimator: Counts tokens.
+        observers: Are told of every call.
 
     Raises:
         ConfigError: The settings cannot work; the message lists every reason found.
@@ -406,4 +422,5 @@ def create_app(
         store=store,
         server_tools=server_tools,
         estimator=estimator,
+        observers=observers,
     )

@@ -104,9 +104,15 @@ class Attempts:
             try:
                 await self._attempt()
             except KiroAsgiError as error:
+                self._observe(error)
                 await self._prepare_another(error)
             else:
+                self._observe(None)
                 return
+
+    def _observe(self, error: KiroAsgiError | None) -> None:
+        if self._call.observation is not None:
+            self._call.observation.attempted(error)
 
     async def abandon(self) -> None:
         """Let go of the upstream: its connection is free at once, and there is no other attempt."""
@@ -120,6 +126,8 @@ class Attempts:
         call.upstream, call.notes = exchange.upstream.name, exchange.notes
         self.output.restart()
         self.reading = reading = exchange.reading(self.output, self._context)
+        if call.observation is not None:
+            call.observation.plan(exchange, self._number, reading)
         log_notes(call.notes, call.request_id)
         if settings.log_bodies:
             log_body(exchange)

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from attrs import define, field
@@ -37,6 +37,10 @@ from kiro_asgi.errors import KiroAsgiError, TooBusy
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.model.events import Usage
 from kiro_asgi.model.notes import Note
+from kiro_asgi.observers.base import Outcome
+
+if TYPE_CHECKING:
+    from kiro_asgi.asgi.observation import Observation
 
 __all__ = ["Bodies", "Call", "CallsUnderWay", "Share"]
 
@@ -142,7 +146,7 @@ class Call:
     notes: tuple[Note, ...] = ()
     """Adaptations of the request for the upstream of the last attempt."""
 
-    outcome: str = ""
+    outcome: Outcome | None = None
     """How a relayed answer ended."""
 
     failure: KiroAsgiError | None = None
@@ -150,6 +154,9 @@ class Call:
 
     usage: Usage | None = None
     """Tokens of the answer, where they are known."""
+
+    observation: Observation | None = None
+    """What gathers facts for observers; ``None`` where nobody observes."""
 
     span: tuple[float, float] | None = None
     """When the first content came from the service, and its last event, by the clock."""

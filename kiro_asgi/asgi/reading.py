@@ -101,7 +101,9 @@ class AnswerReading(ABC, Generic[Facts, Way]):
 
     _last_event: float = field(init=False)
     _first_content: float | None = field(init=False, default=None)
-    _status: int = field(init=False, default=0)
+    status: int = field(init=False, default=0)
+    """The upstream's; 0 before there is one."""
+
     _worked: float = field(init=False, default=0.0)
     """Seconds that the last part took."""
 
@@ -190,7 +192,7 @@ class AnswerReading(ABC, Generic[Facts, Way]):
         Raises:
             NotTheUpstream: It is in a media type, or in an encoding, that was not asked for.
         """
-        self._status, self._headers = status, headers
+        self.status, self._headers = status, headers
         if status == 200:
             if (encoding := _value(headers, b"content-encoding").strip().lower()) not in ("", "identity"):
                 raise NotTheUpstream(f"the upstream answered in {encoding[:60]!r}", code="upstream.content_encoding")
@@ -211,8 +213,8 @@ class AnswerReading(ABC, Generic[Facts, Way]):
         """Say what a status other than 200 means."""
         # Before anything parses or logs it: some services quote the key that they refuse.
         words = self._exchange.credential.hidden_in(b"".join(self._chunks))
-        refusal = self._exchange.upstream.fault(self._status, self._headers, words)
-        log_refusal(self._exchange, self._status, self._headers, refusal)
+        refusal = self._exchange.upstream.fault(self.status, self._headers, words)
+        log_refusal(self._exchange, self.status, self._headers, refusal)
         raise refusal
 
     def _taken(self) -> list[bytes]:

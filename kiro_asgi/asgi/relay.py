@@ -9,10 +9,8 @@ one that takes nothing any more.  When the first ends, or the client is gone, al
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from enum import Enum
 from logging import getLogger
 from typing import Final, NoReturn
 
@@ -24,30 +22,19 @@ from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.plan import early_commit
 from kiro_asgi.asgi.protocol import Disconnected, Stalled
 from kiro_asgi.asgi.reading import AnswerContext
-from kiro_asgi.asgi.reports import localized
+from kiro_asgi.asgi.reports import localized, notices_in
 from kiro_asgi.asgi.scheduling import Tasks
 from kiro_asgi.errors import InternalError, KiroAsgiError
 from kiro_asgi.model.events import StopReason
+from kiro_asgi.observers.base import Outcome
 from kiro_asgi.stages.tool_spelling import CORRECTED
 
-__all__ = ["AnswerOutcome", "Relay"]
+__all__ = ["Relay"]
 
 _log = getLogger("kiro_asgi")
 
 _EXPECTED: Final = frozenset({"event.unknown", CORRECTED})
 """The service adds kinds of events without notice, which is no reason for one; names have lines of their own."""
-
-
-class AnswerOutcome(Enum):
-    """How an exchange ended."""
-
-    COMPLETE = "complete"
-    FAILED = "failed"
-    """In-band, after the commit."""
-
-    DISCONNECTED = "disconnected"
-    STALLED = "stalled"
-    """The client took nothing for too long, and was dropped."""
 
 
 @define
@@ -57,7 +44,7 @@ class Relay:
     _attempts: Attempts
     _call: Call
     _context: AnswerContext
-    outcome: AnswerOutcome = field(init=False, default=AnswerOutcome.DISCONNECTED)
+    outcome: Outcome = field(init=False, default=Outcome.DISCONNECTED)
     failure: KiroAsgiError | None = field(init=False, default=None)
     """Error that broke an answer off after its head was sent."""
 
@@ -93,7 +80,7 @@ class Relay:
         finally:
             if (reading := self._attempts.reading) is not None:
                 call.usage, call.span = reading.usage, reading.span
-        call.outcome, call.failure = self.outcome.value, self.failure
+        call.outcome, call.failure = self.outcome, self.failure
 
     async def _watch(self) -> None:
         """Break off when the client leaves; but not within the last send, where some servers announce it too."""
@@ -138,7 +125,7 @@ class Relay:
         Some servers shield what is sent from cancellation: there the rest of this exchange stays until the server gives
         the client up.
         """
-        self.outcome = AnswerOutcome.STALLED
+        self.outcome = Outcome.STALLED
         await self._attempts.abandon()
         raise Stalled
 
@@ -155,23 +142,23 @@ class Relay:
         try:
             await self._attempts.run()
         except Stalled:
-            self.outcome = AnswerOutcome.STALLED
+            self.outcome = Outcome.STALLED
             raise
         except KiroAsgiError as error:
             # The connection was closed by `_drop_stalled`: this error is its echo, and nobody is there to read it.
-            if self.outcome is AnswerOutcome.STALLED:
+            if self.outcome is Outcome.STALLED:
                 return
             if not self._attempts.output.committed:
                 raise
             await self._break_off(error)
         else:
-            self.outcome = AnswerOutcome.COMPLETE
+            self.outcome = Outcome.COMPLETE
             self._report()
 
     async def _tell(self, error: KiroAsgiError) -> None:
         """End a stream whose work was cancelled."""
         await self._end(error)
-        self._call.outcome, self._call.failure = self.outcome.value, self.failure
+        self._call.outcome, self._call.failure = self.outcome, self.failure
 
     async def _end(self, error: KiroAsgiError) -> None:
         """End an answer, if the client has been sent something of it and it has not ended."""
@@ -181,7 +168,7 @@ class Relay:
                 await self._call.taken(self._break_off(error))
 
     async def _break_off(self, error: KiroAsgiError) -> None:
-        self.outcome, self.failure = AnswerOutcome.FAILED, error
+        self.outcome, self.failure = Outcome.CUT, error
         self._warn("answer broken off: %r", error)
         told = localized(error, self._context.settings.stream.language)
         await self._attempts.output.fail(self._context.secrets.shown(told))
@@ -201,11 +188,8 @@ class Relay:
         for notice in end.notices:
             if notice.code == CORRECTED:
                 self._warn("tool name corrected: %s", notice.detail)
-        codes = Counter(notice.code for notice in end.notices if notice.code not in _EXPECTED)
-        codes.update("call.cut" for _ in end.truncations)
-        codes.update("call.malformed" for _ in end.malformed)
+        codes = notices_in(end)
         if end.stop_reason is StopReason.PAUSED:
             codes["turn.paused"] += 1
-        if codes:
-            told = ", ".join(f"{code} ({times})" for code, times in codes.items())
+        if told := ", ".join(f"{code} ({times})" for code, times in codes.items() if code not in _EXPECTED):
             self._warn("answer complete, but: %s", told)

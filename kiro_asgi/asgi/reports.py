@@ -7,31 +7,29 @@ from __future__ import annotations
 
 import copy
 import re
-from codecs import getencoder
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from itertools import islice
-from logging import DEBUG, INFO, getLogger
+from logging import DEBUG, getLogger
 from types import MappingProxyType
 from typing import Final
 
 from kiro_asgi import errors
-from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.protocol import Scope, header_values
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.events import MessageEnd
 from kiro_asgi.model.notes import Note
 from kiro_asgi.net.transport import Headers
-from kiro_asgi.stages.usage import provenance
 from kiro_asgi.upstreams.errors import redacted
 
 __all__ = [
     "RULES_HEADER",
     "localized",
-    "log_access",
     "log_body",
     "log_notes",
     "log_refusal",
+    "notices_in",
     "rules_header",
     "wants_notes",
     "wants_rules",
@@ -116,6 +114,14 @@ def _header_text(value: bytes) -> str:
     return value[:_MAX_HEADER].decode("latin-1").encode("unicode_escape").decode("ascii")
 
 
+def notices_in(end: MessageEnd) -> Counter[str]:
+    """Codes of what was passed over, corrected or cut in an answer."""
+    codes = Counter(notice.code for notice in end.notices)
+    codes.update("call.cut" for _ in end.truncations)
+    codes.update("call.malformed" for _ in end.malformed)
+    return codes
+
+
 _SENTENCES: Final[Mapping[str, Mapping[type[KiroAsgiError], str]]] = MappingProxyType(
     {
         "en": MappingProxyType({}),
@@ -153,74 +159,3 @@ def localized(error: KiroAsgiError, language: str) -> KiroAsgiError:
     told = copy.copy(error)
     told.message = sentence.format(error.message)
     return told
-
-
-_access_log = getLogger("kiro_asgi.access")
-
-_MAX_FIELD = 200
-_MAX_RESTS = 8
-
-_escaped = getencoder("unicode_escape")
-"""Found now: the first look-up opens a file, for which there may be no descriptor later."""
-
-
-Rest = tuple[str, KiroAsgiError, float]
-"""Name of a credential, what it rests for, and the seconds until somebody may ask with it."""
-
-
-def log_access(call: Call, started: float, now: float, rests: Iterable[Rest]) -> None:
-    """Write down what was asked, what became of it, what it took, and which credentials rest; never a key, a prompt
-    or an answer.  *started* and *now* are by the clock of `Call.span`."""
-    if not _access_log.isEnabledFor(INFO):
-        return
-    _access_log.info(
-        "%s %s %s %s model=%s upstream=%s principal=%s error=%s %s%s%s %.0f ms %s",
-        _one_line(call.scope["method"]),
-        _one_line(call.scope["path"]),
-        call.status or "-",
-        call.outcome or "-",
-        _one_line(call.model) or "-",
-        call.upstream or "-",
-        _one_line(call.principal) or "-",
-        _error(call),
-        _usage(call),
-        _pace(call, started),
-        _resting(rests),
-        (now - started) * 1000,
-        call.request_id,
-    )
-
-
-def _error(call: Call) -> str:
-    if call.failure is None:
-        return "-"
-    return f"{type(call.failure).__name__}:{_one_line(call.failure.code) or '-'}"
-
-
-def _usage(call: Call) -> str:
-    """Counts, and where each comes from."""
-    usage = call.usage
-    return "tokens=-" if usage is None else f"tokens={usage.input_tokens}+{usage.output_tokens} {provenance(usage)}"
-
-
-def _pace(call: Call, started: float) -> str:
-    """Time to the first content, and on average from one token to the next; nothing where there was no content."""
-    if call.span is None:
-        return ""
-    first, last = call.span
-    tokens = call.usage.output_tokens if call.usage is not None else 0
-    between = f" per_token={(last - first) / (tokens - 1) * 1000:.1f}ms" if tokens > 1 and last > first else ""
-    return f" first={(first - started) * 1000:.0f}ms{between}"
-
-
-def _resting(rests: Iterable[Rest]) -> str:
-    """Field of the access line with each cooldown, its cause and the time left; empty where there is none."""
-    told = ",".join(
-        f"{_one_line(name)}:{type(fault).__name__}:{left:.0f}s" for name, fault, left in islice(rests, _MAX_RESTS)
-    )
-    return f" resting={told}" if told else ""
-
-
-def _one_line(text: str) -> str:
-    """*text* on one line, without control characters, of bounded length."""
-    return _escaped(text[:_MAX_FIELD])[0].decode("ascii")

@@ -239,6 +239,9 @@ class Traits:
     signs_calls: bool = False
     """Whether tool calls come with signatures that the service wants back."""
 
+    provider: str = ""
+    """Whose service it is, as OpenTelemetry calls it (``gen_ai.provider.name``); empty for the upstream's own name."""
+
 
 class Forwarding(Protocol):
     """How requests go to a service that speaks a client's own API."""

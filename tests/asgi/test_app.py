@@ -427,7 +427,7 @@ def access_lines(caplog) -> list[str]:
         pytest.param(
             lambda: ask("anthropic", "sim:text", stream=False), "POST /v1/messages 200 complete", id="collect"
         ),
-        pytest.param(lambda: ask("anthropic", "sim:reset", stream=True), "POST /v1/messages 200 failed", id="F079-cut"),
+        pytest.param(lambda: ask("anthropic", "sim:reset", stream=True), "POST /v1/messages 200 cut", id="F079-cut"),
         pytest.param(lambda: ask("anthropic", "sim:html", stream=True), "POST /v1/messages 502", id="502"),
     ],
 )
@@ -465,7 +465,7 @@ async def test_the_access_line_tells_what_broke_the_answer_off(gateway, sim, log
     await ask("openai", "hi", stream=True).run(gateway())
 
     (line,) = access_lines(logged)
-    assert " 200 failed " in line and " error=UpstreamThrottled:throttled " in line
+    assert " 200 cut " in line and " error=UpstreamThrottled:throttled " in line
 
 
 async def test_a_line_stays_a_line(gateway, logged):

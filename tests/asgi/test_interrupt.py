@@ -38,7 +38,7 @@ async def test_a_stream_ends_with_an_error_of_its_api(dialect, gateway, sim, cap
     assert cut_of(dialect, exchange)["type"] == told_as(dialect, "overloaded_error")
     assert (exchange.starts, exchange.complete) == (1, True)
     assert await comes_true(sim, lambda: sim.requests[0].peer_closed_at)
-    assert " failed " in caplog.text and "error=TooBusy:shutting_down" in caplog.text
+    assert " cut " in caplog.text and "error=TooBusy:shutting_down" in caplog.text
     assert text_of(dialect, await ask(dialect, "sim:count=2", stream=True).run(app)) == "1 2 "
 
 

@@ -233,7 +233,7 @@ async def test_a_refusal_is_told_in_our_envelope(api, stream, direct, sim):
 @EACH_API
 @pytest.mark.parametrize("pause", [0.0, 0.05])
 async def test_a_cut_answer_ends_in_an_error(api, pause, direct, sim, caplog):
-    """R03: what was whole is delivered, half an event is not, then exactly one error; it is logged as failed."""
+    """R03: what was whole is delivered, half an event is not, then exactly one error; it is logged as cut."""
     half = WHOLE[NAMES[api]][: len(START + HELLO) // 2 * 2 - 9]
     sim.enqueue(
         (Head(content_type="text/event-stream", length=len(half)), RawBytes(half), Pause(pause)),
@@ -247,7 +247,7 @@ async def test_a_cut_answer_ends_in_an_error(api, pause, direct, sim, caplog):
     assert events[: len(whole)] == whole
     assert [each for each in events if '"error"' in each.data] == [events[len(whole)]]
     assert exchange.complete
-    assert " failed " in access_line(caplog)
+    assert " cut " in access_line(caplog)
 
 
 @on_each_loop
@@ -264,7 +264,7 @@ async def test_the_services_own_error_ends_the_answer_as_any_error_does(api, pau
 
     assert exchange.content.startswith(begun)
     assert exchange.complete
-    assert " failed " in access_line(caplog)
+    assert " cut " in access_line(caplog)
     error, *done = SseDecoder().feed([exchange.content.removeprefix(begun)])
     said = json.loads(error.data)
     assert said["error"]["message"] == "Overloaded"

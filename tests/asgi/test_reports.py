@@ -140,11 +140,11 @@ async def test_a_failure_of_the_fallback_is_told(gateway, sim):
 
 @EACH_DIALECT
 async def test_a_refusal_is_no_client_that_left(dialect, gateway, sim, caplog):
-    """In the access log a status in the place of an answer has no outcome: none was begun that could end in one."""
+    """In the access log a status in the place of an answer is a refusal."""
     sim.enqueue(refusal(400, "Improperly formed request."))
     with caplog.at_level("INFO", "kiro_asgi.access"):
         exchange = await ask(dialect, "hi", stream=True).run(gateway())
 
     (line,) = (record.getMessage() for record in caplog.records if record.name == "kiro_asgi.access")
     assert exchange.status == 400
-    assert line.split()[2:4] == ["400", "-"]
+    assert line.split()[2:4] == ["400", "refused"]

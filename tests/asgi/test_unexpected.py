@@ -105,7 +105,7 @@ async def test_after_the_commit_it_is_told_in_the_stream(dialect, breaking, sim,
         cut += 1
         assert "internal error" in json.dumps(cut_of(dialect, exchange))
         assert CANARY not in exchange.content.decode()
-        assert " 200 failed " in access_lines(caplog)[-1]
+        assert " 200 cut " in access_lines(caplog)[-1]
         assert tracebacks(caplog)
     assert cut, "no answer broke after its commit"
 

@@ -65,7 +65,7 @@ def _new_id() -> str:
     return uuid4().hex
 
 
-_TRAITS: Final = Traits(runs=frozenset({WEB_SEARCH}), grounds=True, signs_calls=True)
+_TRAITS: Final = Traits(runs=frozenset({WEB_SEARCH}), grounds=True, signs_calls=True, provider="gcp.gemini")
 
 
 @frozen

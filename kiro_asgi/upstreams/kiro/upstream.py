@@ -82,7 +82,7 @@ class KiroUpstream:
     new_id: Callable[[], str] = _new_id
     """Makes the UUID of a conversation, and that of a call."""
 
-    traits: Traits = field(init=False, default=Traits())
+    traits: Traits = field(init=False, default=Traits(provider="aws.kiro"))
     builtin: tuple[ModelCard, ...] = field(init=False, default=models.FALLBACK)
     forwarding: Forwarding | None = field(init=False, default=None)
 

@@ -1,0 +1,197 @@
+"""What observers are told of one call, gathered from those who serve it.
+
+Where nobody observes there is no `Observation`: those who serve the call look at one attribute, and nothing else is
+done, neither for a call nor for its events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from logging import getLogger
+from typing import Any
+
+from attrs import define, field
+
+from kiro_asgi.asgi.call import Call
+from kiro_asgi.asgi.exchange import Exchange
+from kiro_asgi.asgi.protocol import Message, Scope, Send
+from kiro_asgi.asgi.reading import AnswerReading
+from kiro_asgi.asgi.reports import notices_in
+from kiro_asgi.asgi.routing import Routes
+from kiro_asgi.errors import KiroAsgiError, RequestError
+from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, Observer, Outcome, PlanFacts
+from kiro_asgi.observers.logs import AccessLog
+
+__all__ = ["Observation", "Observers"]
+
+_log = getLogger("kiro_asgi")
+
+
+@define(eq=False)
+class Observers:
+    """All that observe one application."""
+
+    _observers: tuple[Observer, ...]
+    _access_log: AccessLog
+    _routes: Routes
+    _clocks: Clocks
+    _byte_observers: tuple[tuple[int, ByteObserver], ...] = field(init=False)
+    """Those who want to be told of every byte, each with its place among all."""
+
+    _failed: set[int] = field(init=False, factory=set)
+    """Places of those that have failed before."""
+
+    def __attrs_post_init__(self) -> None:
+        each = enumerate(self._observers)
+        self._byte_observers = tuple((place, it) for place, it in each if isinstance(it, ByteObserver))
+
+    def observation(self, scope: Scope, request_id: str) -> Observation | None:
+        """Make what gathers the facts of one call; ``None`` where nobody wants them."""
+        if not self._observers and not self._access_log.is_read:
+            return None
+        observers = (*self._observers, self._access_log) if self._access_log.is_read else self._observers
+        return Observation(scope, request_id, observers, self._byte_observers, self._routes, self._clocks, self._tell)
+
+    def _tell(self, place: int, tell: Callable[..., None], *facts: Any) -> None:
+        try:
+            tell(*facts)
+        except Exception:  # noqa: BLE001 - whatever an observer does, the client gets its answer
+            if place not in self._failed:
+                self._failed.add(place)
+                _log.exception("an observer failed, which is logged once: %r", tell)
+
+
+@define(eq=False)
+class Observation:
+    """One call, as its observers are told of it."""
+
+    _scope: Scope
+    _request_id: str
+    _observers: tuple[Observer, ...]
+    _byte_observers: tuple[tuple[int, ByteObserver], ...]
+    _routes: Routes
+    _clocks: Clocks
+    _tell: Callable[..., None]
+    _started: float = field(init=False)
+    _time: float = field(init=False)
+    _call: CallFacts = field(init=False)
+    _begun: bool = field(init=False, default=False)
+    _plan: PlanFacts | None = field(init=False, default=None)
+    _reading: AnswerReading[Any, Any] | None = field(init=False, default=None)
+    """Of the latest attempt."""
+
+    _under_way: bool = field(init=False, default=False)
+    """Whether the latest attempt has not ended."""
+
+    def __attrs_post_init__(self) -> None:
+        self._started, self._time = self._clocks.steady(), self._clocks.wall()
+
+    def watched(self, send: Send) -> Send:
+        """*send*, of whose bytes those are told who want to know."""
+        return partial(self._send, send) if self._byte_observers else send
+
+    def begin(self, principal: str) -> None:
+        """Tell that the call has begun, once, now that *principal* is known, or is not going to be."""
+        if self._begun:
+            return
+        scope, self._begun = self._scope, True
+        try:
+            route = self._routes.find(scope).endpoint.path
+        except RequestError:
+            route = ""
+        self._call = CallFacts(
+            request_id=self._request_id,
+            api=self._routes.api(scope).name,
+            method=scope["method"],
+            path=scope["path"],
+            route=route,
+            principal=principal,
+            headers=tuple(scope.get("headers") or ()),
+            time=self._time,
+            started=self._started,
+        )
+        for place, observer in enumerate(self._observers):
+            self._tell(place, observer.began, self._call)
+
+    def plan(self, exchange: Exchange, number: int, reading: AnswerReading[Any, Any]) -> None:
+        """Tell of an attempt that is about to be made."""
+        upstream, route = exchange.upstream, exchange.route
+        self._plan = plan = PlanFacts(
+            number=number,
+            upstream=upstream.name,
+            provider=upstream.traits.provider or upstream.name,
+            model=route.model.id,
+            listed=route.provider.catalogue.knows(route.model.id),
+            credential=exchange.credential.source,
+            streamed=exchange.streamed,
+            rules=tuple(note.rule for note in exchange.notes),
+            started=self._clocks.steady(),
+        )
+        self._reading, self._under_way = reading, True
+        if self._byte_observers:
+            reading.take = partial(self._receive, reading.take)
+        for place, observer in enumerate(self._observers):
+            self._tell(place, observer.planned, self._call, plan)
+
+    def attempted(self, error: KiroAsgiError | None) -> None:
+        """Tell that the attempt has ended, with *error* or as it should."""
+        begun = self._reading is not None and self._reading.span is not None
+        self._attempted(Outcome.COMPLETE if error is None else Outcome.CUT if begun else Outcome.REFUSED, error)
+
+    def _attempted(self, outcome: Outcome, error: KiroAsgiError | None) -> None:
+        plan, reading, self._under_way = self._plan, self._reading, False
+        assert plan is not None and reading is not None, "an attempt that was not planned"
+        facts = AttemptFacts(
+            plan=plan,
+            outcome=outcome,
+            status=reading.status,
+            error="" if error is None else type(error).__name__,
+            code="" if error is None else error.code,
+            seconds=self._clocks.steady() - plan.started,
+            first_content=None if reading.span is None else reading.span[0] - plan.started,
+            usage=reading.usage,
+        )
+        for place, observer in enumerate(self._observers):
+            self._tell(place, observer.attempted, self._call, facts)
+
+    def end(self, call: Call) -> None:
+        """Tell what has become of *call*."""
+        self.begin(call.principal)
+        failure = call.failure
+        outcome = call.outcome or (Outcome.COMPLETE if failure is None else Outcome.REFUSED)
+        if self._under_way:
+            self._attempted(outcome, failure)
+        end = None if self._reading is None else self._reading.end
+        facts = EndFacts(
+            status=call.status,
+            outcome=outcome,
+            error="" if failure is None else type(failure).__name__,
+            code="" if failure is None else failure.code,
+            model=call.model,
+            upstream=call.upstream,
+            plan=self._plan,
+            usage=call.usage,
+            finish="" if end is None else end.stop_reason.value,
+            notices={} if end is None else notices_in(end),
+            seconds=self._clocks.steady() - self._started,
+            first_content=None if call.span is None else call.span[0] - self._started,
+            content_seconds=0.0 if call.span is None else call.span[1] - call.span[0],
+        )
+        for place, observer in enumerate(self._observers):
+            self._tell(place, observer.ended, self._call, facts)
+
+    def _receive(self, take: Callable[[bytes], None], data: bytes) -> None:
+        at = self._clocks.steady()
+        for place, observer in self._byte_observers:
+            self._tell(place, observer.received, self._call, data, at)
+        take(data)
+
+    async def _send(self, send: Send, message: Message) -> None:
+        at = self._clocks.steady()
+        await send(message)
+        if self._begun and (data := message.get("body")):
+            blocked = self._clocks.steady() - at
+            for place, observer in self._byte_observers:
+                self._tell(place, observer.sent, self._call, data, at, blocked)

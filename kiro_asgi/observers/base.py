@@ -1,0 +1,212 @@
+"""Facts about the calls that an application serves, and the bases of those who want to know them.
+
+Of each call an observer is told in this order, whatever becomes of it::
+
+    call    = began (planned attempted)* ended
+    bytes   = received* between planned and attempted, sent* between began and ended
+
+All of it happens in the event loop that serves the call, so an observer must not block; what it raises is logged once
+and hurts nobody.  Two event loops in two threads tell one observer at the same time.  Facts are frozen, and hold names,
+counts and times: no prompt, no answer, and no secret but in `CallFacts.headers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from attrs import field, frozen
+
+from kiro_asgi.model.events import Usage
+
+__all__ = ["AttemptFacts", "ByteObserver", "CallFacts", "EndFacts", "Observer", "Outcome", "PlanFacts"]
+
+
+class Outcome(Enum):
+    """How a call, or one attempt at its answer, ended."""
+
+    COMPLETE = "complete"
+    """All of the response was sent."""
+
+    CUT = "cut"
+    """The answer had begun, and an error broke it off."""
+
+    REFUSED = "refused"
+    """An error took the answer's place: the client's fault, the gateway's, or the upstream's, as the status says."""
+
+    DISCONNECTED = "disconnected"
+    """The client left."""
+
+    STALLED = "stalled"
+    """The client took nothing for too long, and was dropped."""
+
+
+@frozen(kw_only=True, eq=False)
+class CallFacts:
+    """One HTTP request for one of the gateway's own paths, as it came."""
+
+    request_id: str
+    """As in headers to the client and in log lines."""
+
+    api: str
+    """Name of the client API, e.g. ``anthropic``, by whose words errors are told."""
+
+    method: str
+    path: str
+    """As the client wrote it; may be anything."""
+
+    route: str
+    """Template of the path, e.g. ``/v1/models/{model:path}``; empty where there is no such path."""
+
+    principal: str
+    """Name of the client; empty where nobody had to say who it is, or was refused."""
+
+    headers: tuple[tuple[bytes, bytes], ...] = field(repr=False)
+    """The client's; **its key is among them**."""
+
+    time: float
+    """When it came, in seconds since the epoch."""
+
+    started: float
+    """The same by the application's clock, whose seconds all other facts count."""
+
+
+@frozen(kw_only=True, eq=False)
+class PlanFacts:
+    """One attempt at an answer, before it is made."""
+
+    number: int
+    """From 1, wherever attempts are made."""
+
+    upstream: str
+    """Name in the settings."""
+
+    provider: str
+    """Whose service that is, as OpenTelemetry calls it, e.g. ``anthropic``."""
+
+    model: str
+    """As the upstream is asked for it."""
+
+    listed: bool
+    """Whether the upstream lists that model.  If not, *model* may be anything that a client wrote."""
+
+    credential: str
+    """Name of the credential, never the credential: a setting, or a file's path."""
+
+    streamed: bool
+    """Whether the client wants the answer as it comes."""
+
+    rules: tuple[str, ...]
+    """Names of the rules by which the request was adapted."""
+
+    started: float
+    """By the application's clock."""
+
+
+@frozen(kw_only=True, eq=False)
+class AttemptFacts:
+    """One attempt at an answer, after it was made."""
+
+    plan: PlanFacts
+    outcome: Outcome
+    """`Outcome.CUT` and `Outcome.REFUSED` by whether there was anything of an answer, be it sent or not."""
+
+    status: int
+    """The upstream's; 0 where it said nothing."""
+
+    error: str
+    """Class of the error that ended it, e.g. ``UpstreamThrottled``; empty for none."""
+
+    code: str
+    """What the error says to machines."""
+
+    seconds: float
+    """From its start to its end."""
+
+    first_content: float | None
+    """Seconds from its start to the first text, thinking or call; ``None`` where there was none."""
+
+    usage: Usage | None
+    """Tokens, where they are known; each count says where it comes from."""
+
+
+@frozen(kw_only=True, eq=False)
+class EndFacts:
+    """What became of a call."""
+
+    status: int
+    """Of the response; 0 where none was begun."""
+
+    outcome: Outcome
+    error: str
+    """Class of the error that took the place of the answer, or of the rest of it; empty for none."""
+
+    code: str
+    """What the error says to machines."""
+
+    model: str
+    """As the client wrote it; empty where the request did not get so far."""
+
+    upstream: str
+    """The upstream that was asked last, or was to be asked; empty where the request did not get so far."""
+
+    plan: PlanFacts | None
+    """The last attempt; ``None`` where no upstream was asked for an answer."""
+
+    usage: Usage | None
+    """Tokens of the answer, where they are known: of the last attempt, since others had no answer."""
+
+    finish: str
+    """Why the model stopped, as `StopReason` says it; empty where the answer was not read to its end."""
+
+    notices: Mapping[str, int]
+    """Codes of what was passed over, corrected or cut in the answer, and how often."""
+
+    seconds: float
+    """From the request to the end of the response."""
+
+    first_content: float | None
+    """Seconds from the request to the first text, thinking or call of the last attempt; ``None`` where none came."""
+
+    content_seconds: float
+    """Seconds from there to the last event of the answer."""
+
+    @property
+    def attempts(self) -> int:
+        """Times that an upstream was asked."""
+        return 0 if self.plan is None else self.plan.number
+
+    @property
+    def seconds_per_token(self) -> float | None:
+        """Average time from one token of the answer to the next; ``None`` where there is nothing to average."""
+        tokens = 0 if self.usage is None else self.usage.output_tokens
+        return self.content_seconds / (tokens - 1) if tokens > 1 and self.content_seconds > 0 else None
+
+
+class Observer:
+    """Base of those who are told of calls: does nothing, so that who inherits it defines what it wants to hear of.
+
+    A class, and no protocol: there may be more to tell one day, of which older observers know nothing.
+    """
+
+    def began(self, call: CallFacts) -> None:
+        """A request has come; its client is known, or was refused."""
+
+    def planned(self, call: CallFacts, plan: PlanFacts) -> None:
+        """An upstream is about to be asked."""
+
+    def attempted(self, call: CallFacts, attempt: AttemptFacts) -> None:
+        """It has answered, failed, or is not wanted any more."""
+
+    def ended(self, call: CallFacts, end: EndFacts) -> None:
+        """The response was sent, or nobody is there to take it."""
+
+
+class ByteObserver(Observer):
+    """Base of those who are told of every byte, too: the very objects, as they were read and sent."""
+
+    def received(self, call: CallFacts, data: bytes, at: float) -> None:
+        """*data* has come from the upstream *at* this moment, by the application's clock."""
+
+    def sent(self, call: CallFacts, data: bytes, at: float, blocked: float) -> None:
+        """*data* was handed to the server *at* this moment, which took it after *blocked* seconds."""
