@@ -14,6 +14,7 @@ from attrs import define, field, frozen
 from kiro_asgi.config import Settings
 from kiro_asgi.config.leaves import leaves, members_of, values_of
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.observers.logs import FIELDS_ATTRIBUTE
 from kiro_asgi.redaction import Redactor
 
 __all__ = ["Secrets", "hide_in_logs", "secrets_in"]
@@ -93,6 +94,9 @@ class _Filter:
         message = record.getMessage()
         if (hidden := secrets.hide(message)) != message:
             record.msg, record.args = hidden, ()
+            if (told := getattr(record, FIELDS_ATTRIBUTE, None)) is not None:  # the same words, one by one
+                shown = {name: secrets.hide(it) if isinstance(it, str) else it for name, it in told.items()}
+                setattr(record, FIELDS_ATTRIBUTE, shown)
         if record.exc_info and record.exc_info[0] is not None:
             text = Formatter().formatException(record.exc_info)
             if (hidden := secrets.hide(text)) != text:

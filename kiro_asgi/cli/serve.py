@@ -36,6 +36,7 @@ from kiro_asgi.cli.terminal import Tone, discard_output, printer_on
 from kiro_asgi.config import ClientSettings, Settings
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.observers.logs import JsonFormatter
 from kiro_asgi.upstreams.manifest import manifests_in, set_up
 
 __all__ = ["add_arguments", "add_config", "keyed", "run", "simulated", "with_each"]
@@ -65,6 +66,7 @@ SWITCH: Final = 0.0005
 """Seconds after which a thread with a long computation hands the interpreter back to the event loop, which asks for it
 after each system call; Python's own 5 ms add up to 150 ms for one request."""
 
+LOG_FORMATS: Final = ("text", "json")
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 
@@ -81,6 +83,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--graceful-timeout", default=10.0, type=_seconds, metavar="SECONDS", help="for open streams at the end"
     )
     parser.add_argument("--log-level", choices=LEVELS, default="warning", help="(default: %(default)s)")
+    parser.add_argument(
+        "--log-format", choices=LOG_FORMATS, default="text", help="of every line (default: %(default)s)"
+    )
     parser.add_argument("--access-log", action="store_true", help="one line a request on standard error")
     add_config(parser)
 
@@ -119,7 +124,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         log_level=arguments.log_level,
     )
     server.ready()
-    _configure_logging(arguments.log_level, arguments.access_log)
+    _configure_logging(arguments.log_level, arguments.log_format, arguments.access_log)
     serve = _serve_simulated if arguments.simulate else _serve
     sys.setswitchinterval(SWITCH)
     give_back_blocks()
@@ -213,7 +218,11 @@ def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _configure_logging(level: str, access_log: bool) -> None:
+def _configure_logging(level: str, form: str, access_log: bool) -> None:
     """Log to standard error; the package itself never configures logging."""
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=level.upper())
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        JsonFormatter() if form == "json" else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    )
+    logging.basicConfig(handlers=[handler], level=level.upper())
     logging.getLogger("kiro_asgi.access").setLevel(logging.INFO if access_log else logging.WARNING)

@@ -19,6 +19,7 @@ from attrs import define
 
 from kiro_asgi import create_app
 from kiro_asgi.errors import UpstreamFault
+from kiro_asgi.observers.logs import JsonFormatter
 from kiro_asgi.redaction import PARTIAL
 from tests.asgi.conftest import AT_ONCE, settings_for
 from tests.asgi.driver import PATHS, Exchange, post
@@ -102,10 +103,14 @@ def places(quoted: str) -> Iterator[tuple[str, bytes]]:
     yield "whole error", response("200 OK", json.dumps({"error": {"message": words}, "type": "error"}))
 
 
+_JSON = JsonFormatter()
+
+
 def told(exchange: Exchange, caplog: pytest.LogCaptureFixture) -> str:
     """All that left the app."""
     heads = "".join(f"{name}: {value}\n" for name, value in exchange.headers.items())
-    return heads + exchange.content.decode() + caplog.text
+    as_json = "\n".join(json.dumps(json.loads(_JSON.format(it)), ensure_ascii=False) for it in caplog.records)
+    return heads + exchange.content.decode() + caplog.text + as_json
 
 
 def parts(quoted: str) -> set[str]:
@@ -299,6 +304,19 @@ async def test_what_a_program_says_goes_no_further(tmp_path: Path, caplog, capfd
 
     assert exchange.status >= 400
     assert token not in told(exchange, caplog) + "".join(capfd.readouterr())
+
+
+async def test_a_client_that_names_a_secret_does_not_put_it_into_the_access_line(caplog):
+    """As text or as JSON: a key in the wrong field of a client's settings is as secret as in the right one."""
+    caplog.set_level(logging.INFO, "kiro_asgi.access")
+    async with answering(Says(b"")) as url:
+        app = app_for(url, {"kiro": {"api_key": KEY, "endpoint": url}})
+        await question("openai", KEY, stream=False).run(app)
+        await app.aclose()
+
+    (record,) = (record for record in caplog.records if record.name == "kiro_asgi.access")
+    assert "model=[redacted]" in record.getMessage()
+    assert json.loads(_JSON.format(record))["model"] == "[redacted]"
 
 
 async def test_a_traceback_tells_no_secret(caplog, monkeypatch):

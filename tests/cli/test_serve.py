@@ -208,18 +208,19 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
 
 
 def test_the_access_log_is_off_until_asked_for(tmp_path: Path) -> None:
-    """One line a request when it is wanted, nothing at all when not; never a key."""
+    """One line a request when it is wanted, as text or JSON, nothing at all when not; never a key."""
     written = []
-    for arguments in ((), ("--access-log",)):
+    for arguments in ((), ("--access-log",), ("--access-log", "--log-format", "json")):
         with serving("--simulate", *arguments, cwd=tmp_path, lines=5) as server:
             with ask(server.base, question("sim:text"), authorization="Bearer canary") as answer:
                 answer.read()
             written.append(server.stop().splitlines())
 
-    silent, (line,) = written
+    silent, (line,), (formatted,) = written
     assert silent == []
     assert "POST /v1/chat/completions 200" in line
-    assert "canary" not in line
+    assert json.loads(formatted)["route"] == "/v1/chat/completions"
+    assert "canary" not in line + formatted
 
 
 def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
