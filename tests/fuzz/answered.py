@@ -24,16 +24,17 @@ from kiro_asgi.stages.arguments import USUAL
 from kiro_asgi.stages.repairs import Repairs
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Upstream
+from kiro_asgi.upstreams.bedrock.upstream import BedrockUpstream
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from kiro_asgi.wire.eventstream import encode_frame
-from tests.fuzz.seeds import TOOL, Step, answers, steps
+from tests.fuzz.seeds import FRAMED, TOOL, Step, answers, steps
 from tests.fuzz.source import REPEATS, Source, dumped
 from tests.fuzz.target import made, refuse, same, ways_to_cut
 from tests.grammar import check_events
 
-__all__ = ["DIALECTS", "answer_of", "answered", "answers_of", "kiro_frames"]
+__all__ = ["DIALECTS", "answer_of", "answered", "answers_of", "framed"]
 
 DIALECTS: Final[Mapping[str, Dialect]] = {
     "openai": OpenAIChat(),
@@ -42,7 +43,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
 }
 
 
-def kiro_frames(events: Sequence[Step]) -> bytes:
+def framed(events: Sequence[Step]) -> bytes:
     headers = {":message-type": "event", ":content-type": "application/json"}
     return b"".join(encode_frame({**headers, ":event-type": it.kind[:90]}, dumped(it.payload)) for it in events)
 
@@ -70,7 +71,7 @@ def answer_of(service: str, source: Source) -> bytes:
         if not source.below(4) and isinstance(each.payload, dict):
             each = Step(each.kind, source.mutated(each.payload))
         changed += [each] * (source.pick(REPEATS) if not source.below(16) else 1)
-    wire = kiro_frames(changed) if service == "kiro" else _sent(changed)
+    wire = framed(changed) if service in FRAMED else _sent(changed)
     return wire if source.below(3) else source.edited(wire)
 
 
@@ -88,6 +89,7 @@ PLANS: Final = (
 
 DECODERS: Final[Mapping[str, Callable[[Callable[[], str]], Upstream]]] = {
     "kiro": lambda new_id: KiroUpstream(new_id=new_id),
+    "bedrock": lambda _: BedrockUpstream(),
     "gemini": lambda new_id: GeminiUpstream(new_id=new_id),
     "anthropic": lambda _: AnthropicUpstream(),
     "openai": lambda new_id: OpenAIUpstream(new_id=new_id),
@@ -115,7 +117,7 @@ def answered(service: str, pieces: Iterable[bytes], plan: Plan) -> tuple[list[Ev
     """The events of an answer, and the code of the error that it ended with."""
     numbers = map(str, count())
     upstream = DECODERS[service](lambda: f"made{next(numbers)}")
-    answer = build_pipeline(upstream.decoder("" if service == "kiro" else "text/event-stream"), plan)
+    answer = build_pipeline(upstream.decoder("" if service in FRAMED else "text/event-stream"), plan)
     events: list[Event] = []
     try:
         for piece in pieces:

@@ -33,7 +33,7 @@ from kiro_asgi.upstreams.base import Credential, CredentialKind, Upstream
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
-from tests.fuzz.answered import DIALECTS, answered, kiro_frames
+from tests.fuzz.answered import DIALECTS, answered, framed
 from tests.fuzz.schemas import chain, schema
 from tests.fuzz.seeds import Step, requests
 from tests.fuzz.source import REPEATS, Source, dumped
@@ -112,7 +112,7 @@ def schemas(data: bytes) -> int:
             clean_json_schema_properties(value)
         arguments = source.pick(('{"a": 1}', '{"b": "[1]", "A": {"city": "x"}}', '{"city": "{}"}', '[{"a": []}]'))
         plan = Plan(repairs=Repairs(schemas={"f": value}, renames=USUAL))
-        wire = kiro_frames([Step("toolUseEvent", {"name": "f", "toolUseId": "1", "input": arguments, "stop": True})])
+        wire = framed([Step("toolUseEvent", {"name": "f", "toolUseId": "1", "input": arguments, "stop": True})])
         answered("kiro", [wire], plan)
     return len(text)
 

@@ -16,9 +16,12 @@ from kiro_asgi.wire.eventstream import FrameDecoder
 from kiro_asgi.wire.sse import SseDecoder
 from tests.corpus.entries import HERE
 
-__all__ = ["SERVICES", "Step", "answers", "requests", "steps"]
+__all__ = ["FRAMED", "SERVICES", "Step", "answers", "requests", "steps"]
 
 SERVICES: Final = ("kiro", "gemini", "anthropic", "openai")
+
+FRAMED: Final = ("kiro", "bedrock")
+"""Services whose answers are frames of AWS; those of the others are server-sent events."""
 
 LARGEST: Final = 20_000
 """Bytes of a request that is worth beginning with."""
@@ -79,6 +82,11 @@ def _asked(service: str, prompt: str) -> tuple[str, dict[str, str], Any]:
             contents = [{"role": "user", "parts": [{"text": prompt}]}]
             path = "/v1beta/models/gemini-2.5-flash:streamGenerateContent"
             return path, {"x-goog-api-key": "k"}, {"contents": contents, "tools": tools}
+        case "bedrock":
+            tool = {"toolSpec": {"name": "get_weather", "inputSchema": {"json": TOOL}}}
+            body = {"messages": [{"role": "user", "content": [{"text": prompt}]}], "toolConfig": {"tools": [tool]}}
+            path = "/model/us.anthropic.claude-sonnet-4-5-20250929-v1%3A0/converse-stream"
+            return path, {"authorization": "Bearer k"}, body
         case "anthropic":
             tools = [{"name": "get_weather", "input_schema": TOOL}]
             body = {"model": "claude-sonnet-4-5", "max_tokens": 4096, "stream": True, "messages": turns, "tools": tools}
@@ -99,7 +107,7 @@ def _answer(service: str, marker: str) -> bytes:
 
 
 def _read(service: str, data: bytes) -> Iterator[Step]:
-    if service == "kiro":
+    if service in FRAMED:
         for frame in FrameDecoder().feed([data]):
             yield Step(str(frame.headers.get(":event-type", "exception")), json.loads(frame.payload))
     else:

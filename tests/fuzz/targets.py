@@ -38,7 +38,7 @@ TARGETS: Final[Mapping[str, Target]] = {
     "stops": Target(stops, 10_000, 100),
     "library": Target(library, 40_000, 100),
     "scopes": Target(lambda data: serve_request(Source(data)), 60_000, 100),
-    **{f"answers-{service}": Target(answers_of(service), 60_000, 100) for service in SERVICES},
+    **{f"answers-{service}": Target(answers_of(service), 60_000, 100) for service in (*SERVICES, "bedrock")},
     **{f"app-{service}": Target(_served(service), 100_000, 200) for service in SERVICES},
 }
 """Name to target."""

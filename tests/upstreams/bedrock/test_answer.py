@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -32,7 +33,8 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
 )
-from kiro_asgi.upstreams.bedrock.answer import STOP_REASONS
+from kiro_asgi.upstreams.bedrock.events import STOP_REASONS
+from tests.growth import assert_linear
 from tests.upstreams.bedrock.frames import call, chunk, delta, end, event, exception, read, stop
 
 START = event("messageStart", role="assistant")
@@ -260,3 +262,19 @@ def test_a_page_is_no_answer() -> None:
         read([b"<html>"], "text/html")
     with pytest.raises(NotTheUpstream):
         read([b"{}"], "application/json")
+
+
+def test_work_is_linear() -> None:
+    """More blocks, more of one, more at once, more of an answer that is not streamed: twice the work, no more."""
+
+    def blocks(count: int) -> bytes:
+        return b"".join(delta(at, text="a") + stop(at) for at in range(count)) + end()
+
+    def open_calls(count: int) -> bytes:
+        return b"".join(call(at, "same", "a") for at in range(count)) + end("tool_use")
+
+    def redacted(count: int) -> bytes:
+        return delta(0, reasoningContent={"redactedContent": "c2U="}) * count + stop(0) + end()
+
+    for answer in (blocks, open_calls, redacted):
+        assert_linear(lambda count, answer=answer: partial(read, [answer(count)]), 50)  # type: ignore[misc]
