@@ -120,12 +120,12 @@ def _breaks(text: str, width: int, hang: int) -> Iterator[int]:
     from rich.cells import cell_len
 
     starts = [0, *(at + 1 for at, character in enumerate(text) if character == " "), len(text) + 1]
-    column = 0
+    column = begin = 0
     for start, end in pairwise(starts):
         size = cell_len(text[start : end - 1])
-        if size and column > hang and column + size > width:
+        if size and column > begin and column + size > width:
             yield start
-            column = hang
+            column = begin = hang
         column += size + 1
 
 

@@ -16,7 +16,7 @@ EVERY_DIALECT = pytest.mark.parametrize("dialect", ALL_DIALECTS)
 EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
 
 KIB = 1024
-ROOM = 256 * KIB
+ROOM = 64 * KIB
 LIMITS = {"limits": {"answer_bytes": ROOM}}
 TOOLS: dict[str, Any] = {
     "anthropic": [{"name": "f", "input_schema": {"type": "object"}}],
@@ -37,18 +37,18 @@ def redacted(number: int, size: int) -> list[Event]:
 
 
 LONG: dict[str, list[Event]] = {
-    "text": [*text(*["x" * KIB] * 400)],
-    "small-pieces": [*text(*["xy"] * 6_000)],
-    "thinking": [*thinking(*["x" * KIB] * 400), *text("so")],
-    "calls": [step for n in range(700) for step in tool_call("f", {"n": n}, call_id=f"c{n}")],
-    "redacted": [*redacted(400, KIB), *text("so")],
+    "text": [*text(*["x" * KIB] * 100)],
+    "small-pieces": [*text(*["xy"] * 1_500)],
+    "thinking": [*thinking(*["x" * KIB] * 100), *text("so")],
+    "calls": [step for n in range(175) for step in tool_call("f", {"n": n}, call_id=f"c{n}")],
+    "redacted": [*redacted(100, KIB), *text("so")],
 }
 """More than there is room for, but nothing that could not go out at once."""
 
 HELD: dict[str, list[Event]] = {
-    "open-calls": [*text("so"), *open_calls(40, 10 * KIB)],
-    "many-open-calls": [*text("so"), *open_calls(700, 1)],
-    "redacted-behind-a-call": [*text("so"), *open_calls(1, 10), *redacted(400, KIB)],
+    "open-calls": [*text("so"), *open_calls(10, 10 * KIB)],
+    "many-open-calls": [*text("so"), *open_calls(175, 1)],
+    "redacted-behind-a-call": [*text("so"), *open_calls(1, 10), *redacted(100, KIB)],
 }
 """More than there is room for that cannot go out."""
 

@@ -106,6 +106,12 @@ def places(quoted: str) -> Iterator[tuple[str, bytes]]:
 _JSON = JsonFormatter()
 
 
+@pytest.fixture(scope="module", params=["asyncio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """One loop: what hides secrets knows of none, and these are two thousand exchanges."""
+    return request.param
+
+
 def told(exchange: Exchange, caplog: pytest.LogCaptureFixture) -> str:
     """All that left the app."""
     heads = "".join(f"{name}: {value}\n" for name, value in exchange.headers.items())

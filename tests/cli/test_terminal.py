@@ -61,7 +61,7 @@ def words(text: str) -> list[str]:
     return [re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "ID", re.sub(r"\d+(?:\.\d+)?", "N", word)) for word in text.split()]
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("columns", [60, 120])
 @pytest.mark.parametrize(("arguments", "environ"), COMMANDS)
 def test_a_terminal_gets_the_words_of_a_pipe_in_its_width(
     columns: int, arguments: tuple[str, ...], environ: dict[str, str], place: Path
