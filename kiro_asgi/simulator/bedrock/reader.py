@@ -38,7 +38,10 @@ INVOKE: Final = "invoke"
 PATH: Final = re.compile(r"/model/([^/]+)/([a-z-]+)")
 GEOGRAPHIES: Final = ("us.", "eu.", "apac.", "jp.", "au.", "ca.", "us-gov.", "global.")
 CLAUDE: Final = re.compile(r"(?:[a-z-]+\.)?anthropic\.(.+?)(?:-v\d+(?::\d+)?)?")
-APPLICATION_PROFILES: Final[Mapping[str, str]] = {"simulated001": "us.anthropic.claude-sonnet-4-5-20250929-v1:0"}
+APPLICATION_PROFILES: Final[Mapping[str, str]] = {
+    "simulated001": "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    "simulated002": "amazon.nova-pro-v1:0",
+}
 """Inference profiles that an account has made itself, to the models behind them."""
 
 WORDS: Final = frozenset(("text", "json"))

@@ -1,6 +1,7 @@
 """Claude: what the Messages API knows of it, in whichever API it is asked.
 
 This is the one module that knows another party: InvokeModel takes a body of the Messages API and hands out its events.
+Schemas for answers are the same for every model of the service, and compiled as Anthropic has them.
 
 Sources: https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages.html
 """
@@ -20,13 +21,28 @@ from kiro_asgi.upstreams.anthropic import models
 from kiro_asgi.upstreams.anthropic.answer import MessageEvents
 from kiro_asgi.upstreams.anthropic.models import listed_family, normalise
 from kiro_asgi.upstreams.anthropic.options import length_and_thinking, sampling_fields, thinks
+from kiro_asgi.upstreams.anthropic.request import FORM_RULES
 from kiro_asgi.upstreams.anthropic.rules import RULES
+from kiro_asgi.upstreams.anthropic.schema import CompiledSchema, compiled
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.bedrock.models import behind
 from kiro_asgi.upstreams.json_events import JsonEvent
 
-__all__ = ["RULES", "AnthropicUpstream", "betas", "fields", "invoked", "known", "messages", "prefilled"]
+__all__ = [
+    "FORM_RULES",
+    "RULES",
+    "AnthropicUpstream",
+    "CompiledSchema",
+    "betas",
+    "compiled",
+    "fields",
+    "formed",
+    "invoked",
+    "known",
+    "messages",
+    "prefilled",
+]
 
 VERSION: Final = "bedrock-2023-05-31"
 """``anthropic_version`` of bodies; what the API's own version is called here."""
@@ -88,6 +104,11 @@ def invoked(document: Mapping[str, Any], betas: list[str]) -> dict[str, Any]:
 def prefilled(model: ModelCard) -> bool:
     """Whether *model*, as `known` has it, goes on from an assistant's last turn."""
     return listed_family(model).prefilled
+
+
+def formed(model: ModelCard) -> bool:
+    """Whether the answers of *model*, as `known` has it, can be held to a JSON Schema."""
+    return listed_family(model).formed
 
 
 def fields(prompt: Prompt, model: ModelCard, resumed: bool, notes: Notes) -> dict[str, Any]:

@@ -29,10 +29,16 @@ from kiro_asgi.errors import (
 from kiro_asgi.upstreams.errors import Class, Meaning, by_status, clean, fields_of, report_of, retry_after, worded
 from kiro_asgi.wire.members import text_of
 
-__all__ = ["EXCEPTIONS", "SIGNATURE", "UNSTREAMED", "exception_fault", "fault", "is_exception"]
+__all__ = ["EXCEPTIONS", "FORM", "FORM_UNKNOWN", "SIGNATURE", "UNSTREAMED", "exception_fault", "fault", "is_exception"]
 
 SIGNATURE: Final = "thinking_signature_invalid"
 """Code of the refusal of earlier thinking."""
+
+FORM: Final = "output_schema_refused"
+"""Code of the refusal of a schema for the answer."""
+
+FORM_UNKNOWN: Final = "output_format_unknown"
+"""Code of the refusal of every schema: the model has none."""
 
 UNSTREAMED: Final = "tools_not_streamed"
 """Code of the refusal to stream where tools are offered."""
@@ -55,6 +61,24 @@ PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
         "context_too_long",
     ),
     (re.compile(r"support tool use in streaming mode", re.I), UpstreamRejected, UNSTREAMED),
+    (
+        re.compile(
+            r"extraneous key \[outputConfig\]|output_config(?:\.format)?: extra inputs|support the outputConfig"
+            r"|not support (?:output.format|structured.output)"
+            r"|structured outputs? (?:is|are) not (?:supported|available)",
+            re.I,
+        ),
+        UpstreamRejected,
+        FORM_UNKNOWN,
+    ),
+    (
+        re.compile(
+            r"outputConfig\.textFormat|output_config\.format\b|schema is too complex|compiled grammar is too large",
+            re.I,
+        ),
+        UpstreamRejected,
+        FORM,
+    ),
     (
         re.compile(
             r"(signature|data).{0,20} in .{0,3}(redacted_)?thinking|thinking. blocks.{0,80}cannot be modified",

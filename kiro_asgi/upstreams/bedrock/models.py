@@ -2,7 +2,8 @@
 
 Sources: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_ListFoundationModels.html,
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_ListInferenceProfiles.html,
-https://docs.aws.amazon.com/bedrock/latest/userguide/conversation-inference-supported-models-features.html
+https://docs.aws.amazon.com/bedrock/latest/userguide/conversation-inference-supported-models-features.html,
+https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html
 """
 
 from __future__ import annotations
@@ -92,6 +93,9 @@ class Family:
     """Where ``top_k`` stands in the model's own fields; empty where it takes none."""
 
     images: bool = True
+    formed: bool = False
+    """Whether its answers can be held to a JSON Schema."""
+
     reasoning: Reasoning | None = None
     """How it is asked to reason; ``None`` where it is not."""
 
@@ -114,7 +118,7 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 CLAUDE: Final = Family(
     choices=_ALL, cached=_EVERYWHERE, top_k=("top_k",), context_window=200_000, max_output_tokens=64_000
 )
-"""Thinking, sampling and prefills of Claude are told by its version, as by the Messages API."""
+"""Thinking, sampling, prefills and schemas of Claude are told by its version, as by the Messages API."""
 
 _NOVA: Final = Family(
     choices=_ALL,
@@ -164,7 +168,7 @@ FAMILIES: Final[tuple[tuple[tuple[str, ...], Family], ...]] = (
     (("deepseek.r1",), Family(streams_calls=False, images=False, reasoning_text=True)),
     (
         ("deepseek.",),
-        Family(choices=_SOME, images=False, reasoning=Reasoning(("reasoning_effort",), ("high",))),
+        Family(choices=_SOME, images=False, formed=True, reasoning=Reasoning(("reasoning_effort",), ("high",))),
     ),
     (
         ("openai.gpt-oss",),
@@ -199,9 +203,14 @@ FAMILIES: Final[tuple[tuple[tuple[str, ...], Family], ...]] = (
     ),
     (
         ("qwen.",),
-        Family(result_media=_NOTHING, images=False, reasoning=Reasoning(("reasoning_config",), ("none", *THREE))),
+        Family(
+            result_media=_NOTHING,
+            images=False,
+            formed=True,
+            reasoning=Reasoning(("reasoning_config",), ("none", *THREE)),
+        ),
     ),
-    (("moonshot",), Family(result_media=_NOTHING, images=False)),
+    (("moonshot",), Family(result_media=_NOTHING, images=False, formed=True)),
 )
 """Beginning of a model's id, without its geography, to what is peculiar; the first that fits counts."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.notes import Notes
@@ -32,6 +32,7 @@ from kiro_asgi.upstreams.bedrock.models import Family, family, is_claude
 from kiro_asgi.upstreams.bedrock.options import claude_options, model_options
 from kiro_asgi.upstreams.exchanges import Draft, exchanges, merged
 from kiro_asgi.upstreams.rendering import COMBINATORS, WireNames, flat, schema_instructions, target
+from kiro_asgi.wire.json import dumps
 
 __all__ = ["Body", "Options", "document"]
 
@@ -54,6 +55,9 @@ class Options:
 
     replay_thinking: bool = True
     betas: tuple[str, ...] = ()
+    healings: tuple[str, ...] = ()
+    """Rules that earlier refusals put in force."""
+
     extra: Mapping[str, Any] = {}
     """Members of every body: guardrail, tier, latency."""
 
@@ -70,6 +74,9 @@ class Body:
     streamed: bool
     """Whether the answer can be streamed."""
 
+    formed: bool = False
+    """Whether the service holds the answer to the client's schema."""
+
 
 def document(prompt: Prompt, model: ModelCard, options: Options) -> Body:
     """The request body for *prompt*.
@@ -77,17 +84,20 @@ def document(prompt: Prompt, model: ModelCard, options: Options) -> Body:
     Raises:
         RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
     """
-    notes, peculiar = Notes(), family(model)
+    notes, asked, peculiar = Notes(), model, family(model)
+    if is_claude(model):
+        asked = claude.known(model)
+        peculiar = evolve(peculiar, prefilled=claude.prefilled(asked), formed=claude.formed(asked))
     names = WireNames(TOOL_NAME, 64, "tools.renamed", notes)
     drafts = _conversation(prompt, model, peculiar, options, notes)
-    system = [*_system(prompt, peculiar, notes)]
+    form = _form(prompt, peculiar, options, notes)
+    system = [*_system(prompt, peculiar, notes, told=form is None)]
     if system and not peculiar.system:
         notes.applies("system.told", prompt.system_place)
         drafts[0].parts[:0] = [Text(block["text"]) for block in system if "text" in block]
         system = []
     resumed = _is_resumed(drafts)
-    asked = claude.known(model) if is_claude(model) else model
-    drafts = _ended(drafts, claude.prefilled(asked) if is_claude(model) else peculiar.prefilled, notes)
+    drafts = _ended(drafts, peculiar.prefilled and form is None, notes)
     tools = _tools(prompt, drafts, peculiar, names, notes)
     made = (
         claude_options(prompt, asked, resumed, options.betas, notes)
@@ -104,10 +114,26 @@ def document(prompt: Prompt, model: ModelCard, options: Options) -> Body:
     ]
     if prompt.cache and "messages" in peculiar.cached:
         messages[-1]["content"].append(cache_point(prompt.cache))
-    whole = {"system": system, "toolConfig": config, **made, **options.extra}
+    whole = {"system": system, "toolConfig": config, "outputConfig": _output_config(form), **made, **options.extra}
     fields = {"messages": messages, **{name: value for name, value in whole.items() if value}}
     _bound(fields, notes)
-    return Body(fields, names, notes, peculiar.streams_calls or not config)
+    streamed = peculiar.streams_calls or not config
+    return Body(fields, names, notes, streamed, formed=form is not None and form.exact)
+
+
+def _form(prompt: Prompt, peculiar: Family, options: Options, notes: Notes) -> claude.CompiledSchema | None:
+    """The schema as the service is asked to obey it; ``None`` where there is none, or it is told in words."""
+    if not prompt.schema or not peculiar.formed or claude.FORM_RULES.keys() & set(options.healings):
+        return None
+    return claude.compiled(prompt.schema, notes)
+
+
+def _output_config(form: claude.CompiledSchema | None) -> dict[str, Any]:
+    """The member that holds the answer to a schema, which is a text there."""
+    if form is None:
+        return {}
+    schema = {"jsonSchema": {"schema": dumps(dict(form.schema)).decode()}}
+    return {"textFormat": {"type": "json_schema", "structure": schema}}
 
 
 def _conversation(prompt: Prompt, model: ModelCard, peculiar: Family, options: Options, notes: Notes) -> list[Draft]:
@@ -178,14 +204,14 @@ def _ended(drafts: list[Draft], prefilled: bool, notes: Notes) -> list[Draft]:
     return drafts
 
 
-def _system(prompt: Prompt, peculiar: Family, notes: Notes) -> Iterator[dict[str, Any]]:
+def _system(prompt: Prompt, peculiar: Family, notes: Notes, *, told: bool) -> Iterator[dict[str, Any]]:
     for index, text in enumerate(prompt.system):
         if text and not text.isspace():
             yield {"text": text}
             mark = prompt.system_marks.get(index, "")
             if mark and "system" in peculiar.cached:
                 yield cache_point(mark)
-    if prompt.schema is not None:
+    if prompt.schema is not None and told:
         notes.applies("output.schema_told")
         yield {"text": "\n\n".join(schema_instructions(prompt.schema))}
 

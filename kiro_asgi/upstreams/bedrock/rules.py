@@ -70,7 +70,12 @@ _OWN: Final[tuple[Rule, ...]] = (
     Rule(
         "system.told", "For a family without system texts they stand before the user's first words.", _FORM, "request"
     ),
-    Rule("output.schema_told", "The schema of the answer is told in the system text.", _FORM, "request"),
+    Rule(
+        "output.schema_told",
+        "The schema of the answer is told in the system text, where model or schema leave no other way.",
+        _FORM,
+        "request",
+    ),
     Rule("tools.duplicate_dropped", "Of tools with the same name the first counts.", _CONTENT, "request"),
     Rule("tools.choice_unknown", "A choice that names a tool which is not there is refused.", _NONE, "request"),
     Rule(

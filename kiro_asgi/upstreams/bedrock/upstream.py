@@ -7,6 +7,7 @@ API_runtime_InvokeModelWithResponseStream.html
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -46,6 +47,11 @@ _SUFFIXES: Final = (
 
 _SIGNATURES: Final = "healed.signatures"
 _UNSTREAMED: Final = "healed.unstreamed"
+_FORMS: Final = MappingProxyType({code: rule for rule, code in claude.FORM_RULES.items()})
+"""Code of a refused schema to the rule by which it is told in words."""
+
+_LASTING: Final = ((_UNSTREAMED,), ("healed.output_format",))
+"""Adaptations that hold for every request to a model; another conversation has other signatures, and another schema."""
 
 
 def host(service: str, region: str) -> str:
@@ -89,12 +95,12 @@ class BedrockUpstream(DirectUpstream):
 
     @messages.default
     def _make_messages(self) -> claude.AnthropicUpstream:
-        # Of another server than Anthropic's, since its host is: it gets nothing that only theirs is sure to know.
-        return claude.AnthropicUpstream(endpoint=self.endpoint, replay_thinking=self.replay_thinking)
+        # What it renders goes to an address of ours, so it has none: Bedrock holds Claude to what Anthropic's own does.
+        return claude.AnthropicUpstream(replay_thinking=self.replay_thinking, healings=self.healings)
 
     @traits.default
     def _make_traits(self) -> Traits:
-        return Traits(cites=True, learns=self.healings == (_UNSTREAMED,), provider="aws.bedrock")
+        return Traits(cites=True, learns=self.healings in _LASTING, provider="aws.bedrock")
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Render *prompt* for the API that *model* is asked by; neither has a word for a *conversation*.
@@ -105,7 +111,9 @@ class BedrockUpstream(DirectUpstream):
         """
         if self.invokes and models.is_claude(model):
             return self._invoke(prompt, model, credential)
-        options = Options(replay_thinking=self.replay_thinking, betas=self.betas, extra=self.extra)
+        options = Options(
+            replay_thinking=self.replay_thinking, betas=self.betas, healings=self.healings, extra=self.extra
+        )
         body = document(prompt, model, options)
         streamed = body.streamed and _UNSTREAMED not in self.healings
         operation, accept = ("converse-stream", FRAMES) if streamed else ("converse", JSON)
@@ -115,6 +123,7 @@ class BedrockUpstream(DirectUpstream):
             body.names.changed(),
             notes=(*map(Note, self.healings), *body.notes.found()),
             document=asked,
+            formed=body.formed,
         )
 
     def _invoke(self, prompt: Prompt, model: ModelCard, credential: Credential) -> Rendered:
@@ -155,10 +164,12 @@ class BedrockUpstream(DirectUpstream):
         return fault(status, headers, body)
 
     def healed(self, error: KiroAsgiError, rendered: Rendered) -> BedrockUpstream | None:
-        """This upstream without what *error* refuses: earlier thinking, for its signature, or a stream; ``None`` where
-        that is no remedy, or was tried already."""
+        """This upstream without what *error* refuses: earlier thinking, for its signature, a stream, or the schema of
+        the answer, which is told in words then; ``None`` where that is no remedy, or was tried already."""
         if error.code == UNSTREAMED and _UNSTREAMED not in self.healings:
             return evolve(self, healings=(*self.healings, _UNSTREAMED))
+        if error.code in _FORMS and _held_to_schema(rendered.document):
+            return evolve(self, healings=(*self.healings, _FORMS[error.code]))
         if error.code == SIGNATURE and self.replay_thinking and _thought(rendered.document):
             return evolve(self, replay_thinking=False, healings=(*self.healings, _SIGNATURES))
         return None
@@ -224,6 +235,11 @@ def _thought(body: Mapping[str, Any]) -> bool:
     """Whether a body hands thinking back."""
     blocks = [block for message in body["messages"] for block in message["content"]]
     return any("reasoningContent" in block or str(block.get("type", "")).endswith("thinking") for block in blocks)
+
+
+def _held_to_schema(body: Mapping[str, Any]) -> bool:
+    """Whether a body asks the service to hold the answer to a schema."""
+    return "outputConfig" in body or "format" in body.get("output_config", {})
 
 
 def _refuse_addresses(prompt: Prompt) -> None:

@@ -328,6 +328,7 @@ _PROMPTS = st.builds(
         Sampling, st.sampled_from([None, 1, 5000]), st.sampled_from([None, 0.5, 2.0]), top_k=st.sampled_from([None, 5])
     ),
     cache=st.sampled_from(["", "5m"]),
+    schema=st.sampled_from([None, {"type": "object", "properties": {"a": {"type": "string"}}}]),
 )
 
 

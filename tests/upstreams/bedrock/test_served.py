@@ -161,3 +161,19 @@ async def test_throttling_has_its_status(service: simulator.Simulator, marker: s
     exchange = await post("/v1/messages", {"model": NOVA, "max_tokens": 9, "messages": [user(marker)]}).run(app)
 
     assert exchange.status == status, exchange.content
+
+
+async def test_a_schema_that_the_model_does_not_know_is_told_in_words(service: simulator.Simulator) -> None:
+    """The family said that it knows them; the service's refusal counts more, and the answer is checked."""
+    profile = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/simulated002"  # Nova is behind it
+    app = gateway(service, models=[f"{profile}=qwen.qwen3-32b-v1:0"])
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+    body = {"model": f"bedrock/{profile}", "messages": [user("hello")], "response_format": form}
+    exchange = await post("/v1/chat/completions", body).run(app)
+
+    assert exchange.status == 200, exchange.content
+    assert set(json.loads(exchange.json()["choices"][0]["message"]["content"])) == {"a"}
+    first, second = [json.loads(request.body) for request in service.requests if request.path.endswith("-stream")]
+    assert ("outputConfig" in first, "system" in first) == (True, False)
+    assert ("outputConfig" in second, "system" in second) == (False, True)
