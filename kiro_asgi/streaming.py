@@ -224,7 +224,7 @@ def stream_kiro_to_responses(
         tool_emission: When a tool call is sent: ``complete``, ``end`` or ``incremental``.
     """
     answer = _answer(input_tokens, thinking, thinking_scan, tool_emission, kept_whole=True)
-    encoder = OpenAIResponses().encoder(_heading("resp_", model, _responses_options(reasoning_summary)))
+    encoder = OpenAIResponses(clock=time.time).encoder(_heading("resp_", model, _responses_options(reasoning_summary)))
     return _encoded(chunks, answer, encoder)
 
 
@@ -284,7 +284,7 @@ async def collect_responses_response(
     """A whole Kiro answer as one ``response`` object, ready for JSON; else as `collect_openai_response`."""
     answer = _answer(input_tokens, thinking, thinking_scan, "end", kept_whole=True)
     meta = _heading("resp_", model, _responses_options(reasoning_summary))
-    return _rendered(await _collected(chunks, answer), OpenAIResponses(), meta)
+    return _rendered(await _collected(chunks, answer), OpenAIResponses(clock=time.time), meta)
 
 
 def inject_openai_truncation_recovery(

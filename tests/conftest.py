@@ -8,11 +8,16 @@ import importlib
 import logging
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.events import Event
+from tests.conformance.responses_schema import SERVED, sse_events
 
 settings.register_profile(
     "default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], derandomize=True
@@ -61,3 +66,38 @@ def _filters_go_with_their_apps() -> Iterator[None]:
     yield
     for logger, filters in zip(loggers, before, strict=True):
         logger.filters[:] = filters
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _responses_judged() -> Iterator[list[str]]:
+    """What the events of the Responses API that any test makes have against the schema; collected answers are these."""
+    problems: list[str] = []
+    feed, error = ResponsesEncoder.feed, ResponsesEncoder.error
+
+    def judge(pieces: Iterable[bytes]) -> None:
+        for event in sse_events(pieces):
+            problems.extend(SERVED.problems(event))
+
+    def judged_feed(encoder: ResponsesEncoder, items: Iterable[Event], /) -> Iterator[bytes]:
+        pieces: list[bytes] = []
+        for piece in feed(encoder, items):
+            pieces.append(piece)
+            yield piece
+        judge(pieces)
+
+    def judged_error(encoder: ResponsesEncoder, broken: KiroAsgiError) -> list[bytes]:
+        pieces = error(encoder, broken)
+        judge(pieces)
+        return pieces
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ResponsesEncoder, "feed", judged_feed)
+        patch.setattr(ResponsesEncoder, "error", judged_error)
+        yield problems
+
+
+@pytest.fixture(autouse=True)
+def _responses_are_legal(_responses_judged: list[str]) -> Iterator[None]:
+    _responses_judged.clear()
+    yield
+    assert not _responses_judged, "\n".join(_responses_judged[:10])

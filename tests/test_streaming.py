@@ -100,10 +100,13 @@ COLLECTORS = {
 }
 
 
+UNREPEATED = ("id", "created", "created_at", "completed_at")
+
+
 def without_ids(value: Any) -> Any:
     """The same, without what differs from answer to answer."""
     if isinstance(value, dict):
-        return {key: without_ids(item) for key, item in value.items() if key not in ("id", "created", "created_at")}
+        return {key: without_ids(item) for key, item in value.items() if key not in UNREPEATED}
     return [without_ids(item) for item in value] if isinstance(value, list) else value
 
 

@@ -44,7 +44,8 @@ class Gateway:
     """Client APIs that an upstream speaks."""
 
     _token: Callable[[], str]
-    _wall: Callable[[], float]
+    wall: Callable[[], float]
+    """Seconds since the epoch."""
 
     def request(
         self,
@@ -64,7 +65,7 @@ class Gateway:
             passthrough=passthrough,
             stages=self._stages,
             read=read,
-            head=lambda parsed: dialect.meta(parsed, self._token, int(self._wall())),
+            head=lambda parsed: dialect.meta(parsed, self._token, int(self.wall())),
         )
 
     def passes(self, dialect: Dialect) -> bool:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import anthropic
+import httpx2
 import openai
 import pytest
 from attrs import frozen
 
 from tests.conformance.gateways import KEY, Gateway
+from tests.conformance.responses_schema import SERVED, sse_events
 
 __all__ = ["SETTINGS", "Clients", "connected", "undisturbed"]
 
@@ -54,10 +57,40 @@ class Clients:
         )
 
 
+@frozen
+class _Judged(httpx2.SyncByteStream):
+    """An answer of the Responses API, which must keep to the schema; one that is not read to its end is not judged."""
+
+    _stream: httpx2.SyncByteStream
+    _streamed: bool
+
+    def __iter__(self) -> Iterator[bytes]:
+        pieces = []
+        for piece in self._stream:
+            pieces.append(piece)
+            yield piece
+        told = sse_events(pieces) if self._streamed else [json.loads(b"".join(pieces))]
+        problems = [problem for value in told for problem in SERVED.problems(value)]
+        assert not problems, "\n".join(problems[:10])
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class _Judging(httpx2.HTTPTransport):
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = super().handle_request(request)
+        if request.url.path.endswith("/responses") and response.status_code == 200:
+            assert isinstance(response.stream, httpx2.SyncByteStream)
+            streamed = response.headers["content-type"].startswith("text/event-stream")
+            response.stream = _Judged(response.stream, streamed)
+        return response
+
+
 @contextmanager
 def connected() -> Iterator[Clients]:
     """Until the end of the block."""
-    with openai.DefaultHttpxClient() as one, anthropic.DefaultHttpxClient() as other:
+    with openai.DefaultHttpxClient(transport=_Judging()) as one, anthropic.DefaultHttpxClient() as other:
         yield Clients(one, other)
 
 

@@ -32,6 +32,9 @@ class OpenAIResponses:
     sealer: Sealer | None = None
     """Seals and opens ``encrypted_content``; without it answers have none, and what clients send is passed over."""
 
+    clock: Callable[[], float] | None = None
+    """Seconds since the epoch; without it answers are complete in the second in which they begin."""
+
     name = "openai_responses"
     traits = DialectTraits(repeats_answers=True, cites_pages_only=True)
 
@@ -53,7 +56,7 @@ class OpenAIResponses:
 
     def encoder(self, meta: ResponseMeta) -> ResponsesEncoder:
         """A fresh encoder for one streamed answer."""
-        return ResponsesEncoder(meta, self.sealer.seal if self.sealer is not None else None)
+        return ResponsesEncoder(meta, self.sealer.seal if self.sealer is not None else None, self.clock)
 
     def render(self, message: Message, meta: ResponseMeta) -> Iterator[bytes]:
         """The JSON body of a collected answer: what the last event of the stream would hold.

@@ -82,6 +82,7 @@ class ResponsesEncoder:
     Args:
         meta: Facts of the answer, with the `ResponsesOptions` of its request.
         seal: Makes ``encrypted_content``; the client is shown it where its request asks for that.
+        clock: Seconds since the epoch, for ``completed_at``; without it an answer is complete when it begins.
     """
 
     heartbeat = b": ping\n\n"
@@ -89,6 +90,7 @@ class ResponsesEncoder:
     __slots__ = (
         "_block",
         "_cited",
+        "_clock",
         "_ended",
         "_options",
         "_output",
@@ -99,7 +101,8 @@ class ResponsesEncoder:
         "seals",
     )
 
-    def __init__(self, meta: ResponseMeta, seal: Seal | None = None) -> None:
+    def __init__(self, meta: ResponseMeta, seal: Seal | None = None, clock: Callable[[], float] | None = None) -> None:
+        self._clock = clock or (lambda: meta.created)
         self._options = options_of(meta)
         self._seal = seal
         self.seals: dict[str, str] = {}
@@ -153,11 +156,13 @@ class ResponsesEncoder:
             told += self._speak(REFUSAL, _FILTERED)
         elif not self._output.has():
             told += self._speak(TEXT, "")
-        reason = INCOMPLETE.get(event.stop_reason)
-        status = "incomplete" if reason else "completed"
-        details = {"reason": reason} if reason else None
-        told += self._output.release(status)
-        return told + self._output.tell(Outcome(status, None, details, usage_object(event.usage)), status)
+        usage = usage_object(event.usage)
+        if reason := INCOMPLETE.get(event.stop_reason):
+            told += self._output.release("incomplete")
+            return told + self._output.tell(Outcome("incomplete", None, {"reason": reason}, usage), "incomplete")
+        certain = not (self._output.awaits_client or event.malformed)
+        told += self._output.release("completed", "final_answer" if certain else "")
+        return told + self._output.tell(Outcome("completed", None, None, usage, int(self._clock())), "completed")
 
     def _speak(self, shape: PartShape, text: str) -> list[bytes]:
         """A message of our own."""

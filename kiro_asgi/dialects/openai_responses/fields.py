@@ -82,6 +82,8 @@ FIELDS: Final[Table] = MappingProxyType(
         "max_tool_calls": _ECHOED,
         "temperature": _HONOURED,
         "top_p": _HONOURED,
+        "presence_penalty": _mapped("by services that have one"),
+        "frequency_penalty": _mapped("by services that have one"),
         "top_logprobs": _echoed("there are no log probabilities"),
         "tools": _mapped("see the kinds of tools"),
         "tool_choice": _mapped("a tool that the vendor's servers would run cannot be demanded"),

@@ -43,9 +43,11 @@ class ResponsesOptions:
     metadata: Mapping[str, Any] = _NOTHING
     max_output_tokens: int | None = None
     max_tool_calls: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_logprobs: int | None = None
+    temperature: float = 1.0
+    top_p: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    top_logprobs: int = 0
     store: bool = True
     background: bool = False
     previous_response_id: str | None = None

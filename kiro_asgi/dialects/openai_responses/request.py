@@ -39,6 +39,8 @@ _ECHOED: Final = (
     "max_tool_calls",
     "temperature",
     "top_p",
+    "presence_penalty",
+    "frequency_penalty",
     "top_logprobs",
     "store",
     "previous_response_id",
@@ -52,9 +54,10 @@ _ECHOED: Final = (
 def read_options(request: ResponsesBody, value: Mapping[str, Any], toolbox: ToolCollector) -> ResponsesOptions:
     """The options of a request; *value* is its body as it came, which *request* was read from."""
     said = {name: value[name] for name in _ECHOED if value.get(name) is not None}
-    text = {"format": {"type": "text"}} | {
-        name: each for name, each in said.pop("text", {}).items() if each is not None
-    }
+    text = {name: each for name, each in said.pop("text", {}).items() if each is not None}
+    text["format"] = _shown_format(text.get("format") or {"type": "text"})
+    if isinstance(choice := said.get("tool_choice"), Mapping):
+        said["tool_choice"] = _shown_choice(choice)
     reasoning = {"effort": request.reasoning.effort, "summary": request.reasoning.shown} if request.reasoning else {}
     return ResponsesOptions(
         **said,
@@ -70,12 +73,28 @@ def read_options(request: ResponsesBody, value: Mapping[str, Any], toolbox: Tool
 
 
 def _shown(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A tool as the answer repeats it: a function with every field that strict clients look for."""
+    """A tool as the answer repeats it: a function has every field that the API's schema demands."""
     if (tool.get("type") or "function") != "function":
         return tool
     nested = tool.get("function") or {}
     flat = {name: value for name, value in tool.items() if name != "function"}
-    return {"parameters": None, "strict": None, **flat, **nested, "type": "function"}
+    return {"description": None, "parameters": None, "strict": None, **flat, **nested, "type": "function"}
+
+
+def _shown_choice(choice: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A choice as the answer repeats it: of a function flat, of several with its mode."""
+    if choice.get("type") == "allowed_tools":
+        return {"mode": "auto", **choice}
+    if choice.get("type") == "function" and isinstance(nested := choice.get("function"), Mapping):
+        return {"type": "function", "name": nested["name"]}
+    return choice
+
+
+def _shown_format(form: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The form of the text as the answer repeats it; a schema has every field that the API's schema demands."""
+    if form.get("type") != "json_schema":
+        return form
+    return {"name": "response", "description": None, **form, "strict": form.get("strict") is True}
 
 
 def _input_items(value: str | list[Any]) -> tuple[Mapping[str, Any], ...]:
@@ -94,6 +113,8 @@ _RANGES: Final = (
     ("max_tool_calls", 1, None),
     ("temperature", 0, 2),
     ("top_p", 0, 1),
+    ("presence_penalty", -2, 2),
+    ("frequency_penalty", -2, 2),
     ("top_logprobs", 0, 20),
 )
 """Field, least and greatest value."""
@@ -147,7 +168,7 @@ def parse_value(value: Any, *, open_thinking: OpenThinking = _nothing_opened) ->
         tools=tools,
         tool_choice=tool_choice,
         thinking=_thinking(request),
-        sampling=Sampling(request.max_output_tokens, request.temperature, request.top_p),
+        sampling=_sampling(request),
         metadata=_metadata(request),
         session=request.prompt_cache_key or "",
         schema=_schema(request),
@@ -185,6 +206,17 @@ def _within(name: str, value: float | None, least: int, greatest: int | None) ->
 def _one_of(name: str, word: str | None, words: tuple[str, ...]) -> None:
     if word is not None and word not in words:
         raise invalid(name, f"expected one of {', '.join(words)}, got {word[:60]!r}")
+
+
+def _sampling(request: ResponsesBody) -> Sampling:
+    """How to sample; a penalty of 0, which is the API's default, is none."""
+    return Sampling(
+        request.max_output_tokens,
+        request.temperature,
+        request.top_p,
+        presence_penalty=request.presence_penalty or None,
+        frequency_penalty=request.frequency_penalty or None,
+    )
 
 
 def _thinking(request: ResponsesBody) -> Thinking:

@@ -77,6 +77,8 @@ class Outcome:
     error: dict[str, Any] | None = None
     incomplete_details: dict[str, Any] | None = None
     usage: dict[str, Any] | None = None
+    completed_at: int | None = None
+    """Seconds since the epoch; only of one that is complete."""
 
 
 class ResponseObject:
@@ -94,7 +96,6 @@ class ResponseObject:
             "id": meta.id,
             "object": "response",
             "created_at": meta.created,
-            "completed_at": None,
             "model": meta.model,
             **_echo(options_of(meta)),
         }
@@ -102,7 +103,12 @@ class ResponseObject:
 
     def render(self, outcome: Outcome, items: Iterable[Pieces]) -> Pieces:
         """The object with *items* for its output."""
-        state = {"status": outcome.status, "error": outcome.error, "incomplete_details": outcome.incomplete_details}
+        state = {
+            "status": outcome.status,
+            "completed_at": outcome.completed_at,
+            "error": outcome.error,
+            "incomplete_details": outcome.incomplete_details,
+        }
         before = b'%b,%b,"output":' % (self._static, dumps(state)[1:-1])
         return Pieces((before, *dump_array(items), b',"usage":%b}' % dumps(outcome.usage)))
 
@@ -125,11 +131,13 @@ def _echo(options: ResponsesOptions) -> dict[str, Any]:
     """Fields of the request that the object repeats."""
     return {
         "background": options.background,
+        "frequency_penalty": options.frequency_penalty,
         "instructions": options.instructions,
         "max_output_tokens": options.max_output_tokens,
         "max_tool_calls": options.max_tool_calls,
         "metadata": dict(options.metadata),
         "parallel_tool_calls": options.parallel_tool_calls,
+        "presence_penalty": options.presence_penalty,
         "previous_response_id": options.previous_response_id,
         "prompt_cache_key": options.prompt_cache_key,
         "reasoning": {name: options.reasoning.get(name) for name in ("effort", "summary")},
@@ -140,7 +148,7 @@ def _echo(options: ResponsesOptions) -> dict[str, Any]:
         "text": {**options.text, "format": dict(options.text["format"])},
         "tool_choice": options.tool_choice,
         "tools": list(options.tools),
-        "top_logprobs": options.top_logprobs or 0,
+        "top_logprobs": options.top_logprobs,
         "top_p": options.top_p,
         "truncation": options.truncation,
         "user": options.user,
@@ -161,6 +169,10 @@ _PREFIXES: Final = MappingProxyType(
     }
 )
 """Kind of item to how its ids begin."""
+
+
+_SPOKEN: Final = ("message", "reasoning")
+"""Kinds of item that are no calls."""
 
 
 def item_id(response_id: str, kind: str, index: int) -> str:
@@ -303,6 +315,11 @@ class OutputItems:
         """Whether an item of this *kind* has begun, or any at all."""
         return kind in self._kinds if kind else bool(self._kinds)
 
+    @property
+    def awaits_client(self) -> bool:
+        """Whether there is a call for the client to run; the web search is run on the way."""
+        return not {*_SPOKEN, "web_search_call"}.issuperset(self._kinds)
+
     def next_number(self) -> int:
         """The number of one event: from 0, without gaps."""
         number, self._sequence = self._sequence, self._sequence + 1
@@ -321,7 +338,7 @@ class OutputItems:
 
     def add(self, kind: str, fields: Mapping[str, Any]) -> tuple[Place, list[bytes]]:
         """Begin an item, which is told with *fields*; a message that was held is done before it."""
-        released = self.release("completed")
+        released = self.release("completed", "" if kind in _SPOKEN else "commentary")
         index = len(self._kinds)
         self._kinds.append(kind)
         place = Place(index, item_id(self._object.id, kind, index))
@@ -339,12 +356,17 @@ class OutputItems:
         """End a message later: only the last one can be incomplete, and which that is the future knows."""
         self._held = place, message
 
-    def release(self, status: str) -> list[bytes]:
-        """End the message that was held, if there is one."""
+    def release(self, status: str, phase: str = "") -> list[bytes]:
+        """End the message that was held, if there is one.
+
+        Args:
+            status: Of the message.
+            phase: ``commentary`` before a call, ``final_answer`` where no call is open; empty where neither is certain.
+        """
         if self._held is None:
             return []
         (place, message), self._held = self._held, None
-        return self.done(place, {**message, "status": status})
+        return self.done(place, {**message, "status": status, **({"phase": phase} if phase else {})})
 
     def tell(self, outcome: Outcome, *names: str) -> list[bytes]:
         """The whole response as it stands, in an event of each name."""

@@ -324,6 +324,8 @@ class ResponsesBody:
     max_tool_calls: int | None = None
     temperature: float | None = None
     top_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
     top_logprobs: int | None = None
 
     tools: tuple[ToolBody, ...] | None = None

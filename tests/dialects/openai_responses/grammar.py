@@ -29,7 +29,7 @@ DELTAS = {
 }
 """Events that bring text, to the member that the text is of."""
 
-LATER = ("status", "encrypted_content")
+LATER = ("status", "phase", "encrypted_content")
 """What an item that is done may say otherwise than the pieces did."""
 
 
@@ -77,7 +77,7 @@ def check(stream: bytes) -> list[dict[str, Any]]:
 def _check_responses(responses: list[dict[str, Any]], status: str) -> None:
     """They are the same but for what becomes of an answer."""
     assert [response["status"] for response in responses] == ["in_progress", "in_progress", status]
-    changing = ("status", "output", "usage", "error", "incomplete_details")
+    changing = ("status", "completed_at", "output", "usage", "error", "incomplete_details")
     constant = [{name: value for name, value in each.items() if name not in changing} for each in responses]
     assert constant[0] == constant[1] == constant[2]
     assert all(each["output"] == [] and each["usage"] is None for each in responses[:2])

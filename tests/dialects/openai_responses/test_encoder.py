@@ -18,6 +18,7 @@ from kiro_asgi.model.events import (
     BlockKind,
     BlockStart,
     Event,
+    MalformedCall,
     MessageEnd,
     MessageStart,
     SignatureDelta,
@@ -74,6 +75,7 @@ def test_a_stream_of_text() -> None:
     where = {"item_id": "msg_1_0", "output_index": 0, "content_index": 0}
     part = {"type": "output_text", "text": "ab", "annotations": [], "logprobs": []}
     item = {"id": "msg_1_0", "type": "message", "status": "completed", "role": "assistant", "content": [part]}
+    done = {**item, "phase": "final_answer"}
     bodies = [
         {
             "type": "response.output_item.added",
@@ -85,12 +87,28 @@ def test_a_stream_of_text() -> None:
         {"type": "response.output_text.delta", **where, "delta": "b", "logprobs": []},
         {"type": "response.output_text.done", **where, "text": "ab", "logprobs": []},
         {"type": "response.content_part.done", **where, "part": part},
-        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.output_item.done", "output_index": 0, "item": done},
     ]
 
     assert events[2:-1] == [{**body, "sequence_number": number} for number, body in enumerate(bodies, 2)]
     assert events[-1]["type"] == "response.completed"
-    assert events[-1]["response"]["output"] == [item]
+    assert events[-1]["response"]["output"] == [done]
+
+
+PHASES = [
+    (answer(*TEXT), ["final_answer"]),
+    (answer(*TEXT, *CALL, stop=StopReason.TOOL_CALL), ["commentary", None]),
+    (answer(*CALL, *TEXT, stop=StopReason.TOOL_CALL), [None, None]),
+    (answer(*TEXT, *THINKING, *TEXT), [None, None, "final_answer"]),
+    (answer(*TEXT, stop=StopReason.LENGTH), [None]),
+    ([*answer(*TEXT)[:-1], MessageEnd(StopReason.END, malformed=(MalformedCall("c", "f", "no JSON", 3),))], [None]),
+]
+
+
+@pytest.mark.parametrize(("events", "phases"), PHASES)
+def test_the_phase_of_a_message_is_told_where_it_is_certain(events: list[Event], phases: list[str | None]) -> None:
+    """Before a call it is commentary; last, with no call for the client, the final answer; else nobody says."""
+    assert [item.get("phase") for item in output(events)] == phases
 
 
 def test_the_bytes_of_an_event() -> None:

@@ -29,6 +29,8 @@ VALUES: dict[str, Any] = {
     "max_tool_calls": 5,
     "temperature": 0.5,
     "top_p": 0.5,
+    "presence_penalty": 0.5,
+    "frequency_penalty": 0.5,
     "top_logprobs": 5,
     "tools": [{"type": "function", "name": "g"}],
     "tool_choice": "required",

@@ -188,7 +188,8 @@ def test_choices(choice: Any, mode: ToolChoiceMode, name: str) -> None:
     """Every form in which a call is left open, demanded or forbidden."""
     parsed = parse(*OFFERED, tool_choice=choice)
     assert parsed.prompt.tool_choice == ToolChoice(mode, name, raw=choice)
-    assert parsed.options.tool_choice == (choice or "auto")
+    flat = {"type": "function", "name": "f"} if choice and "function" in choice else choice
+    assert parsed.options.tool_choice == (flat or "auto")
 
 
 def test_allowed_tools() -> None:
@@ -198,6 +199,7 @@ def test_allowed_tools() -> None:
     assert names(parsed) == ["f", "web_search", "mcp (tools[5])"]
     assert parsed.prompt.tool_choice.mode is ToolChoiceMode.REQUIRED
     assert parsed.prompt.tool_choice.allowed == {*names(parsed)}
+    assert parse(*OFFERED, tool_choice={"type": "allowed_tools", "tools": listed}).options.tool_choice["mode"] == "auto"
 
 
 BAD_CHOICES = [

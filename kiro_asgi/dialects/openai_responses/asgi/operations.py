@@ -123,7 +123,7 @@ class ResponsesOperations:
             if wants_notes(call.scope):
                 unread = partial(unread_fields, own, parsed.prompt, earlier)
                 parsed = evolve(parsed, notes=await offload.run(size, lambda: noted(unread())))
-            return Recorded(sealer), parsed, earlier, size
+            return Recorded(sealer, self._gateway.wall), parsed, earlier, size
         except RequestError as error:
             if (place := _INPUT.search(error.param)) and int(place[1]) < earlier:
                 _log.error("a conversation is damaged, and counts as missing: %s", error.message)
