@@ -98,7 +98,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
         ),
         {"anyio", "asgiref", "attrs", "cattrs"},
     ),
-    "observers": (("errors", "model", "stages"), {"attrs"}),
+    "observers": (("errors", "model", "stages"), {"attrs", "opentelemetry", "prometheus_client"}),
     "chunks": ((), set()),
     "contract": (
         ("chunks", "errors", "limits", "model", "wire", "stages", "upstreams", "dialects"),
@@ -302,6 +302,13 @@ def test_foreign_packages_stay_in_their_room(name: str) -> None:
 def test_one_module_knows_rich(name: str) -> None:
     """An extra that only terminals need: the commands print in the project's own words."""
     assert "rich" not in foreign(name) or name == "cli.terminal"
+
+
+@each_module
+def test_one_module_knows_each_way_to_export_metrics(name: str) -> None:
+    """Extras: whoever wants no metrics, or others, needs neither."""
+    assert "prometheus_client" not in foreign(name) or name == "observers.prometheus"
+    assert "opentelemetry" not in foreign(name) or name == "observers.otel"
 
 
 @each_module

@@ -51,6 +51,7 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.notes import Rule
 from kiro_asgi.model.server_tools import SearchHit, ToolOutput
+from kiro_asgi.observers.measures import MEASURES
 from kiro_asgi.simulator import formats
 from kiro_asgi.simulator import markers as simulated_markers
 from kiro_asgi.simulator.kiro import faults
@@ -151,6 +152,14 @@ def format_rules(name: str) -> Iterator[Row]:
     [form] = (form for form in formats.FORMATS if form.name == name)
     for rule in form.rules:
         yield (first_line(rule.__doc__),)
+
+
+def measures() -> Iterator[Row]:
+    yield "OpenTelemetry, and Prometheus", "Kind", "Labels", "What it measures"
+    for it in MEASURES:
+        labels = " ".join(f"``{label}``" for label in it.labels)
+        kind = f"{it.kind.value}, {it.unit.strip('{}')}"
+        yield f"| ``{it.name}``\n| ``{it.flat_name}``", kind, labels, plain(it.what)
 
 
 def rules(table: Iterable[Rule]) -> Iterator[Row]:
@@ -397,6 +406,7 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "limit-settings": (limit_settings, "30 14 56"),
     "limits": (fixed_limits, "30 14 56"),
     "presets": (presets, "40 20 40"),
+    "measures": (measures, "34 12 24 30"),
     "routes": (routes, "40 12 30 18"),
     "markers": (markers, "20 10 48 22"),
     "events": (upstream_events, "24 50 26"),

@@ -152,6 +152,7 @@ class Observation:
             seconds=self._clocks.steady() - plan.started,
             first_content=None if reading.span is None else reading.span[0] - plan.started,
             usage=reading.usage,
+            finish="" if reading.end is None else reading.end.stop_reason.value,
         )
         for place, observer in enumerate(self._observers):
             self._tell(place, observer.attempted, self._call, facts)

@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from typing import Any, Final
 
 import anyio
-from attrs import evolve
+from attrs import evolve, frozen
 
 from kiro_asgi import create_app
 from kiro_asgi.asgi.readiness import settings_to_serve
@@ -28,6 +28,7 @@ from kiro_asgi.cli.standalone import (
     give_back_blocks,
     give_up_after,
     hold_little,
+    import_extra,
     keep_what_is_there,
     tidy_up,
     until_signalled,
@@ -36,6 +37,7 @@ from kiro_asgi.cli.terminal import Tone, discard_output, printer_on
 from kiro_asgi.config import ClientSettings, Settings
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.observers.base import Observer
 from kiro_asgi.observers.logs import JsonFormatter
 from kiro_asgi.upstreams.manifest import manifests_in, set_up
 
@@ -86,8 +88,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-format", choices=LOG_FORMATS, default="text", help="of every line (default: %(default)s)"
     )
+    parser.add_argument(
+        "--metrics-listen", type=_address, metavar="[HOST:]PORT", help="where to serve /metrics for Prometheus"
+    )
+    parser.add_argument("--opentelemetry", action="store_true", help="make spans and measures for the SDK")
     parser.add_argument("--access-log", action="store_true", help="one line a request on standard error")
     add_config(parser)
+
+
+def _address(text: str) -> tuple[str, int]:
+    """A host, this machine if it is left out, and a port."""
+    host, _, port = text.rpartition(":")
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", _port(port)
 
 
 def _port(text: str) -> int:
@@ -126,9 +138,10 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     server.ready()
     _configure_logging(arguments.log_level, arguments.log_format, arguments.access_log)
     serve = _serve_simulated if arguments.simulate else _serve
+    watch = _Watch(arguments.metrics_listen, arguments.opentelemetry)
     sys.setswitchinterval(SWITCH)
     give_back_blocks()
-    anyio.run(partial(serve, server, settings, arguments.host, arguments.port), backend=arguments.loop)
+    anyio.run(partial(serve, server, settings, watch, arguments.host, arguments.port), backend=arguments.loop)
     return 0
 
 
@@ -156,25 +169,70 @@ def simulated(settings: Settings, url: str, host: str) -> Settings:
     )
 
 
-async def _serve_simulated(server: Server, settings: Settings, host: str, port: int) -> None:
+@frozen
+class _Watch:
+    """How an operator sees what the process does, beside its log."""
+
+    metrics: tuple[str, int] | None
+    """Host and port where Prometheus is served, if it is."""
+
+    opentelemetry: bool
+    """Whether OpenTelemetry is told."""
+
+    def observers(self) -> Iterator[Observer]:
+        """Make those who are told of calls.
+
+        Raises:
+            ConfigError: What one needs is not installed.
+        """
+        if self.metrics is not None:
+            yield import_extra(_PROMETHEUS, "metrics").PrometheusObserver()
+        if self.opentelemetry:
+            yield import_extra(_OPENTELEMETRY, "otel").OpenTelemetryObserver()
+
+    def start(self) -> Iterator[tuple[str, str]]:
+        """Begin to show; gives what there is to announce.
+
+        Raises:
+            ConfigError: The address cannot be had.
+        """
+        if self.metrics is not None:
+            host, port = self.metrics
+            try:
+                port = import_extra(_PROMETHEUS, "metrics").serve_metrics(host, port)
+            except OSError as error:
+                raise ConfigError(
+                    f"cannot serve metrics on {host} port {port}: {error.strerror}", code="config.address"
+                ) from error
+            yield "Metrics", f"{_url(host, port)}/metrics"
+
+
+_PROMETHEUS: Final = "kiro_asgi.observers.prometheus"
+_OPENTELEMETRY: Final = "kiro_asgi.observers.otel"
+
+
+async def _serve_simulated(server: Server, settings: Settings, watch: _Watch, host: str, port: int) -> None:
     from kiro_asgi import simulator  # 5 MiB that nobody else needs
 
     async with simulator.serve(port=0) as service:
-        await _serve(server, simulated(settings, service.url, host), host, port, service.url)
+        await _serve(server, simulated(settings, service.url, host), watch, host, port, service.url)
 
 
-async def _serve(server: Server, settings: Settings, host: str, port: int, simulator_url: str = "") -> None:
-    app = create_app(settings)
+async def _serve(
+    server: Server, settings: Settings, watch: _Watch, host: str, port: int, simulator_url: str = ""
+) -> None:
+    app = create_app(settings, observers=[*watch.observers()])
     keep_what_is_there()
     listener = bind(host, port)
     give_up_after(listener, settings.limits.write_timeout + LINGER)
     hold_little(listener)
     base = _url(host, listener.getsockname()[1]) + server.root_path
+    facts = [*_announcement(settings, base, simulator_url), *watch.start()]
 
     async def announced(stopped: Callable[[], Awaitable[None]]) -> None:
         output = printer_on(sys.stdout, os.environ)
         try:
-            for name, words in _announcement(settings, base, simulator_url):
+            for name, words in facts:
                 output.line((f"{name + ':':<20}", Tone.NAME), words, hang=20)
         except BrokenPipeError:
             discard_output()  # nobody reads it, and the clients do not mind

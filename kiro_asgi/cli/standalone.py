@@ -36,6 +36,7 @@ __all__ = [
     "give_back_blocks",
     "give_up_after",
     "hold_little",
+    "import_extra",
     "keep_what_is_there",
     "tidy_up",
     "until_signalled",
@@ -127,11 +128,11 @@ class Server:
         self._worker()
 
     def _worker(self) -> Any:
-        _import("hypercorn.config", "standalone")
-        return _import(f"hypercorn.{self.loop}", "trio" if self.loop == "trio" else "standalone")
+        import_extra("hypercorn.config", "standalone")
+        return import_extra(f"hypercorn.{self.loop}", "trio" if self.loop == "trio" else "standalone")
 
     def _config(self, listener: socket.socket) -> Any:
-        config = _import("hypercorn.config", "standalone").Config()
+        config = import_extra("hypercorn.config", "standalone").Config()
         # The socket is ours, so that its port is known, and connections wait, before the server runs.
         config.bind = [f"fd://{listener.detach()}"]
         if self.loop == "asyncio":
@@ -324,7 +325,12 @@ async def _watch(
     scope.cancel()
 
 
-def _import(name: str, extra: str) -> Any:
+def import_extra(name: str, extra: str) -> Any:
+    """Import a module that an *extra* of this package brings, or that needs what it brings.
+
+    Raises:
+        ConfigError: It is not installed.
+    """
     try:
         return importlib.import_module(name)
     except ImportError as error:

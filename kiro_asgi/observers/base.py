@@ -129,6 +129,9 @@ class AttemptFacts:
     usage: Usage | None
     """Tokens, where they are known; each count says where it comes from."""
 
+    finish: str
+    """Why the model stopped, as `StopReason` says it; empty where the answer was not read to its end."""
+
 
 @frozen(kw_only=True, eq=False)
 class EndFacts:

@@ -39,6 +39,13 @@ def ask(base: str, body: bytes, **headers: str) -> Iterator[http.client.HTTPResp
         yield connection.getresponse()
 
 
+def get(url: str) -> str:
+    address = urlsplit(url)
+    with closing(http.client.HTTPConnection(address.hostname or "", address.port, timeout=20)) as connection:
+        connection.request("GET", address.path)
+        return connection.getresponse().read().decode()
+
+
 def status_of(base: str, **headers: str) -> int:
     with ask(base, question("sim:text"), **headers) as answer:
         return answer.status
@@ -207,20 +214,30 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     assert running
 
 
-def test_the_access_log_is_off_until_asked_for(tmp_path: Path) -> None:
-    """One line a request when it is wanted, as text or JSON, nothing at all when not; never a key."""
-    written = []
-    for arguments in ((), ("--access-log",), ("--access-log", "--log-format", "json")):
-        with serving("--simulate", *arguments, cwd=tmp_path, lines=5) as server:
+ATTEMPT = 'kiro_asgi_attempts_total{error_type="",kiro_asgi_outcome="complete",kiro_asgi_upstream="kiro"} 1.0'
+
+
+def test_what_an_operator_sees_is_asked_for(tmp_path: Path) -> None:
+    """One line a request when it is wanted, as text or JSON, nothing at all when not; metrics at an address of their
+    own; never a key."""
+    written, scraped = [], ""
+    everything = ("--access-log", "--log-format", "json", "--metrics-listen", "0", "--opentelemetry")
+    for arguments in ((), ("--access-log",), everything):
+        with serving("--simulate", *arguments, cwd=tmp_path, lines=5 + (arguments is everything)) as server:
             with ask(server.base, question("sim:text"), authorization="Bearer canary") as answer:
                 answer.read()
+            deadline = time.monotonic() + 20
+            if arguments is everything:
+                while ATTEMPT not in scraped and time.monotonic() < deadline:  # told when all has been taken
+                    scraped = get(server.announced[5].split()[1])
             written.append(server.stop().splitlines())
 
     silent, (line,), (formatted,) = written
     assert silent == []
     assert "POST /v1/chat/completions 200" in line
     assert json.loads(formatted)["route"] == "/v1/chat/completions"
-    assert "canary" not in line + formatted
+    assert ATTEMPT in scraped
+    assert "canary" not in line + formatted + scraped
 
 
 def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:

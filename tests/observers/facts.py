@@ -64,6 +64,7 @@ ATTEMPT = AttemptFacts(
     seconds=2.0,
     first_content=0.25,
     usage=USAGE,
+    finish="end",
 )
 
 
