@@ -5,6 +5,7 @@ from __future__ import annotations
 from kiro_asgi._version import __version__
 from kiro_asgi.asgi.app import App, create_app
 from kiro_asgi.asgi.mount import mount
+from kiro_asgi.asgi.probes import Readiness
 from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.config import (
     ClientSettings,
@@ -32,7 +33,7 @@ from kiro_asgi.model.server_tools import SearchHit, ToolOutput
 from kiro_asgi.observers.base import Observer
 from kiro_asgi.stages.base import Stage, StageFactory
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
-from kiro_asgi.state.base import Locks, Store
+from kiro_asgi.state.base import Locks, Store, WatchedStore
 from kiro_asgi.upstreams.base import Upstream
 from kiro_asgi.upstreams.manifest import Manifest
 
@@ -55,6 +56,7 @@ __all__ = [
     "Observer",
     "Prompt",
     "QuotaSettings",
+    "Readiness",
     "RecoverySettings",
     "RequestError",
     "RetrySettings",
@@ -74,6 +76,7 @@ __all__ = [
     "ToolSettings",
     "Upstream",
     "UpstreamError",
+    "WatchedStore",
     "__version__",
     "create_app",
     "mount",

@@ -25,6 +25,7 @@ from kiro_asgi.asgi.models import Models, Provider
 from kiro_asgi.asgi.observation import Observers
 from kiro_asgi.asgi.operations import Gateway, Handler, handlers_of, new_dialects
 from kiro_asgi.asgi.output import Output
+from kiro_asgi.asgi.probes import Readiness, ReadinessCheck
 from kiro_asgi.asgi.protocol import (
     JSON,
     AnyASGIApp,
@@ -35,13 +36,15 @@ from kiro_asgi.asgi.protocol import (
     Send,
     Stalled,
     host_lifespan,
+    response_body,
+    response_start,
 )
 from kiro_asgi.asgi.providers import new_fetcher, new_providers, new_registry, new_store
 from kiro_asgi.asgi.readiness import problems_with, settings_to_serve
 from kiro_asgi.asgi.reading import AnswerContext
 from kiro_asgi.asgi.relay import Relay
 from kiro_asgi.asgi.reports import rules_header, wants_rules
-from kiro_asgi.asgi.routing import GATEWAY, HEALTH, Routes
+from kiro_asgi.asgi.routing import GATEWAY, PROBES, Routes
 from kiro_asgi.asgi.scheduling import Offload, Pace
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.asgi.server_tools import ServerTool
@@ -66,6 +69,8 @@ __all__ = ["App", "create_app"]
 
 
 _log = getLogger("kiro_asgi")
+
+_ALIVE: Final = dumps({"status": "ok"})
 
 _DEBUG_EXTENSION: Final = "http.response.debug"
 """Of hosts under test: Starlette's test client has it in its scopes."""
@@ -139,6 +144,7 @@ class App:
         providers = new_providers(settings, clocks, server_tools)
         self._providers = tuple(providers.values())
         self._store = new_store(settings, clocks) if store is None else store
+        self._readiness = ReadinessCheck(self._providers, self._store)
         held = partial(_held, tuple(secrets_in(settings)), self._providers)
         self._context = context = AnswerContext(
             settings=settings,
@@ -192,11 +198,35 @@ class App:
             case "http":
                 await self._http(scope, receive, send)
             case "lifespan":
-                await host_lifespan(self._inner or _no_lifespan, self.aclose, scope, receive, send)
+                await host_lifespan(self._inner or _no_lifespan, self._shut_down, scope, receive, send)
             case "websocket":
                 await (self._inner or _no_websocket)(scope, receive, send)
             case other:
                 raise ValueError(f"unknown scope type {other!r}")
+
+    def drain(self) -> None:
+        """Tell load balancers that no more requests should come: ``/ready`` is 503 from now on.
+
+        Requests that come all the same are served, each with ``connection: close`` where the client speaks HTTP/1, so
+        that its next one may go elsewhere.  Called again, it does nothing more.
+        """
+        self._readiness.drain()
+
+    async def idle(self) -> None:
+        """Wait until no call is under way in the running event loop.
+
+        A host that ends calls `drain`, waits for as long as its balancers take to notice, then for this, within a time
+        limit of its own, and calls `interrupt` where that is over.
+        """
+        await self._calls.all_gone()
+
+    def readiness(self) -> Readiness:
+        """Whether requests should come here, and why not, by what is known; nobody is asked."""
+        return self._readiness.readiness()
+
+    async def _shut_down(self) -> None:
+        self.drain()
+        await self.aclose()
 
     async def aclose(self) -> None:
         """Write what is still to be stored, and close the idle upstream connections of the running event loop."""
@@ -234,10 +264,10 @@ class App:
         observation = self._observers.observation(scope, request_id)
         if observation is not None:
             send = observation.watched(send)
-        with Share(self._bodies) as share:
+        with self._calls.counting(), Share(self._bodies) as share:
             limit = self._settings.limits.write_timeout
             call = Call(scope, receive, send, request_id, self._id_headers, share, limit, self._clock, self._draw)
-            call.observation = observation
+            call.observation, call.parting_headers = observation, self._readiness.headers(scope)
             unexpected = await self._caught(call, self._serve(call))
             if unexpected is not None and not call.status:
                 await self._caught(call, self._refuse(call, InternalError(call.request_id)))
@@ -277,7 +307,7 @@ class App:
         try:
             with self._calls.doing(call):
                 match = self._routes.find(call.scope)
-                if match.endpoint is not HEALTH:
+                if match.endpoint not in PROBES:
                     call.principal = await self._auth.identify(call.scope)
                 if call.observation is not None:
                     call.observation.begin(call.principal)
@@ -333,19 +363,34 @@ class App:
         await call.respond(200, render_model(await self._exchanges.models.listing(argument)), [JSON])
 
     async def _health(self, call: Call, argument: str) -> None:
-        await call.respond(200, dumps({"status": "ok", **await self._resting(call.scope)}), [JSON])
+        await self._answer_probe(call, 200, _ALIVE)
 
-    async def _resting(self, scope: Scope) -> dict[str, Any]:
-        """Credentials that rest, for who shows a key; others learn no more than that the gateway is alive."""
+    async def _ready(self, call: Call, argument: str) -> None:
+        readiness = self.readiness()
+        told = {"ready": readiness.is_ready, **await self._details(call.scope, readiness)}
+        await self._answer_probe(call, 200 if readiness.is_ready else 503, dumps(told))
+
+    async def _answer_probe(self, call: Call, status: int, body: bytes) -> None:
+        """Answer; with the head alone where that is what was asked for."""
+        if call.scope["method"] != "HEAD":
+            await call.respond(status, body, [JSON])
+            return
+        await call.send(response_start(status, [JSON, *call.headers, (b"content-length", b"%d" % len(body))]))
+        await call.send(response_body(b""))
+
+    async def _details(self, scope: Scope, readiness: Readiness) -> dict[str, Any]:
+        """Reasons, and credentials that rest, for who shows a key; others learn no more than the status."""
         try:
             await self._auth.identify(scope)
         except RequestError:
             return {}
         return {
+            "reasons": readiness.reasons,
+            "degraded": readiness.degraded,
             "resting": [
                 {"credential": name, "reason": type(fault).__name__, "seconds": ceil(left)}
                 for name, fault, left in self._rests()
-            ]
+            ],
         }
 
 

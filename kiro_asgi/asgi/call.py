@@ -173,6 +173,9 @@ class Call:
     meanwhile: Callable[[], Awaitable[None]] | None = field(init=False, default=None)
     """Work that runs for as long as the answer takes."""
 
+    parting_headers: Headers = ()
+    """Headers that have the client connect anew, where this gateway is being stopped."""
+
     quota_headers: Headers = ()
     """Headers that say what the client's quotas still allow."""
 
@@ -188,7 +191,7 @@ class Call:
     @property
     def headers(self) -> Headers:
         """Headers of every response."""
-        return (*identity_headers(self.request_id, self._id_headers), *self.quota_headers)
+        return (*identity_headers(self.request_id, self._id_headers), *self.parting_headers, *self.quota_headers)
 
     async def send(self, message: Message) -> None:
         """Send, and take a failure of the connection for what it is.
@@ -301,10 +304,39 @@ _RETRY_AFTER: Final = 1.0
 
 
 @define(eq=False)
+class _Presence:
+    """Calls of one event loop."""
+
+    calls: int = 0
+    gone: anyio.Event = field(factory=anyio.Event)
+    """Set, and replaced, when the last has gone."""
+
+
+@define(eq=False)
 class CallsUnderWay:
     """Calls that one application is answering now."""
 
     _under_way: PerLoop[set[Call]] = field(init=False, factory=lambda: PerLoop(set))
+    _present: PerLoop[_Presence] = field(init=False, factory=lambda: PerLoop(_Presence))
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count a call from its first moment to the end of its response."""
+        presence = self._present.here()
+        presence.calls += 1
+        try:
+            yield
+        finally:
+            presence.calls -= 1
+            if not presence.calls:
+                presence.gone.set()
+                presence.gone = anyio.Event()
+
+    async def all_gone(self) -> None:
+        """Wait until none is under way in the running event loop."""
+        presence = self._present.here()
+        while presence.calls:
+            await presence.gone.wait()
 
     @contextmanager
     def doing(self, call: Call) -> Iterator[None]:

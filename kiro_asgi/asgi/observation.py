@@ -48,8 +48,8 @@ class Observers:
         self._byte_observers = tuple((place, it) for place, it in each if isinstance(it, ByteObserver))
 
     def observation(self, scope: Scope, request_id: str) -> Observation | None:
-        """Make what gathers the facts of one call; ``None`` where nobody wants them."""
-        if not self._observers and not self._access_log.is_read:
+        """Make what gathers the facts of one call; ``None`` where nobody wants them, and of probes."""
+        if not (self._observers or self._access_log.is_read) or self._routes.is_probe(scope):
             return None
         observers = (*self._observers, self._access_log) if self._access_log.is_read else self._observers
         return Observation(scope, request_id, observers, self._byte_observers, self._routes, self._clocks, self._tell)

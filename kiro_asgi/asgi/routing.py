@@ -14,17 +14,22 @@ from kiro_asgi.asgi.protocol import Scope, header_values
 from kiro_asgi.dialects.manifest import DialectManifest, Endpoint
 from kiro_asgi.errors import ConfigError, MethodNotAllowed, RouteNotFound
 
-__all__ = ["GATEWAY", "HEALTH", "RouteMatch", "Routes", "local_paths"]
+__all__ = ["GATEWAY", "PROBES", "RouteMatch", "Routes", "local_paths"]
 
 Name = TypeVar("Name", bytes, str)
 
-HEALTH: Final = Endpoint("GET", "/health", "health")
-"""The one path for which nobody need show a key."""
+PROBES: Final = (
+    Endpoint("GET", "/health", "health"),
+    Endpoint("HEAD", "/health", "health"),
+    Endpoint("GET", "/ready", "ready"),
+    Endpoint("HEAD", "/ready", "ready"),
+)
+"""Paths for which nobody need show a key, and which observers are not told of."""
 
 GATEWAY: Final = (
     Endpoint("GET", "/v1/models", "models"),
     Endpoint("GET", "/v1/models/{model:path}", "model"),
-    HEALTH,
+    *PROBES,
 )
 """Paths that are no client API's alone."""
 
@@ -170,6 +175,11 @@ class Routes:
     def contains(self, scope: Scope) -> bool:
         """Whether there is anything at the request's path, whatever the method."""
         return any(self._lookup(path) for path in local_paths(scope))
+
+    def is_probe(self, scope: Scope) -> bool:
+        """Whether the request is one of those that come every few seconds, and mean nobody's work."""
+        found = (self._lookup(path).get(scope["method"]) for path in local_paths(scope))
+        return any(match is not None and match.endpoint in PROBES for match in found)
 
     def methods(self, scope: Scope) -> tuple[str, ...]:
         """The methods that the request's path takes; those of all paths where it is none."""

@@ -13,7 +13,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from hashlib import sha256
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 import anyio
@@ -21,7 +21,7 @@ from attrs import define, field
 
 from kiro_asgi.loops import PerLoop
 
-__all__ = ["Locks", "Store", "owner_of", "scoped"]
+__all__ = ["Locks", "Store", "WatchedStore", "owner_of", "scoped"]
 
 _OWNER: Final = 16
 """Hexadecimal digits of a key that name its owner; the others name the value."""
@@ -70,6 +70,16 @@ class Store(Protocol):
 
     async def aclose(self) -> None:
         """Let go of files and connections; what they keep stays, and the store can go on."""
+        ...
+
+
+@runtime_checkable
+class WatchedStore(Protocol):
+    """A store that knows whether it can be used now; `Store` does not ask that of engines."""
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether nothing speaks against it, by what came of the last use; this asks nobody."""
         ...
 
 

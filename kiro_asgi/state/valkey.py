@@ -95,6 +95,11 @@ class ValkeyStore:
                 with anyio.CancelScope(shield=True):
                     await self._release(name, holder)
 
+    @property
+    def is_reachable(self) -> bool:
+        """Whether the server has answered last."""
+        return self._server.is_reachable
+
     async def aclose(self) -> None:
         """Write what is still to be written, within two seconds, and close the connections."""
         with anyio.CancelScope(shield=True):

@@ -78,6 +78,11 @@ class ValkeyServer:
         """Whether keys of one script must have the same hash tag."""
         return isinstance(self._client, ValkeyCluster)
 
+    @property
+    def is_reachable(self) -> bool:
+        """Whether it is not being left alone."""
+        return self._failures < _FAILURES
+
     async def ask(self, work: Callable[[Any], T]) -> T:
         """Call *work* in a thread with the client, and return its result.
 

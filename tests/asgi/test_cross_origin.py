@@ -82,7 +82,7 @@ async def test_a_preflight_is_answered_for_named_origins_alone(origin, allowed, 
     [
         pytest.param("/v1/messages", b"POST", id="one"),
         pytest.param("/v1/responses/resp_1", b"GET, DELETE", id="two"),
-        pytest.param("/v1/nothing", b"POST, GET, DELETE", id="no-path"),
+        pytest.param("/v1/nothing", b"POST, GET, HEAD, DELETE", id="no-path"),
     ],
 )
 async def test_a_preflight_tells_the_methods_of_its_path(path, methods, sim):

@@ -75,15 +75,15 @@ async def test_a_refused_key_is_asked_again_soon(dialect, later, sim):
         assert f"not asked again now, the next try is in {pause} s" in told(dialect, resting)
         assert resting.headers["retry-after"] == str(pause)
         later.ahead += pause
-    health = await get("/health").run(app)
-    assert health.status == 200
-    assert health.json() == {"status": "ok", "resting": []}
+    calm = {"ready": True, "reasons": [], "degraded": []}
+    ready = await get("/ready").run(app)
+    assert (ready.status, ready.json()) == (200, calm | {"resting": []})
     assert (await ask(dialect, "sim:text", stream=True).run(app)).status == 200
     await ask(dialect, "sim:403", stream=True).run(app)
     rest = {"credential": "kiro.api_key", "reason": "UpstreamDenied", "seconds": 2}
-    health, stranger = await get("/health").run(app), await get("/health", key=None).run(app)
-    assert health.json() == {"status": "ok", "resting": [rest]}
-    assert (stranger.status, stranger.json()) == (200, {"status": "ok"})
+    ready, stranger = await get("/ready").run(app), await get("/ready", key=None).run(app)
+    assert ready.json() == calm | {"resting": [rest]}, "the others have the same credential: it stays ready"
+    assert (stranger.status, stranger.json()) == (200, {"ready": True})
     assert "in 2 s" in told(dialect, await ask(dialect, "sim:text", stream=True).run(app))
 
 
@@ -190,7 +190,7 @@ async def test_the_access_log_says_what_rests(later, sim, caplog):
     with caplog.at_level(logging.INFO, "kiro_asgi.access"):
         await ask("openai", "sim:text", stream=True).run(app)
         await ask("openai", "sim:quota", stream=True).run(app)
-        await get("/health").run(app)
+        await get("/v1/models").run(app)
     lines = [record.getMessage() for record in caplog.records if record.name == "kiro_asgi.access"]
 
     assert "resting=" not in lines[0]

@@ -95,6 +95,18 @@ async def test_a_list_of_models_with_a_token_that_has_been_revoked(signed_in, si
     assert asked(sim) == {LIST: 2, REFRESH: 1}
 
 
+async def test_a_gateway_that_is_signed_out_is_not_ready(signed_in, sim):
+    """Its credential will not work before somebody signs in: requests may fare better elsewhere."""
+    sim.accounts.refresh_answer = refusal(401, "Bad credentials")
+    app = signed_in({"expiresAt": ENDED})
+    before = await get("/ready").run(app)
+    await ask("openai", "hi", stream=False).run(app)
+    after = await get("/ready").run(app)
+
+    assert before.status == 200
+    assert (after.status, after.json()["reasons"]) == (503, ["credentials"])
+
+
 async def test_a_token_that_stays_refused_is_renewed_once(signed_in, sim):
     """One new token is tried for a question, as for an answer; then there is no list."""
     sim.answer_with(lambda request: refusal(403, "The bearer token is invalid") if request.operation == LIST else None)

@@ -479,7 +479,7 @@ def test_what_rests_is_shown(service: Simulator, tmp_path: Path) -> None:
         chat = {"model": "claude-sonnet-4.5", "messages": [{"role": "user", "content": "hi"}]}
         told = httpx2.post(f"{server.base}/v1/chat/completions", json=chat, headers={"authorization": "Bearer k"})
         after = command(*ask, cwd=tmp_path, **environ)
-        stranger = httpx2.get(f"{server.base}/health")
+        stranger = httpx2.get(f"{server.base}/ready")
         other = command(*ask, cwd=tmp_path, **{**environ, "KIRO_ASGI__CLIENT__API_KEYS": "not-its-own"}).stdout
         server.stop()
     gone = command(*ask, cwd=tmp_path, **environ)
@@ -488,6 +488,6 @@ def test_what_rests_is_shown(service: Simulator, tmp_path: Path) -> None:
     assert "ok    resting            no credential rests" in before
     assert re.search(r"warn  resting +kiro.api_key: UpstreamQuotaSpent, next try in (5 min|4 min \d+ s)", after.stdout)
     assert after.returncode == 0
-    assert (stranger.status_code, stranger.json()) == (200, {"status": "ok"})
+    assert (stranger.status_code, stranger.json()) == (200, {"ready": True})
     assert "warn  resting            the gateway does not say" in other
     assert gone.returncode == 1 and "fail  resting" in gone.stdout

@@ -131,6 +131,11 @@ class Credentials:
             await state.join()
 
     @property
+    def is_usable(self) -> bool:
+        """Whether one of them works, or may work without anybody's help; those that rest do."""
+        return any(state.is_usable for state in self._states)
+
+    @property
     def secrets(self) -> Iterator[str]:
         """Keys and tokens that no message or log line may show."""
         for state in self._states:

@@ -191,6 +191,11 @@ class CredentialState:
     def _cooldowns(self, model: str) -> tuple[Cooldown, ...]:
         return (self._own_cooldown, self._models[model]) if model in self._models else (self._own_cooldown,)
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is valid, or was not refused yet when it was last renewed."""
+        return self._is_valid() or not isinstance(self._failure, UpstreamDenied)
+
     async def join(self) -> None:
         """Wait until no refresh is under way, however it ends."""
         await self._refresh_flight.join()
