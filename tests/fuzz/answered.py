@@ -9,10 +9,13 @@ from itertools import count
 from typing import Any, Final
 
 import tests.dialects.anthropic.grammar as anthropic_grammar
+import tests.dialects.gemini.grammar as gemini_grammar
 import tests.dialects.openai_chat.grammar as openai_grammar
 import tests.dialects.openai_responses.grammar as responses_grammar
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, ResponseMeta
+from kiro_asgi.dialects.gemini.dialect import GeminiStream
+from kiro_asgi.dialects.gemini.request import Options
 from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesOptions
 from kiro_asgi.errors import UpstreamError, UpstreamProtocolError
@@ -40,6 +43,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
     "openai": OpenAIChat(),
     "anthropic": AnthropicMessages(),
     "responses": OpenAIResponses(),
+    "gemini": GeminiStream("m"),
 }
 
 
@@ -132,30 +136,41 @@ def answered(service: str, pieces: Iterable[bytes], plan: Plan) -> tuple[list[Ev
 Judge = Callable[[bytes, Set[str]], Any]
 """Checks a stream in which the calls with these ids may be cut."""
 
-Api = tuple[Dialect, ResponseMeta, Judge]
+Api = tuple[Dialect, ResponseMeta, Judge, Callable[[bytes], Any]]
+"""A dialect, facts for an answer in it, and who judges that: one that is whole, and one that ended with an error."""
 
 
 def _judge(check: Callable[[bytes], Any]) -> Judge:
     return lambda stream, _: check(stream)
 
 
+def _anthropic(stream: bytes, cut: Set[str]) -> Any:
+    return anthropic_grammar.check(stream, cut=cut)
+
+
+def _gemini(stream: bytes, _: Set[str]) -> Any:
+    return gemini_grammar.check(gemini_grammar.events(stream))
+
+
 @cache
 def _apis() -> tuple[Api, ...]:
-    """Each dialect, facts for an answer in it, and who judges that."""
+    """Of each dialect one."""
 
     def of(prefix: str, options: Any) -> ResponseMeta:
         return ResponseMeta(prefix + "0" * 24, "m", 1, options)
 
+    openai, responses = openai_grammar.check, responses_grammar.check
     return (
-        (DIALECTS["openai"], of("chatcmpl-", ChatOptions(include_usage=True)), _judge(openai_grammar.check)),
-        (DIALECTS["anthropic"], of("msg_", None), lambda stream, cut: anthropic_grammar.check(stream, cut=cut)),
-        (DIALECTS["responses"], of("resp_", ResponsesOptions(store=False)), _judge(responses_grammar.check)),
+        (DIALECTS["openai"], of("chatcmpl-", ChatOptions(include_usage=True)), _judge(openai), openai),
+        (DIALECTS["anthropic"], of("msg_", None), _anthropic, anthropic_grammar.check_cut),
+        (DIALECTS["responses"], of("resp_", ResponsesOptions(store=False)), _judge(responses), responses),
+        (DIALECTS["gemini"], of("", Options()), _gemini, gemini_grammar.check_cut),
     )
 
 
 def _encode(events: list[Event], failed: str, apis: Iterable[Api]) -> None:
     """In each API a stream is legal, and so is the document."""
-    for dialect, meta, check in apis:
+    for dialect, meta, check, check_cut in apis:
         encoder = dialect.encoder(meta)
         try:
             stream = b"".join([*encoder.feed(events), *(() if failed else encoder.flush())])
@@ -164,10 +179,7 @@ def _encode(events: list[Event], failed: str, apis: Iterable[Api]) -> None:
         if failed:
             if stream:
                 stream += b"".join(encoder.error(UpstreamProtocolError("broken", code=failed)))
-                if dialect.name == "anthropic":
-                    anthropic_grammar.check_cut(stream)
-                else:
-                    check(stream, frozenset())
+                check_cut(stream)
             continue
         ends = [event for event in events if isinstance(event, MessageEnd)]
         cut = {info.call_id for end in ends for info in (*end.truncations, *end.malformed)}

@@ -79,9 +79,22 @@ def render(dialect: Dialect, body: bytes, source: Source) -> None:
             assert b"\n" not in name + value and b"\r" not in name + value
 
 
+@cache
+def _bodies(api: str) -> tuple[Any, ...]:
+    """Bodies to begin with; those of the Gemini API are what its service is told of the others'."""
+    if api != "gemini":
+        return requests(api)
+    service, bodies = GeminiUpstream(), []
+    for body in requests("openai"):
+        with contextlib.suppress(RequestError):
+            prompt = DIALECTS["openai"].parse(dumped(body)).prompt
+            bodies.append(json.loads(service.render(prompt, service.builtin[0], KEY).request.body))
+    return tuple(bodies)
+
+
 def requests_of(api: str) -> Callable[[bytes], int]:
     def make(source: Source) -> bytes:
-        body = dumped(source.mutated(source.pick(requests(api))))
+        body = dumped(source.mutated(source.pick(_bodies(api))))
         return source.edited(body) if source.below(4) == 3 else body
 
     def run(data: bytes) -> int:

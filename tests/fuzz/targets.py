@@ -34,6 +34,7 @@ TARGETS: Final[Mapping[str, Target]] = {
     "chat": Target(requests_of("openai"), 40_000, 100),
     "messages": Target(requests_of("anthropic"), 40_000, 100),
     "responses": Target(requests_of("responses"), 40_000, 100),
+    "gemini": Target(requests_of("gemini"), 40_000, 100),
     "schemas": Target(schemas, 40_000 + 100 * SCHEMA_COPIES, 200),
     "stops": Target(stops, 10_000, 100),
     "library": Target(library, 40_000, 100),

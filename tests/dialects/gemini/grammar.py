@@ -38,6 +38,17 @@ def array(stream: bytes) -> list[dict[str, Any]]:
     return found
 
 
+def check_cut(stream: bytes) -> dict[str, Any]:
+    """Fail unless *stream* ends with an error, as an event and once more bare, and is legal until then; the error."""
+    told, _, bare = stream.rpartition(b"\n\n")
+    *before, last = events(told + b"\n\n")
+    assert json.loads(bare) == last
+    assert list(last) == ["error"]
+    assert all(each["candidates"][0]["content"]["parts"] for each in before)
+    error: dict[str, Any] = last["error"]
+    return error
+
+
 def check(objects: list[dict[str, Any]]) -> dict[str, Any]:
     """Fail unless *objects* are one whole, legal answer; the same as one object, neighbouring texts joined."""
     *_, last = objects

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -36,6 +37,7 @@ from kiro_asgi.model.server_tools import SearchHit, ServerCall, ServerResult, To
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
 from tests.dialects.gemini import grammar
 from tests.dialects.strategies import answers
+from tests.growth import assert_linear
 from tests.helpers import run, run_apart
 
 HEADING = ResponseMeta("r1", "m", 1, Options(grounded=True))
@@ -214,3 +216,23 @@ def test_pages_are_told_with_their_places_in_bytes() -> None:
             {"segment": {"startIndex": 3, "endIndex": 7, "text": "añb"}, "groundingChunkIndices": [0]}
         ],
     }
+
+
+def test_work_grows_with_the_answer() -> None:
+    """R24: many deltas, calls, and thoughts that wait for the last part."""
+
+    def texts(count: int) -> list[Event]:
+        return answer(block(BlockKind.TEXT, *[TextDelta("a")] * count))
+
+    def calls(count: int) -> list[Event]:
+        return answer(*(call(f"c{number}") for number in range(count)))
+
+    def thoughts(count: int) -> list[Event]:
+        return answer(*(thinking("t", "anthropic:s") for _ in range(count)))
+
+    for events in (texts, calls, thoughts):
+        assert_linear(lambda count, events=events: partial(_drain, events(count)), 50)  # type: ignore[misc]
+
+
+def _drain(events: list[Event]) -> int:
+    return sum(map(len, run(SseEncoder(HEADING), events)))

@@ -28,6 +28,7 @@ from kiro_asgi.model.prompt import (
     Turn,
 )
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
+from tests.growth import assert_linear
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 HELLO = {"contents": [{"parts": [{"text": "hello"}]}]}
@@ -415,3 +416,31 @@ def test_what_no_service_is_told() -> None:
         ("fields.ignored", "safety_settings"),
         ("tools.left_out", "tools[0].function_declarations[1]"),
     }
+
+
+def test_work_grows_with_the_request() -> None:
+    """R24: many parts, calls and results without ids, envelopes, tools, and both spellings."""
+
+    def calls(count: int) -> dict[str, Any]:
+        asked = {"role": "model", "parts": [call("f") for _ in range(count)]}
+        return {"contents": [*HELLO["contents"], asked, {"parts": [result("f") for _ in range(count)]}]}
+
+    def envelopes(count: int) -> dict[str, Any]:
+        part = {**call("f"), "thoughtSignature": sealed([ThinkingPart("t", "s")])}
+        return {
+            "contents": [*HELLO["contents"], {"role": "model", "parts": [part] * count}, {"parts": [{"text": "x"}]}]
+        }
+
+    def turns(count: int) -> dict[str, Any]:
+        return {"contents": [{"role": role, "parts": [{"text": "x"}]} for role in ("user", "model") * count]}
+
+    def tools(count: int) -> dict[str, Any]:
+        return {**HELLO, "tools": [{"functionDeclarations": [{"name": f"f{n}"} for n in range(count)]}]}
+
+    for request in (calls, envelopes, turns, tools):
+
+        def make(count: int, request: Any = request) -> Any:
+            body = json.dumps(request(count)).encode()
+            return lambda: GeminiApi("m").parse(body)
+
+        assert_linear(make, 40)
