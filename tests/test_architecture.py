@@ -120,9 +120,10 @@ PARTIES = {
     f"{room}.{folder.name}"
     for room in ("upstreams", "dialects")
     for folder in (ROOT / room).iterdir()
-    if (folder / "__init__.py").exists()
+    if (folder / "__init__.py").exists() and folder.name != "net"
 }
-"""Folders that know one vendor or one client API: none may know another, nor may what they share know one of them."""
+"""Folders that know one vendor or one client API: none may know another, nor may what they share know one of them.
+``net`` is what several of them look at in the world."""
 
 NAMED = re.compile(
     r"(?<![\w-])(?:kiro|gemini|anthropic|openai|bedrock|custom)(?![\w-])"

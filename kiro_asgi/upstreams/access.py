@@ -6,13 +6,14 @@ All of it is pure; `kiro_asgi.net.credentials.pool` looks after what is named he
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from attrs import field, frozen
 
 from kiro_asgi.upstreams.base import Credential, Token, UpstreamRequest
 
 __all__ = [
+    "ASKED",
     "Beside",
     "Headers",
     "KeyExchange",
@@ -174,6 +175,10 @@ class KeyExchange:
         return UpstreamRequest("GET", self.url, (authorization, (b"accept", b"application/json"), *self.headers))
 
 
+ASKED: Final = "the service is asked without one"
+"""What is done without a key, in words."""
+
+
 @frozen
 class Keys:
     """Keys that stand in the settings."""
@@ -185,5 +190,5 @@ class Keys:
     exchange: KeyExchange | None = None
     """How a key becomes a token, where the service wants that instead."""
 
-    without: str = "the service is asked without one"
+    without: str = ASKED
     """Behaviour where there is none, as ``doctor`` reports it."""

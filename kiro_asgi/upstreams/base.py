@@ -25,6 +25,7 @@ __all__ = [
     "ModelPage",
     "PausingTurn",
     "Rendered",
+    "Sign",
     "ThinkingForm",
     "Token",
     "TokenKind",
@@ -123,6 +124,10 @@ class UpstreamRequest:
     finish: Callable[[UpstreamRequest], UpstreamRequest] | None = field(default=None, eq=False, repr=False)
     """Makes the request that is sent of this one: adds a signature, for example, that is good for minutes.  Called for
     each try, in a worker thread, so it may block; may raise a `KiroAsgiError`.  ``None``: it is sent as it is."""
+
+
+Sign = Callable[[UpstreamRequest], UpstreamRequest]
+"""A request to the same with its signature, as `UpstreamRequest.finish`."""
 
 
 class PausingTurn(Protocol):

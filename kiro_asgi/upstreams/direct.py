@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from attrs import define, field, setters
 
 from kiro_asgi.errors import (
+    ConfigError,
     KiroAsgiError,
     UpstreamDenied,
     UpstreamOverloaded,
@@ -22,18 +23,31 @@ from kiro_asgi.model.notes import Rule
 from kiro_asgi.model.prompt import Attachment
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.stages.thinking import TAGS
-from kiro_asgi.upstreams.access import KeyExchange, Keys
-from kiro_asgi.upstreams.base import Credential, Forwarding, ModelCard, Rendered, Traits, Upstream, UpstreamRequest
+from kiro_asgi.upstreams.access import ASKED, KeyExchange, Keys
+from kiro_asgi.upstreams.base import (
+    Credential,
+    Forwarding,
+    ModelCard,
+    Rendered,
+    Sign,
+    Traits,
+    Upstream,
+    UpstreamRequest,
+)
 from kiro_asgi.upstreams.errors import Meaning, by_status, clean, fields_of, report_of, retry_after, worded
 from kiro_asgi.upstreams.headers import Headers, check_header, overridden
 from kiro_asgi.upstreams.manifest import Configured
-from kiro_asgi.upstreams.settings import DirectSettings, user_agent
+from kiro_asgi.upstreams.settings import DirectSettings, SignedSettings, user_agent
 from kiro_asgi.upstreams.setup import Manner, Setup
 from kiro_asgi.wire.members import object_of, text_of
 
-__all__ = ["Common", "DirectUpstream", "common", "direct_setup"]
+__all__ = ["SIGNED", "Common", "DirectUpstream", "common", "direct_setup", "signer"]
 
 D = TypeVar("D", bound=DirectSettings)
+G = TypeVar("G", bound=SignedSettings)
+
+SIGNED: Final = "requests are signed with the credentials that AWS's own tools find"
+"""What is done without a key, in words, where there is something that signs."""
 
 _STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
     {
@@ -73,6 +87,9 @@ class DirectUpstream:
 
     replay_thinking: bool = True
     """Hand thinking of earlier answers back."""
+
+    sign: Sign | None = field(default=None, repr=False)
+    """Signs requests whose credential has no key."""
 
     @property
     def traits(self) -> Traits:
@@ -124,12 +141,13 @@ class DirectUpstream:
 
     def get(self, url: str, credential: Credential) -> UpstreamRequest:
         """Ask for a JSON document."""
-        return UpstreamRequest("GET", url, self.request_headers(credential, (b"accept", b"application/json")))
+        headers = self.request_headers(credential, (b"accept", b"application/json"))
+        return UpstreamRequest("GET", url, headers, finish=self.signing(credential))
 
     def post(self, url: str, credential: Credential, body: bytes, accept: str) -> UpstreamRequest:
         """Send JSON, and ask for an answer of the media type *accept*."""
         kinds = (b"accept", accept.encode()), (b"content-type", b"application/json")
-        return UpstreamRequest("POST", url, self.request_headers(credential, *kinds), body)
+        return UpstreamRequest("POST", url, self.request_headers(credential, *kinds), body, self.signing(credential))
 
     def request_headers(self, credential: Credential, *kinds: tuple[bytes, bytes]) -> Headers:
         """All headers of a request: *kinds*, those of each request, and in place of them the operator's."""
@@ -140,6 +158,10 @@ class DirectUpstream:
             (b"user-agent", self.user_agent.encode()),
         )
         return overridden(ours, self.headers)
+
+    def signing(self, credential: Credential) -> Sign | None:
+        """What signs requests with *credential*; ``None`` where that has a key."""
+        return None if credential.secret else self.sign
 
     def authorization(self, credential: Credential) -> Headers:
         """How *credential* is presented: as a bearer token; not at all where it is empty."""
@@ -169,6 +191,25 @@ def common(configured: Configured[D]) -> Common:
     )
 
 
+def signer(configured: Configured[G]) -> Sign | None:
+    """What signs requests with AWS credentials; ``None`` where the settings have a key, or want no signature.
+
+    Raises:
+        ConfigError: There is no region, no such profile, or no botocore.
+    """
+    settings, path = configured.settings, configured.path
+    if not settings.aws_service or settings.keys(path)[0][1]:
+        return None
+    from kiro_asgi.upstreams.net.aws import REGIONS, Signer, environment, region_in
+
+    region = settings.aws_region or region_in(environment())
+    made = Signer(settings.aws_profile, region, settings.aws_service, path, "aws_profile")
+    if not made.region:
+        message = f"{path}.aws_region: must be set where {' and '.join(REGIONS)} are not"
+        raise ConfigError(message, code="aws.region")
+    return made.sign
+
+
 def direct_setup(
     configured: Configured[D],
     upstream: Upstream,
@@ -177,6 +218,7 @@ def direct_setup(
     *,
     thinking_tags: tuple[str, ...] = (),
     exchange: KeyExchange | None = None,
+    sign: Sign | None = None,
 ) -> Setup:
     """Everything that it takes to ask *upstream* with the keys that are configured.
 
@@ -187,11 +229,12 @@ def direct_setup(
         public: Base URL of the vendor's own service.
         thinking_tags: Names of tags that hold thinking; none for the usual ones.
         exchange: How a key becomes a token, where the service wants that instead.
+        sign: Signs requests where there is no key.
     """
     settings = configured.settings
     return Setup(
         upstream=upstream,
-        access=Keys(settings.keys(configured.path), exchange),
+        access=Keys(settings.keys(configured.path), exchange, ASKED if sign is None else SIGNED),
         manner=Manner(
             first_event_timeout=settings.first_token_timeout,
             thinking_first_event_timeout=settings.thinking_first_token_timeout,

@@ -7,9 +7,9 @@ from typing import Self
 from attrs import evolve, frozen
 
 from kiro_asgi._version import __version__
-from kiro_asgi.setting import ALIAS, DAY, HEADER, KEY, LINE, MOMENT, PROXY, URL, Bounds, setting
+from kiro_asgi.setting import ALIAS, DAY, HEADER, KEY, LINE, MOMENT, PART, PROXY, REGION, URL, Bounds, setting
 
-__all__ = ["DirectSettings", "user_agent"]
+__all__ = ["DirectSettings", "SignedSettings", "user_agent"]
 
 
 @frozen(kw_only=True)
@@ -83,6 +83,25 @@ class DirectSettings:
         """Name and value of the *headers*."""
         pairs = (pair.partition("=") for pair in self.headers)
         return tuple((name.encode(), value.encode()) for name, _, value in pairs)
+
+
+@frozen(kw_only=True)
+class SignedSettings(DirectSettings):
+    """The settings of those whose API AWS speaks as well, and wants signed requests for."""
+
+    aws_service: str = setting("", PART)
+    """Name of AWS's service for which each request is signed (``bedrock``, ``bedrock-mantle``) where there is no
+    ``api_key``, with the credentials that AWS's own tools find.  Needs the extra ``bedrock``.  Empty: none is."""
+
+    aws_region: str = setting("", REGION)
+    """Region of the endpoint, for signatures.  Empty: ``AWS_REGION``, ``AWS_DEFAULT_REGION``, or the profile's."""
+
+    aws_profile: str = setting("", LINE)
+    """Profile of AWS's configuration files that signs.  Empty: ``AWS_PROFILE``, or the default one."""
+
+    def simulated(self, url: str) -> Self:
+        """The same with a simulator at *url* as the service; nothing is signed for it."""
+        return evolve(super().simulated(url), aws_service="")
 
 
 def user_agent(said: str) -> str:

@@ -14,6 +14,8 @@ from kiro_asgi.simulator.format import FormatEndpoint, SimulatedFormat, bearer
 from kiro_asgi.simulator.markers import repertoire
 from kiro_asgi.simulator.models import Model
 from kiro_asgi.simulator.record import RecordedRequest
+from kiro_asgi.simulator.scripts import Script
+from kiro_asgi.simulator.sigv4 import access_key_of, signature_fault
 
 __all__ = ["ANTHROPIC"]
 
@@ -27,7 +29,13 @@ MODELS: Final = (
 
 
 def _key(request: RecordedRequest) -> str:
-    return request.headers.get("x-api-key") or bearer(request)
+    return request.headers.get("x-api-key") or bearer(request) or access_key_of(request)
+
+
+def _check_signature(request: RecordedRequest) -> Script | None:
+    """AWS's entrance to the API takes signed requests."""
+    fault = signature_fault(request, "bedrock-mantle") if access_key_of(request) else ""
+    return refusal(403, "permission_error", fault) if fault else None
 
 
 def _model_list(models: tuple[Model, ...], parameters: Mapping[str, str]) -> Mapping[str, Any]:
@@ -63,6 +71,7 @@ ANTHROPIC: Final = SimulatedFormat(
     rules=RULES,
     read_key=_key,
     no_key=refusal(401, "authentication_error", "x-api-key header is required"),
+    check_signature=_check_signature,
     required_header="anthropic-version",
     read=lambda request, document: read(document),
     encoder=lambda request, question, used: AnthropicAnswerEncoder(question, used),

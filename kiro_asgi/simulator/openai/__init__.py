@@ -12,7 +12,9 @@ from kiro_asgi.simulator.openai.encoder import CREATED, OpenAIAnswerEncoder
 from kiro_asgi.simulator.openai.faults import INVALID, REFUSALS, envelope, refusal
 from kiro_asgi.simulator.openai.reader import read
 from kiro_asgi.simulator.openai.rules import OUTPUT, RULES
+from kiro_asgi.simulator.record import RecordedRequest
 from kiro_asgi.simulator.scripts import Script
+from kiro_asgi.simulator.sigv4 import access_key_of, signature_fault
 
 __all__ = ["OPENAI"]
 
@@ -30,6 +32,12 @@ def _model_list(models: tuple[Model, ...], _: Mapping[str, str]) -> Mapping[str,
 def _unknown_model(model: str) -> Script:
     status, kind, code, message = REFUSALS["bad-model"]
     return refusal(status, kind, code, message.replace("none", model, 1))
+
+
+def _check_signature(request: RecordedRequest) -> Script | None:
+    """AWS's entrance to the API takes signed requests."""
+    fault = signature_fault(request, "bedrock") if access_key_of(request) else ""
+    return refusal(403, INVALID, None, fault) if fault else None
 
 
 OPENAI: Final = SimulatedFormat(
@@ -55,7 +63,8 @@ OPENAI: Final = SimulatedFormat(
     ),
     refusals=REFUSALS,
     rules=RULES,
-    read_key=lambda request: bearer(request, "bearer", "token"),
+    read_key=lambda request: bearer(request, "bearer", "token") or access_key_of(request),
+    check_signature=_check_signature,
     read=lambda request, document: read(document),
     encoder=lambda request, question, used: OpenAIAnswerEncoder(question, used),
     model_list=_model_list,

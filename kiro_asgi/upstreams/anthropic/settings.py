@@ -5,13 +5,13 @@ from __future__ import annotations
 from attrs import frozen
 
 from kiro_asgi.setting import PART, setting
-from kiro_asgi.upstreams.settings import DirectSettings
+from kiro_asgi.upstreams.settings import SignedSettings
 
 __all__ = ["AnthropicSettings"]
 
 
 @frozen(kw_only=True)
-class AnthropicSettings(DirectSettings):
+class AnthropicSettings(SignedSettings):
     """The Messages API of Anthropic, or of who speaks it."""
 
     version: str = setting("2023-06-01", PART)

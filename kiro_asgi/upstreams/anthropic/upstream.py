@@ -35,10 +35,11 @@ from kiro_asgi.upstreams.base import (
     ModelCard,
     ModelPage,
     Rendered,
+    Sign,
     Traits,
     UpstreamRequest,
 )
-from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
+from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup, signer
 from kiro_asgi.upstreams.headers import Headers, check_header, overridden
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.setup import Setup
@@ -72,6 +73,9 @@ class MessagesEndpoint:
     extra: Headers = field(repr=False)
     """Added to every request; one of our own that has the name of one of these is left out."""
 
+    sign: Sign | None = field(default=None, repr=False)
+    """Signs requests whose credential has no key."""
+
     def is_custom(self, credential: Credential) -> bool:
         """Whether somebody else than Anthropic is asked with *credential*."""
         host = urlsplit(credential.endpoint or self.endpoint or ENDPOINT).hostname or ""
@@ -84,12 +88,12 @@ class MessagesEndpoint:
     def ask(self, credential: Credential, body: bytes, betas: Iterable[str]) -> UpstreamRequest:
         """An answer as a stream, with the client's *betas*."""
         headers = self._headers(credential, (_JSON, _STREAM), self.version.encode(), betas)
-        return UpstreamRequest("POST", self.url(credential, "/v1/messages"), headers, body)
+        return self._request("POST", credential, "/v1/messages", headers, body)
 
     def look_up(self, credential: Credential, path: str) -> UpstreamRequest:
         """A resource."""
         headers = self._headers(credential, ((b"accept", b"application/json"),), self.version.encode(), ())
-        return UpstreamRequest("GET", self.url(credential, path), headers)
+        return self._request("GET", credential, path, headers)
 
     def pass_on(self, credential: Credential, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> UpstreamRequest:
         """A client's request, with what its headers say about the API."""
@@ -97,7 +101,13 @@ class MessagesEndpoint:
         versions = [value.strip() for name, value in headers if name.lower() == b"anthropic-version"]
         version = next(filter(_VERSION.fullmatch, reversed(versions)), self.version.encode())
         own = self._headers(credential, (_JSON,), version, betas_in(headers))
-        return UpstreamRequest("POST", self.url(credential, "/v1/messages"), own, body)
+        return self._request("POST", credential, "/v1/messages", own, body)
+
+    def _request(
+        self, method: str, credential: Credential, path: str, headers: Headers, body: bytes = b""
+    ) -> UpstreamRequest:
+        sign = None if credential.secret else self.sign
+        return UpstreamRequest(method, self.url(credential, path), headers, body, sign)
 
     def _headers(self, credential: Credential, kinds: Headers, version: bytes, betas: Iterable[str]) -> Headers:
         features = ",".join(dict.fromkeys((*betas, *self.betas))).encode()
@@ -201,6 +211,7 @@ class AnthropicUpstream(DirectUpstream):
             betas=self.betas,
             bearer=self.bearer,
             extra=self.headers,
+            sign=self.sign,
         )
 
     @forwarding.default
@@ -294,8 +305,12 @@ def set_up(configured: Configured[AnthropicSettings]) -> Setup:
     Raises:
         ConfigError: A setting that cannot work.
     """
-    settings = configured.settings
+    settings, sign = configured.settings, signer(configured)
     upstream = AnthropicUpstream(
-        version=settings.version, betas=settings.betas, bearer=settings.bearer, **common(configured)
+        version=settings.version,
+        betas=settings.betas,
+        bearer=settings.bearer,
+        sign=sign,
+        **common(configured),
     )
-    return direct_setup(configured, upstream, RULES, ENDPOINT)
+    return direct_setup(configured, upstream, RULES, ENDPOINT, sign=sign)

@@ -10,12 +10,12 @@ from attrs import evolve
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.upstreams.access import Keys
 from kiro_asgi.upstreams.bedrock.models import set_cards
-from kiro_asgi.upstreams.bedrock.net.credentials import Signer, environment
 from kiro_asgi.upstreams.bedrock.rules import RULES
 from kiro_asgi.upstreams.bedrock.settings import BedrockSettings
 from kiro_asgi.upstreams.bedrock.upstream import BedrockUpstream, host
 from kiro_asgi.upstreams.direct import common, direct_setup
 from kiro_asgi.upstreams.manifest import Configured
+from kiro_asgi.upstreams.net.aws import REGIONS, Signer, environment, region_in
 from kiro_asgi.upstreams.setup import Setup
 
 __all__ = ["set_up"]
@@ -23,10 +23,10 @@ __all__ = ["set_up"]
 NOWHERE: Final = "us-east-1"
 """Region of who is not set up."""
 
-SIGNED: Final = "requests are signed with the credentials that AWS's own tools find"
+SERVICE: Final = "bedrock"
+"""What signatures call the service, its lists of models as well."""
 
 KEY: Final = "AWS_BEARER_TOKEN_BEDROCK"
-REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 ENDPOINTS: Final = ("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "AWS_ENDPOINT_URL")
 CONTROL_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_BEDROCK", "AWS_ENDPOINT_URL")
 
@@ -42,10 +42,10 @@ def set_up(configured: Configured[BedrockSettings]) -> Setup:
     if not named[0][1]:
         key = "" if settings.profile else environ.get(KEY, "")
         named = ((KEY, key),) if key else ((f"{path}.profile", ""),)
-    region = _first(environ, REGIONS, settings.region)
+    region = settings.region or region_in(environ)
     if not settings.configured:  # only asked what it is, not to ask anybody
         region = region or NOWHERE
-    signer = _signer(settings, named[0][1], region)
+    signer = _signer(settings, path, named[0][1], region)
     region = region if signer is None else signer.region
     if not region and (signer is not None or not settings.endpoint):
         raise ConfigError(f"{path}.region: must be set where {' and '.join(REGIONS)} are not", code="bedrock.region")
@@ -67,22 +67,22 @@ def set_up(configured: Configured[BedrockSettings]) -> Setup:
         sign=None if signer is None else signer.sign,
         builtin=set_cards(settings.models),
     )
-    setup = direct_setup(configured, upstream, RULES, endpoint)
-    access = Keys(named) if signer is None else Keys(named, without=SIGNED)
-    return evolve(setup, access=access)
+    setup = direct_setup(configured, upstream, RULES, endpoint, sign=upstream.sign)
+    assert isinstance(setup.access, Keys)
+    return evolve(setup, access=evolve(setup.access, named=named))
 
 
-def _signer(settings: BedrockSettings, key: str, region: str) -> Signer | None:
+def _signer(settings: BedrockSettings, path: str, key: str, region: str) -> Signer | None:
     """What signs where there is no key; nothing for a server of somebody's own, of which no more is said."""
     unsaid = not settings.region and not settings.profile
-    return (
-        None if key or (unsaid and (settings.endpoint or not settings.configured)) else Signer(settings.profile, region)
-    )
+    if key or (unsaid and (settings.endpoint or not settings.configured)):
+        return None
+    return Signer(settings.profile, region, SERVICE, path)
 
 
-def _first(environ: Mapping[str, str], names: Iterable[str], value: str = "") -> str:
-    """*value*, or the first of the variables that is set."""
-    return value or next(filter(None, (environ.get(name, "") for name in names)), "")
+def _first(environ: Mapping[str, str], names: Iterable[str]) -> str:
+    """The first of the variables that is set."""
+    return next(filter(None, (environ.get(name, "") for name in names)), "")
 
 
 def _members(settings: BedrockSettings) -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,7 @@ API_runtime_InvokeModelWithResponseStream.html
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote
@@ -29,10 +29,7 @@ from kiro_asgi.upstreams.headers import JSON
 from kiro_asgi.upstreams.rendering import instead_of_address
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["BedrockUpstream", "Sign", "host"]
-
-Sign = Callable[[UpstreamRequest], UpstreamRequest]
-"""A request to the same with its signature.  May block."""
+__all__ = ["BedrockUpstream", "host"]
 
 _SUFFIXES: Final = (
     ("cn-", "amazonaws.com.cn"),
@@ -80,9 +77,6 @@ class BedrockUpstream(DirectUpstream):
 
     invoke_headers: tuple[tuple[bytes, bytes], ...] = ()
     """The same for InvokeModel."""
-
-    sign: Sign | None = field(default=None, repr=False)
-    """Signs requests whose credential has no key."""
 
     builtin: tuple[ModelCard, ...] = ()
     healings: tuple[str, ...] = ()
@@ -146,10 +140,7 @@ class BedrockUpstream(DirectUpstream):
         # Nothing of an id stands as it is: the slash of an ARN would be a part of the path.
         path = f"/model/{quote(model.id, safe='', errors='replace')}/{operation}"
         request = self.post(self.url(credential, path), credential, dumps(dict(body)), accept)
-        return self._signed(evolve(request, headers=(*request.headers, *more)), credential)
-
-    def _signed(self, request: UpstreamRequest, credential: Credential) -> UpstreamRequest:
-        return request if credential.secret else evolve(request, finish=self.sign)
+        return evolve(request, headers=(*request.headers, *more))
 
     def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:
         """Fresh stages, bytes to `Delta`, for an answer of this media type.
@@ -197,7 +188,7 @@ class BedrockUpstream(DirectUpstream):
     def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
         """Ask for the models of the account and region; `parse_models` reads the answer."""
         base = (credential.endpoint or self.control).rstrip("/")
-        return self._signed(self.get(base + models.models_path(page), credential), credential)
+        return self.get(base + models.models_path(page), credential)
 
     def parse_models(self, body: bytes) -> ModelPage:
         """Read a part of the list of models.

@@ -8,13 +8,13 @@ from typing import Any, Self
 from attrs import evolve, frozen
 
 from kiro_asgi.setting import URL, WORD, Choices, setting
-from kiro_asgi.upstreams.settings import DirectSettings
+from kiro_asgi.upstreams.settings import SignedSettings
 
 __all__ = ["OpenAISettings"]
 
 
 @frozen(kw_only=True)
-class OpenAISettings(DirectSettings):
+class OpenAISettings(SignedSettings):
     """The API of OpenAI, or of one of the many who speak Chat Completions."""
 
     token_url: str = setting("", URL)

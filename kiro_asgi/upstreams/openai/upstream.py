@@ -20,7 +20,7 @@ from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.access import KeyExchange
 from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
-from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
+from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup, signer
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.openai import models
 from kiro_asgi.upstreams.openai.answer import stages
@@ -217,7 +217,8 @@ class OpenAIUpstream(DirectUpstream):
             *headers,
             *self.request_headers(credential, (b"accept", b"text/event-stream, application/json")),
         )
-        return UpstreamRequest("POST", self._url(credential, "/chat/completions"), sent, body)
+        url = self._url(credential, "/chat/completions")
+        return UpstreamRequest("POST", url, sent, body, self.signing(credential))
 
     def _url(self, credential: Credential, path: str) -> str:
         """Where *path* is asked; a query at the end of the endpoint goes with every request."""
@@ -241,7 +242,7 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
     Raises:
         ConfigError: A setting that cannot work.
     """
-    settings = configured.settings
+    settings, sign = configured.settings, signer(configured)
     itself = configured.path == "openai"
     upstream = OpenAIUpstream(
         forwards=settings.relay == "allow" or (settings.relay == "auto" and itself),
@@ -249,10 +250,11 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
         max_tokens_field=settings.max_tokens_field,
         call_ids=settings.call_ids,
         include_usage=settings.include_usage,
+        sign=sign,
         **common(configured),
     )
     tags, exchange = settings.thinking_tags, _exchange(settings)
-    return direct_setup(configured, upstream, RULES, ENDPOINT, thinking_tags=tags, exchange=exchange)
+    return direct_setup(configured, upstream, RULES, ENDPOINT, thinking_tags=tags, exchange=exchange, sign=sign)
 
 
 def _exchange(settings: OpenAISettings) -> KeyExchange | None:

@@ -17,9 +17,9 @@ from kiro_asgi.upstreams.base import Credential, CredentialKind, UpstreamRequest
 from kiro_asgi.upstreams.bedrock import BEDROCK, BedrockSettings
 from kiro_asgi.upstreams.bedrock.errors import UNSTREAMED
 from kiro_asgi.upstreams.bedrock.models import card_of
-from kiro_asgi.upstreams.bedrock.net.credentials import Signer
 from kiro_asgi.upstreams.bedrock.setup import set_up
 from kiro_asgi.upstreams.manifest import Configured
+from kiro_asgi.upstreams.net.aws import Signer
 from kiro_asgi.upstreams.setup import Setup
 from tests.upstreams.bedrock.test_request import LOOK, asked
 
@@ -103,13 +103,13 @@ def test_without_botocore(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "botocore.session", None)
 
     assert named(made(region="us-east-1", api_key="k")) == ["bedrock.api_key"]
-    with pytest.raises(ConfigError, match=r"kiro-asgi\[bedrock\]"):
+    with pytest.raises(ConfigError, match="pip install botocore"):
         made(region="us-east-1")
 
 
 def test_what_is_signed() -> None:
     """Headers that a proxy may change are not; those that were there stay, and the request can be signed again."""
-    signed = Signer("work", "us-east-1").sign(REQUEST)
+    signed = Signer("work", "us-east-1", "bedrock", "bedrock").sign(REQUEST)
     headers = dict(signed.headers)
 
     assert b"SignedHeaders=content-type;host;x-amz-date," in headers[b"authorization"]
@@ -122,7 +122,7 @@ def test_what_is_signed() -> None:
 def test_without_credentials() -> None:
     """The error says what to set, and another request may find some."""
     with pytest.raises(UpstreamDenied, match=r"bedrock\.api_key") as raised:
-        Signer("", "us-east-1").sign(REQUEST)
+        Signer("", "us-east-1", "bedrock", "bedrock").sign(REQUEST)
 
     assert raised.value.code == "credentials.aws"
 
@@ -133,7 +133,7 @@ def test_single_sign_on_that_has_ended(tmp_path: Path) -> None:
     (tmp_path / "config").write_text(f"[profile sso]\n{sso}")
 
     with pytest.raises(UpstreamDenied, match="aws sso login"):
-        Signer("sso", "us-east-1").sign(REQUEST)
+        Signer("sso", "us-east-1", "bedrock", "bedrock").sign(REQUEST)
 
 
 @pytest.mark.anyio

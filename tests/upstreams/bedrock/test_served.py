@@ -177,3 +177,37 @@ async def test_a_schema_that_the_model_does_not_know_is_told_in_words(service: s
     first, second = [json.loads(request.body) for request in service.requests if request.path.endswith("-stream")]
     assert ("outputConfig" in first, "system" in first) == (True, False)
     assert ("outputConfig" in second, "system" in second) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("table", "path", "signed_for"),
+    [
+        ("anthropic", "/v1/messages", "bedrock-mantle"),
+        ("custom.mantle", "/v1/chat/completions", "bedrock"),
+    ],
+)
+async def test_entrances_that_speak_other_apis_take_signatures(
+    service: simulator.Simulator, monkeypatch: pytest.MonkeyPatch, table: str, path: str, signed_for: str
+) -> None:
+    """The upstream of that API asks them; each request is signed, translated or passed on, and the list of models."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY)
+    kind, _, name = table.partition(".")
+    endpoint = service.url if kind == "anthropic" else f"{service.url}/v1"
+    settings = {"endpoint": endpoint, "aws_service": signed_for, "aws_region": "us-east-1"}
+    settings |= {"relay": "allow"} if name else {}
+    app = create_app({"client": {"allow_anonymous": True}, kind: {name: settings} if name else settings})
+    model = f"{name}/gpt-5" if name else "anthropic/claude-sonnet-4-5"
+    for door in ("/v1/messages", "/v1/chat/completions"):
+        body = {"model": model, "max_tokens": 2000, "messages": [user("hello")]}
+        exchange = await post(door, body).run(app)
+        assert exchange.status == 200, exchange.content
+    await get("/v1/models").run(app)
+
+    signatures = [request.headers.get("authorization", "") for request in service.requests]
+    assert len(signatures) > 2
+    assert all(f"/us-east-1/{signed_for}/aws4_request" in each for each in signatures)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+    other = create_app({"client": {"allow_anonymous": True}, kind: {name: settings} if name else settings})
+    refused = await post(path, {"model": model, "max_tokens": 9, "messages": [user("hello")]}).run(other)
+    assert refused.status != 200, "a signature with another secret is refused"

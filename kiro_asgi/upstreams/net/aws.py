@@ -18,13 +18,19 @@ from attrs import define, evolve, field
 from kiro_asgi.errors import ConfigError, UpstreamDenied
 from kiro_asgi.upstreams.base import UpstreamRequest
 
-__all__ = ["Signer", "environment"]
-
-SERVICE: Final = "bedrock"
-"""What signatures call the service, its lists of models as well."""
+__all__ = ["REGIONS", "Signer", "environment", "region_in"]
 
 SIGNED: Final = frozenset({b"content-type"})
 """Headers that are signed, besides those that signing adds: what a proxy may change on the way is not."""
+
+
+REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
+"""Variables that name a region; the first that is set counts."""
+
+
+def region_in(environ: Mapping[str, str]) -> str:
+    """The region that the variables name; empty where they name none."""
+    return next(filter(None, (environ.get(name, "") for name in REGIONS)), "")
 
 
 def environment() -> Mapping[str, str]:
@@ -42,6 +48,15 @@ class Signer:
 
     _profile: str
     _region: str
+    _service: str
+    """What signatures call the service, its lists of models as well."""
+
+    _table: str
+    """Of the settings that say all this, for messages."""
+
+    _setting: str = "profile"
+    """Name of that which says the profile."""
+
     _session: Any = field(init=False, repr=False)
     _lock: Lock = field(init=False, factory=Lock, repr=False)
     """One thread looks for credentials; the others wait for what it finds."""
@@ -53,16 +68,15 @@ class Signer:
             from botocore.session import Session  # type: ignore[import-untyped]
         except ImportError:
             raise ConfigError(
-                "bedrock: AWS credentials need botocore: pip install 'kiro-asgi[bedrock]', or set bedrock.api_key",
-                code="bedrock.botocore",
+                f"{self._table}: AWS credentials need botocore: pip install botocore, or set {self._table}.api_key",
+                code="aws.botocore",
             ) from None
         session: Any = Session(profile=self._profile or None)
         try:
             session.get_scoped_config()
         except ProfileNotFound:
-            raise ConfigError(
-                f"bedrock.profile: there is no profile {self._profile!r}", code="bedrock.profile"
-            ) from None
+            place = f"{self._table}.{self._setting}"
+            raise ConfigError(f"{place}: there is no profile {self._profile!r}", code="aws.profile") from None
         return session
 
     @property
@@ -81,7 +95,7 @@ class Signer:
 
         signed = {name.decode(): value.decode() for name, value in request.headers if name in SIGNED}
         asked = AWSRequest(request.method, request.url, data=request.body, headers=signed)
-        SigV4Auth(self._credentials(), SERVICE, self.region).add_auth(asked)
+        SigV4Auth(self._credentials(), self._service, self.region).add_auth(asked)
         added = tuple((name.lower().encode(), str(value).encode()) for name, value in asked.headers.items())
         ours = tuple((name, value) for name, value in request.headers if name not in dict(added))
         return evolve(request, headers=(*ours, *added), finish=None)
@@ -99,6 +113,7 @@ class Signer:
             )
             raise UpstreamDenied(f"AWS credentials cannot be had: {error}; {advice}", code="credentials.aws") from None
         if frozen is None:
-            message = "there are no AWS credentials: set bedrock.api_key, bedrock.profile, or what AWS's tools read"
+            ours = f"{self._table}.api_key, {self._table}.{self._setting}"
+            message = f"there are no AWS credentials: set {ours}, or what AWS's tools read"
             raise UpstreamDenied(message, code="credentials.aws")
         return frozen

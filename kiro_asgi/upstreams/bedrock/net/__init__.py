@@ -1,1 +1,0 @@
-"""What of Bedrock looks at the world: AWS's variables, files and sign-ins."""
