@@ -99,6 +99,10 @@ class Sending(Generic[Item]):
     closing: bool = field(init=False, default=False)
     last_sent: float = field(init=False)
     _pending: list[bytes] = field(init=False, factory=list)
+    _encoding: bool = field(init=False, default=False)
+    _beats: int = field(init=False, default=0)
+    """Heartbeats that the client has been sent."""
+
     _lock: anyio.Lock = field(init=False, factory=anyio.Lock)
 
     def __attrs_post_init__(self) -> None:
@@ -115,10 +119,13 @@ class Sending(Generic[Item]):
 
     def put(self, items: Iterable[Item], /) -> KiroAsgiError | None:
         """Encode."""
+        self._encoding = True  # perhaps in a thread
         try:
             self._pending.extend(self._encoder.feed(items))
         except KiroAsgiError as error:
             return error
+        finally:
+            self._encoding = False
         return None
 
     async def push(self) -> bool:
@@ -132,13 +139,17 @@ class Sending(Generic[Item]):
     async def open(self, items: Iterable[Item], /) -> None:
         """Send the head, what the start of the message gives, and a heartbeat."""
         self.put(items)
-        await self._write([*self._take(), self._encoder.heartbeat], more=True)
+        await self._write([*self._take(), self._heartbeat()], more=True)
 
     async def beat(self) -> None:
-        """Send a heartbeat, unless a send is under way: then the client is slow, not the upstream."""
+        """Send a heartbeat, unless something is on its way: then the client is slow, or about to hear."""
         self.last_sent = self._clock()
-        if self.committed and not self._lock.locked():
-            await self._write([self._encoder.heartbeat], more=True)
+        if self.committed and not (self._lock.locked() or self._encoding or self._pending):
+            await self._write([self._heartbeat()], more=True)
+
+    def _heartbeat(self) -> bytes:
+        self._beats += 1
+        return self._encoder.heartbeat
 
     async def finish(self) -> None:
         """Send the rest and close the body."""
@@ -189,6 +200,8 @@ class Streamed(Sending[Event]):
         super().restart()
         self._encoder = self._new_encoder()
         deque(self._encoder.feed(self._opening), maxlen=0)
+        for _ in range(self._beats):
+            self._encoder.heartbeat  # noqa: B018  the client has seen their numbers
 
     async def open(self, items: Iterable[Event], /) -> None:
         """Send the head, what the start of the message gives, and a heartbeat."""

@@ -146,6 +146,11 @@ class StreamSettings:
     heartbeat: float = setting(15.0, Bounds(0, DAY))
     """Seconds of silence after which the client gets a sign of life; 0 switches it off."""
 
+    heartbeat_style: str = setting("auto", Choices(("auto", "comment")))
+    """What a sign of life is: ``auto`` (in the Responses API an event that changes nothing, as the idle timer of Codex
+    counts no comments; in the Messages API a ``ping``; else a comment) or ``comment`` (in the Responses API a comment,
+    too)."""
+
     early_commit_after: float = setting(15.0, Bounds(0, DAY))
     """Seconds after which the response head goes out even without an event; a failure that nothing helps after
     that goes in-stream.  0: never.

@@ -118,8 +118,13 @@ class ErrorReply:
 class Writer(Protocol[Item]):
     """A stage to the bytes of one streamed answer."""
 
-    heartbeat: bytes
-    """Bytes that keep the connection alive; legal anywhere after the first event, until the end."""
+    @property
+    def heartbeat(self) -> bytes:
+        """Bytes that keep the connection alive; legal anywhere after the first event, until the end.
+
+        In an API that numbers its events each look at it makes another one: it is sent at once, or never looked at.
+        """
+        ...
 
     def feed(self, items: Iterable[Item], /) -> Iterator[bytes]:
         """Server-sent events; a long one comes in several pieces."""

@@ -18,7 +18,12 @@ DIALECTS = ("anthropic", "openai")
 ALL_DIALECTS = (*DIALECTS, "responses")
 """Where the form of the answer matters; elsewhere two are enough to see that it does not."""
 
-PINGS = {"anthropic": b'event: ping\ndata: {"type":"ping"}\n\n', "openai": b": ping\n\n", "responses": b": ping\n\n"}
+PINGS = {
+    "anthropic": b'event: ping\ndata: {"type":"ping"}\n\n',
+    "openai": b": ping\n\n",
+    "responses": b'"delta":""}\n\n',
+}
+"""How a sign of life ends; of the Responses API, where text has begun."""
 
 
 def text_of(dialect: str, exchange: Exchange) -> str:

@@ -34,3 +34,15 @@ def test_f019_messages(clients: Clients, gateway: Gateway, impatient: Gateway) -
             said.append(stream.get_final_message().content)
 
     assert said[0] == said[1]
+
+
+def test_f019_responses(clients: Clients, gateway: Gateway, impatient: Gateway) -> None:
+    """F019: an event that Codex counts, and that changes nothing in the response that a client builds."""
+    said = []
+    for place in (gateway, impatient):
+        with clients.openai(place).responses.stream(model=MODEL, input=QUESTION) as stream:
+            kinds = [(event.type, getattr(event, "delta", "more")) for event in stream]
+            said.append(stream.get_final_response().output_text)
+
+    assert said[0] == said[1]
+    assert ("response.output_text.delta", "") in kinds

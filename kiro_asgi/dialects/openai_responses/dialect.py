@@ -35,6 +35,9 @@ class OpenAIResponses:
     clock: Callable[[], float] | None = None
     """Seconds since the epoch; without it answers are complete in the second in which they begin."""
 
+    encoder_class: type[ResponsesEncoder] = ResponsesEncoder
+    """What streams, and shows signs of life its own way."""
+
     name = "openai_responses"
     traits = DialectTraits(repeats_answers=True, cites_pages_only=True)
 
@@ -56,7 +59,7 @@ class OpenAIResponses:
 
     def encoder(self, meta: ResponseMeta) -> ResponsesEncoder:
         """A fresh encoder for one streamed answer."""
-        return ResponsesEncoder(meta, self.sealer.seal if self.sealer is not None else None, self.clock)
+        return self.encoder_class(meta, self.sealer.seal if self.sealer is not None else None, self.clock)
 
     def render(self, message: Message, meta: ResponseMeta) -> Iterator[bytes]:
         """The JSON body of a collected answer: what the last event of the stream would hold.

@@ -66,11 +66,14 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.prompt import ThinkingPart
 from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, ToolOutput
 from kiro_asgi.wire.json import JsonError, loads
+from kiro_asgi.wire.sse import encode_comment
 
-__all__ = ["ResponsesEncoder", "Seal"]
+__all__ = ["CommentingEncoder", "ResponsesEncoder", "Seal"]
 
 Seal = Callable[[ThinkingPart], str]
 """Makes the ``encrypted_content`` of a reasoning item."""
+
+_COMMENT: Final = encode_comment("ping")
 
 _FILTERED: Final = "The content filter of the model service has withheld this answer."
 """The refusal, where the filter left no word of an answer."""
@@ -84,8 +87,6 @@ class ResponsesEncoder:
         seal: Makes ``encrypted_content``; the client is shown it where its request asks for that.
         clock: Seconds since the epoch, for ``completed_at``; without it an answer is complete when it begins.
     """
-
-    heartbeat = b": ping\n\n"
 
     __slots__ = (
         "_block",
@@ -118,6 +119,17 @@ class ResponsesEncoder:
         self._ended = False
         self.complete = False
         """Whether the answer has come to its end, with nothing going wrong."""
+
+    @property
+    def heartbeat(self) -> bytes:
+        """An event, as Codex counts no comments: an empty piece of what is open; else the response so far.
+
+        It changes nothing for a client that builds the answer of the events, and all official unions have it.
+        """
+        if self._ended:
+            return _COMMENT
+        block = self._block or self._text
+        return block.piece("") if block is not None and block.begun else self._output.progress()
 
     @property
     def response(self) -> Pieces:
@@ -315,6 +327,17 @@ class ResponsesEncoder:
         for place, call in self._searches.values():
             told += self._output.done(place, web_search_call(call, failed))
         return told
+
+
+class CommentingEncoder(ResponsesEncoder):
+    """One whose heartbeats are comments."""
+
+    __slots__ = ()
+
+    @property
+    def heartbeat(self) -> bytes:
+        """A comment."""
+        return _COMMENT
 
 
 def _is_object(arguments: str) -> bool:

@@ -309,6 +309,11 @@ class OutputItems:
     """Of the items that have begun, in their order."""
 
     _items: dict[int, Pieces] = field(init=False, factory=dict)
+    """Those that are done, by their places."""
+
+    _open: dict[int, Pieces] = field(init=False, factory=dict)
+    """Those that are not, as they were told last."""
+
     _held: tuple[Place, dict[str, Any]] | None = field(init=False, default=None)
 
     def has(self, kind: str = "") -> bool:
@@ -342,11 +347,13 @@ class OutputItems:
         index = len(self._kinds)
         self._kinds.append(kind)
         place = Place(index, item_id(self._object.id, kind, index))
-        return place, released + self._tell_item("added", place, dump_object({"id": place.id, **fields}))
+        item = self._open[index] = dump_object({"id": place.id, **fields})
+        return place, released + self._tell_item("added", place, item)
 
     def done(self, place: Place, fields: Mapping[str, Any]) -> list[bytes]:
         """End an item; *fields* are all of it, its id apart."""
         item = self._items[place.index] = dump_object({"id": place.id, **fields})
+        self._open.pop(place.index, None)
         return self._tell_item("done", place, item)
 
     def _tell_item(self, what: str, place: Place, item: Pieces) -> list[bytes]:
@@ -355,6 +362,7 @@ class OutputItems:
     def hold(self, place: Place, message: dict[str, Any]) -> None:
         """End a message later: only the last one can be incomplete, and which that is the future knows."""
         self._held = place, message
+        self._open[place.index] = dump_object({"id": place.id, **message, "status": "in_progress"})
 
     def release(self, status: str, phase: str = "") -> list[bytes]:
         """End the message that was held, if there is one.
@@ -375,6 +383,15 @@ class OutputItems:
         for name in names:
             told += self.frame(f"response.{name}", b'"response":', *self.response, b"}")
         return told
+
+    def progress(self) -> bytes:
+        """One more event that the response is in progress, with all of its items as they stand.
+
+        Clients may take it for the whole of what has come: https://github.com/openai/openai-node, ``ResponseStream``.
+        """
+        items = {**self._items, **self._open}
+        response = self._object.render(Outcome(), [items[index] for index in sorted(items)])
+        return b"".join(self.frame("response.in_progress", b'"response":', *response, b"}"))
 
 
 _CODES: Final = MappingProxyType[type[KiroAsgiError], str](

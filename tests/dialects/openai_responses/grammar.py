@@ -68,7 +68,8 @@ def check(stream: bytes) -> list[dict[str, Any]]:
     assert types[-1] in ENDS and not set(types[:-1]) & set(ENDS), "not exactly one end"
     assert types.count("error") == (types[-1] == "response.failed")
     assert "error" not in types or types[-2] == "error", "an item stands between the error and the failure"
-    _check_responses([event["response"] for event in events if "response" in event], ENDS[types[-1]])
+    assert {event["type"] for event in events[2:-1] if "response" in event} <= {"response.in_progress"}
+    _check_responses([event["response"] for event in (*events[:2], events[-1])], ENDS[types[-1]])
     output = fold(events)
     assert events[-1]["response"]["output"] == [item for item in output if types[-1] != "response.failed" or item]
     return events
@@ -101,6 +102,9 @@ def fold(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
             assert not done[place], "an item is done twice"
             _check_done(begun[place], event["item"])
             done[place] = event["item"]
+        elif kind == "response.in_progress":
+            told = event["response"]["output"]
+            assert told == [item or seen for item, seen in zip(done, begun, strict=True)], "another response so far"
         elif place is not None:
             assert not done[place] or kind.startswith("response.output_text.annotation"), "an item goes on"
             assert event["item_id"] == begun[place]["id"]

@@ -6,11 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesEncoder, ResponsesOptions
+from kiro_asgi.dialects.openai_responses.encoder import CommentingEncoder
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.errors import UpstreamTimeout
 from kiro_asgi.model.events import (
@@ -462,9 +463,31 @@ def test_nothing_follows_the_end() -> None:
     assert b"".join(encoder.error(UpstreamTimeout("Too late."))) == b""
 
 
-def test_the_heartbeat_is_a_comment() -> None:
-    """Strict clients take no event that they do not know."""
-    assert ResponsesEncoder(meta()).heartbeat == b": ping\n\n"
+@settings(settings.get_profile("brief"))
+@given(st.data())
+def test_heartbeats_change_nothing(data: st.DataObject) -> None:
+    """Each is a numbered event; one that tells the response so far tells just what the events before it have built."""
+    events = data.draw(streams())
+    options = data.draw(requests(events))
+    encoder, stream = OpenAIResponses(SEALER).encoder(meta(options)), b""
+    for event in events[:-1]:
+        stream += b"".join(encoder.feed([event])) + encoder.heartbeat
+    beaten = grammar.events_of(stream + b"".join(encoder.feed(events[-1:])))
+
+    assert [event["sequence_number"] for event in beaten] == [*range(len(beaten))]
+    assert grammar.fold(beaten) == beaten[-1]["response"]["output"]
+    assert len(beaten) >= len(events) + len(told(events, options)) - 1
+    assert _without_heartbeats(beaten) == _without_heartbeats(told(events, options))
+
+
+def _without_heartbeats(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    rest = [event for event in events[2:] if event.get("delta") != "" and event["type"] != "response.in_progress"]
+    return [{**event, "sequence_number": 0} for event in rest]
+
+
+def test_heartbeats_may_be_comments() -> None:
+    """For a client to which an event that says nothing new is too much."""
+    assert CommentingEncoder(meta()).heartbeat == b": ping\n\n"
 
 
 @given(st.data())

@@ -6,6 +6,7 @@ import re
 import secrets
 from functools import partial
 from logging import getLogger
+from types import MappingProxyType
 from typing import Final
 
 from attrs import define, evolve, field
@@ -17,6 +18,7 @@ from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.dialects.base import Dialect, ParsedRequest
 from kiro_asgi.dialects.errors import invalid, unsupported
 from kiro_asgi.dialects.openai_responses.asgi.stored import Keeping, Recorded, Responses, not_built_on
+from kiro_asgi.dialects.openai_responses.encoder import CommentingEncoder, ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.kept import deleted, page
 from kiro_asgi.dialects.openai_responses.request import parse_value
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
@@ -37,6 +39,9 @@ _LARGEST_PAGE: Final = 100
 _SECOND_LOOK: Final = 0.1
 """Seconds after which a response that is not there is looked for again, where another process may be writing it."""
 
+_ENCODERS: Final = MappingProxyType({"auto": ResponsesEncoder, "comment": CommentingEncoder})
+"""Style of heartbeats to who writes them."""
+
 _INPUT: Final = re.compile(r"\binput\[(\d{1,9})\]")
 
 
@@ -50,6 +55,7 @@ class ResponsesOperations:
 
     _responses: Responses = field(init=False)
     _key: bytes = field(init=False, repr=False)
+    _encoder: type[ResponsesEncoder] = field(init=False)
     _lasting: bool = field(init=False)
     """Whether the key is known to other processes and to later ones, or somebody has been told that it is not."""
 
@@ -58,6 +64,7 @@ class ResponsesOperations:
         state = settings.state
         second_look = 0.0 if state.engine == "memory" else _SECOND_LOOK
         self._responses = Responses(store, state.ttl, settings.limits.body_bytes, second_look)
+        self._encoder = _ENCODERS[settings.stream.heartbeat_style]
         self._key, self._lasting = state.seal_key.encode() or secrets.token_bytes(32), bool(state.seal_key)
 
     async def answer(self, call: Call, argument: str) -> None:
@@ -123,7 +130,7 @@ class ResponsesOperations:
             if wants_notes(call.scope):
                 unread = partial(unread_fields, own, parsed.prompt, earlier)
                 parsed = evolve(parsed, notes=await offload.run(size, lambda: noted(unread())))
-            return Recorded(sealer, self._gateway.wall), parsed, earlier, size
+            return Recorded(sealer, self._gateway.wall, self._encoder), parsed, earlier, size
         except RequestError as error:
             if (place := _INPUT.search(error.param)) and int(place[1]) < earlier:
                 _log.error("a conversation is damaged, and counts as missing: %s", error.message)
