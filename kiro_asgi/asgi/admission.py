@@ -5,7 +5,7 @@ What it is expected to take is reserved before an upstream is asked, and put rig
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 import anyio
 from attrs import define, field
 
+from kiro_asgi.asgi.auth import principal_of
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.protocol import Scope
@@ -29,7 +30,7 @@ from kiro_asgi.quota.base import Counters
 from kiro_asgi.quota.claims import Budget, Claim, Granted, Lease, Rate, Refused, Standing
 from kiro_asgi.quota.memory import MemoryCounters
 from kiro_asgi.quota.policy import Cost, claims, corrections
-from kiro_asgi.quota.settings import QuotaSettings
+from kiro_asgi.quota.settings import Allowance, QuotaSettings, allowance_of
 from kiro_asgi.quota.sqlite import SqliteCounters
 from kiro_asgi.state.base import owner_of, scoped
 
@@ -85,6 +86,11 @@ class LimitedAdmission:
     """Lets each client take what the settings say."""
 
     _settings: QuotaSettings
+    """How to count, and what clients may take that have no limits of their own."""
+
+    _allowances: Mapping[str, Allowance]
+    """What those may take that have, by principal."""
+
     _counters: Counters
     _headers: Callable[[Scope], QuotaHeaders]
     """Those of the API that a request is for."""
@@ -105,7 +111,11 @@ class LimitedAdmission:
         """Reserve what the exchange is expected to take, and put it right in the end."""
         now = datetime.fromtimestamp(self._wall(), UTC).astimezone(self._zone)
         owner = owner_of(scoped(call.principal, "quota", ""))
-        taken = [*claims(owner, self._settings, exchange.expected_tokens, call.request_id, now)]
+        allowance = self._allowances.get(call.principal, self._settings)
+        taken = [*claims(owner, allowance, exchange.expected_tokens, call.request_id, now)]
+        if not taken:  # others have limits
+            yield
+            return
         counters, outcome = await self._take(taken)
         if isinstance(outcome, Refused):
             call.quota_headers = (*self._told(call, [taken[outcome.index]], [outcome.standing]),)
@@ -206,9 +216,11 @@ def new_admission(settings: Settings, clocks: Clocks, headers: Callable[[Scope],
         clocks: Tell days and minutes.
         headers: Those of the API that a request is for.
     """
-    if not settings.quotas.limited:
+    usual = settings.quotas
+    allowances = {principal_of(name): allowance_of(key, usual) for name, key in settings.keys.items()}
+    if not any(each.limited for each in (usual, *allowances.values())):
         return UnlimitedAdmission()
-    return LimitedAdmission(settings.quotas, _new_counters(settings, clocks), headers, clocks.wall)
+    return LimitedAdmission(usual, allowances, _new_counters(settings, clocks), headers, clocks.wall)
 
 
 def _new_counters(settings: Settings, clocks: Clocks) -> Counters:

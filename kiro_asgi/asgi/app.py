@@ -138,7 +138,7 @@ class App:
         self._id_headers = self._routes.request_id_headers
         self._cross_origin = CrossOrigin(settings.cors.origins, self._routes.exposed_headers)
         self._auth = Authenticator(
-            settings.client, self._cross_origin, self._routes.key_headers, self._routes.key_parameters
+            settings.client, self._cross_origin, self._routes.key_headers, self._routes.key_parameters, settings.keys
         )
         clocks = Clocks(clock, wall_clock, draw)
         providers = new_providers(settings, clocks, server_tools)
@@ -331,6 +331,7 @@ class App:
         call.model = request.model
         exchange = await self._exchanges.settle(request)
         call.upstream, call.notes = exchange.upstream.name, exchange.notes
+        self._auth.require_model(call.principal, f"{exchange.upstream.name}/{exchange.route.model.id}")
         traits, tells_rules = request.dialect.traits, wants_rules(call.scope)
         content_type = b"content-type", traits.stream_type if exchange.streamed else traits.body_type
 

@@ -12,6 +12,7 @@ import hmac
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any, Final
 
@@ -30,10 +31,11 @@ from kiro_asgi.asgi.protocol import (
     response_start,
 )
 from kiro_asgi.config import ClientSettings
-from kiro_asgi.errors import ConfigError, ForeignOrigin, Unauthorized, UnsupportedMediaType
+from kiro_asgi.errors import ConfigError, ForeignOrigin, Unauthorized, UnknownModel, UnsupportedMediaType
 from kiro_asgi.limits import PREFLIGHT_BYTES, PREFLIGHT_NAMES
+from kiro_asgi.quota.settings import KeySettings
 
-__all__ = ["Authenticator", "CrossOrigin", "host_user"]
+__all__ = ["Authenticator", "CrossOrigin", "host_user", "principal_of"]
 
 _ORIGIN: Final = b"origin"
 _METHOD: Final = b"access-control-request-method"
@@ -228,6 +230,12 @@ def _asked(user: Any) -> str:
         close_old()
 
 
+def principal_of(name: str) -> str:
+    """The principal of whoever shows the key that the settings call *name*."""
+    return f"{_KEY}{name}"
+
+
+_KEY: Final = "key:"
 _ANONYMOUS = "anonymous"
 _AUTHORIZATION = b"authorization"
 
@@ -236,8 +244,8 @@ _AUTHORIZATION = b"authorization"
 class Authenticator:
     """Decides who a client is.
 
-    A principal is a short text without secrets: ``key:`` and eight digits of the key's hash, ``host:`` and the host's
-    name for its user, or ``anonymous``.
+    A principal is a short text without secrets: ``key:`` and the key's name, or eight digits of its hash where it has
+    none, ``host:`` and the host's name for its user, or ``anonymous``.
     """
 
     _settings: ClientSettings
@@ -248,17 +256,25 @@ class Authenticator:
     _parameters: tuple[str, ...] = ()
     """Parameters of the query in which they do."""
 
-    _keys: tuple[bytes, ...] = field(init=False, repr=False)
+    _named: Mapping[str, KeySettings] = field(factory=dict)
+    _principals: Mapping[str, str] = field(init=False, repr=False)
+    """SHA-256 of each key, in hexadecimal digits, to whose it is."""
 
     def __attrs_post_init__(self) -> None:
-        keys = tuple(key.encode() for key in self._settings.api_keys)
-        if not (keys or self._settings.allow_anonymous or self._settings.trust_host):
+        unnamed = (_digest(key.encode()) for key in self._settings.api_keys)
+        principals = {digest: f"{_KEY}{digest[:8]}" for digest in unnamed}
+        for name, key in self._named.items():
+            digest = key.hash.removeprefix("sha256:")
+            if digest in principals:
+                raise ConfigError(f"keys.{name}.hash: is the hash of another key, too", code="keys.hash")
+            principals[digest] = principal_of(name)
+        if not (principals or self._settings.allow_anonymous or self._settings.trust_host):
             raise ConfigError(
-                "no client could authenticate: set client.api_keys, or client.trust_host where a host's middleware "
-                "authenticates, or client.allow_anonymous to serve everybody",
+                "no client could authenticate: set client.api_keys or keys, or client.trust_host where a host's "
+                "middleware authenticates, or client.allow_anonymous to serve everybody",
                 code="no_client_auth",
             )
-        object.__setattr__(self, "_keys", keys)
+        object.__setattr__(self, "_principals", principals)
 
     async def identify(self, scope: Scope) -> str:
         """Who asks: the host's user, where the host is trusted and has one, or else whose key it is.
@@ -280,10 +296,10 @@ class Authenticator:
         Raises:
             Unauthorized: Nobody's that we know.
         """
-        matched = self._match(self._presented(scope)) if self._keys else None
+        matched = self._match(self._presented(scope)) if self._principals else None
         if matched is not None:
-            return f"key:{sha256(matched).hexdigest()[:8]}"
-        if self._settings.allow_anonymous and not self._keys:
+            return matched
+        if self._settings.allow_anonymous and not self._principals:
             return _ANONYMOUS
         raise Unauthorized("missing or invalid API key", code="invalid_api_key")
 
@@ -291,15 +307,31 @@ class Authenticator:
         """The keys that a request shows."""
         return [*_in_headers(scope, self._names), *_in_query(scope, self._parameters)]
 
-    def _match(self, presented: list[bytes]) -> bytes | None:
-        """The key that was presented.  Every pair is compared, so the time tells nothing about which one nearly
+    def require_model(self, principal: str, model: str) -> None:
+        """Refuse *model*, as ``upstream/model``, to a key that may not ask for it.
+
+        Raises:
+            UnknownModel: The same as for a model that there is not, as the APIs have it.
+        """
+        kind, _, name = principal.partition(_KEY)
+        key = None if kind else self._named.get(name)
+        if key is not None and key.models and not any(fnmatchcase(model, pattern) for pattern in key.models):
+            raise UnknownModel("this key may not ask for this model", code="model_not_allowed")
+
+    def _match(self, presented: list[bytes]) -> str | None:
+        """Whose key was presented.  Every pair of hashes is compared, so the time tells nothing about which one nearly
         fits."""
         found = None
-        for offer in presented:
-            for key in self._keys:
-                if hmac.compare_digest(offer, key):
-                    found = key
+        for offer in map(_digest, presented):
+            for digest, principal in self._principals.items():
+                if hmac.compare_digest(offer, digest):
+                    found = principal
         return found
+
+
+def _digest(key: bytes) -> str:
+    """Hash of a key.  No slow one, as for passwords: keys are random, and there are too many of them to try."""
+    return sha256(key).hexdigest()
 
 
 def _in_query(scope: Scope, names: Iterable[str]) -> Iterator[bytes]:

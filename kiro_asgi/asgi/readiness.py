@@ -64,7 +64,8 @@ def problems_with(settings: Settings, faulty: Collection[str] = ()) -> tuple[str
 def _parts(settings: Settings) -> Iterator[Part]:
     found = set_up(settings)
     tables = tuple(each.path for each in found)
-    yield ("client",), partial(Authenticator, settings.client)
+    named = (f"keys.{name}" for name in settings.keys)
+    yield ("client", *named), partial(Authenticator, settings.client, named=settings.keys)
     yield ("state",), partial(new_store, settings, Clocks())
     for each in found:
         path = each.path

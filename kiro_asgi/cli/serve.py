@@ -248,7 +248,7 @@ def _announcement(settings: Settings, base: str, simulator_url: str) -> Iterator
     """Facts that a client needs: labels and values."""
     yield "OpenAI base_url", f"{base}/v1"
     yield "Anthropic base_url", base
-    yield "Client keys", _key_situation(settings.client)
+    yield "Client keys", _key_situation(settings.client, len(settings.keys))
     if simulator_url:
         yield "Service", f"simulated at {simulator_url}"
         yield "Marker words", "sim:tool, sim:thinking, sim:slow … in a question; see docs/reference/markers.rst"
@@ -256,10 +256,10 @@ def _announcement(settings: Settings, base: str, simulator_url: str) -> Iterator
         yield "Services", ", ".join(each.name for each in set_up(settings))
 
 
-def _key_situation(client: ClientSettings) -> str:
+def _key_situation(client: ClientSettings, named: int) -> str:
     ways = []
-    if client.api_keys:
-        ways.append(f"{len(client.api_keys)} configured, one of them is needed")
+    if count := len(client.api_keys) + named:
+        ways.append(f"{count} configured, one of them is needed")
     if client.trust_host:
         ways.append("the principal of the host's middleware is accepted")
     return "; ".join(ways) or "none needed, any text will do"

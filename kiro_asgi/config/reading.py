@@ -235,7 +235,7 @@ def _named(root: type, mapping: Mapping[str, Any]) -> Iterator[str]:
 def _misnamed(root: type, table: str) -> str | None:
     """The problem with the name of a family's table; empty where there is none, ``None`` where it is in no family."""
     family, dot, name = table.partition(".")
-    return misnamed(root, name) if dot and family in families(root) else None
+    return misnamed(root, family, name) if dot and family in families(root) else None
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:

@@ -15,18 +15,23 @@ from kiro_asgi.upstreams.manifest import manifests_in
 __all__ = ["complaint", "conflicts", "misnamed", "require", "unnameable", "violations"]
 
 
-def misnamed(root: type, name: str) -> str:
-    """The problem with the name of an upstream, as a message that follows it; empty when there is none."""
+def misnamed(root: type, family: str, name: str) -> str:
+    """The problem with a name in *family*, as a message that follows it; empty when there is none."""
     if not UPSTREAM.fits(name):
         return f"the name must be {UPSTREAM.words}"
-    taken = {field for field, _ in manifests_in(root)} - families(root).keys()
+    upstreams = {field for field, _ in manifests_in(root)}
+    taken = upstreams - families(root).keys() if family in upstreams else ()
     return "the name is taken; it has settings of its own" if name in taken else ""
 
 
 def unnameable(tree: object) -> tuple[str, ...]:
-    """One line for every name in a family of *tree* that no upstream can have."""
+    """One line for every name in a family of *tree* that no member of it can have."""
     root = type(tree)
-    named = ((f"{family}.{name}", misnamed(root, name)) for family in families(root) for name in getattr(tree, family))
+    named = (
+        (f"{family}.{name}", misnamed(root, family, name))
+        for family in families(root)
+        for name in getattr(tree, family)
+    )
     return tuple(f"{table}: {words}" for table, words in named if words)
 
 
@@ -37,12 +42,12 @@ def conflicts(root: type, members: Iterable[str], values: Mapping[str, Any]) -> 
 
     Args:
         root: The class of the whole tree.
-        members: The tables of upstreams that somebody named, e.g. ``custom.ollama``.
+        members: The tables that somebody named, e.g. ``custom.ollama``.
         values: By path; those that are missing have their defaults.
     """
-    named = tuple(members)
+    named, upstreams = tuple(members), {field for field, _ in manifests_in(root)}
     for table in named:  # only what has a table of its own has a public address
-        if not values.get(f"{table}.endpoint"):
+        if table.partition(".")[0] in upstreams and not values.get(f"{table}.endpoint"):
             yield f"{table}.endpoint", "must be set"
     for table, kind in tables(root, named).items():
         if (within := getattr(kind, "conflicts", None)) is not None:

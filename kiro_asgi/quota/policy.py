@@ -9,7 +9,7 @@ from typing import Final
 from attrs import frozen
 
 from kiro_asgi.quota.claims import Budget, Claim, Lease, Rate
-from kiro_asgi.quota.settings import QuotaSettings
+from kiro_asgi.quota.settings import Allowance
 
 __all__ = ["Cost", "claims", "corrections"]
 
@@ -25,7 +25,7 @@ class Cost:
     credits: float = 0.0
 
 
-def claims(owner: str, allowance: QuotaSettings, tokens: int, holder: str, now: datetime) -> Iterator[Claim]:
+def claims(owner: str, allowance: Allowance, tokens: int, holder: str, now: datetime) -> Iterator[Claim]:
     """The claims of one request of *owner*.
 
     Args:

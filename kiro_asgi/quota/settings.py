@@ -1,17 +1,23 @@
-"""Settings of what each client may take."""
+"""Settings of who may ask by name, and of what each client may take."""
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from attrs import frozen
+from attrs import fields, frozen
 
 from kiro_asgi.setting import Bounds, Choices, Shape, setting
 
-__all__ = ["QuotaSettings"]
+__all__ = ["Allowance", "KeySettings", "QuotaSettings", "allowance_of"]
 
 _MOST: Final = Bounds(0, 2**53)
+
+_HASH: Final = Shape(
+    re.compile(r"sha256:[0-9a-f]{64}").fullmatch, "sha256: and 64 hexadecimal digits, as kiro-asgi keys new prints it"
+)
 
 
 def _is_zone(text: str) -> bool:
@@ -23,12 +29,8 @@ def _is_zone(text: str) -> bool:
 
 
 @frozen(kw_only=True)
-class QuotaSettings:
-    """Limits of each client; 0 where there is none.
-
-    A client is a key, or a user of the host.  Where ``state.engine`` is shared by several processes, so is what a
-    client has taken.
-    """
+class Allowance:
+    """Limits of what may be taken; 0 where there is none."""
 
     requests_per_minute: int = setting(0, _MOST)
     """Requests for answers in any minute."""
@@ -52,6 +54,20 @@ class QuotaSettings:
     credits_per_month: float = setting(0.0, _MOST)
     """Credits in a month."""
 
+    @property
+    def limited(self) -> bool:
+        """Whether there is any limit."""
+        return any(getattr(self, it.name) for it in fields(Allowance))
+
+
+@frozen(kw_only=True)
+class QuotaSettings(Allowance):
+    """Limits of each client, and how they are counted.
+
+    A client is a key, or a user of the host.  Where ``state.engine`` is shared by several processes, so is what a
+    client has taken.
+    """
+
     timezone: str = setting("UTC", Shape(_is_zone, "the name of a time zone, such as UTC or Europe/Berlin"))
     """Where days and months begin and end."""
 
@@ -59,17 +75,25 @@ class QuotaSettings:
     """Handling of requests while the shared counters are unavailable: each process counts for itself (``local``), all
     are refused with 503 (``closed``), or all go on (``open``)."""
 
-    @property
-    def limited(self) -> bool:
-        """Whether there is any limit."""
-        return any(
-            (
-                self.requests_per_minute,
-                self.tokens_per_minute,
-                self.streams,
-                self.tokens_per_day,
-                self.tokens_per_month,
-                self.credits_per_day,
-                self.credits_per_month,
-            )
-        )
+
+@frozen(kw_only=True)
+class KeySettings(Allowance):
+    """A client's key, and limits of its own; where one is 0, that of ``quotas`` holds."""
+
+    hash: str = setting("", _HASH, secret=True)
+    """Hash of the key, which is kept nowhere: ``sha256:`` and its SHA-256 in hexadecimal digits."""
+
+    models: tuple[str, ...] = ()
+    """Models that it may ask for, each as ``upstream/model`` of the service that is asked first; ``*`` stands for any
+    text.  Empty: all."""
+
+    @staticmethod
+    def conflicts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Name and complaint for values that do not go together."""
+        if not values.get("hash"):
+            yield "hash", "must be set; kiro-asgi keys new NAME makes a key and its hash"
+
+
+def allowance_of(key: KeySettings, usual: Allowance) -> Allowance:
+    """What *key* may take: its own limits, and the *usual* ones where it has none."""
+    return Allowance(**{it.name: getattr(key, it.name) or getattr(usual, it.name) for it in fields(Allowance)})

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from hashlib import sha256
+
 import anyio
 import pytest
 
+from kiro_asgi.asgi.auth import Authenticator
+from kiro_asgi.cli import main
+from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError
 from tests.asgi.driver import post
 from tests.valkey_server import free_port, needs_server, running
@@ -126,3 +132,53 @@ async def test_counters_that_are_lost(gateway, sim, caplog, policy, statuses):
 async def test_a_time_zone_that_there_is_not(gateway):
     with pytest.raises(ConfigError, match=r"quotas\.timezone"):
         gateway(fresh=True, quotas={"timezone": "Europe/Atlantis"})
+
+
+def hashed(key: str) -> str:
+    return f"sha256:{sha256(key.encode()).hexdigest()}"
+
+
+async def test_a_named_key(gateway, sim, caplog):
+    """Its own limits and models, by its hash; others have theirs, and no line holds the key."""
+    alice = {"hash": hashed("ka_alice"), "requests_per_minute": 1, "models": ["kiro/claude-sonnet-*"]}
+    app = gateway(fresh=True, keys={"alice": alice, "bob": {"hash": hashed("ka_bob")}})
+    with caplog.at_level("INFO", "kiro_asgi.access"):
+        forbidden = await ask(app, key="ka_alice", model="claude-haiku-4.5")
+        statuses = [(await ask(app, key=key)).status for key in ("ka_alice", "ka_alice", "ka_bob", "ka_bob", "k", "x")]
+    assert (forbidden.status, statuses) == (404, [200, 429, 200, 200, 200, 401])
+    assert "may not ask for this model" in forbidden.json()["error"]["message"]
+    assert "key:alice" in caplog.text
+    assert "ka_" not in caplog.text
+
+
+async def test_a_named_key_has_the_usual_limits_where_it_has_none_of_its_own(gateway, sim):
+    keys = {"alice": {"hash": hashed("a"), "requests_per_minute": 2}, "bob": {"hash": hashed("b"), "streams": 5}}
+    app = gateway(fresh=True, keys=keys, quotas={"requests_per_minute": 1})
+    assert [(await ask(app, key=key)).status for key in "abab"] == [200, 200, 200, 429]
+
+
+def test_keys_by_the_environment():
+    """No file is needed; a name may be an upstream's; nobody is let in by another's hash."""
+    named = Settings.from_env({"KIRO_ASGI__KEYS__OPENAI__HASH": hashed("o"), "KIRO_ASGI__KEYS__OPENAI__STREAMS": "3"})
+    assert Authenticator(named.client, named=named.keys).principal(shown("o")) == "key:openai"
+    assert hashed("o") not in repr(named)
+    with pytest.raises(ConfigError, match=r"keys\.b\.hash: is the hash of another key"):
+        Authenticator(named.client, named={**named.keys, "b": named.keys["openai"]})
+    for wrong, words in (({"streams": 3}, "hash: must be set"), ({"hash": "sha256:AB"}, "64 hexadecimal")):
+        with pytest.raises(ConfigError, match=words):
+            Settings.from_mapping({"keys": {"a": wrong}})
+
+
+def shown(key: str) -> dict[str, object]:
+    return {"type": "http", "headers": [(b"x-api-key", key.encode())]}
+
+
+def test_a_new_key_is_let_in_by_the_lines_that_are_printed(capsys):
+    assert main(["keys", "new", "alice"]) == 0
+    printed = capsys.readouterr().out
+    key = re.search(r"ka_[\w-]{43}", printed)[0]
+    line = re.search(r"KIRO_ASGI__KEYS__ALICE__HASH=(\S+)", printed)[1]
+    settings = Settings.from_mapping({"keys": {"alice": {"hash": line}}})
+    assert Authenticator(settings.client, named=settings.keys).principal(shown(key)) == "key:alice"
+    with pytest.raises(SystemExit):
+        main(["keys", "new", "Alice Smith"])
