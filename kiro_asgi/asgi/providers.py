@@ -219,6 +219,7 @@ def _catalogue(configured: Configured[Any], upstream: Upstream, asker: Asker, tr
         normalise=upstream.normalise,
         suggest=suggest,
         builtin=upstream.builtin,
+        unlisted=upstream.traits.unlisted,
         aliases=read_aliases(settings.model_aliases, f"{path}.model_aliases"),
     )
     return Catalogue(source, SingleFlight(f"asking {path} for its models", transport), settings.models_ttl)

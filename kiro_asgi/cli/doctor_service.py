@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from time import monotonic, time
 from typing import Any, Final
 
+from anyio import to_thread
 from attrs import define, evolve, field
 
 from kiro_asgi.asgi.providers import new_transport
@@ -13,7 +14,7 @@ from kiro_asgi.cli import doctor_checks
 from kiro_asgi.cli.findings import Advice, Finding, Verdict, failed, with_key
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
-from kiro_asgi.limits import REFUSAL_BYTES
+from kiro_asgi.limits import MODEL_PAGES, REFUSAL_BYTES
 from kiro_asgi.model.events import ContextUsage, RefusalDelta, Stop, TextDelta, ThinkingDelta, TokenUsage
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.net.credentials.pool import Credentials
@@ -21,7 +22,7 @@ from kiro_asgi.net.requests import fetch_whole
 from kiro_asgi.net.transport import Headers, Transport
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.upstreams.access import Keys
-from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream, UpstreamRequest
+from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Upstream, UpstreamRequest
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.manifest import Configured, probes_in
 
@@ -117,17 +118,28 @@ class Questions:
         """Check the list of models."""
         name = self.called("models")
         try:
-            body = await self.ask(self.upstream.models_request(self.credential))
-            page = self.upstream.parse_models(body)
+            pages = [page async for page in self._pages()]
         except UpstreamRejected as error:
             found = failed(name, error, self.advice)
             return evolve(found, verdict=Verdict.WARN, advice="none are listed, so every name is passed on as it is")
         except KiroAsgiError as error:
             return failed(name, error, self.advice)
-        self._cards = page.cards
-        names = ", ".join(clean(card.id) for card in page.cards[:4]) or "none"
-        more = f" and {len(page.cards) - 4} more" if len(page.cards) > 4 else ""
-        return Finding(name, Verdict.OK, f"{names}{more}{' on the first page' if page.following else ''}")
+        self._cards = cards = tuple(card for page in pages for card in page.cards)
+        names = ", ".join(clean(card.id) for card in cards[:4]) or "none"
+        more = f" and {len(cards) - 4} more" if len(cards) > 4 else ""
+        return Finding(name, Verdict.OK, f"{names}{more}{' on the first pages' if pages[-1].following else ''}")
+
+    async def _pages(self) -> AsyncIterator[ModelPage]:
+        """The list of models, as much of it as a gateway reads."""
+        following = ""
+        for _ in range(MODEL_PAGES):
+            page = self.upstream.parse_models(
+                await self.ask(self.upstream.models_request(self.credential, page=following))
+            )
+            yield page
+            following = page.following
+            if not following:
+                return
 
     async def answer(self) -> Finding:
         """Check that a model answers one small question."""
@@ -206,7 +218,10 @@ class DirectExamination:
 
     async def run(self, *, refresh: bool, ask: bool) -> None:
         """Put a finding for each link; ask a model if *ask*.  There is nothing that could be renewed."""
-        self._put(doctor_checks.keys(self._called("key"), self._keys))
+        key = await self._key()
+        self._put(key)
+        if key.verdict is Verdict.FAIL:
+            return
         transport = new_transport(self._settings, self._configured.settings.proxy)
         credential = await self._credential(transport)
         if credential is not None:
@@ -218,6 +233,17 @@ class DirectExamination:
 
     def _called(self, name: str) -> str:
         return f"{self._configured.name} {name}"
+
+    async def _key(self) -> Finding:
+        """Which keys there are, and what is to be said about what is asked with."""
+        found = doctor_checks.keys(self._called("key"), self._keys)
+        if self._keys.examine is None:
+            return found
+        try:
+            more = await to_thread.run_sync(self._keys.examine)
+        except KiroAsgiError as error:
+            return failed(found.name, error, with_key(self._configured.path))
+        return evolve(found, detail=f"{found.detail}; {more}")
 
     async def _credential(self, transport: Transport) -> Credential | None:
         """The first key, or the token that it is exchanged for."""

@@ -41,6 +41,9 @@ class ModelSource:
     builtin: tuple[ModelCard, ...]
     """Models known without asking."""
 
+    unlisted: tuple[str, ...] = ()
+    """Beginnings of names that no list need have."""
+
     aliases: Mapping[str, str] = field(factory=dict)
     """The operator's own names to those of models; they count before any other."""
 
@@ -121,7 +124,7 @@ class Catalogue:
                 self._flights.start(self.refresh)
         if card is not None:
             return card
-        if not self._listed:
+        if not self._listed or meant.startswith(self._source.unlisted):
             return ModelCard(id=self._source.normalise(meant))
         raise self.unknown(meant)
 

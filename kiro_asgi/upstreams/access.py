@@ -192,3 +192,7 @@ class Keys:
 
     without: str = ASKED
     """Behaviour where there is none, as ``doctor`` reports it."""
+
+    examine: Callable[[], str] | None = field(default=None, eq=False, repr=False)
+    """Says more for ``doctor`` about what the service is asked with; may block.  Raises a `KiroAsgiError` where that is
+    good for nothing.  ``None``: there is no more to say."""

@@ -244,6 +244,9 @@ class Traits:
     signs_calls: bool = False
     """Whether tool calls come with signatures that the service wants back."""
 
+    unlisted: tuple[str, ...] = ()
+    """Beginnings of names that are asked for although the service's list has them not, e.g. ``arn:``."""
+
     provider: str = ""
     """Whose service it is, as OpenTelemetry calls it (``gen_ai.provider.name``); empty for the upstream's own name."""
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from base64 import b64encode
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -168,3 +170,30 @@ def test_a_table_that_leads_nowhere(service: Simulator, examine: Any) -> None:
 
     assert (status, found["settings"][0]) == (1, "fail")
     assert "nobody" in found["settings"][1]
+
+
+def short_term(hours: float) -> str:
+    """A Bedrock API key that was made *hours* ago, for twelve of them."""
+    begun = datetime.now(UTC) - timedelta(hours=hours)
+    address = f"bedrock.amazonaws.com/?X-Amz-Date={begun:%Y%m%dT%H%M%SZ}&X-Amz-Expires=43200&Version=1"
+    return f"bedrock-api-key-{b64encode(address.encode()).decode()}"
+
+
+def test_whose_credentials_bedrock_is_asked_with(
+    service: Simulator, examine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When a short-term key ends, or where the chain found its credentials; profiles are listed as well."""
+    where = {"BEDROCK__ENDPOINT": service.url, "BEDROCK__REGION": "us-east-1"}
+
+    _, found = examine({**where, "BEDROCK__API_KEY": short_term(2)}, "--no-request")
+    assert found["bedrock key"][:2] == ("ok", "bedrock.api_key; of short term, good for 10.0 hours more")
+    assert found["bedrock models"][1].endswith("and 8 more")
+    status, found = examine({**where, "BEDROCK__API_KEY": short_term(13)}, "--no-request")
+    assert (status, found["bedrock key"][0], list(found)[-1]) == (1, "fail", "bedrock key")
+    assert "ended 1.0 hours ago" in found["bedrock key"][1]
+    _, found = examine({**where, "BEDROCK__API_KEY": "ABSKx"}, "--no-request")
+    assert found["bedrock key"][1] == "bedrock.api_key; it does not say when it ends"
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "simulated")
+    _, found = examine(where, "--no-request")
+    assert found["bedrock key"][1].endswith("AWS's own tools find; found by way of env, for us-east-1")

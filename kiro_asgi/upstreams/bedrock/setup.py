@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from attrs import evolve
@@ -15,7 +16,7 @@ from kiro_asgi.upstreams.bedrock.settings import BedrockSettings
 from kiro_asgi.upstreams.bedrock.upstream import BedrockUpstream, host
 from kiro_asgi.upstreams.direct import common, direct_setup
 from kiro_asgi.upstreams.manifest import Configured
-from kiro_asgi.upstreams.net.aws import REGIONS, Signer, environment, region_in
+from kiro_asgi.upstreams.net.aws import REGIONS, Signer, environment, key_life, region_in
 from kiro_asgi.upstreams.setup import Setup
 
 __all__ = ["set_up"]
@@ -69,7 +70,8 @@ def set_up(configured: Configured[BedrockSettings]) -> Setup:
     )
     setup = direct_setup(configured, upstream, RULES, endpoint, sign=upstream.sign)
     assert isinstance(setup.access, Keys)
-    return evolve(setup, access=evolve(setup.access, named=named))
+    examine = partial(key_life, named[0][1]) if signer is None else signer.chosen
+    return evolve(setup, access=evolve(setup.access, named=named, examine=examine))
 
 
 def _signer(settings: BedrockSettings, path: str, key: str, region: str) -> Signer | None:

@@ -94,7 +94,7 @@ class BedrockUpstream(DirectUpstream):
 
     @traits.default
     def _make_traits(self) -> Traits:
-        return Traits(cites=True, learns=self.healings in _LASTING, provider="aws.bedrock")
+        return Traits(cites=True, learns=self.healings in _LASTING, unlisted=("arn:",), provider="aws.bedrock")
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Render *prompt* for the API that *model* is asked by; neither has a word for a *conversation*.

@@ -9,16 +9,20 @@ Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
 from __future__ import annotations
 
 import os
+from base64 import b64decode
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from threading import Lock
+from time import time
 from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
 
 from attrs import define, evolve, field
 
-from kiro_asgi.errors import ConfigError, UpstreamDenied
+from kiro_asgi.errors import ConfigError, UpstreamDenied, UpstreamTokenInvalid
 from kiro_asgi.upstreams.base import UpstreamRequest
 
-__all__ = ["REGIONS", "Signer", "environment", "region_in"]
+__all__ = ["REGIONS", "Signer", "environment", "key_life", "region_in"]
 
 SIGNED: Final = frozenset({b"content-type"})
 """Headers that are signed, besides those that signing adds: what a proxy may change on the way is not."""
@@ -36,6 +40,41 @@ def region_in(environ: Mapping[str, str]) -> str:
 def environment() -> Mapping[str, str]:
     """The variables of this process: those that AWS's own tools read count here as well."""
     return os.environ
+
+
+def key_life(key: str) -> str:
+    """How long an API key is good, as far as it says: one of short term is a signed address of a day at most.
+
+    Raises:
+        UpstreamTokenInvalid: It has ended.
+    """
+    ends = _end_of(key)
+    if ends is None:
+        return "it does not say when it ends"
+    left = (ends - time()) / 3600
+    if left <= 0:
+        raise UpstreamTokenInvalid(
+            f"the short-term key ended {-left:.1f} hours ago: make another", code="aws.key_ended"
+        )
+    return f"of short term, good for {left:.1f} hours more"
+
+
+def _end_of(key: str) -> float | None:
+    """When *key* ends, in seconds since the epoch; ``None`` where it does not say."""
+    begins, _, encoded = key.rpartition("-")
+    if begins != _SHORT_TERM:
+        return None
+    try:
+        address = b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
+        said = dict(parse_qsl(urlsplit(f"//{address}").query))
+        begun = datetime.strptime(said["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        return begun.timestamp() + int(said["X-Amz-Expires"])
+    except (KeyError, ValueError):
+        return None
+
+
+_SHORT_TERM: Final = "bedrock-api-key"
+"""What short-term keys begin with."""
 
 
 @define
@@ -99,6 +138,16 @@ class Signer:
         added = tuple((name.lower().encode(), str(value).encode()) for name, value in asked.headers.items())
         ours = tuple((name, value) for name, value in request.headers if name not in dict(added))
         return evolve(request, headers=(*ours, *added), finish=None)
+
+    def chosen(self) -> str:
+        """Whose credentials they are, in words.
+
+        Raises:
+            UpstreamDenied: As `sign`.
+        """
+        self._credentials()
+        found = self._session.get_credentials()
+        return f"found by way of {found.method}, for {self.region}"
 
     def _credentials(self) -> Any:
         from botocore.exceptions import BotoCoreError

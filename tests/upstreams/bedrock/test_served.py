@@ -211,3 +211,27 @@ async def test_entrances_that_speak_other_apis_take_signatures(
     other = create_app({"client": {"allow_anonymous": True}, kind: {name: settings} if name else settings})
     refused = await post(path, {"model": model, "max_tokens": 9, "messages": [user("hello")]}).run(other)
     assert refused.status != 200, "a signature with another secret is refused"
+
+
+async def test_arns_need_no_list(service: simulator.Simulator) -> None:
+    """A profile by its ARN is asked for although the account's lists have it not; what it says of the model counts."""
+    app = gateway(service)
+    await get("/v1/models").run(app)
+    arn = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-5-20250929-v1:0"
+
+    assert (await ask(app, f"bedrock/{arn}", user("hello")))["stop_reason"] == "end_turn"
+    assert service.last_request.path.endswith("/invoke-with-response-stream")
+    assert "%2Fus.anthropic" in service.last_request.path
+
+
+async def test_a_refused_signature_costs_the_thinking_alone(service: simulator.Simulator) -> None:
+    """The question is asked once more without earlier thinking, of either API."""
+    said = {"type": "thinking", "thinking": "Hm", "signature": "Rm9yZ2Vk"}
+    turns = (user("hello"), {"role": "assistant", "content": [said, {"type": "text", "text": "Hi"}]}, user("and you?"))
+    for claude_api in ("invoke", "converse"):
+        service.forget()
+        answer = await ask(gateway(service, claude_api=claude_api), CLAUDE, *turns)
+
+        asked = [request.body for request in service.requests if request.method == "POST"]
+        assert answer["stop_reason"] == "end_turn"
+        assert [b"Rm9yZ2Vk" in body for body in asked] == [True, False]
