@@ -51,6 +51,9 @@ DOCUMENTS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """The same for documents; any other text is ``txt``."""
 
+MOST: Final = (("image", 20), ("document", 5))
+"""How many of a kind one message may hold, results of tools counted."""
+
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9()\[\] -]+")
 """What may not stand in a document's name."""
 
@@ -130,6 +133,10 @@ class Blocks:
         if any("document" in block for block in blocks) and not any("text" in block for block in blocks):
             self._notes.applies("documents.alone", place)
             blocks.insert(0, {"text": "."})
+        held = [*blocks, *(each for block in blocks for each in block.get("toolResult", {}).get("content", ()))]
+        for kind, most in MOST:
+            if sum(kind in block for block in held) > most:
+                raise refusal(f"{kind}s.count", f"more than {most} {kind}s in one message", place)
         return blocks
 
     def _block(self, part: Part, place: str) -> dict[str, Any]:

@@ -55,6 +55,8 @@ _OWN: Final[tuple[Rule, ...]] = (
         _FORM,
         "content",
     ),
+    Rule("images.count", "By Converse, a message with more than 20 images is refused.", _NONE, "content"),
+    Rule("documents.count", "By Converse, a message with more than 5 documents is refused.", _NONE, "content"),
     Rule(
         "documents.alone",
         "Before documents without a word stands a full stop: the service wants a text.",

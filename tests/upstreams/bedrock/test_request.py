@@ -387,3 +387,16 @@ def _check_conversation(messages: list[Any], tools: bool) -> None:
         if any("document" in block for block in content):
             assert any("text" in block for block in content)
     assert not waiting and points <= 4
+
+
+@pytest.mark.parametrize(
+    ("part", "most", "rule"),
+    [(Image("image/png", PIXEL), 20, "images.count"), (Document("text/plain", text="a"), 5, "documents.count")],
+)
+def test_what_one_message_may_hold(part: Any, most: int, rule: str) -> None:
+    """One more is refused by its rule, results of tools counted; a turn that goes before has its own."""
+    earlier = (user(*[part] * most), assistant(ToolCallPart("a", "look", {})))
+    body(asked(*earlier, user(ToolResult("a", (Text("x"),)), *[part] * most)), CLAUDE)
+
+    with pytest.raises(RequestError, match=rule):
+        body(asked(*earlier, user(ToolResult("a", (part,)), *[part] * most)), CLAUDE)

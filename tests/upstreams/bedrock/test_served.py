@@ -235,3 +235,35 @@ async def test_a_refused_signature_costs_the_thinking_alone(service: simulator.S
         asked = [request.body for request in service.requests if request.method == "POST"]
         assert answer["stop_reason"] == "end_turn"
         assert [b"Rm9yZ2Vk" in body for body in asked] == [True, False]
+
+
+FAMILIES = {
+    "us.anthropic.claude-sonnet-4-5-20250929-v1:0": "",
+    "us.anthropic.claude-opus-4-6-v1": "turns.prefill",
+    "global.anthropic.claude-opus-4-7": "turns.prefill sampling.model",
+    "anthropic.claude-3-haiku-20240307-v1:0": "",
+    "amazon.nova-pro-v1:0": "turns.prefill",
+    "us.amazon.nova-2-lite-v1:0": "turns.prefill",
+    "us.meta.llama3-3-70b-instruct-v1:0": "turns.prefill sampling.model",
+    "mistral.mistral-large-2407-v1:0": "turns.prefill sampling.model",
+    "mistral.mistral-7b-instruct-v0:2": "system.told turns.prefill sampling.model",
+    "openai.gpt-oss-120b-1:0": "turns.prefill sampling.model",
+    "us.deepseek.r1-v1:0": "turns.prefill sampling.model",
+}
+"""Model to the rules that put one request, with system text, ``top_k`` and a prefill, into its family's form."""
+
+
+async def test_each_family_has_its_rules(service: simulator.Simulator) -> None:
+    """By Converse, every family takes the request, and the client is told what became of it."""
+    app = gateway(service, claude_api="converse")
+    found = {}
+    for model in FAMILIES:
+        body = {"model": f"bedrock/{model}", "max_tokens": 2000, "system": "Be brief.", "top_k": 5}
+        exchange = post("/v1/messages", {**body, "messages": [user("hi"), {"role": "assistant", "content": "He"}]})
+        exchange.scope["headers"] = [*exchange.scope["headers"], (b"x-kiro-asgi-rules", b"1")]
+        await exchange.run(app)
+        assert exchange.status == 200, exchange.content
+        told = exchange.headers["x-kiro-asgi-rules"].split(", ")
+        found[model] = " ".join(each.partition(";")[0] for each in told)
+
+    assert found == FAMILIES
