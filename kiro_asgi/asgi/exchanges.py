@@ -19,10 +19,11 @@ from kiro_asgi.asgi.models import Models, Route
 from kiro_asgi.asgi.passthrough import PassthroughExchange, reason_to_translate
 from kiro_asgi.asgi.plan import Estimate
 from kiro_asgi.asgi.scheduling import Offload
-from kiro_asgi.asgi.translated import TranslatedExchange
+from kiro_asgi.asgi.translated import TranslatedExchange, with_prompt
 from kiro_asgi.config import StreamSettings
-from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.errors import ContextTooLong, KiroAsgiError
 from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.shortening import longest_that_fits
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.estimate import Calibration, Estimator
@@ -145,15 +146,26 @@ class ExchangeFactory:
         conversation = self._conversations.name(request.principal, parsed.prompt.session)
         upstream = provider.asking(model)
 
-        def render() -> tuple[Rendered, float]:
-            rendered = upstream.render(recovered.prompt, model, credential, conversation)
+        def render(prompt: Prompt) -> tuple[Rendered, float]:
+            rendered = upstream.render(prompt, model, credential, conversation)
             return rendered, upstream.weigh(rendered, self._estimator)
 
-        rendered, weight = await self._offload.run(request.size, render)
+        def fits(prompt: Prompt) -> bool:
+            try:
+                return self._calibration.tokens(model.id, render(prompt)[1]) <= model.context_window
+            except ContextTooLong:
+                return False
+
+        def settled() -> tuple[Prompt, Rendered, float]:
+            prompt = recovered.prompt
+            prompt = longest_that_fits(prompt, fits) if prompt.shortens else prompt
+            return prompt, *render(prompt)
+
+        prompt, rendered, weight = await self._offload.run(request.size, settled)
         return TranslatedExchange(
             request=request,
             route=route,
-            parsed=evolve(parsed, prompt=recovered.prompt),
+            parsed=with_prompt(parsed, prompt, len(recovered.prompt.turns)),
             upstream=upstream,
             credential=credential,
             conversation=conversation,

@@ -6,11 +6,12 @@ from typing import Final
 
 from kiro_asgi.model.notes import Loss, Rule
 
-__all__ = ["CUT_ANSWER", "HOSTED_DROPPED", "RULES", "UNCITED"]
+__all__ = ["CUT_ANSWER", "HOSTED_DROPPED", "OLDEST_DROPPED", "RULES", "UNCITED"]
 
 HOSTED_DROPPED: Final = "tools.hosted_dropped"
 CUT_ANSWER: Final = "recovery.cut_answer"
 UNCITED: Final = "citations.unavailable"
+OLDEST_DROPPED: Final = "turns.oldest_dropped"
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule(
@@ -24,6 +25,12 @@ RULES: Final[tuple[Rule, ...]] = (
         "That the answer shall cite documents or search results is left out where the service cites none.",
         Loss.CONTENT,
         "kiro_asgi.asgi.models",
+    ),
+    Rule(
+        OLDEST_DROPPED,
+        "The oldest turns are left out where the client allows that and the conversation does not fit the model.",
+        Loss.CONTENT,
+        "kiro_asgi.asgi.translated",
     ),
     Rule(
         CUT_ANSWER,

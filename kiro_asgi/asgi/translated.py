@@ -16,19 +16,30 @@ from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
 from kiro_asgi.asgi.plan import ANSWER_TOKENS, Estimate, first_event_timeout, plan_answer
 from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
+from kiro_asgi.asgi.rules import OLDEST_DROPPED
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import ParsedRequest
-from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.errors import ContextTooLong, KiroAsgiError
 from kiro_asgi.limits import CONTINUATIONS
 from kiro_asgi.model.events import Event, MessageEnd, MessageStart, StopReason, Usage
 from kiro_asgi.model.message import Message, sentences, whole
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
+from kiro_asgi.model.shortening import beginnings, shortened
 from kiro_asgi.net.transport import Enough
 from kiro_asgi.stages.answer import Answer, build_pipeline
 from kiro_asgi.upstreams.base import Credential, PausingTurn, Rendered, Upstream, UpstreamRequest
 
-__all__ = ["TranslatedExchange", "TranslatedReading"]
+__all__ = ["TranslatedExchange", "TranslatedReading", "with_prompt"]
+
+
+def with_prompt(parsed: ParsedRequest, prompt: Prompt, turns: int) -> ParsedRequest:
+    """*parsed* as it is asked with *prompt*, with a note where that has fewer than *turns*."""
+    if prompt is parsed.prompt:
+        return parsed
+    left_out = turns - len(prompt.turns)
+    notes = (*parsed.notes, Note(OLDEST_DROPPED, left_out)) if left_out > 0 else parsed.notes
+    return evolve(parsed, prompt=prompt, notes=notes)
 
 
 @frozen(kw_only=True)
@@ -95,8 +106,11 @@ class TranslatedExchange:
 
     def adapted(self, error: KiroAsgiError) -> TranslatedExchange | None:
         """The same request in other words, where *error* says that the words were the trouble; else ``None``."""
+        prompt = self.parsed.prompt
+        if isinstance(error, ContextTooLong) and prompt.shortens and (places := beginnings(prompt)):
+            return self._asking(shortened(prompt, places[len(places) // 2]), self.upstream, self.credential)
         upstream = self.upstream.healed(error, self.rendered)
-        return None if upstream is None else self._asking(self.parsed.prompt, upstream, self.credential)
+        return None if upstream is None else self._asking(prompt, upstream, self.credential)
 
     def reminded(self, complaint: str) -> TranslatedExchange:
         """The same request with *complaint* as the last that its user says."""
@@ -107,7 +121,7 @@ class TranslatedExchange:
     def _asking(self, prompt: Prompt, upstream: Upstream, credential: Credential) -> TranslatedExchange:
         return evolve(
             self,
-            parsed=self.parsed if prompt is self.parsed.prompt else evolve(self.parsed, prompt=prompt),
+            parsed=with_prompt(self.parsed, prompt, len(self.parsed.prompt.turns)),
             upstream=upstream,
             credential=credential,
             rendered=upstream.render(prompt, self.route.model, credential, self.conversation),

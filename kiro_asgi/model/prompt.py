@@ -305,6 +305,9 @@ class Prompt:
     system_place: str = field(default="system", eq=False)
     """As for `Image`: where the first of the system texts stands."""
 
+    shortens: bool = False
+    """Whether the oldest turns may be left out where the whole does not fit the model."""
+
     schema: Mapping[str, Any] | None = None
     """JSON Schema that the answer text must obey (structured output); an empty mapping means "any JSON object"."""
 

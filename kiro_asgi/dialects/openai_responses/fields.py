@@ -96,7 +96,9 @@ FIELDS: Final[Table] = MappingProxyType(
         "background": _refused("true cannot be honoured: answers are given while the client waits"),
         "conversation": _refused("conversations are not kept here; use previous_response_id, or send the whole input"),
         "prompt": _refused("there are no prompt templates here; send instructions and input"),
-        "truncation": _echoed("an input that is too long is an error"),
+        "truncation": _honoured(
+            "auto: the oldest turns are left out where the input does not fit; else that is an error"
+        ),
         "metadata": _honoured("at most 16 entries, keys of 64 and values of 512 characters"),
         "service_tier": _ignored("the answer says default"),
         "user": _mapped("as safety_identifier, where that is not sent"),

@@ -125,6 +125,8 @@ _SUMMARIES: Final = ("auto", "concise", "detailed")
 
 _TRUNCATIONS: Final = ("auto", "disabled")
 
+_VERBOSITIES: Final = ("low", "medium", "high")
+
 _MOST_METADATA: Final = 16
 
 _LONGEST_KEY: Final = 64
@@ -171,6 +173,7 @@ def parse_value(value: Any, *, open_thinking: OpenThinking = _nothing_opened) ->
         sampling=_sampling(request),
         metadata=_metadata(request),
         session=request.prompt_cache_key or "",
+        shortens=request.truncation == "auto",
         schema=_schema(request),
     )
     require_depths(prompt)
@@ -189,6 +192,7 @@ def _refuse(request: ResponsesBody) -> None:
     for name, least, greatest in _RANGES:
         _within(name, getattr(request, name), least, greatest)
     _one_of("truncation", request.truncation, _TRUNCATIONS)
+    _one_of("text.verbosity", request.text.verbosity if request.text else None, _VERBOSITIES)
 
 
 def _no_input(request: ResponsesBody) -> RequestError:

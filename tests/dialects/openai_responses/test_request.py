@@ -135,6 +135,7 @@ REFUSED = [
     ({"top_p": -0.1}, "top_p", "invalid_value"),
     ({"top_logprobs": 21}, "top_logprobs", "invalid_value"),
     ({"truncation": "middle"}, "truncation", "invalid_value"),
+    ({"text": {"verbosity": "loud"}}, "text.verbosity", "invalid_value"),
     ({"reasoning": {"effort": "extreme"}}, "reasoning.effort", "invalid_value"),
     ({"reasoning": {"summary": "short"}}, "reasoning.summary", "invalid_value"),
     ({"text": {"format": {"type": "xml"}}}, "text.format.type", "invalid_value"),
