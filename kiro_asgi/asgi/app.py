@@ -12,6 +12,9 @@ from logging import getLogger
 from math import ceil
 from types import MappingProxyType
 from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+import anyio.to_thread
 
 from kiro_asgi.asgi.admission import new_admission
 from kiro_asgi.asgi.attachments import AttachmentFetcher
@@ -48,6 +51,7 @@ from kiro_asgi.asgi.routing import GATEWAY, PROBES, Routes
 from kiro_asgi.asgi.scheduling import Offload, Pace
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.asgi.server_tools import ServerTool
+from kiro_asgi.asgi.usage import UsageObserver, new_ledger
 from kiro_asgi.config import Settings
 from kiro_asgi.config.rules import require
 from kiro_asgi.dialects.manifest import DialectManifest, Endpoint
@@ -59,6 +63,7 @@ from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.observers.base import Observer, Outcome
 from kiro_asgi.observers.logs import AccessLog
+from kiro_asgi.quota.ledger import UsageWriter
 from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 from kiro_asgi.state.base import Store
@@ -156,6 +161,9 @@ class App:
             retry_count_headers=self._routes.retry_count_headers,
         )
         hide_in_logs(context.secrets)
+        self._usage = UsageWriter(new_ledger(settings)) if settings.state.usage else None
+        if self._usage is not None:
+            observers = (*observers, UsageObserver(self._usage, ZoneInfo(settings.quotas.timezone)))
         self._observers = Observers(tuple(observers), AccessLog(self._rests), self._routes, clocks)
         self._admission = new_admission(settings, clocks, lambda scope: self._routes.api(scope).quota_headers)
         self._exchanges = ExchangeFactory(
@@ -237,6 +245,9 @@ class App:
             await provider.transport.aclose()
         await self._exchanges.aclose()
         await self._admission.aclose()
+        if self._usage is not None:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._usage.close)
         await self._store.aclose()
 
     @property

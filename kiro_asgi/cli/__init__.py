@@ -13,14 +13,23 @@ from types import MappingProxyType, ModuleType
 from typing import Final
 
 from kiro_asgi._version import __version__
-from kiro_asgi.cli import check, demo, doctor, explain, keys, login, serve
+from kiro_asgi.cli import check, demo, doctor, explain, keys, login, serve, usage
 from kiro_asgi.cli.terminal import discard_output, print_error, printer_on
 from kiro_asgi.errors import ConfigError
 
 __all__ = ["main"]
 
 COMMANDS: Final[Mapping[str, ModuleType]] = MappingProxyType(
-    {"serve": serve, "demo": demo, "check": check, "explain": explain, "login": login, "doctor": doctor, "keys": keys}
+    {
+        "serve": serve,
+        "demo": demo,
+        "check": check,
+        "explain": explain,
+        "login": login,
+        "doctor": doctor,
+        "keys": keys,
+        "usage": usage,
+    }
 )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from attrs import frozen
 
@@ -337,6 +338,16 @@ class StateSettings:
     bytes: int = setting(64 * 1024 * 1024, Bounds(0, 2**40))
     """Room for all of them; those used longest ago make room for new ones."""
 
+    usage: bool = False
+    """Keep what is used by day, client, upstream and model, for ``kiro-asgi usage``; where the engine is ``sqlite`` or
+    ``valkey``."""
+
     seal_key: str = setting("", KEY, secret=True)
     """Secret by which ``encrypted_content`` of reasoning is known again; the same for all processes.  Empty: a random
     one, for as long as the process lives."""
+
+    @staticmethod
+    def conflicts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Name and complaint for values that do not go together."""
+        if values.get("usage") and values.get("engine", "memory") == "memory":
+            yield "usage", "needs a state.engine that other processes can read: sqlite or valkey"

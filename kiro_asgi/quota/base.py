@@ -78,9 +78,12 @@ class UsageRow:
 
 
 class Ledger(Protocol):
-    """Sums of usage that outlive a process."""
+    """Sums of usage that outlive a process.
 
-    async def add(self, rows: Sequence[UsageRow]) -> None:
+    All of it blocks: a thread of its own writes (`kiro_asgi.quota.ledger.UsageWriter`), and a command reads.
+    """
+
+    def add(self, rows: Sequence[UsageRow]) -> None:
         """Add to the sums; for the rows of one day, all or nothing.
 
         Raises:
@@ -88,10 +91,14 @@ class Ledger(Protocol):
         """
         ...
 
-    async def rows(self, first: str, last: str) -> Iterable[UsageRow]:
+    def rows(self, first: str, last: str) -> Iterable[UsageRow]:
         """The sums of the days from *first* to *last*, both included, in order of their keys.
 
         Raises:
             StoreUnavailable: They cannot be read now.
         """
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections; they are opened again if need be."""
         ...

@@ -1,16 +1,21 @@
-"""Usage, gathered here until it is written, so that no request waits for a write."""
+"""Usage, gathered here until a thread has written it, so that no request waits for a write."""
 
 from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from logging import getLogger
+from time import monotonic, sleep
 from typing import Final
 
 from attrs import define, field
 
-from kiro_asgi.quota.base import UsageKey, UsageRow
+from kiro_asgi.errors import StoreUnavailable
+from kiro_asgi.quota.base import Ledger, UsageKey, UsageRow
 
-__all__ = ["AMOUNTS", "UsageBuffer"]
+__all__ = ["AMOUNTS", "UsageBuffer", "UsageWriter"]
+
+_log = getLogger("kiro_asgi")
 
 AMOUNTS: Final = (
     "requests",
@@ -32,6 +37,19 @@ _MOST_ROWS: Final = 10_000
 """Rows that wait at once; of what comes beyond it only the number is known."""
 
 
+_WRITE_EVERY: Final = 5.0
+"""Seconds between two writes: how much usage is lost where a process is killed."""
+
+_LOOK_EVERY: Final = 0.25
+"""Seconds between two looks at whether the interpreter ends; it waits for the thread."""
+
+_PARTING: Final = 2.0
+"""Seconds for what still waits where an application closes or the interpreter ends."""
+
+_PAUSE: Final = 0.1
+"""Seconds between two attempts to write it then."""
+
+
 @define
 class UsageBuffer:
     """Sums that are still to be added to a ledger.  Threads may share it."""
@@ -41,6 +59,9 @@ class UsageBuffer:
 
     _waiting: dict[UsageKey, defaultdict[str, float]] = field(init=False, factory=dict, repr=False)
     _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
 
     def add(self, row: UsageRow) -> None:
         """Add to the sums that wait."""
@@ -62,3 +83,98 @@ class UsageBuffer:
         for key, sums in sorted(waiting.items()):
             days.setdefault(key.day, []).append(UsageRow(key, dict(sums)))
         return days
+
+
+@define(eq=False)
+class UsageWriter:
+    """Writes usage to a ledger, in a thread that lives as long as there is any: no event loop waits, and an application
+    that is never closed loses nothing when its process ends."""
+
+    _ledger: Ledger
+    _buffer: UsageBuffer = field(init=False, factory=UsageBuffer)
+    _is_writing: bool = field(init=False, default=False)
+    """Whether there is a thread."""
+
+    _is_failing: bool = field(init=False, default=False)
+    _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
+    _idle: threading.Event = field(init=False, factory=threading.Event, repr=False)
+    _closing: threading.Event = field(init=False, factory=threading.Event, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._idle.set()
+
+    def add(self, row: UsageRow) -> None:
+        """Have *row* added to the ledger, soon."""
+        self._buffer.add(row)
+        with self._guard:
+            if self._is_writing:
+                return
+            try:
+                threading.Thread(target=self._run, name="kiro-asgi usage").start()
+            except RuntimeError as error:  # a machine may have no threads left; the next row tries again
+                _log.warning("usage cannot be written now: %s", error)
+                return
+            self._is_writing = True
+            self._idle.clear()
+
+    def close(self) -> None:
+        """Write what waits, and let go of the ledger; both can go on.  Blocks, for two seconds at most and a write."""
+        self._closing.set()
+        try:
+            self._idle.wait()
+            self._ledger.close()
+        finally:
+            self._closing.clear()
+
+    def _run(self) -> None:
+        """Write until nothing waits, or nothing more can be written and the process ends."""
+        try:
+            self._write_on()
+        except BaseException:  # a bug of ours must not keep who closes, for ever
+            self._end()
+            raise
+
+    def _write_on(self) -> None:
+        parting: float | None = None
+        while True:
+            if parting is None and self._ends_soon():
+                parting = monotonic()
+            if not self._write() and parting is not None:
+                if monotonic() - parting > _PARTING:
+                    _log.warning("%d rows of usage are lost: they could not be written", len(self._buffer))
+                    self._buffer.take()
+                sleep(_PAUSE)
+            with self._guard:
+                if not len(self._buffer):
+                    self._end()
+                    return
+
+    def _ends_soon(self) -> bool:
+        """Wait until it is time to write; whether that is because nobody will be there later."""
+        until = monotonic() + _WRITE_EVERY
+        while monotonic() < until:
+            if self._closing.wait(_LOOK_EVERY) or not threading.main_thread().is_alive():
+                return True
+        return False
+
+    def _write(self) -> bool:
+        """Write what waits, a day at a time; whether all of it was."""
+        for rows in self._buffer.take().values():
+            try:
+                self._ledger.add(rows)
+            except StoreUnavailable as error:
+                if not self._is_failing:
+                    _log.warning("usage waits in memory to be written: %r", error)
+                self._is_failing = True
+                for row in rows:
+                    self._buffer.add(row)
+                continue
+            self._is_failing = False
+        if self._buffer.lost:
+            _log.warning("%d rows of usage are lost: more wait than there is room for", self._buffer.lost)
+            self._buffer.lost = 0
+        return not self._is_failing
+
+    def _end(self) -> None:
+        self._is_writing = False
+        self._idle.set()

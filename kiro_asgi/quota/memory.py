@@ -107,7 +107,7 @@ class MemoryLedger:
     _sums: dict[UsageKey, defaultdict[str, float]] = field(init=False, factory=dict, repr=False)
     _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
 
-    async def add(self, rows: Sequence[UsageRow]) -> None:
+    def add(self, rows: Sequence[UsageRow]) -> None:
         """Add to the sums."""
         with self._guard:
             for row in rows:
@@ -115,7 +115,10 @@ class MemoryLedger:
                 for name, amount in row.amounts.items():
                     sums[name] += amount
 
-    async def rows(self, first: str, last: str) -> Iterable[UsageRow]:
+    def rows(self, first: str, last: str) -> Iterable[UsageRow]:
         """The sums of the days from *first* to *last*."""
         with self._guard:
             return [UsageRow(key, dict(self._sums[key])) for key in sorted(self._sums) if first <= key.day <= last]
+
+    def close(self) -> None:
+        """Nothing: there is nothing to let go of."""

@@ -58,11 +58,16 @@ class _File:
         self._connection = Connection(self.path, _PATIENCE)
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Call *work* in a transaction of its own, and return its result.
+        """Call *work* in a thread, in a transaction of its own, and return its result.
 
         Raises:
             StoreUnavailable: The file cannot be used, or others use it for longer than a second.
         """
+        limiter = self._threads.here()
+        return await anyio.to_thread.run_sync(self.run_blocking, work, limiter=limiter)
+
+    def run_blocking(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """The same in this thread."""
 
         def in_transaction(connection: sqlite3.Connection) -> T:
             with _transaction(connection):
@@ -70,13 +75,16 @@ class _File:
                     connection.execute(table)
                 return work(connection)
 
-        limiter = self._threads.here()
-        return await anyio.to_thread.run_sync(self._connection.run, in_transaction, limiter=limiter)
+        return self._connection.run(in_transaction)
 
     async def aclose(self) -> None:
         """Close the file; it is opened again if need be."""
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(self._connection.close)
+            await anyio.to_thread.run_sync(self.close)
+
+    def close(self) -> None:
+        """The same in this thread."""
+        self._connection.close()
 
 
 @define
@@ -149,7 +157,7 @@ class SqliteLedger:
     def __attrs_post_init__(self) -> None:
         self._file = _File(self.path)
 
-    async def add(self, rows: Sequence[UsageRow]) -> None:
+    def add(self, rows: Sequence[UsageRow]) -> None:
         """Add to the sums, all or nothing."""
         values = [
             (row.key.day, row.key.principal, row.key.upstream, row.key.model, name, amount)
@@ -163,9 +171,9 @@ class SqliteLedger:
             kept = f"SELECT DISTINCT day FROM usage ORDER BY day DESC LIMIT {_KEPT_DAYS}"
             connection.execute(f"DELETE FROM usage WHERE day < (SELECT min(day) FROM ({kept}))")
 
-        await self._file.run(work)
+        self._file.run_blocking(work)
 
-    async def rows(self, first: str, last: str) -> Iterable[UsageRow]:
+    def rows(self, first: str, last: str) -> Iterable[UsageRow]:
         """The sums of the days from *first* to *last*."""
 
         def work(connection: sqlite3.Connection) -> list[tuple[str, str, str, str, str, float]]:
@@ -175,15 +183,15 @@ class SqliteLedger:
             )
             return connection.execute(query, (first, last)).fetchall()
 
-        found = await self._file.run(work)
+        found = self._file.run_blocking(work)
         return [
             UsageRow(UsageKey(*key), {name: amount for *_, name, amount in group})
             for key, group in groupby(found, key=lambda row: row[:4])
         ]
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         """Close the file; it is opened again if need be."""
-        await self._file.aclose()
+        self._file.close()
 
 
 @contextmanager

@@ -155,19 +155,19 @@ class ValkeyLedger:
 
     _server: ValkeyServer
 
-    async def add(self, rows: Sequence[UsageRow]) -> None:
+    def add(self, rows: Sequence[UsageRow]) -> None:
         """Add to the sums."""
         for day, group in groupby(sorted(rows, key=lambda row: row.key), key=lambda row: row.key.day):
             values: list[str] = [str(_KEPT_SECONDS)]
             for row in group:
                 for name, amount in row.amounts.items():
                     values += [json.dumps([row.key.principal, row.key.upstream, row.key.model, name]), repr(amount)]
-            await self._server.ask(partial(_add, [_day(day)], values))
+            self._server.ask_blocking(partial(_add, [_day(day)], values))
 
-    async def rows(self, first: str, last: str) -> Iterable[UsageRow]:
+    def rows(self, first: str, last: str) -> Iterable[UsageRow]:
         """The sums of the days from *first* to *last*."""
         days = [*_days(first, last)]
-        found = await self._server.ask(lambda client: [client.hgetall(_day(day)) for day in days])
+        found = self._server.ask_blocking(lambda client: [client.hgetall(_day(day)) for day in days])
         sums = sorted(
             (UsageKey(day, *key), name, float(amount))
             for day, amounts in zip(days, found, strict=True)
@@ -178,6 +178,10 @@ class ValkeyLedger:
             UsageRow(key, {name: amount for _, name, amount in group})
             for key, group in groupby(sums, key=lambda each: each[0])
         ]
+
+    def close(self) -> None:
+        """Close the connections; they are opened again if need be."""
+        self._server.close()
 
 
 def _add(keys: Sequence[str], values: Sequence[str], client: Any) -> None:

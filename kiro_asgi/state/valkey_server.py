@@ -116,7 +116,11 @@ class ValkeyServer:
     async def aclose(self) -> None:
         """Close the connections; they are opened again if need be."""
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(self._client.close)
+            await anyio.to_thread.run_sync(self.close)
+
+    def close(self) -> None:
+        """The same in this thread."""
+        self._client.close()
 
     def _failed(self, error: StoreUnavailable) -> None:
         self._failures += 1

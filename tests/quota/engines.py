@@ -40,7 +40,7 @@ async def sqlite() -> AsyncIterator[Engine]:
         counters, ledger = SqliteCounters(path), SqliteLedger(path)
         yield Engine(counters, ledger)
         await counters.aclose()
-        await ledger.aclose()
+        ledger.close()
 
 
 @asynccontextmanager

@@ -110,13 +110,13 @@ async def test_many_at_once_get_exactly_what_there_is(engine):
 async def test_usage_adds_up(engine):
     key, other = UsageKey("2026-11-23", "alice", "kiro", "m"), UsageKey("2026-11-24", "bob", "kiro", "m")
     async with engine() as made:
-        await made.ledger.add([UsageRow(key, {"requests": 1, "input": 10})])
-        await made.ledger.add([UsageRow(key, {"requests": 1, "credits": 0.25}), UsageRow(other, {"requests": 1})])
+        made.ledger.add([UsageRow(key, {"requests": 1, "input": 10})])
+        made.ledger.add([UsageRow(key, {"requests": 1, "credits": 0.25}), UsageRow(other, {"requests": 1})])
 
-        assert [*await made.ledger.rows("2026-11-23", "2026-11-23")] == [
+        assert [*made.ledger.rows("2026-11-23", "2026-11-23")] == [
             UsageRow(key, {"requests": 2, "input": 10, "credits": 0.25})
         ]
-        assert [row.key for row in await made.ledger.rows("2026-11-01", "2026-11-30")] == [key, other]
+        assert [row.key for row in made.ledger.rows("2026-11-01", "2026-11-30")] == [key, other]
 
 
 STEPS = st.lists(

@@ -1,0 +1,77 @@
+"""The ledger of an application: what each call has used is added to it when the call has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from attrs import define
+
+from kiro_asgi.config import Settings
+from kiro_asgi.model.events import Usage, UsageSource
+from kiro_asgi.observers.base import CallFacts, EndFacts, Observer, Outcome
+from kiro_asgi.quota.base import Ledger, UsageKey, UsageRow
+from kiro_asgi.quota.ledger import UsageWriter
+from kiro_asgi.quota.sqlite import SqliteLedger
+
+__all__ = ["UsageObserver", "new_ledger"]
+
+_FAILED: Final = frozenset({Outcome.CUT, Outcome.REFUSED})
+
+_LONGEST_MODEL: Final = 200
+"""Characters of a model's name: one that no upstream lists may be anything that a client wrote."""
+
+
+@define
+class UsageObserver(Observer):
+    """Adds what calls use to a ledger: those for which an upstream was asked."""
+
+    _writer: UsageWriter
+    _zone: ZoneInfo
+    """Where days begin."""
+
+    def ended(self, call: CallFacts, end: EndFacts) -> None:
+        """Add the call's usage, by the day on which it began."""
+        if end.plan is None:
+            return
+        day = datetime.fromtimestamp(call.time, UTC).astimezone(self._zone).date().isoformat()
+        key = UsageKey(day, call.principal, end.plan.upstream, end.plan.model[:_LONGEST_MODEL])
+        self._writer.add(UsageRow(key, {name: amount for name, amount in _amounts(end) if amount}))
+
+
+def _amounts(end: EndFacts) -> Iterator[tuple[str, float]]:
+    yield "requests", 1
+    yield "failures", end.outcome in _FAILED
+    if end.first_content is not None:
+        yield "first_content_seconds", end.first_content
+        yield "answers_with_content", 1
+    if end.usage is not None:
+        yield from _tokens(end.usage)
+
+
+def _tokens(usage: Usage) -> Iterator[tuple[str, float]]:
+    """Counts by where they come from: what the service told stands by itself, all else is estimated."""
+    told = UsageSource.UPSTREAM
+    yield "input_tokens" if usage.input_source is told else "estimated_input_tokens", usage.input_tokens
+    yield "output_tokens" if usage.output_source is told else "estimated_output_tokens", usage.output_tokens
+    if usage.cache_source is told:
+        yield "cache_read_tokens", usage.cache_read_tokens
+        yield "cache_write_tokens", usage.cache_write_tokens
+    if usage.thinking_source is told:
+        yield "thinking_tokens", usage.thinking_tokens
+    if usage.metering is not None:
+        yield "credits", usage.metering.amount
+
+
+def new_ledger(settings: Settings) -> Ledger:
+    """Make the ledger that lies where state is kept; nothing is opened yet."""
+    state = settings.state
+    if state.engine == "valkey":
+        from kiro_asgi.quota.valkey import ValkeyLedger
+        from kiro_asgi.state.valkey_server import ValkeyServer
+
+        return ValkeyLedger(ValkeyServer(state.url))
+    return SqliteLedger(Path(state.path).expanduser())

@@ -1,0 +1,137 @@
+"""Show what was used, by day, client, upstream and model, out of the ledger that gateways with state.usage keep.
+
+Tokens that a service told and those that were estimated stand in columns of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from types import MappingProxyType
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from attrs import frozen
+
+from kiro_asgi.asgi.usage import new_ledger
+from kiro_asgi.cli.serve import add_config
+from kiro_asgi.cli.terminal import Tone, printer_on
+from kiro_asgi.config import Settings
+from kiro_asgi.config.reading import CONFIG_VARIABLE
+from kiro_asgi.errors import ConfigError, StoreUnavailable
+from kiro_asgi.quota.base import UsageRow
+from kiro_asgi.quota.ledger import AMOUNTS
+
+__all__ = ["add_arguments", "run"]
+
+PARTS: Final[Mapping[str, str]] = MappingProxyType(
+    {"day": "day", "key": "principal", "upstream": "upstream", "model": "model"}
+)
+"""What rows can be grouped by, and what of their key that is."""
+
+_DAYS: Final = 30
+_MOST_DAYS: Final = 400
+"""Days that ledgers keep."""
+
+_ROUND: Final = 6
+"""Digits of a sum behind the point: the rest is an error of adding."""
+
+
+@frozen
+class Line:
+    """One group of rows."""
+
+    group: tuple[str, ...]
+    amounts: Mapping[str, float]
+
+    def values(self, names: Iterable[str]) -> list[float]:
+        """The sums by *names*: whole numbers where they are."""
+        sums = (round(self.amounts.get(name, 0.0), _ROUND) for name in names)
+        return [int(each) if each == int(each) else each for each in sums]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--by", type=_parts, default=("day", "key", "upstream", "model"), metavar="PARTS", help=f"of {','.join(PARTS)}"
+    )
+    parser.add_argument("--since", type=_day, metavar="DAY", help=f"e.g. 2026-11-01 (default: {_DAYS} days)")
+    parser.add_argument("--until", type=_day, metavar="DAY", help="included (default: today)")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="a list of objects")
+    form.add_argument("--csv", action="store_true", help="for spreadsheets")
+    add_config(parser)
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    parts = tuple(text.split(","))
+    if not PARTS.keys() >= {*parts} or len({*parts}) < len(parts):
+        raise argparse.ArgumentTypeError(f"must be some of {', '.join(PARTS)}, with commas between them")
+    return parts
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a day such as 2026-11-01, not {text[:40]!r}") from None
+
+
+def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    """Print the sums."""
+    settings = Settings.from_env({**environ, CONFIG_VARIABLE: arguments.config} if arguments.config else environ)
+    if settings.state.engine == "memory":
+        raise ConfigError("state.engine: memory has no usage to read; see state.usage", code="state.engine")
+    last = arguments.until or datetime.now(ZoneInfo(settings.quotas.timezone)).date()
+    first = max(arguments.since or last - timedelta(days=_DAYS - 1), last - timedelta(days=_MOST_DAYS - 1))
+    lines = grouped(_rows(settings, first, last), arguments.by)
+    if arguments.json:
+        print(json.dumps([_told(arguments.by, line) for line in lines], indent=2))
+    elif arguments.csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow([*arguments.by, *AMOUNTS])
+        writer.writerows([*line.group, *line.values(AMOUNTS)] for line in lines)
+    else:
+        _print(arguments.by, lines, environ)
+    return 0
+
+
+def _rows(settings: Settings, first: date, last: date) -> Iterable[UsageRow]:
+    ledger = new_ledger(settings)
+    try:
+        return ledger.rows(first.isoformat(), last.isoformat())
+    except StoreUnavailable as error:
+        raise ConfigError(f"the usage cannot be read: {error.message}", code=error.code) from error
+    finally:
+        ledger.close()
+
+
+def grouped(rows: Iterable[UsageRow], parts: Sequence[str]) -> list[Line]:
+    """Add *rows* up whose *parts* are the same, in their order."""
+    sums: dict[tuple[str, ...], defaultdict[str, float]] = {}
+    for row in rows:
+        group = tuple(getattr(row.key, PARTS[part]) for part in parts)
+        line = sums.setdefault(group, defaultdict(float))
+        for name, amount in row.amounts.items():
+            line[name] += amount
+    return [Line(group, sums[group]) for group in sorted(sums)]
+
+
+def _told(parts: Sequence[str], line: Line) -> dict[str, object]:
+    return {**dict(zip(parts, line.group, strict=True)), **dict(zip(AMOUNTS, line.values(AMOUNTS), strict=True))}
+
+
+def _print(parts: Sequence[str], lines: Sequence[Line], environ: Mapping[str, str]) -> None:
+    """Print a table of what there is any of."""
+    names = [name for name in AMOUNTS if any(line.amounts.get(name) for line in lines)]
+    table = [[*parts, *names], *([*line.group, *map(str, line.values(names))] for line in lines)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    printer = printer_on(sys.stdout, environ)
+    for number, row in enumerate(table):
+        texts = (f"{text:<{width}}  " for text, width in zip(row, widths, strict=True))
+        printer.line(("".join(texts), Tone.NAME if number == 0 else Tone.TEXT))
