@@ -14,6 +14,7 @@ __all__ = [
     "BodyTooLarge",
     "ConfigError",
     "ContextTooLong",
+    "ConversationNotFound",
     "ForeignOrigin",
     "InternalError",
     "KiroAsgiError",
@@ -150,6 +151,12 @@ class RouteNotFound(RequestError):
 
 class ResponseNotFound(RequestError):
     """No such response is kept for this client."""
+
+    status = 404
+
+
+class ConversationNotFound(RequestError):
+    """No such conversation, or no such item in it, is kept for this client."""
 
     status = 404
 

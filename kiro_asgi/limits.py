@@ -17,6 +17,7 @@ __all__ = [
     "BETAS",
     "BETA_CHARACTERS",
     "BODY_BYTES",
+    "CONVERSATION_ITEMS",
     "CREDENTIALS_BYTES",
     "DESCRIPTION_CHARACTERS",
     "EVENT_BYTES",
@@ -206,6 +207,9 @@ VALIDATION_STEPS: Final = 20_000
 unchecked, with a notice.  They take less than 50 ms, in which nobody else is served."""
 
 # Lookups.
+
+CONVERSATION_ITEMS: Final = 2_000
+"""Items of one conversation that is kept; 400 beyond it."""
 
 HEALED_MODELS: Final = 256
 """Models of one service of which is remembered what the service refused; beyond it the oldest is forgotten, and may be

@@ -40,7 +40,7 @@ class RouteMatch:
 
     endpoint: Endpoint
     argument: str = ""
-    """Name in the path: of a model, or a response."""
+    """Name in the path: of a model, a response, a conversation, or a conversation and an item in it."""
 
 
 @frozen
@@ -48,6 +48,9 @@ class _Named:
     """Paths that name something, as one template has them."""
 
     _before: str
+    _between: str
+    """What stands between two names; empty where there is one."""
+
     _after: str
     _fixed: int
     """Characters of the path before the segment that names it."""
@@ -58,15 +61,21 @@ class _Named:
     @classmethod
     def read(cls, template: str) -> _Named:
         before, _, rest = template.partition("{")
-        name, _, after = rest.partition("}")
-        return cls(before, after, before.rfind("/") + 1, name.endswith(":path"))
+        name, _, rest = rest.partition("}")
+        between, _, second = rest.partition("{")
+        after = second.partition("}")[2] if second else between
+        return cls(before, between if second else "", after, before.rfind("/") + 1, name.endswith(":path"))
 
     def find(self, path: str) -> str:
-        """Name in *path*; empty where *path* does not match."""
+        """Name in *path*, of two both with what stands between them; empty where *path* does not match."""
         end = len(path) - len(self._after)
         if not (path.startswith(self._before) and path.endswith(self._after) and len(self._before) < end):
             return ""
-        return "" if "/" in path[len(self._before) : end] and not self._slashes else path[self._fixed : end]
+        named = path[len(self._before) : end]
+        if self._between:
+            first, _, second = named.partition(self._between)
+            return path[self._fixed : end] if first and second and "/" not in first + second else ""
+        return "" if "/" in named and not self._slashes else path[self._fixed : end]
 
 
 _SHOWN_IN_ALLOW: Final = 80

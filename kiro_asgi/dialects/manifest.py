@@ -107,7 +107,8 @@ class Endpoint:
     method: str
     path: str
     """Below the mount point.  ``{id}`` is one or more characters but ``/``, ``{id:path}`` any.  The operation
-    is handed the segment that begins with it, or with what is written before the brace."""
+    is handed the segment that begins with it, or with what is written before the brace; where there are two names, all
+    from the first to the end of the second."""
 
     operation: str = ANSWER
 

@@ -39,6 +39,30 @@ def test_41_previous_response(chat: openai.OpenAI, stream: bool) -> None:
         chat.responses.retrieve(first.id)
 
 
+def test_41_conversation(chat: openai.OpenAI) -> None:
+    """A conversation is made, spoken in, looked at, changed and deleted by the client's own classes, strictly read."""
+    said: Any = [{"type": "message", "role": "user", "content": "My name is Ada."}]
+    talk = chat.conversations.create(items=said, metadata={"a": "b"})
+    first = create(chat, "sim:echo Who am I?", conversation=talk.id)
+    with chat.responses.stream(model=MODEL, input="And now?", conversation={"id": talk.id}) as running:
+        running.until_done()
+    added = chat.conversations.items.create(talk.id, items=said)
+    items = list(chat.conversations.items.list(talk.id, order="asc", limit=2))
+    roles = ["user", "user", "assistant", "user", "assistant", "user"]
+
+    assert first.conversation is not None and first.conversation.id == talk.id
+    assert [item.role for item in items if item.type == "message"] == roles
+    assert (added.data[0].id, len({item.id for item in items})) == (items[-1].id, 6)
+    assert chat.conversations.items.retrieve(str(items[2].id), conversation_id=talk.id) == items[2]
+    assert chat.conversations.items.delete(str(items[5].id), conversation_id=talk.id).id == talk.id
+    assert chat.conversations.update(talk.id, metadata={"c": "d"}).metadata == {"c": "d"}
+    assert chat.conversations.retrieve(talk.id).created_at == talk.created_at
+    assert chat.conversations.delete(talk.id).deleted
+    for gone in (lambda: chat.conversations.retrieve(talk.id), lambda: chat.responses.retrieve(first.id)):
+        with pytest.raises(openai.NotFoundError):
+            gone()
+
+
 def test_41_unknown_previous_response(chat: openai.OpenAI) -> None:
     """Never a silent fresh start."""
     with pytest.raises(openai.BadRequestError) as refused:
@@ -51,7 +75,6 @@ def test_41_unknown_previous_response(chat: openai.OpenAI) -> None:
     ("params", "place"),
     [
         pytest.param({"background": True}, "background", id="background"),
-        pytest.param({"conversation": "conv_1"}, "conversation", id="conversation"),
         pytest.param({"input": [{"type": "item_reference", "id": "msg_unknown"}]}, "input[0]", id="item-reference"),
         pytest.param(
             {"tools": [FILES], "tool_choice": {"type": "file_search"}},

@@ -168,6 +168,8 @@ PLACES: Final = (
     "/v1/models/x%2Fy",
     "/v1/responses/resp_1",
     "/v1/responses/resp_1/input_items",
+    "/v1/conversations",
+    "/v1/conversations/conv_1/items/msg_1",
     "/v1/responses/input_tokens",
     "/v1/messages/count_tokens",
     "/",

@@ -94,7 +94,7 @@ FIELDS: Final[Table] = MappingProxyType(
         "store": _HONOURED,
         "previous_response_id": _HONOURED,
         "background": _refused("true cannot be honoured: answers are given while the client waits"),
-        "conversation": _refused("conversations are not kept here; use previous_response_id, or send the whole input"),
+        "conversation": _honoured("made by POST /v1/conversations; not together with previous_response_id"),
         "prompt": _refused("there are no prompt templates here; send instructions and input"),
         "truncation": _honoured(
             "auto: the oldest turns are left out where the input does not fit; else that is an error"

@@ -19,7 +19,7 @@ from attrs import frozen
 from kiro_asgi.limits import REQUEST_DEPTH
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
-__all__ = ["Item", "Kept", "deleted", "encode", "identified", "page", "references", "response_of"]
+__all__ = ["Item", "Kept", "deleted", "encode", "has_members", "identified", "page", "references", "response_of"]
 
 _PREFIXES: Final = MappingProxyType(
     {
@@ -81,12 +81,14 @@ class Kept:
             value = loads(data, max_depth=2 * REQUEST_DEPTH)  # the request stands within the record
         except JsonError:
             return None
-        if not _has(value, response=dict, input=list, seals=dict):
+        if not has_members(value, response=dict, input=list, seals=dict):
             return None
         response, items, seals = value["response"], value["input"], value["seals"]
-        if not _has(response, previous_response_id=(str, NoneType), output=list):
+        if not has_members(response, previous_response_id=(str, NoneType), output=list):
             return None
-        if not all(_has(item, id=object) for item in items) or not all(_has(it, id=str) for it in response["output"]):
+        if not all(has_members(item, id=object) for item in items) or not all(
+            has_members(it, id=str) for it in response["output"]
+        ):
             return None
         return cls(response, items, seals) if all(isinstance(seal, str) for seal in seals.values()) else None
 
@@ -156,7 +158,7 @@ def deleted(response_id: str) -> bytes:
     return dumps({"id": response_id, "object": "response", "deleted": True})
 
 
-def _has(value: Any, **members: type | tuple[type, ...]) -> bool:
+def has_members(value: Any, **members: type | tuple[type, ...]) -> bool:
     """Whether *value* is an object with members of these types."""
     return isinstance(value, dict) and all(
         name in value and isinstance(value[name], kind) for name, kind in members.items()

@@ -51,6 +51,9 @@ class ResponsesOptions:
     store: bool = True
     background: bool = False
     previous_response_id: str | None = None
+    conversation: str | None = None
+    """Id of the conversation that the answer becomes part of."""
+
     user: str | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None

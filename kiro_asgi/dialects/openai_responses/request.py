@@ -26,7 +26,7 @@ from kiro_asgi.errors import RequestError
 from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode
 
-__all__ = ["parse_request", "parse_value", "read_options"]
+__all__ = ["conversation_named", "parse_request", "parse_value", "read_options", "require_metadata"]
 
 _ECHOED: Final = (
     "instructions",
@@ -65,6 +65,7 @@ def read_options(request: ResponsesBody, value: Mapping[str, Any], toolbox: Tool
         reasoning={name: word for name, word in reasoning.items() if word},
         tools=tuple(_shown(tool) for tool in value.get("tools") or ()),
         include=request.include or (),
+        conversation=conversation_named(value),
         custom_tools=frozenset(toolbox.custom),
         client_tools=toolbox.items,
         namespaces=toolbox.namespaces,
@@ -249,14 +250,40 @@ def _schema(request: ResponsesBody) -> Mapping[str, Any] | None:
             return None
 
 
-def _metadata(request: ResponsesBody) -> dict[str, Any]:
-    """Metadata for routing and cache affinity: the client's own map, the end user's id, and the cache key."""
-    metadata: dict[str, Any] = dict(request.metadata or {})
+def conversation_named(value: Mapping[str, Any]) -> str | None:
+    """Id of the conversation that a request names, by itself or in an object.
+
+    Raises:
+        RequestError: It is neither, or the request goes on with a response at the same time.
+    """
+    named = value.get("conversation")
+    if named is None:
+        return None
+    known = named.get("id") if isinstance(named, Mapping) else named
+    if not isinstance(known, str):
+        raise invalid("conversation", "expected the id of a conversation, or an object with one as id")
+    if value.get("previous_response_id") is not None:
+        raise invalid("conversation", "send either this or previous_response_id, not both")
+    return known
+
+
+def require_metadata(metadata: Mapping[str, str]) -> None:
+    """Check the bounds that the API has for a client's own map.
+
+    Raises:
+        RequestError: There are too many entries, or they are too long.
+    """
     if len(metadata) > _MOST_METADATA:
         raise invalid("metadata", f"at most {_MOST_METADATA} entries, got {len(metadata)}")
     for key, text in metadata.items():
         if len(key) > _LONGEST_KEY or len(text) > _LONGEST_VALUE:
             raise invalid("metadata", f"keys have at most {_LONGEST_KEY} characters, values {_LONGEST_VALUE}")
+
+
+def _metadata(request: ResponsesBody) -> dict[str, Any]:
+    """Metadata for routing and cache affinity: the client's own map, the end user's id, and the cache key."""
+    metadata: dict[str, Any] = dict(request.metadata or {})
+    require_metadata(metadata)
     user = request.safety_identifier or request.user
     return metadata | {
         key: text for key, text in (("user_id", user), ("prompt_cache_key", request.prompt_cache_key)) if text

@@ -131,6 +131,7 @@ def _echo(options: ResponsesOptions) -> dict[str, Any]:
     """Fields of the request that the object repeats."""
     return {
         "background": options.background,
+        **({} if options.conversation is None else {"conversation": {"id": options.conversation}}),
         "frequency_penalty": options.frequency_penalty,
         "instructions": options.instructions,
         "max_output_tokens": options.max_output_tokens,

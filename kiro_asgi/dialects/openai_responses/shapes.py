@@ -339,7 +339,7 @@ class ResponsesBody:
     store: bool | None = None
     previous_response_id: str | None = None
     background: bool | None = None
-    conversation: Any = None
+    conversation: str | Mapping[str, Any] | None = None
     prompt: Any = None
 
     truncation: str | None = None

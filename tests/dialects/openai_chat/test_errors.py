@@ -33,6 +33,7 @@ TABLE = [
     (errors.Unauthorized, 401, INVALID, "invalid_api_key", "authentication_error", openai.AuthenticationError),
     (errors.ForeignOrigin, 403, INVALID, None, INVALID, openai.PermissionDeniedError),
     (errors.RouteNotFound, 404, INVALID, None, INVALID, openai.NotFoundError),
+    (errors.ConversationNotFound, 404, INVALID, None, INVALID, openai.NotFoundError),
     (errors.ResponseNotFound, 404, INVALID, None, INVALID, openai.NotFoundError),
     (errors.UnknownModel, 404, INVALID, "model_not_found", "not_found_error", openai.NotFoundError),
     (errors.MethodNotAllowed, 405, INVALID, None, INVALID, openai.APIStatusError),

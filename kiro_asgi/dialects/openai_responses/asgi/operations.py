@@ -12,15 +12,16 @@ from typing import Final
 from attrs import define, evolve, field
 
 from kiro_asgi.asgi.call import Call
-from kiro_asgi.asgi.operations import Gateway
 from kiro_asgi.asgi.protocol import JSON, Scope, query_values
 from kiro_asgi.asgi.reports import wants_notes
-from kiro_asgi.dialects.base import Dialect, ParsedRequest
+from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import invalid, unsupported
-from kiro_asgi.dialects.openai_responses.asgi.stored import Keeping, Recorded, Responses, not_built_on
+from kiro_asgi.dialects.openai_responses.asgi.conversations import ConversationOperations, Conversations
+from kiro_asgi.dialects.openai_responses.asgi.pages import Page
+from kiro_asgi.dialects.openai_responses.asgi.stored import Keep, Keeping, Recorded, Responses, not_built_on
 from kiro_asgi.dialects.openai_responses.encoder import CommentingEncoder, ResponsesEncoder
-from kiro_asgi.dialects.openai_responses.kept import deleted, page
-from kiro_asgi.dialects.openai_responses.request import parse_value
+from kiro_asgi.dialects.openai_responses.kept import deleted
+from kiro_asgi.dialects.openai_responses.request import conversation_named, parse_value
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.openai_responses.unread import unread_fields
 from kiro_asgi.dialects.structure import read_json
@@ -32,10 +33,6 @@ __all__ = ["ResponsesOperations"]
 
 _log = getLogger("kiro_asgi")
 
-_PAGE: Final = 20
-_LARGEST_PAGE: Final = 100
-"""Items of one page, where nobody said, and at most."""
-
 _SECOND_LOOK: Final = 0.1
 """Seconds after which a response that is not there is looked for again, where another process may be writing it."""
 
@@ -46,14 +43,12 @@ _INPUT: Final = re.compile(r"\binput\[(\d{1,9})\]")
 
 
 @define
-class ResponsesOperations:
-    """The operations on responses, of one app."""
+class ResponsesOperations(ConversationOperations):
+    """The operations on responses, and on the conversations that they belong to, of one app.
 
-    _gateway: Gateway
-    _dialect: Dialect
-    """Only its name counts: each request has a dialect of its own, with the client's seal."""
+    Each request has a dialect of its own, with the client's seal; of the one that it is made with only the name counts.
+    """
 
-    _responses: Responses = field(init=False)
     _key: bytes = field(init=False, repr=False)
     _encoder: type[ResponsesEncoder] = field(init=False)
     _lasting: bool = field(init=False)
@@ -64,6 +59,7 @@ class ResponsesOperations:
         state = settings.state
         second_look = 0.0 if state.engine == "memory" else _SECOND_LOOK
         self._responses = Responses(store, state.ttl, settings.limits.body_bytes, second_look)
+        self._conversations = Conversations(self._responses, settings.limits.body_bytes)
         self._encoder = _ENCODERS[settings.stream.heartbeat_style]
         self._key, self._lasting = state.seal_key.encode() or secrets.token_bytes(32), bool(state.seal_key)
 
@@ -73,9 +69,12 @@ class ResponsesOperations:
         options = parsed.options
         if options.seals_reasoning or (options.store and self._gateway.settings.state.engine != "memory"):
             self._warn()
-        keeping = Keeping(self._responses, call.principal, dialect, earlier, call.send)
+        keep: Keep | None = partial(self._responses.keep, call.principal) if options.store else None
+        if options.conversation is not None:
+            keep = partial(self._conversations.extend, call.principal, options.conversation, keep)
+        send = call.send if keep is None else Keeping(keep, dialect, earlier, call.send).send
         request = self._gateway.request(call, dialect, size, lambda: parsed)
-        await self._gateway.reply(call, request, keeping.send if options.store else call.send)
+        await self._gateway.reply(call, request, send)
 
     async def count(self, call: Call, argument: str) -> None:
         """Tell how large the input of a request is."""
@@ -102,18 +101,9 @@ class ResponsesOperations:
 
     async def list_input(self, call: Call, argument: str) -> None:
         """List a response's own input, a page at a time."""
-        query = _query(call.scope)
-        limit, order = query.get("limit", str(_PAGE)), query.get("order", "desc")
-        if not re.fullmatch("[0-9]{1,3}", limit) or not 1 <= int(limit) <= _LARGEST_PAGE:
-            raise invalid("limit", f"expected a number from 1 to {_LARGEST_PAGE}")
-        if order not in ("asc", "desc"):
-            raise invalid("order", "expected asc or desc")
+        page = Page.read(call.scope)
         kept = await self._responses.get(call.principal, argument)
-        items = kept.input if order == "asc" else kept.input[::-1]
-        body = page(items, query.get("after"), int(limit))
-        if body is None:
-            raise invalid("after", "no item of this response has that id")
-        await call.respond(200, body, [JSON])
+        await call.respond(200, page.of(kept.input), [JSON])
 
     async def _read(self, call: Call) -> tuple[Recorded, ParsedRequest, int, int]:
         """The request of *call* with all that it builds on, how many items of its input come from there, and
@@ -123,7 +113,9 @@ class ResponsesOperations:
         value = await offload.run(len(body), partial(read_json, body))
         own, earlier, size = value, 0, len(body)
         if isinstance(value, dict):
-            conversation = await self._responses.complete(call.principal, value)
+            named = conversation_named(value)
+            known = None if named is None else await self._conversations.get(call.principal, named)
+            conversation = await self._responses.complete(call.principal, value, known)
             value, earlier, size = conversation.value, conversation.earlier, size + conversation.size
         try:
             parsed = await offload.run(size, partial(parse_value, value, open_thinking=sealer.open))
@@ -133,6 +125,10 @@ class ResponsesOperations:
             return Recorded(sealer, self._gateway.wall, self._encoder), parsed, earlier, size
         except RequestError as error:
             if (place := _INPUT.search(error.param)) and int(place[1]) < earlier:
+                if value.get("conversation") is not None:
+                    raise invalid(
+                        "conversation", f"an item cannot be read any more, delete it: {error.message}"
+                    ) from None
                 _log.error("a conversation is damaged, and counts as missing: %s", error.message)
                 raise not_built_on(value["previous_response_id"]) from None
             raise _shifted(error, earlier) from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from logging import getLogger
 from typing import Any, Final
 
@@ -10,14 +12,16 @@ from attrs import define, field, frozen
 
 from kiro_asgi.asgi.protocol import Message, Send
 from kiro_asgi.dialects.base import ResponseMeta
+from kiro_asgi.dialects.openai_responses.conversation import Conversation
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.kept import Item, Kept, encode, references, response_of
 from kiro_asgi.dialects.openai_responses.options import options_of
 from kiro_asgi.errors import BodyTooLarge, RequestError, ResponseNotFound, StoreUnavailable
 from kiro_asgi.limits import PREVIOUS_RESPONSES
 from kiro_asgi.state.base import Store, scoped
+from kiro_asgi.wire.json import dumps
 
-__all__ = ["Keeping", "Recorded", "Responses", "StoredConversation", "not_built_on"]
+__all__ = ["Keep", "Keeping", "Recorded", "Responses", "StoredConversation", "not_built_on"]
 
 _log = getLogger("kiro_asgi")
 
@@ -25,6 +29,10 @@ _KIND: Final = "response"
 
 _MAX_ECHO: Final = 80
 """Characters of an unknown id that are repeated."""
+
+
+Keep = Callable[[str, bytes], Awaitable[None]]
+"""Keeps a response under its id, as bytes that `kiro_asgi.dialects.openai_responses.kept.encode` has made."""
 
 
 @frozen
@@ -69,7 +77,32 @@ class Responses:
 
     async def keep(self, principal: str, response_id: str, data: bytes) -> None:
         """Keep a response, which `kiro_asgi.dialects.openai_responses.kept.encode` has made *data* of."""
-        await self._store.set(scoped(principal, _KIND, response_id), data, self._ttl)
+        await self.write(principal, _KIND, response_id, data)
+
+    async def write(self, principal: str, kind: str, name: str, data: bytes) -> None:
+        """Keep a record of some kind."""
+        await self._store.set(scoped(principal, kind, name), data, self._ttl)
+
+    async def read(self, principal: str, kind: str, name: str) -> bytes | None:
+        """A record of some kind.
+
+        Raises:
+            StoreUnavailable: It cannot be looked for now.
+        """
+        key = scoped(principal, kind, name)
+        data = await self._store.get(key)
+        if data is None and self._second_look:
+            await anyio.sleep(self._second_look)
+            data = await self._store.get(key)
+        return data
+
+    async def discard(self, principal: str, name: str, kind: str = _KIND) -> None:
+        """Delete a record, if there is one."""
+        await self._store.delete(scoped(principal, kind, name))
+
+    def locked(self, principal: str, kind: str, name: str) -> AbstractAsyncContextManager[None]:
+        """Exclude others who change the same record."""
+        return self._store.lock(scoped(principal, kind, name))
 
     async def forget(self, principal: str, response_id: str) -> None:
         """Delete a response.
@@ -80,8 +113,15 @@ class Responses:
         if await self._store.take(scoped(principal, _KIND, response_id)) is None:
             raise _not_found(response_id)
 
-    async def complete(self, principal: str, value: dict[str, Any]) -> StoredConversation:
+    async def complete(
+        self, principal: str, value: dict[str, Any], conversation: tuple[Conversation, int] | None = None
+    ) -> StoredConversation:
         """Put what the request *value* builds on before its input, and stored items in the place of references.
+
+        Args:
+            principal: Whose request it is.
+            value: Its body.
+            conversation: The conversation that it names, and the bytes of that.
 
         What is of another type than it should be is left to whoever reads the request.
 
@@ -94,10 +134,14 @@ class Responses:
         previous, items = value.get("previous_response_id"), value.get("input")
         if isinstance(items, str):
             items = [{"type": "message", "role": "user", "content": items}]
-        if not isinstance(items, list) or not (isinstance(previous, str) or any(references(items))):
+        goes_on = conversation is not None or isinstance(previous, str)
+        if not isinstance(items, list) or not (goes_on or any(references(items))):
             return StoredConversation(value)
         earlier, size = await self._earlier(principal, previous) if isinstance(previous, str) else ([], 0)
-        own, more = await self._resolved(principal, items)
+        if conversation is not None:
+            earlier, size = list(conversation[0].items), conversation[1]
+            self._check(size)
+        own, more = await self._resolved(principal, items, earlier if conversation is not None else ())
         return StoredConversation({**value, "input": [*earlier, *own]}, len(earlier), size + more)
 
     async def _earlier(self, principal: str, previous: str | None) -> tuple[list[Any], int]:
@@ -114,15 +158,28 @@ class Responses:
                 raise _chain_error(
                     f"more than {PREVIOUS_RESPONSES} responses come before; send the conversation", "too_long"
                 )
+            if kept.response.get("conversation") is not None:
+                raise _chain_error(
+                    f"response {previous[:_MAX_ECHO]} is part of a conversation: name that one", "in_conversation"
+                )
             chain.append(kept)
             previous = kept.previous
         return [item for kept in reversed(chain) for item in kept.items], size
 
-    async def _resolved(self, principal: str, items: list[Any]) -> tuple[list[Any], int]:
-        """*items* with those that are referred to, and the bytes of these; what is not kept stays a reference."""
+    async def _resolved(self, principal: str, items: list[Any], near: Sequence[Item] = ()) -> tuple[list[Any], int]:
+        """*items* with those that are referred to, and the bytes of these; what is not kept stays a reference.
+
+        Those *near* are looked at first: items of a conversation belong to no response that could be found.
+        """
         resolved, size = list(items), 0
         known: dict[str, dict[str, tuple[Item, int]]] = {}
+        here = {item["id"]: item for item in near}
         for place, item_id in references(items):
+            if item_id in here:
+                resolved[place] = here[item_id]
+                size += len(dumps(here[item_id]))
+                self._check(size)
+                continue
             owner = response_of(item_id)
             if owner not in known:
                 kept, more = await self._kept(principal, owner)
@@ -140,11 +197,7 @@ class Responses:
 
     async def _kept(self, principal: str, response_id: str) -> tuple[Kept | None, int]:
         """A response, and its size in bytes.  What is damaged is not there."""
-        key = scoped(principal, _KIND, response_id)
-        data = await self._store.get(key)
-        if data is None and self._second_look:
-            await anyio.sleep(self._second_look)
-            data = await self._store.get(key)
+        data = await self.read(principal, _KIND, response_id)
         if data is None:
             return None, 0
         kept = Kept.decode(data)
@@ -186,8 +239,7 @@ class Keeping:
     Nobody waits for that: a store takes what it is given, and writes it down later.
     """
 
-    _responses: Responses
-    _principal: str
+    _keep_as: Keep
     _dialect: Recorded
     _earlier: int
     """How many items of the input are not the request's own."""
@@ -207,6 +259,6 @@ class Keeping:
         items = options_of(meta).input_items[self._earlier :]
         data = encode(meta.id, encoder.response, items, encoder.seals)
         try:
-            await self._responses.keep(self._principal, meta.id, data)
+            await self._keep_as(meta.id, data)
         except StoreUnavailable as error:
             _log.warning("a response is not kept: %r", error)
