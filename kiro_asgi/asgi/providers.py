@@ -89,7 +89,7 @@ def new_store(settings: Settings, clocks: Clocks) -> Store:
         ConfigError: It is to be a file, and nobody said which, or what has the name cannot be used.
     """
     state = settings.state
-    if state.engine == "memory":
+    if not state.is_shared:
         return MemoryStore(state.entries, state.bytes, clocks.steady)
     if state.engine == "valkey":
         return _new_shared_store(state.url)

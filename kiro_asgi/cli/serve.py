@@ -8,17 +8,24 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import signal
+import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack
 from functools import partial
 from ipaddress import ip_address
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import anyio
-from attrs import evolve, frozen
+from attrs import define, evolve, field, frozen
 
-from kiro_asgi import create_app
 from kiro_asgi.asgi.readiness import settings_to_serve
+from kiro_asgi.cli.lasting import state_folder, with_lasting_state
+from kiro_asgi.cli.reloading import Reloadable
+from kiro_asgi.cli.signals import ORDERS, Ending, until_signalled
 from kiro_asgi.cli.standalone import (
     LINGER,
     LOOPS,
@@ -31,9 +38,9 @@ from kiro_asgi.cli.standalone import (
     import_extra,
     keep_what_is_there,
     tidy_up,
-    until_signalled,
 )
 from kiro_asgi.cli.terminal import Tone, discard_output, printer_on
+from kiro_asgi.cli.workers import Orders, Workers
 from kiro_asgi.config import ClientSettings, Settings
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
@@ -63,6 +70,12 @@ SIMULATOR_KEY: Final = "ksk_simulator"
 """Opens nothing but the simulator."""
 
 _DAY: Final = 86_400
+MAX_WORKERS: Final = 256
+
+_log = logging.getLogger("kiro_asgi")
+
+MULTIPROCESS_DIR: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""What the metrics of several processes are shared by; see `kiro_asgi.observers.prometheus`, which is an extra."""
 
 SWITCH: Final = 0.0005
 """Seconds after which a thread with a long computation hands the interpreter back to the event loop, which asks for it
@@ -82,8 +95,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--loop", choices=LOOPS, default="asyncio", help="event loop (default: %(default)s)")
     parser.add_argument(
-        "--graceful-timeout", default=10.0, type=_seconds, metavar="SECONDS", help="for open streams at the end"
+        "--graceful-timeout", default=30.0, type=_seconds, metavar="SECONDS", help="for open streams at the end"
     )
+    parser.add_argument(
+        "--drain-delay",
+        default=5.0,
+        type=_seconds,
+        metavar="SECONDS",
+        help="serve on after SIGTERM, while /ready says no (default: %(default)s)",
+    )
+    parser.add_argument("--workers", default=1, type=_workers, metavar="N", help="processes (default: %(default)s)")
     parser.add_argument("--log-level", choices=LEVELS, default="warning", help="(default: %(default)s)")
     parser.add_argument(
         "--log-format", choices=LOG_FORMATS, default="text", help="of every line (default: %(default)s)"
@@ -109,6 +130,12 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _workers(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAX_WORKERS:
+        raise argparse.ArgumentTypeError(f"must be from 1 to {MAX_WORKERS}, not {text[:40]!r}")
+    return int(text)
+
+
 def _seconds(text: str) -> float:
     try:
         seconds = float(text)
@@ -128,21 +155,40 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Serve until SIGINT or SIGTERM."""
     if arguments.config:
         environ = {**environ, CONFIG_VARIABLE: arguments.config}
-    settings = Settings.from_env(environ) if arguments.simulate else _settings(environ)
+    _configure_logging(arguments.log_level, arguments.log_format, arguments.access_log)
+    read: Callable[[], Settings] = partial(Settings.from_env if arguments.simulate else _settings, environ)
     server = Server(
         loop=arguments.loop,
         root_path="/" + arguments.root_path.strip("/") if arguments.root_path.strip("/") else "",
         graceful_timeout=arguments.graceful_timeout,
         log_level=arguments.log_level,
     )
-    server.ready()
-    _configure_logging(arguments.log_level, arguments.log_format, arguments.access_log)
-    serve = _serve_simulated if arguments.simulate else _serve
-    watch = _Watch(arguments.metrics_listen, arguments.opentelemetry)
-    sys.setswitchinterval(SWITCH)
-    give_back_blocks()
-    anyio.run(partial(serve, server, settings, watch, arguments.host, arguments.port), backend=arguments.loop)
-    return 0
+    several = arguments.workers > 1
+    with ExitStack() as stack:
+        if several and arguments.metrics_listen and not environ.get(MULTIPROCESS_DIR):
+            os.environ[MULTIPROCESS_DIR] = stack.enter_context(TemporaryDirectory(prefix="kiro-asgi-metrics-"))
+        if not arguments.simulate:
+            read = partial(_read_lasting, read, state_folder(environ))
+        elif several:
+            folder = stack.enter_context(TemporaryDirectory(prefix="kiro-asgi-state-"))
+            read = partial(_read_lasting, read, Path(folder))
+        settings = read()
+        server.ready()
+        process = (_SimulatedProcess if arguments.simulate else _Process)(
+            server,
+            Ending(arguments.drain_delay, arguments.graceful_timeout),
+            _Watch(arguments.metrics_listen, arguments.opentelemetry),
+            arguments.host,
+            read,
+            settings,
+            bind(arguments.host, arguments.port),
+        )
+        sys.setswitchinterval(SWITCH)
+        give_back_blocks()
+        if several:
+            return Workers(arguments.workers, process.listener, process.work, process.reload).run(process.announce)
+        anyio.run(process.serve_alone, backend=arguments.loop)
+        return 0
 
 
 def _settings(environ: Mapping[str, str]) -> Settings:
@@ -153,18 +199,19 @@ def _settings(environ: Mapping[str, str]) -> Settings:
         raise
 
 
+def _read_lasting(read: Callable[[], Settings], folder: Path) -> Settings:
+    return with_lasting_state(read(), folder)
+
+
 def simulated(settings: Settings, url: str, host: str) -> Settings:
     """*settings* with the simulator at *url* as every service.
 
     No real credential is sent there, and the made-up one never rests: who asks for a spent quota goes on to try other
     things.  Clients need no key where none is configured and only this machine can connect.
     """
-    client = settings.client
-    if client == ClientSettings() and _is_loopback(host):
-        client = ClientSettings(allow_anonymous=True)
     return evolve(
         with_each(keyed(settings, SIMULATOR_KEY), lambda upstream: upstream.simulated(url)),
-        client=client,
+        client=_open_here(settings.client, host),
         retry=evolve(settings.retry, refused_base=0, quota_probe=0, suspicion=0),
     )
 
@@ -178,6 +225,9 @@ class _Watch:
 
     opentelemetry: bool
     """Whether OpenTelemetry is told."""
+
+    shows: bool = True
+    """Whether this process serves the metrics; one of several does."""
 
     def observers(self) -> Iterator[Observer]:
         """Make those who are told of calls.
@@ -196,7 +246,7 @@ class _Watch:
         Raises:
             ConfigError: The address cannot be had.
         """
-        if self.metrics is not None:
+        if self.metrics is not None and self.shows:
             host, port = self.metrics
             try:
                 port = import_extra(_PROMETHEUS, "metrics").serve_metrics(host, port)
@@ -211,49 +261,105 @@ _PROMETHEUS: Final = "kiro_asgi.observers.prometheus"
 _OPENTELEMETRY: Final = "kiro_asgi.observers.otel"
 
 
-async def _serve_simulated(server: Server, settings: Settings, watch: _Watch, host: str, port: int) -> None:
-    from kiro_asgi import simulator  # 5 MiB that nobody else needs
+@define(eq=False)
+class _Process:
+    """What each process that serves does, with a socket that it may share with others."""
 
-    async with simulator.serve(port=0) as service:
-        await _serve(server, simulated(settings, service.url, host), watch, host, port, service.url)
+    server: Server
+    ending: Ending
+    watch: _Watch
+    host: str
+    read: Callable[[], Settings]
+    settings: Settings
+    listener: socket.socket
+    base: str = field(init=False)
+    """URL of the gateway."""
 
+    def __attrs_post_init__(self) -> None:
+        self.base = _url(self.host, self.listener.getsockname()[1]) + self.server.root_path
+        give_up_after(self.listener, self.settings.limits.write_timeout + LINGER)
+        hold_little(self.listener)
 
-async def _serve(
-    server: Server, settings: Settings, watch: _Watch, host: str, port: int, simulator_url: str = ""
-) -> None:
-    app = create_app(settings, observers=[*watch.observers()])
-    keep_what_is_there()
-    listener = bind(host, port)
-    give_up_after(listener, settings.limits.write_timeout + LINGER)
-    hold_little(listener)
-    base = _url(host, listener.getsockname()[1]) + server.root_path
-    facts = [*_announcement(settings, base, simulator_url), *watch.start()]
+    async def serve_alone(self) -> None:
+        """Serve, and heed this process's signals."""
+        with anyio.open_signal_receiver(*ORDERS) as orders:
+            await self.serve(orders, self.watch, self.announce)
 
-    async def announced(stopped: Callable[[], Awaitable[None]]) -> None:
+    def work(self, orders: Orders, number: int) -> None:
+        """Serve as one of several processes, and do as the first one says; number 0 serves the metrics of all."""
+        watch = self.watch if number == 0 else evolve(self.watch, shows=False)
+        anyio.run(self.serve, orders, watch, orders.serving, backend=self.server.loop)
+
+    def reload(self) -> bool:
+        """Read the settings anew, for processes that are to be started; whether they can work."""
+        try:
+            self.settings = self.read()
+        except ConfigError as error:
+            _log.error("the settings stay as they were; the new ones cannot work: %s", "; ".join(error.reasons))
+            return False
+        return True
+
+    async def serve(self, orders: AsyncIterator[signal.Signals], watch: _Watch, started: Callable[..., None]) -> None:
+        """Serve until told to end; *started* is called when that begins, with more to announce."""
+        await self._serve(Reloadable(self.settings, self.read, tuple(watch.observers())), orders, watch, started)
+
+    def announce(self, *more: tuple[str, str]) -> None:
+        """Tell what a client needs to know."""
         output = printer_on(sys.stdout, os.environ)
         try:
-            for name, words in facts:
+            for name, words in (*self._facts(), *more):
                 output.line((f"{name + ':':<20}", Tone.NAME), words, hang=20)
         except BrokenPipeError:
             discard_output()  # nobody reads it, and the clients do not mind
-        async with anyio.create_task_group() as group:
-            group.start_soon(tidy_up, lambda: app.is_busy)
-            await server.serve(app, listener, stopped)
-            group.cancel_scope.cancel()
 
-    await until_signalled(server.graceful_timeout, announced)
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        yield "OpenAI base_url", f"{self.base}/v1"
+        yield "Anthropic base_url", self.base
+        yield "Client keys", _key_situation(self.settings.client, len(self.settings.keys))
+        yield "Services", ", ".join(each.name for each in set_up(self.settings))
+
+    async def _serve(
+        self, gateway: Reloadable, orders: AsyncIterator[signal.Signals], watch: _Watch, started: Callable[..., None]
+    ) -> None:
+        keep_what_is_there()
+        shown = tuple(watch.start())
+
+        async def serve(stopped: Callable[[], Awaitable[None]]) -> None:
+            started(*shown)
+            async with anyio.create_task_group() as group:
+                group.start_soon(tidy_up, gateway.is_busy)
+                await self.server.serve(gateway, self.listener, stopped)
+                group.cancel_scope.cancel()
+
+        await until_signalled(orders, gateway, self.ending, serve)
 
 
-def _announcement(settings: Settings, base: str, simulator_url: str) -> Iterator[tuple[str, str]]:
-    """Facts that a client needs: labels and values."""
-    yield "OpenAI base_url", f"{base}/v1"
-    yield "Anthropic base_url", base
-    yield "Client keys", _key_situation(settings.client, len(settings.keys))
-    if simulator_url:
-        yield "Service", f"simulated at {simulator_url}"
+@define(eq=False)
+class _SimulatedProcess(_Process):
+    """The same in front of a simulated service of its own."""
+
+    _url: str = field(init=False, default="")
+    """Of that service, where it runs in this process."""
+
+    async def serve(self, orders: AsyncIterator[signal.Signals], watch: _Watch, started: Callable[..., None]) -> None:
+        """Serve; the simulated service has no other end than the gateway's."""
+        from kiro_asgi import simulator  # 5 MiB that nobody else needs
+
+        async with simulator.serve(port=0) as service:
+            self._url = service.url
+
+            def read() -> Settings:
+                return simulated(self.read(), service.url, self.host)
+
+            gateway = Reloadable(simulated(self.settings, service.url, self.host), read, tuple(watch.observers()))
+            await self._serve(gateway, orders, watch, started)
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        yield "OpenAI base_url", f"{self.base}/v1"
+        yield "Anthropic base_url", self.base
+        yield "Client keys", _key_situation(_open_here(self.settings.client, self.host), len(self.settings.keys))
+        yield "Service", f"simulated at {self._url}" if self._url else "simulated, one for each process"
         yield "Marker words", "sim:tool, sim:thinking, sim:slow … in a question; see docs/reference/markers.rst"
-    else:
-        yield "Services", ", ".join(each.name for each in set_up(settings))
 
 
 def _key_situation(client: ClientSettings, named: int) -> str:
@@ -263,6 +369,11 @@ def _key_situation(client: ClientSettings, named: int) -> str:
     if client.trust_host:
         ways.append("the principal of the host's middleware is accepted")
     return "; ".join(ways) or "none needed, any text will do"
+
+
+def _open_here(client: ClientSettings, host: str) -> ClientSettings:
+    """*client*; who has set nothing is open to this machine, where it alone can reach *host*."""
+    return ClientSettings(allow_anonymous=True) if client == ClientSettings() and _is_loopback(host) else client
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""The process that serves: hypercorn, its socket, its signals and its memory.
+"""The process that serves: hypercorn, its socket and its memory.
 
 hypercorn is an extra: nothing here is imported by a mounted gateway.
 """
@@ -11,19 +11,17 @@ import gc
 import importlib
 import logging
 import os
-import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from math import ceil, inf
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import anyio
 from attrs import field, frozen
 
-from kiro_asgi.asgi.app import App
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.net.http_library import EXHAUSTED
 
@@ -39,7 +37,6 @@ __all__ = [
     "import_extra",
     "keep_what_is_there",
     "tidy_up",
-    "until_signalled",
 ]
 
 _log = logging.getLogger("kiro_asgi")
@@ -61,18 +58,30 @@ LINGER: Final = 1.0
 """Seconds that an ended call, and then the server, may take to clean up after the graceful timeout."""
 
 
+class Application(Protocol):
+    """An ASGI application whose calls can be ended."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one connection scope."""
+        ...
+
+    def interrupt(self) -> None:
+        """End every call under way, with an error of its API."""
+        ...
+
+
 @frozen
 class Server:
     """How applications are served."""
 
     loop: str = "asyncio"
     root_path: str = ""
-    graceful_timeout: float = 10.0
+    graceful_timeout: float = 30.0
     """Seconds that open streams may still take after a stop was asked for."""
 
     log_level: str = "warning"
 
-    async def serve(self, app: App, listener: socket.socket, stopped: Callable[[], Awaitable[None]]) -> None:
+    async def serve(self, app: Application, listener: socket.socket, stopped: Callable[[], Awaitable[None]]) -> None:
         """Serve *app* on *listener* until *stopped* returns and the open streams have ended or run out of time.
 
         Those that have run out of it are told so, and then ended.
@@ -156,7 +165,7 @@ class _Calls:
     has closed (https://github.com/pgjones/hypercorn/pull/374).
     """
 
-    _app: Any
+    _app: Application
     _open: set[anyio.CancelScope] = field(init=False, factory=set)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -300,29 +309,6 @@ def hold_little(listener: socket.socket) -> None:
     """
     if (option := getattr(socket, "TCP_NOTSENT_LOWAT", None)) is not None:
         listener.setsockopt(socket.IPPROTO_TCP, option, UNSENT)
-
-
-async def until_signalled(grace: float, serve: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]) -> None:
-    """Run *serve*, which is handed something to wait for: SIGINT or SIGTERM.
-
-    A second signal, or *grace* and a little more after the first, ends it at once.
-    """
-    stop = anyio.Event()
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_watch, signals, stop, grace + 2 * LINGER, tasks.cancel_scope)
-            await serve(stop.wait)
-            tasks.cancel_scope.cancel()
-
-
-async def _watch(
-    signals: AsyncIterator[signal.Signals], stop: anyio.Event, patience: float, scope: anyio.CancelScope
-) -> None:
-    await anext(signals)
-    stop.set()
-    with anyio.move_on_after(patience):
-        await anext(signals)
-    scope.cancel()
 
 
 def import_extra(name: str, extra: str) -> Any:

@@ -85,8 +85,10 @@ def _day(text: str) -> date:
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Print the sums."""
     settings = Settings.from_env({**environ, CONFIG_VARIABLE: arguments.config} if arguments.config else environ)
-    if settings.state.engine == "memory":
-        raise ConfigError("state.engine: memory has no usage to read; see state.usage", code="state.engine")
+    if not settings.state.is_shared:
+        raise ConfigError(
+            f"state.engine: {settings.state.engine} has no usage to read; see state.usage", code="state.engine"
+        )
     last = arguments.until or datetime.now(ZoneInfo(settings.quotas.timezone)).date()
     first = max(arguments.since or last - timedelta(days=_DAYS - 1), last - timedelta(days=_MOST_DAYS - 1))
     lines = grouped(_rows(settings, first, last), arguments.by)

@@ -317,12 +317,13 @@ class StateSettings:
     """State that is kept between requests: responses that clients go back to, answers that were cut, and signatures of
     tool calls."""
 
-    engine: str = setting("memory", Choices(("memory", "sqlite", "valkey")))
+    engine: str = setting("auto", Choices(("auto", "memory", "sqlite", "valkey")))
     """Where it is kept: in the ``memory`` of the process; in a file, ``sqlite``, for all processes of a machine; or on
-    a Valkey or Redis server, ``valkey``, for those of several machines."""
+    a Valkey or Redis server, ``valkey``, for those of several machines.  ``auto``: in a file of the user's state folder
+    with ``kiro-asgi serve``, in memory in every other application."""
 
     path: str = ""
-    """Path of the SQLite file."""
+    """Path of the SQLite file; with ``auto``, one that ``kiro-asgi serve`` takes instead of its own."""
 
     url: str = setting("", STATE_URL, secret=True)
     """That server: ``valkey://[user[:password]@]host[:port][/database]``, ``valkeys://`` with TLS, ``unix:///path``;
@@ -344,10 +345,15 @@ class StateSettings:
 
     seal_key: str = setting("", KEY, secret=True)
     """Secret by which ``encrypted_content`` of reasoning is known again; the same for all processes.  Empty: a random
-    one, for as long as the process lives."""
+    one, for as long as the process lives; with ``kiro-asgi serve`` and ``auto``, one that is kept beside the file."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes may find what this one keeps."""
+        return self.engine not in ("auto", "memory")
 
     @staticmethod
     def conflicts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """Name and complaint for values that do not go together."""
-        if values.get("usage") and values.get("engine", "memory") == "memory":
+        if values.get("usage") and values.get("engine", "auto") in ("auto", "memory"):
             yield "usage", "needs a state.engine that other processes can read: sqlite or valkey"

@@ -608,3 +608,14 @@ async def test_many_clients_keep_little(gateway):
     assert len(store) <= 1_000
     assert store.size_bytes <= 1024 * 1024
     assert await responses.get("client 99999", "resp_1") == Kept.decode(KEPT)
+
+
+async def test_the_first_response_that_is_missing_says_why(gateway, caplog):
+    """Of several processes each may keep its own: who runs them is told once, where nobody has decided that."""
+    for engine, lines in (("auto", 1), ("memory", 0)):
+        app = gateway(fresh=True, state={"engine": engine})
+        with caplog.at_level("WARNING", "kiro_asgi"):
+            for _ in range(2):
+                assert (await asking("hi", previous_response_id="resp_none").run(app)).status == 400
+        assert caplog.text.count("set state.engine") == lines
+        caplog.clear()

@@ -200,7 +200,7 @@ def run(setting: Setting, behind: Services, loop: str, folder: Path) -> Iterator
     environ = clean_environment(**{**_environment(behind.simulator, behind.hostile), **setting.environ})
     with contextlib.ExitStack() as stack:
         errors = stack.enter_context((folder / "stderr").open("w"))
-        command = [*PREFIX, "serve", "--port", "0", "--loop", loop, *setting.arguments]
+        command = [*PREFIX, "serve", "--port", "0", "--drain-delay", "0", "--loop", loop, *setting.arguments]
         process = subprocess.Popen(
             command, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=errors, text=True, preexec_fn=prepare
         )

@@ -148,9 +148,9 @@ def serving(
     *within* is a command that becomes the one that its arguments are, e.g. in a namespace of its own.
     """
     process = subprocess.Popen(
-        [*within, *PREFIX, "serve", "--port", "0", *arguments],
+        [*within, *PREFIX, "serve", "--port", "0", "--drain-delay", "0", *arguments],
         cwd=cwd,
-        env=clean_environment(**environ),
+        env=clean_environment(**{"XDG_STATE_HOME": str(cwd / "state"), **environ}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -81,11 +81,11 @@ def test_open_answers_have_the_time_that_they_are_promised():
         name: int(re.search(r'graceful-timeout"?,? "?(\d+)', (FILES / name).read_text()).group(1))
         for name in ("Dockerfile", "kiro-asgi.service")
     }
-    pause = int(re.search(r"sleep:\n *seconds: (\d+)", (FILES / "kubernetes.yaml").read_text()).group(1))
+    delay = 5
     for name, pattern, least in (
-        ("kiro-asgi.service", r"TimeoutStopSec=(\d+)", promised["kiro-asgi.service"]),
-        ("compose.yaml", r"stop_grace_period: (\d+)s", promised["Dockerfile"]),
-        ("kubernetes.yaml", r"terminationGracePeriodSeconds: (\d+)", promised["Dockerfile"] + pause),
+        ("kiro-asgi.service", r"TimeoutStopSec=(\d+)", promised["kiro-asgi.service"] + delay),
+        ("compose.yaml", r"stop_grace_period: (\d+)s", promised["Dockerfile"] + delay),
+        ("kubernetes.yaml", r"terminationGracePeriodSeconds: (\d+)", promised["Dockerfile"] + delay),
     ):
         assert int(re.search(pattern, (FILES / name).read_text()).group(1)) > least, name
 
@@ -117,7 +117,7 @@ def gateway() -> Iterator[int]:
     """The port of a gateway with a simulated service."""
     port = free_port()
     settings = {**os.environ, "KIRO_ASGI__CLIENT__API_KEYS": "key"}
-    command = (sys.executable, "-m", "kiro_asgi", "serve", "--simulate", "--port", str(port))
+    command = (sys.executable, "-m", "kiro_asgi", "serve", "--simulate", "--drain-delay", "0", "--port", str(port))
     with process(*command, port=port, env=settings):
         yield port
 

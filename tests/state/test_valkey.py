@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import subprocess
 import tempfile
@@ -22,6 +23,7 @@ from kiro_asgi.state.valkey_server import ValkeyServer  # noqa: E402
 
 pytestmark = [pytest.mark.anyio, needs_server]
 
+TLS = Path(__file__).parents[1] / "net" / "tls"
 KEY = scoped("alice", "response", "resp_1")
 
 
@@ -217,6 +219,19 @@ async def works(url):
         await store.set(KEY, b"value", 60)
     assert (await store.get(KEY), await store.take(KEY), await store.get(KEY)) == (b"value", b"value", None)
     await store.aclose()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the client leaves such a socket open
+async def test_a_server_with_tls():
+    """It must show a certificate that is trusted; nothing is said to another, or without encryption."""
+    port, pair = free_port(), [str(TLS / name) for name in ("certificate.pem", "key.pem")]
+    tls = ("--tls-cert-file", pair[0], "--tls-key-file", pair[1], "--tls-auth-clients", "no")
+    with running(0, "--tls-port", str(port), "--tls-ca-cert-file", pair[0], *tls):
+        await works(f"valkeys://127.0.0.1:{port}/0?ssl_ca_certs={pair[0]}&ssl_check_hostname=false")
+        for url in (f"valkeys://127.0.0.1:{port}/0", f"valkey://127.0.0.1:{port}/0"):
+            with pytest.raises(StoreUnavailable):
+                await ValkeyStore(ValkeyServer(url)).get(KEY)
+        gc.collect()
 
 
 async def test_the_primary_that_sentinels_name():

@@ -149,7 +149,19 @@ def start(loop: str, folder: Path) -> Iterator[Served]:
     log = folder / "stderr"
     with running(keep=10_000, send_buffer=64 * 1024) as simulator, log.open("w") as errors:
         process = subprocess.Popen(
-            [*PREFIX, "serve", "--port", "0", "--loop", loop, "--access-log", "--log-level", "info"],
+            [
+                *PREFIX,
+                "serve",
+                "--port",
+                "0",
+                "--drain-delay",
+                "0",
+                "--loop",
+                loop,
+                "--access-log",
+                "--log-level",
+                "info",
+            ],
             cwd=folder,
             env=clean_environment(
                 KIRO_ASGI__CLIENT__API_KEYS="k",

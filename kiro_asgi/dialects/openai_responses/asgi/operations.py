@@ -54,11 +54,14 @@ class ResponsesOperations(ConversationOperations):
     _lasting: bool = field(init=False)
     """Whether the key is known to other processes and to later ones, or somebody has been told that it is not."""
 
+    _told_why: bool = field(init=False, default=False)
+    """Whether the log says why a response may be missing."""
+
     def __attrs_post_init__(self) -> None:
         settings, store = self._gateway.settings, self._gateway.store
         state = settings.state
-        second_look = 0.0 if state.engine == "memory" else _SECOND_LOOK
-        self._responses = Responses(store, state.ttl, settings.limits.body_bytes, second_look)
+        second_look = _SECOND_LOOK if state.is_shared else 0.0
+        self._responses = Responses(store, state.ttl, settings.limits.body_bytes, second_look, self._missed)
         self._conversations = Conversations(self._responses, settings.limits.body_bytes)
         self._encoder = _ENCODERS[settings.stream.heartbeat_style]
         self._key, self._lasting = state.seal_key.encode() or secrets.token_bytes(32), bool(state.seal_key)
@@ -67,7 +70,7 @@ class ResponsesOperations(ConversationOperations):
         """Answer, and keep the answer unless the client does not want that."""
         dialect, parsed, earlier, size = await self._read(call)
         options = parsed.options
-        if options.seals_reasoning or (options.store and self._gateway.settings.state.engine != "memory"):
+        if options.seals_reasoning or (options.store and self._gateway.settings.state.is_shared):
             self._warn()
         keep: Keep | None = partial(self._responses.keep, call.principal) if options.store else None
         if options.conversation is not None:
@@ -132,6 +135,15 @@ class ResponsesOperations(ConversationOperations):
                 _log.error("a conversation is damaged, and counts as missing: %s", error.message)
                 raise not_built_on(value["previous_response_id"]) from None
             raise _shifted(error, earlier) from None
+
+    def _missed(self) -> None:
+        """Say once why responses may be missing, where nobody has decided where they are kept."""
+        if not self._told_why and self._gateway.settings.state.engine == "auto":
+            self._told_why = True
+            _log.warning(
+                "a response was not found: they are kept in the memory of each process, until it ends; with several "
+                "processes, or to keep them, set state.engine to sqlite or valkey"
+            )
 
     def _warn(self) -> None:
         """Say once that seals will not outlive this process."""

@@ -63,6 +63,9 @@ class Responses:
     _second_look: float = 0.0
     """Seconds after which what is not there is looked for again, as another process may just be writing it."""
 
+    _missed: Callable[[], None] = lambda: None
+    """Called where one is not there."""
+
     async def get(self, principal: str, response_id: str) -> Kept:
         """One response.
 
@@ -199,6 +202,7 @@ class Responses:
         """A response, and its size in bytes.  What is damaged is not there."""
         data = await self.read(principal, _KIND, response_id)
         if data is None:
+            self._missed()
             return None, 0
         kept = Kept.decode(data)
         if kept is None:

@@ -1,0 +1,61 @@
+"""The user's folder for state, where a served gateway keeps what outlives it unless it is told otherwise."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from logging import getLogger
+from pathlib import Path
+
+from attrs import evolve
+
+from kiro_asgi.config import Settings
+from kiro_asgi.private import make_folder, require_own_file
+
+__all__ = ["state_folder", "with_lasting_state"]
+
+_log = getLogger("kiro_asgi")
+
+_SEAL_BYTES = 32
+
+
+def state_folder(environ: Mapping[str, str]) -> Path:
+    """The folder that systemd gives its service (``StateDirectory=``), else ``kiro-asgi`` by the XDG rules."""
+    given = environ.get("STATE_DIRECTORY", "").partition(":")[0]
+    if given:
+        return Path(given)
+    base = Path(environ.get("XDG_STATE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".local" / "state") / "kiro-asgi"
+
+
+def with_lasting_state(settings: Settings, folder: Path) -> Settings:
+    """*settings* with a SQLite file in *folder* where ``state.engine`` is ``auto``, and a key for seals beside it.
+
+    Where the folder cannot be written they stay, which means memory, and the log says so.
+    """
+    state = settings.state
+    if state.engine != "auto":
+        return settings
+    path = Path(state.path).expanduser() if state.path else folder / "state.db"
+    try:
+        make_folder(folder)
+        require_own_file(path)
+        seal_key = state.seal_key or _seal_key(folder / "seal.key")
+    except (OSError, RuntimeError) as error:
+        _log.warning("what is kept between requests is kept in memory, and ends with the process: %s", error)
+        return settings
+    return evolve(settings, state=evolve(state, engine="sqlite", path=str(path), seal_key=seal_key))
+
+
+def _seal_key(path: Path) -> str:
+    """The key in a file, which is made where there is none; of two processes that make one, the first counts."""
+    if require_own_file(path) is None:
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+            file.write(secrets.token_urlsafe(_SEAL_BYTES))
+        with suppress(FileExistsError):
+            os.link(temporary, path)
+        temporary.unlink()
+    return path.read_text(encoding="ascii").strip()

@@ -1,0 +1,104 @@
+"""The served application, which is replaced by another one when its settings are read anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from logging import getLogger
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from attrs import define, field
+
+from kiro_asgi.asgi.app import App
+from kiro_asgi.asgi.protocol import Lifespan
+from kiro_asgi.asgi.providers import new_store
+from kiro_asgi.config import Settings
+from kiro_asgi.errors import ConfigError
+from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.observers.base import Observer
+from kiro_asgi.state.base import Store
+
+__all__ = ["Reloadable"]
+
+_log = getLogger("kiro_asgi")
+
+
+@define(eq=False)
+class Reloadable:
+    """An application by the latest settings that can work; calls go on with those that they began with.
+
+    What is kept between requests stays, unless ``state`` itself has changed.  What is only known, as credentials that
+    rest and lists of models, begins anew, and so do quotas that are counted in memory.
+
+    Raises:
+        ConfigError: No gateway can work with the settings.
+    """
+
+    _settings: Settings
+    _read: Callable[[], Settings]
+    _observers: tuple[Observer, ...]
+    """Of all of them, one after the other."""
+
+    _app: App = field(init=False)
+    _store: Store = field(init=False)
+    _retiring: list[App] = field(init=False, factory=list)
+    """Those that were replaced and have calls under way."""
+
+    _draining: bool = field(init=False, default=False)
+    _reading: anyio.Lock = field(init=False, factory=anyio.Lock)
+
+    def __attrs_post_init__(self) -> None:
+        self._store = new_store(self._settings, Clocks())
+        self._app = App(self._settings, store=self._store, observers=self._observers)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one connection scope."""
+        if scope["type"] == "lifespan":
+            await Lifespan(self.aclose).run((), receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def reload(self) -> None:
+        """Read the settings anew, and return when nobody is served with the old ones.
+
+        Where they cannot work the old ones stay, and the log says why.
+        """
+        async with self._reading:
+            try:
+                settings = await anyio.to_thread.run_sync(self._read)
+                store = self._store if settings.state == self._settings.state else new_store(settings, Clocks())
+                app = await anyio.to_thread.run_sync(lambda: App(settings, store=store, observers=self._observers))
+            except ConfigError as error:
+                _log.error("the settings stay as they were; the new ones cannot work: %s", "; ".join(error.reasons))
+                return
+            old, self._app, self._settings, self._store = self._app, app, settings, store
+            self._retiring.append(old)
+            if self._draining:
+                app.drain()
+            _log.info("the settings were read anew")
+        await old.idle()
+        self._retiring.remove(old)
+        await old.aclose()
+
+    def drain(self) -> None:
+        """Be unready from now on."""
+        self._draining = True
+        self._app.drain()
+
+    def interrupt(self) -> None:
+        """End every call under way."""
+        for app in self._all():
+            app.interrupt()
+
+    def is_busy(self) -> bool:
+        """Whether many answers are under way."""
+        return any(app.is_busy for app in self._all())
+
+    async def aclose(self) -> None:
+        """Release what all of them hold."""
+        for app in self._all():
+            await app.aclose()
+
+    def _all(self) -> Iterator[App]:
+        return iter((self._app, *self._retiring))

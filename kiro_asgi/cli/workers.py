@@ -1,0 +1,175 @@
+"""Several processes that serve one socket: started, told of signals, and replaced when they die.
+
+Workers do not heed signals themselves: a terminal, and systemd, send one to every process, and each would come twice.
+The first process passes them on, each as a byte on the worker's channel.  The end of that means that the first process
+is gone.
+
+hypercorn has workers too, but only for an application that it can import by its name, and served by itself alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, NoReturn
+
+import anyio
+from attrs import define, field
+
+from kiro_asgi.cli.signals import ORDERS
+
+__all__ = ["Orders", "Workers"]
+
+_log = logging.getLogger("kiro_asgi")
+
+_SERVING: Final = b"."
+_WATCHED: Final = {*ORDERS, signal.SIGCHLD}
+
+
+@define(eq=False)
+class Orders:
+    """Signals that the first process has passed on; its end is one, too."""
+
+    _channel: socket.socket
+    _alone: bool = field(init=False, default=False)
+
+    def __aiter__(self) -> Orders:
+        return self
+
+    async def __anext__(self) -> signal.Signals:
+        if self._alone:
+            await anyio.sleep_forever()
+        await anyio.wait_readable(self._channel)
+        data = self._channel.recv(1)
+        self._alone = not data
+        return signal.Signals(data[0]) if data else signal.SIGTERM
+
+    def serving(self) -> None:
+        """Tell the first process that this one serves."""
+        with suppress(OSError):  # it is gone, which is an order of its own
+            self._channel.send(_SERVING)
+
+
+@define(eq=False)
+class _Worker:
+    pid: int
+    number: int
+    channel: socket.socket
+
+    def tell(self, order: signal.Signals) -> None:
+        with suppress(OSError):  # it has died
+            self.channel.send(bytes([order]))
+
+    def has_served(self) -> bool:
+        with suppress(OSError):
+            return self.channel.recv(1, socket.MSG_DONTWAIT) == _SERVING
+        return False
+
+
+@define(eq=False)
+class Workers:
+    """*count* processes, each of which does *work*.
+
+    One that dies is replaced.  Where one ends by itself before it serves, the next would, too: then all end.
+
+    Args:
+        count: How many.
+        listener: The socket that they share; closed here when they are to end, as somebody would wait there in vain.
+        work: Serves, and does as its orders say; the number is from 0 on, and that of the one that is replaced.
+        reload: Reads the settings anew, for workers that come later; whether they can work.
+    """
+
+    _count: int
+    _listener: socket.socket
+    _work: Callable[[Orders, int], None]
+    _reload: Callable[[], bool]
+    _workers: dict[int, _Worker] = field(init=False, factory=dict)
+    _ending: bool = field(init=False, default=False)
+    _failed: bool = field(init=False, default=False)
+
+    def run(self, started: Callable[[], None]) -> int:
+        """Call *started* when there are workers, and wait for their end; the exit status."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+        try:
+            for number in range(self._count):
+                self._start(number)
+            started()
+            while self._workers:
+                received = signal.Signals(signal.sigwait(_WATCHED))
+                if received is signal.SIGCHLD:
+                    self._bury()
+                elif received is signal.SIGHUP:
+                    if self._reload():
+                        self._tell(received)
+                else:
+                    self._end(received)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return int(self._failed)
+
+    def _end(self, order: signal.Signals) -> None:
+        self._ending = True
+        self._tell(order)
+        self._listener.close()
+
+    def _tell(self, order: signal.Signals) -> None:
+        for worker in self._workers.values():
+            worker.tell(order)
+
+    def _bury(self) -> None:
+        """Look who has died, and replace them."""
+        for worker in tuple(self._workers.values()):
+            pid, status = os.waitpid(worker.pid, os.WNOHANG)
+            if not pid:
+                continue
+            del self._workers[pid]
+            served, code = worker.has_served(), os.waitstatus_to_exitcode(status)
+            worker.channel.close()
+            how = f"signal {-code}" if code < 0 else f"status {code}"
+            if self._ending:
+                self._failed |= code != 0
+            elif served or code < 0:
+                _log.error("worker %d has died (%s), and is replaced", pid, how)
+                self._start(worker.number)
+            else:
+                _log.error("worker %d has ended (%s) before it served; all end", pid, how)
+                self._failed = True
+                self._end(signal.SIGINT)
+
+    def _start(self, number: int) -> None:
+        ours, theirs = socket.socketpair()
+        sys.stdout.flush()
+        if pid := os.fork():
+            theirs.close()
+            self._workers[pid] = _Worker(pid, number, ours)
+        else:
+            ours.close()
+            self._be_worker(theirs, number)
+
+    def _be_worker(self, channel: socket.socket, number: int) -> NoReturn:
+        """Work, and end this process: nothing of what the first has begun is to be finished here."""
+        status = 1
+        try:
+            for other in self._workers.values():
+                other.channel.close()  # else their end would not be seen when the first process is gone
+            for each in ORDERS:
+                signal.signal(each, _heed_not)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
+            self._work(Orders(channel), number)
+            status = 0
+        except BaseException:  # noqa: BLE001 - the process ends here
+            traceback.print_exc()
+        finally:
+            logging.shutdown()
+            sys.stderr.flush()
+            os._exit(status)
+
+
+def _heed_not(number: int, frame: object) -> None:
+    """Ignore it here, but not in programs that are run from here, as SIG_IGN would."""

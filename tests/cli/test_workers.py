@@ -1,0 +1,178 @@
+"""``kiro-asgi serve`` over time: several processes, an end under load, new settings, and another process after it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from kiro_asgi import Settings, simulator
+from kiro_asgi.cli.lasting import state_folder, with_lasting_state
+from tests.cli.processes import Serving, serving
+from tests.cli.test_serve import ask, chunks, question
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+
+
+def request(base: str, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    """The answer's status and object, on a connection of its own."""
+    url = urlsplit(base)
+    connection = HTTPConnection(url.hostname or "", url.port, timeout=20)
+    try:
+        headers = {"authorization": "Bearer k", "content-type": "application/json"}
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def respond(base: str, previous: str | None = None) -> tuple[int, Any]:
+    body = {"model": "claude-sonnet-4.5", "input": "sim:count=2"}
+    return request(base, "POST", "/v1/responses", body | ({"previous_response_id": previous} if previous else {}))
+
+
+def conversation(base: str, turns: int) -> Counter[int]:
+    """Statuses of turns that each build on the one before."""
+    previous, statuses = None, Counter[int]()
+    for _ in range(turns):
+        status, answer = respond(base, previous)
+        previous = answer.get("id", previous)
+        statuses[status] += 1
+    return statuses
+
+
+def children(server: Serving) -> list[int]:
+    pid = server.process.pid
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def waited(what: Any, seconds: float = 15) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if what():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+def test_workers_share_their_state_and_are_replaced(loop: str, tmp_path: Path) -> None:
+    """Whichever process a client meets knows its responses; one that is killed takes nothing with it; a signal reaches
+    all of them, and an open answer ends."""
+    with serving("--simulate", "--workers", "2", "--loop", loop, cwd=tmp_path, lines=5) as server:
+        first = conversation(server.base, 8)
+        before = children(server)
+        os.kill(before[0], signal.SIGKILL)
+        replaced = waited(lambda: len(children(server)) == 2 and before[0] not in children(server))
+        second = conversation(server.base, 8)
+        with ask(server.base, question("sim:count=5 sim:slow=0.1")) as answer:
+            next(chunks(answer))
+            for pid in (server.process.pid, *children(server)):  # as systemd does
+                os.kill(pid, signal.SIGTERM)
+            rest = [*chunks(answer)]
+        errors = server.finish()
+
+    assert (first, second) == ({200: 8}, {200: 8})
+    assert replaced
+    assert rest[-1] == "[DONE]"
+    assert server.process.returncode == 0
+    assert f"worker {before[0]} has died (signal 9), and is replaced" in errors
+    assert "Traceback" not in errors
+    assert not [each for each in before if Path(f"/proc/{each}").exists()]
+
+
+@contextmanager
+def configured(tmp_path: Path, *arguments: str) -> Iterator[tuple[Serving, Path, simulator.Simulator]]:
+    with simulator.running() as service:
+        config = tmp_path / "gateway.toml"
+        config.write_text(f'[client]\napi_keys = ["k"]\n[kiro]\nendpoint = "{service.url}"\napi_key = "ksk"\n')
+        with serving("--config", str(config), "--log-level", "info", *arguments, cwd=tmp_path) as server:
+            yield server, config, service
+
+
+def test_new_settings_an_end_under_load_and_a_new_start(tmp_path: Path) -> None:
+    """SIGHUP drops no stream and bad settings change nothing; at the end nobody who looks at ``/ready`` is refused
+    (R45); the next process knows the responses of the last."""
+    with configured(tmp_path, "--drain-delay", "1") as (server, config, _):
+        good, kept = config.read_text(), respond(server.base)[1]["id"]
+        with ask(server.base, question("sim:count=8 sim:slow=0.1"), authorization="Bearer k") as answer:
+            next(chunks(answer))
+            config.write_text(good.replace('"k"', '"k", "another"'))
+            server.process.send_signal(signal.SIGHUP)
+            entered = waited(lambda: status(server.base, "another") == 200)
+            streamed = [*chunks(answer)]
+        config.write_text(good.replace("ksk", ""))
+        server.process.send_signal(signal.SIGHUP)
+        time.sleep(0.3)
+        still = status(server.base, "another")
+        config.write_text(good)
+        told, ended = under_load(server)
+        errors = server.finish()
+    with configured(tmp_path) as (server, _, _):
+        again = respond(server.base, kept)[0]
+
+    assert entered
+    assert streamed[-1] == "[DONE]"
+    assert still == 200
+    assert "the settings stay as they were" in errors and "credential" in errors
+    assert len(told) > 20 and Counter(told) == {"[DONE]": len(told)}
+    assert (ended, again) == (0, 200)
+
+
+def status(base: str, key: str) -> int:
+    with ask(base, question("sim:text"), authorization=f"Bearer {key}") as answer:
+        return answer.status
+
+
+def under_load(server: Serving) -> tuple[list[str], int]:
+    """Ends of all streams of clients that look at ``/ready`` before each one, and the status of the process."""
+    told: list[str] = []
+
+    def client() -> None:
+        while request(server.base, "GET", "/ready")[0] == 200:
+            with ask(server.base, question("sim:count=3 sim:slow=0.02"), authorization="Bearer k") as answer:
+                told.append([*chunks(answer)][-1])
+
+    clients = [threading.Thread(target=client) for _ in range(4)]
+    for each in clients:
+        each.start()
+    waited(lambda: len(told) > 20)
+    server.process.terminate()
+    for each in clients:
+        each.join(20)
+    return told, server.process.wait(20)
+
+
+def test_without_a_folder_that_can_be_written_state_stays_in_memory(tmp_path: Path, caplog: Any) -> None:
+    """A container may have none; that is said, and nobody is kept from serving."""
+    (tmp_path / "file").write_text("")
+    with caplog.at_level(logging.WARNING):
+        settings = with_lasting_state(Settings(), tmp_path / "file" / "folder")
+
+    assert settings == Settings()
+    assert "kept in memory" in caplog.text
+
+
+def test_the_key_for_seals_lasts_and_is_nobody_elses(tmp_path: Path) -> None:
+    first, second = (with_lasting_state(Settings(), tmp_path / "state").state for _ in range(2))
+
+    assert len(first.seal_key) > 40
+    assert (first.engine, first) == ("sqlite", second)
+    assert (tmp_path / "state" / "seal.key").stat().st_mode & 0o777 == 0o600
+    assert state_folder({"STATE_DIRECTORY": "/var/lib/a:/var/lib/b"}) == Path("/var/lib/a")
+    assert state_folder({"XDG_STATE_HOME": "/x"}) == Path("/x/kiro-asgi")
+    assert state_folder({"XDG_STATE_HOME": "not/absolute"}) == Path.home() / ".local/state/kiro-asgi"
