@@ -141,6 +141,8 @@ def _client(url: str) -> Any:
         "retry": Retry(NoBackoff(), 0),
     }
     try:
+        if base in {"valkeys", "rediss"} and kind != "cluster":  # whose client does not know the option
+            options["ssl_check_hostname"] = True
         match kind:
             case "":
                 return valkey.Valkey.from_url(url, **options)

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has 
 def request(base: str, method: str, path: str, body: Any = None) -> tuple[int, Any]:
     """The answer's status and object, on a connection of its own."""
     url = urlsplit(base)
-    connection = HTTPConnection(url.hostname or "", url.port, timeout=20)
+    connection = HTTPConnection(url.hostname or "", url.port, timeout=60)  # the workers may just be starting
     try:
         headers = {"authorization": "Bearer k", "content-type": "application/json"}
         connection.request(method, path, None if body is None else json.dumps(body), headers)
@@ -59,7 +59,7 @@ def children(server: Serving) -> list[int]:
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def waited(what: Any, seconds: float = 15) -> bool:
+def waited(what: Any, seconds: float = 40) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if what():

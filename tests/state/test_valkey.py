@@ -223,12 +223,13 @@ async def works(url):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the client leaves such a socket open
 async def test_a_server_with_tls():
-    """It must show a certificate that is trusted; nothing is said to another, or without encryption."""
+    """It must show a certificate that is trusted, and its own; nothing is said to another, or without encryption."""
     port, pair = free_port(), [str(TLS / name) for name in ("certificate.pem", "key.pem")]
     tls = ("--tls-cert-file", pair[0], "--tls-key-file", pair[1], "--tls-auth-clients", "no")
     with running(0, "--tls-port", str(port), "--tls-ca-cert-file", pair[0], *tls):
         await works(f"valkeys://127.0.0.1:{port}/0?ssl_ca_certs={pair[0]}&ssl_check_hostname=false")
-        for url in (f"valkeys://127.0.0.1:{port}/0", f"valkey://127.0.0.1:{port}/0"):
+        another = f"valkeys://127.0.0.1:{port}/0?ssl_ca_certs={pair[0]}"
+        for url in (another, f"valkeys://127.0.0.1:{port}/0", f"valkey://127.0.0.1:{port}/0"):
             with pytest.raises(StoreUnavailable):
                 await ValkeyStore(ValkeyServer(url)).get(KEY)
         gc.collect()
