@@ -136,9 +136,13 @@ def _objects(place: str) -> list[Any]:
 
 
 def _looks_like_schema(value: Mapping[str, Any]) -> bool:
+    """Whether *value* may be a JSON Schema; types in capitals are Google's, as its client quotes them."""
+    kind = value.get("type")
+    if isinstance(kind, str) and not kind.islower():
+        return False
     return any(
         word in value for word in ("properties", "$ref", "anyOf", "oneOf", "allOf", "enum", "items")
-    ) or isinstance(value.get("type"), str)
+    ) or isinstance(kind, str)
 
 
 def _names(tool: OfferedTool) -> re.Pattern[str]:

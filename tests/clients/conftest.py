@@ -39,12 +39,18 @@ def scripts(packages: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """What ``kiro-asgi serve --simulate`` gives, where nothing else can be reached."""
+def secluded() -> bool:
+    """Whether a gateway and its clients have a network of their own."""
     reason = obstacle()
     if reason and os.environ.get(CONNECTED) != "1":
         pytest.skip(f"no network of its own for a client ({reason}); {CONNECTED}=1 runs it in this one")
-    with running(tmp_path_factory.mktemp("gateway"), secluded=not reason) as found:
+    return not reason
+
+
+@pytest.fixture(scope="session")
+def gateway(secluded: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """What ``kiro-asgi serve --simulate`` gives, where nothing else can be reached."""
+    with running(tmp_path_factory.mktemp("gateway"), secluded=secluded) as found:
         yield found
 
 

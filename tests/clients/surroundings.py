@@ -84,9 +84,13 @@ def _path() -> str:
 
 
 @contextmanager
-def running(cwd: Path, *, secluded: bool) -> Iterator[Gateway]:
-    """Run a gateway, in a network of its own where *secluded*, until the end of the block."""
-    with serving("--simulate", cwd=cwd, lines=5, within=SECLUDED if secluded else (), **SETTINGS) as server:
+def running(cwd: Path, *, secluded: bool, **settings: str) -> Iterator[Gateway]:
+    """Run a gateway, in a network of its own where *secluded*, until the end of the block.
+
+    *settings* are variables of its environment beside `SETTINGS`.
+    """
+    within = SECLUDED if secluded else ()
+    with serving("--simulate", cwd=cwd, lines=5, within=within, **{**SETTINGS, **settings}) as server:
         target = f"--target={server.process.pid}"
         enter = ("nsenter", target, "--user", "--net", "--preserve-credentials") if secluded else ()
         yield Gateway(server.base, enter)

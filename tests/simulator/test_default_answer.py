@@ -109,6 +109,15 @@ def test_answers_in_json_where_a_schema_is_given(place):
     assert list(value["home"]) == ["city"]
 
 
+def test_a_schema_that_is_only_quoted_counts_for_nothing():
+    """gemini-cli shows its model the form in Google's spelling; what is held against the answer is JSON Schema."""
+    quoted = {"type": "OBJECT", "properties": {"score": {"type": "INTEGER"}}}
+    meant = {"type": "object", "properties": {"score": {"type": "integer"}}}
+    demand = f"Respond in JSON by this: {json.dumps(quoted)}. It must be valid against {json.dumps(meant)}"
+
+    assert type(json.loads(said(prompt(demand)))["score"]) is int
+
+
 def test_answers_in_json_without_a_schema():
     """A demand for any JSON gets an object."""
     assert json.loads(said(prompt("Respond with a JSON object. Hi?"))) == {"answer": "Respond with a JSON object. Hi?"}
