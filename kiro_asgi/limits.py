@@ -209,7 +209,7 @@ unchecked, with a notice.  They take less than 50 ms, in which nobody else is se
 # Lookups.
 
 CONVERSATION_ITEMS: Final = 2_000
-"""Items of one conversation that is kept; 400 beyond it."""
+"""Items of a conversation from which on nothing is added, with 400; one request and its answer may go beyond it."""
 
 HEALED_MODELS: Final = 256
 """Models of one service of which is remembered what the service refused; beyond it the oldest is forgotten, and may be

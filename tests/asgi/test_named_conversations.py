@@ -183,8 +183,9 @@ async def test_a_conversation_has_bounds():
     await Conversations(responses, 10_000_000).keep("alice", whole)
     tight = Conversations(responses, 1_000)
 
-    with pytest.raises(RequestError, match="at most 2000 items"):
-        whole.with_items([USER], "b")
+    whole.without(whole.items[0]["id"]).require_room("items")
+    with pytest.raises(RequestError, match="no room for more"):
+        whole.require_room("items")
     with pytest.raises(BodyTooLarge):
         await tight.change("alice", "conv_1", lambda found: found)
     assert (await tight.get("alice", "conv_1"))[0].items == whole.items

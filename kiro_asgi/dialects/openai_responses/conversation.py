@@ -99,15 +99,19 @@ class Conversation:
         Args:
             items: As clients sent them, or as a response holds them.
             token: Characters for the ids of those that have none, or one that is taken.
-
-        Raises:
-            RequestError: They are too many.
         """
         taken = {item["id"] for item in self.items}
         own = list(identified(_unnamed(items, taken), token))
-        if len(self.items) + len(own) > CONVERSATION_ITEMS:
-            raise invalid("items", f"a conversation has at most {CONVERSATION_ITEMS} items; begin another one")
         return evolve(self, items=[*self.items, *own])
+
+    def require_room(self, place: str) -> None:
+        """Check that more may be said; the answer to what is said then may go beyond the bound.
+
+        Raises:
+            RequestError: There are too many items; *place* is what the client has to change.
+        """
+        if len(self.items) >= CONVERSATION_ITEMS:
+            raise invalid(place, f"it has {CONVERSATION_ITEMS} items, and no room for more; begin another conversation")
 
     def without(self, item_id: str) -> Conversation:
         """The conversation without one of its items."""

@@ -175,6 +175,7 @@ class ConversationOperations:
         own: list[Item] = []
 
         def extended(found: Conversation) -> Conversation:
+            found.require_room("items")
             longer = found.with_items(added_items(value, found.items), secrets.token_hex(12))
             own[:] = longer.items[len(found.items) :]
             return longer

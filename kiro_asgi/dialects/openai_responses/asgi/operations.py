@@ -118,6 +118,8 @@ class ResponsesOperations(ConversationOperations):
         if isinstance(value, dict):
             named = conversation_named(value)
             known = None if named is None else await self._conversations.get(call.principal, named)
+            if known is not None:
+                known[0].require_room("conversation")
             conversation = await self._responses.complete(call.principal, value, known)
             value, earlier, size = conversation.value, conversation.earlier, size + conversation.size
         try:
