@@ -8,7 +8,9 @@ from typing import Final
 
 __all__ = ["EXTRAS", "METADATA", "SDIST_HAS"]
 
-EXTRAS: Final = frozenset({"standalone", "trio", "httpcore2", "test", "docs", "dev"})
+EXTRAS: Final = frozenset(
+    {"standalone", "trio", "httpcore2", "valkey", "bedrock", "metrics", "otel", "test", "docs", "dev"}
+)
 
 METADATA: Final[Mapping[str, str]] = MappingProxyType(
     {
