@@ -186,7 +186,8 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         sys.setswitchinterval(SWITCH)
         give_back_blocks()
         if several:
-            return Workers(arguments.workers, process.listener, process.work, process.reload).run(process.announce)
+            work, reload, buried = process.work, process.reload, process.watch.forget
+            return Workers(arguments.workers, process.listener, work, reload, buried).run(process.announce)
         anyio.run(process.serve_alone, backend=arguments.loop)
         return 0
 
@@ -256,6 +257,11 @@ class _Watch:
                 ) from error
             yield "Metrics", f"{_url(host, port)}/metrics"
 
+    def forget(self, pid: int) -> None:
+        """Take what a process that has died was just doing out of the metrics of all."""
+        if self.metrics is not None:
+            import_extra(_PROMETHEUS, "metrics").forget_process(pid)
+
 
 _PROMETHEUS: Final = "kiro_asgi.observers.prometheus"
 _OPENTELEMETRY: Final = "kiro_asgi.observers.otel"
@@ -288,7 +294,13 @@ class _Process:
     def work(self, orders: Orders, number: int) -> None:
         """Serve as one of several processes, and do as the first one says; number 0 serves the metrics of all."""
         watch = self.watch if number == 0 else evolve(self.watch, shows=False)
-        anyio.run(self.serve, orders, watch, orders.serving, backend=self.server.loop)
+
+        def started(*more: tuple[str, str]) -> None:
+            for name, words in more:  # the first process has announced itself already, and waits for nobody's words
+                _log.info("%s: %s", name, words)
+            orders.serving()
+
+        anyio.run(self.serve, orders, watch, started, backend=self.server.loop)
 
     def reload(self) -> bool:
         """Read the settings anew, for processes that are to be started; whether they can work."""

@@ -83,12 +83,14 @@ class Workers:
         listener: The socket that they share; closed here when they are to end, as somebody would wait there in vain.
         work: Serves, and does as its orders say; the number is from 0 on, and that of the one that is replaced.
         reload: Reads the settings anew, for workers that come later; whether they can work.
+        buried: Told the id of each process that has died.
     """
 
     _count: int
     _listener: socket.socket
     _work: Callable[[Orders, int], None]
     _reload: Callable[[], bool]
+    _buried: Callable[[int], None]
     _workers: dict[int, _Worker] = field(init=False, factory=dict)
     _ending: bool = field(init=False, default=False)
     _failed: bool = field(init=False, default=False)
@@ -131,6 +133,7 @@ class Workers:
             del self._workers[pid]
             served, code = worker.has_served(), os.waitstatus_to_exitcode(status)
             worker.channel.close()
+            self._buried(pid)
             how = f"signal {-code}" if code < 0 else f"status {code}"
             if self._ending:
                 self._failed |= code != 0

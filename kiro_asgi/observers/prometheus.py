@@ -9,11 +9,11 @@ from typing import Any, Final
 from attrs import define, field
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 from prometheus_client.metrics import MetricWrapperBase
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from kiro_asgi.observers.measures import MEASURES, Kind, Labels, Measure, Measuring, flat
 
-__all__ = ["MULTIPROCESS_DIR", "PrometheusObserver", "registry_to_serve", "serve_metrics"]
+__all__ = ["MULTIPROCESS_DIR", "PrometheusObserver", "forget_process", "registry_to_serve", "serve_metrics"]
 
 MULTIPROCESS_DIR: Final = "PROMETHEUS_MULTIPROC_DIR"
 """Environment variable of the client library: a directory in which the processes of one machine keep their metrics."""
@@ -70,6 +70,12 @@ def registry_to_serve() -> CollectorRegistry:
     registry = CollectorRegistry()
     MultiProcessCollector(registry)
     return registry
+
+
+def forget_process(pid: int) -> None:
+    """Leave what a process that has died was just doing out of the sums; what it has done stays in them."""
+    if os.environ.get(MULTIPROCESS_DIR):
+        mark_process_dead(pid)
 
 
 def serve_metrics(host: str, port: int) -> int:

@@ -15,13 +15,16 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from kiro_asgi import Settings, simulator
 from kiro_asgi.cli.lasting import state_folder, with_lasting_state
 from tests.cli.processes import Serving, serving
 from tests.cli.test_serve import ask, chunks, question
+from tests.valkey_server import free_port
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 
@@ -93,6 +96,38 @@ def test_workers_share_their_state_and_are_replaced(loop: str, tmp_path: Path) -
     assert f"worker {before[0]} has died (signal 9), and is replaced" in errors
     assert "Traceback" not in errors
     assert not [each for each in before if Path(f"/proc/{each}").exists()]
+
+
+def scraped(port: int) -> dict[str, float]:
+    """The sums of what is counted, and is under way, by the names of the metrics; empty while nobody serves them."""
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            families = text_string_to_metric_families(answer.read().decode())
+    except OSError:
+        return {}
+    return {each.name: sum(sample.value for sample in each.samples) for each in families if each.type != "histogram"}
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+def test_metrics_outlive_the_workers(tmp_path: Path) -> None:
+    """What a worker that was killed had counted stays, what it was just doing does not; another shows it."""
+    port = free_port()
+    metrics = ("--metrics-listen", str(port))
+    with serving("--simulate", "--workers", "2", *metrics, cwd=tmp_path, lines=5) as server:
+        assert conversation(server.base, 3) == {200: 3}
+        with ask(server.base, question("sim:count=99 sim:slow=0.2")) as answer:
+            next(chunks(answer))
+            open_before = waited(lambda: scraped(port).get("kiro_asgi_requests_active") == 1)
+            for pid in children(server):
+                os.kill(pid, signal.SIGKILL)
+        forgotten = waited(lambda: (seen := scraped(port)) and not seen.get("kiro_asgi_requests_active"))
+        counted = scraped(port)
+        server.process.send_signal(signal.SIGTERM)
+        errors = server.finish()
+
+    assert open_before
+    assert forgotten, errors
+    assert counted["kiro_asgi_requests"] == 3
 
 
 @contextmanager
