@@ -102,7 +102,8 @@ async def test_answers_at_once(gateway, sim):
 
 @needs_server
 async def test_limits_are_exact_over_two_gateways(gateway, sim):
-    """Of 100 requests at once to two gateways that share a server, as many are answered as are allowed."""
+    """Of 100 requests at once to two gateways that share a server, as many are answered as are allowed, and as are
+    allowed anew until the last."""
     with running() as server:
         shared = {"engine": "valkey", "url": server.url}
         apps = [gateway(fresh=True, state=shared, quotas={"requests_per_minute": 40}) for _ in range(2)]
@@ -111,12 +112,15 @@ async def test_limits_are_exact_over_two_gateways(gateway, sim):
         async def one(app):
             statuses.append((await ask(app)).status)
 
+        started = anyio.current_time()
         async with anyio.create_task_group() as group:
             for number in range(100):
                 group.start_soon(one, apps[number % 2])
+        anew = int((anyio.current_time() - started) * 40 / 60)
         for app in apps:
             await app.aclose()
-    assert sorted(statuses) == [200] * 40 + [429] * 60
+    assert set(statuses) == {200, 429}
+    assert 40 <= statuses.count(200) <= 40 + anew
 
 
 @pytest.mark.parametrize(("policy", "statuses"), [("local", [200, 429]), ("closed", [503, 503]), ("open", [200, 200])])

@@ -30,7 +30,7 @@ __all__ = ["Conversation", "added_items", "metadata_of", "unsealed"]
 _MOST_ADDED: Final = 20
 """Items of one request to add some, as the API has it."""
 
-_PLACE: Final = re.compile(r"\b(?:input|items)\[(\d{1,9})\]")
+_ITEM_PLACE: Final = re.compile(r"\b(?:input|items)\[(\d{1,9})\]")
 
 
 @frozen
@@ -168,10 +168,10 @@ def _placed(error: RequestError, earlier: int) -> RequestError:
     def own(place: re.Match[str]) -> str:
         return f"items[{int(place[1]) - earlier}]"
 
-    place = _PLACE.search(error.param)
+    place = _ITEM_PLACE.search(error.param)
     if place and int(place[1]) < earlier:
         return invalid("conversation", f"one of its earlier items cannot be read any more: {error.message}")
-    error.message, error.param = _PLACE.sub(own, error.message), _PLACE.sub(own, error.param)
+    error.message, error.param = _ITEM_PLACE.sub(own, error.message), _ITEM_PLACE.sub(own, error.param)
     return error
 
 

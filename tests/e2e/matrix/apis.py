@@ -311,7 +311,7 @@ class GenerateContent:
         address = f"{self.base}/v1beta/models/{model}:{verb}"
         response = self.client.post(address, json=question, headers={**HEADERS, "x-goog-api-key": self.key})
         objects = _objects(response.text) if stream and response.is_success else [response.json()]
-        parts = [part for it in objects if "error" not in it for part in it["candidates"][0]["content"]["parts"]]
+        parts = [part for it in objects for one in it.get("candidates", ()) for part in one["content"]["parts"]]
         error = next((it["error"] for it in objects if "error" in it), None)
         if error is not None:
             return Failure("", response.status_code, error["status"], _said(parts))
@@ -319,13 +319,14 @@ class GenerateContent:
 
     def _answer(self, last: Json, parts: list[Json], headers: Mapping[str, str]) -> Answer:
         used = last["usageMetadata"]
+        blocked = last.get("promptFeedback", {}).get("blockReason", "")
         calls = [part["functionCall"] for part in parts if "functionCall" in part]
         return Answer(
             text=_said(parts),
-            refusal="",
+            refusal=blocked,
             thinking="".join(part["text"] for part in parts if part.get("thought")),
             calls=tuple(Call(call.get("id", str(at)), call["name"], call["args"]) for at, call in enumerate(calls)),
-            stop=last["candidates"][0]["finishReason"],
+            stop=blocked or last["candidates"][0]["finishReason"],
             usage=(
                 used["promptTokenCount"],
                 used.get("cachedContentTokenCount", 0),

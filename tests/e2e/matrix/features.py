@@ -137,7 +137,11 @@ def _refusal(pairing: Pairing, marker: str = "sim:refused") -> tuple[str, str, s
 
 def refusal(pairing: Pairing) -> None:
     """In the words of the model, or of the service."""
-    ways = {"anthropic": ("", "A simulated refusal.", "refusal"), "openai": ("", REFUSAL, END[pairing.api])}
+    ways = {
+        "anthropic": ("", "A simulated refusal.", "refusal"),
+        "openai": ("", REFUSAL, END[pairing.api]),
+        "gemini": ("", "SAFETY", "SAFETY"),
+    }
 
     assert _refusal(pairing) == ways.get(pairing.service.upstream)
 
@@ -234,13 +238,14 @@ def ended_early(pairing: Pairing) -> None:
 
 
 def broken_off(pairing: Pairing) -> None:
-    """The service's stream ends in the middle: an error, behind what came before; Google has only 500 for it."""
+    """The service's stream ends in the middle: an error, behind what came before; Google has 500 for it, and 503
+    for a connection that broke within a body."""
     told = pairing.try_to_ask("sim:eof")
 
     assert isinstance(told, Failure), told
-    assert (told.status, told.text) == (
-        (200, HALF) if pairing.stream else (500 if pairing.api == "gemini" else 502, "")
-    )
+    errors = (500, 503) if pairing.api == "gemini" else (502,)
+    assert told.status in ((200,) if pairing.stream else errors)
+    assert told.text == (HALF if pairing.stream else "")
 
 
 Check = Callable[[Pairing], None]
