@@ -77,7 +77,10 @@ def open_database_files() -> int:
 
 async def main() -> dict[str, Any]:
     key = await anyio.to_thread.run_sync(signed_in)
-    app = create_app(Settings.from_mapping({"client": {"trust_host": True}, "kiro": {"api_key": "ksk_test"}}))
+    state = {"engine": "memory"}  # decided, so nobody is told why a response is missing
+    app = create_app(
+        Settings.from_mapping({"client": {"trust_host": True}, "kiro": {"api_key": "ksk_test"}, "state": state})
+    )
     statuses = []
     for cookie in (f"sessionid={key}", "sessionid=made-up", ""):
         scope = http_scope("GET", "/v1/responses/resp_none", [("cookie", cookie)])
