@@ -8,8 +8,12 @@ import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
-__all__ = ["make_folder", "require_own_file"]
+__all__ = ["NO_FOLLOW", "make_folder", "require_own_file", "write_new_file"]
+
+NO_FOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
+"""Refuse to open a symbolic link, where the system can."""
 
 
 def make_folder(path: Path) -> None:
@@ -47,3 +51,16 @@ def require_own_file(path: Path) -> os.stat_result | None:
     if sys.platform != "win32" and found.st_uid != os.geteuid():
         raise PermissionError(errno.EPERM, "belongs to another user", str(path))
     return found
+
+
+def write_new_file(path: Path, data: bytes) -> None:
+    """Make a file with mode 0600, whatever the umask is, and wait until it would survive a power failure.
+
+    Raises:
+        OSError: There is something of that name, or it cannot be made.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

@@ -318,6 +318,8 @@ class App:
         try:
             with self._calls.doing(call):
                 match = self._routes.find(call.scope)
+                if call.observation is not None:
+                    call.observation.route = match.endpoint.path
                 if match.endpoint not in PROBES:
                     call.principal = await self._auth.identify(call.scope)
                 if call.observation is not None:

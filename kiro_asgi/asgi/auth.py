@@ -13,7 +13,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from hashlib import sha256
 from typing import Any, Final
 
 import anyio.to_thread
@@ -33,7 +32,7 @@ from kiro_asgi.asgi.protocol import (
 from kiro_asgi.config import ClientSettings
 from kiro_asgi.errors import ConfigError, ForeignOrigin, Unauthorized, UnknownModel, UnsupportedMediaType
 from kiro_asgi.limits import PREFLIGHT_BYTES, PREFLIGHT_NAMES
-from kiro_asgi.quota.settings import KeySettings
+from kiro_asgi.quota.settings import KeySettings, hash_of
 
 __all__ = ["Authenticator", "CrossOrigin", "host_user", "principal_of"]
 
@@ -258,16 +257,15 @@ class Authenticator:
 
     _named: Mapping[str, KeySettings] = field(factory=dict)
     _principals: Mapping[str, str] = field(init=False, repr=False)
-    """SHA-256 of each key, in hexadecimal digits, to whose it is."""
+    """Hash of each key to whose it is."""
 
     def __attrs_post_init__(self) -> None:
-        unnamed = (_digest(key.encode()) for key in self._settings.api_keys)
-        principals = {digest: f"{_KEY}{digest[:8]}" for digest in unnamed}
+        unnamed = (hash_of(key.encode()) for key in self._settings.api_keys)
+        principals = {known: f"{_KEY}{known.rpartition(':')[2][:8]}" for known in unnamed}
         for name, key in self._named.items():
-            digest = key.hash.removeprefix("sha256:")
-            if digest in principals:
+            if key.hash in principals:
                 raise ConfigError(f"keys.{name}.hash: is the hash of another key, too", code="keys.hash")
-            principals[digest] = principal_of(name)
+            principals[key.hash] = principal_of(name)
         if not (principals or self._settings.allow_anonymous or self._settings.trust_host):
             raise ConfigError(
                 "no client could authenticate: set client.api_keys or keys, or client.trust_host where a host's "
@@ -322,16 +320,11 @@ class Authenticator:
         """Whose key was presented.  Every pair of hashes is compared, so the time tells nothing about which one nearly
         fits."""
         found = None
-        for offer in map(_digest, presented):
-            for digest, principal in self._principals.items():
-                if hmac.compare_digest(offer, digest):
+        for offer in map(hash_of, presented):
+            for known, principal in self._principals.items():
+                if hmac.compare_digest(offer, known):
                     found = principal
         return found
-
-
-def _digest(key: bytes) -> str:
-    """Hash of a key.  No slow one, as for passwords: keys are random, and there are too many of them to try."""
-    return sha256(key).hexdigest()
 
 
 def _in_query(scope: Scope, names: Iterable[str]) -> Iterator[bytes]:

@@ -146,20 +146,24 @@ class ExchangeFactory:
         conversation = self._conversations.name(request.principal, parsed.prompt.session)
         upstream = provider.asking(model)
 
-        def render(prompt: Prompt) -> tuple[Rendered, float]:
-            rendered = upstream.render(prompt, model, credential, conversation)
-            return rendered, upstream.weigh(rendered, self._estimator)
+        latest: tuple[Prompt, Rendered, float] | None = None
+
+        def render(prompt: Prompt) -> tuple[Prompt, Rendered, float]:
+            nonlocal latest  # what fits as it is was rendered to see that
+            if latest is None or latest[0] is not prompt:
+                rendered = upstream.render(prompt, model, credential, conversation)
+                latest = prompt, rendered, upstream.weigh(rendered, self._estimator)
+            return latest
 
         def fits(prompt: Prompt) -> bool:
             try:
-                return self._calibration.tokens(model.id, render(prompt)[1]) <= model.context_window
+                return self._calibration.tokens(model.id, render(prompt)[2]) <= model.context_window
             except ContextTooLong:
                 return False
 
         def settled() -> tuple[Prompt, Rendered, float]:
             prompt = recovered.prompt
-            prompt = longest_that_fits(prompt, fits) if prompt.shortens else prompt
-            return prompt, *render(prompt)
+            return render(longest_that_fits(prompt, fits) if prompt.shortens else prompt)
 
         prompt, rendered, weight = await self._offload.run(request.size, settled)
         return TranslatedExchange(

@@ -19,7 +19,7 @@ from kiro_asgi.asgi.protocol import Message, Scope, Send
 from kiro_asgi.asgi.reading import AnswerReading
 from kiro_asgi.asgi.reports import notices_in
 from kiro_asgi.asgi.routing import Routes
-from kiro_asgi.errors import KiroAsgiError, RequestError
+from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, Observer, Outcome, PlanFacts
 from kiro_asgi.observers.logs import AccessLog
@@ -76,6 +76,9 @@ class Observation:
     _tell: Callable[..., None]
     _started: float = field(init=False)
     _time: float = field(init=False)
+    route: str = field(init=False, default="")
+    """Template of the path, once it was found."""
+
     _call: CallFacts = field(init=False)
     _begun: bool = field(init=False, default=False)
     _plan: PlanFacts | None = field(init=False, default=None)
@@ -97,16 +100,12 @@ class Observation:
         if self._begun:
             return
         scope, self._begun = self._scope, True
-        try:
-            route = self._routes.find(scope).endpoint.path
-        except RequestError:
-            route = ""
         self._call = CallFacts(
             request_id=self._request_id,
             api=self._routes.api(scope).name,
             method=scope["method"],
             path=scope["path"],
-            route=route,
+            route=self.route,
             principal=principal,
             headers=tuple(scope.get("headers") or ()),
             time=self._time,

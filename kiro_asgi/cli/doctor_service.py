@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from time import monotonic, time
 from typing import Any, Final
 
@@ -14,15 +14,16 @@ from kiro_asgi.cli import doctor_checks
 from kiro_asgi.cli.findings import Advice, Finding, Verdict, failed, with_key
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
-from kiro_asgi.limits import MODEL_PAGES, REFUSAL_BYTES
+from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.model.events import ContextUsage, RefusalDelta, Stop, TextDelta, ThinkingDelta, TokenUsage
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
+from kiro_asgi.net.catalogue import pages
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.requests import fetch_whole
 from kiro_asgi.net.transport import Headers, Transport
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.upstreams.access import Keys
-from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Upstream, UpstreamRequest
+from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream, UpstreamRequest
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.manifest import Configured, probes_in
 
@@ -118,28 +119,19 @@ class Questions:
         """Check the list of models."""
         name = self.called("models")
         try:
-            pages = [page async for page in self._pages()]
+            listed = await pages(
+                lambda page: self.ask(self.upstream.models_request(self.credential, page=page)),
+                self.upstream.parse_models,
+            )
         except UpstreamRejected as error:
             found = failed(name, error, self.advice)
             return evolve(found, verdict=Verdict.WARN, advice="none are listed, so every name is passed on as it is")
         except KiroAsgiError as error:
             return failed(name, error, self.advice)
-        self._cards = cards = tuple(card for page in pages for card in page.cards)
+        self._cards = cards = tuple(card for page in listed for card in page.cards)
         names = ", ".join(clean(card.id) for card in cards[:4]) or "none"
         more = f" and {len(cards) - 4} more" if len(cards) > 4 else ""
-        return Finding(name, Verdict.OK, f"{names}{more}{' on the first pages' if pages[-1].following else ''}")
-
-    async def _pages(self) -> AsyncIterator[ModelPage]:
-        """The list of models, as much of it as a gateway reads."""
-        following = ""
-        for _ in range(MODEL_PAGES):
-            page = self.upstream.parse_models(
-                await self.ask(self.upstream.models_request(self.credential, page=following))
-            )
-            yield page
-            following = page.following
-            if not following:
-                return
+        return Finding(name, Verdict.OK, f"{names}{more}{' on the first pages' if listed[-1].following else ''}")
 
     async def answer(self) -> Finding:
         """Check that a model answers one small question."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
-from hashlib import sha256
 from secrets import token_urlsafe
 from typing import Final
 
 from kiro_asgi.cli.terminal import Tone, printer_on
+from kiro_asgi.quota.settings import hash_of
 from kiro_asgi.setting import UPSTREAM
 
 __all__ = ["add_arguments", "run"]
@@ -40,7 +40,7 @@ def _name(text: str) -> str:
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Print a new key, and what to set."""
     name, key = arguments.name, _PREFIX + token_urlsafe(_BYTES)
-    hashed = f"sha256:{sha256(key.encode()).hexdigest()}"
+    hashed = hash_of(key.encode())
     printer = printer_on(sys.stdout, environ)
     for label, words in (
         ("Key, shown only now", key),

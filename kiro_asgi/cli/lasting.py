@@ -8,17 +8,18 @@ from collections.abc import Mapping
 from contextlib import suppress
 from logging import getLogger
 from pathlib import Path
+from typing import Final
 
 from attrs import evolve
 
 from kiro_asgi.config import Settings
-from kiro_asgi.private import make_folder, require_own_file
+from kiro_asgi.private import make_folder, require_own_file, write_new_file
 
 __all__ = ["state_folder", "with_lasting_state"]
 
 _log = getLogger("kiro_asgi")
 
-_SEAL_BYTES = 32
+_SEAL_BYTES: Final = 32
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:
@@ -53,8 +54,7 @@ def _seal_key(path: Path) -> str:
     """The key in a file, which is made where there is none; of two processes that make one, the first counts."""
     if require_own_file(path) is None:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-            file.write(secrets.token_urlsafe(_SEAL_BYTES))
+        write_new_file(temporary, secrets.token_urlsafe(_SEAL_BYTES).encode())
         with suppress(FileExistsError):
             os.link(temporary, path)
         temporary.unlink()

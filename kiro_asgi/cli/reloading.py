@@ -19,9 +19,14 @@ from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.observers.base import Observer
 from kiro_asgi.state.base import Store
 
-__all__ = ["Reloadable"]
+__all__ = ["Reloadable", "log_kept"]
 
 _log = getLogger("kiro_asgi")
+
+
+def log_kept(error: ConfigError) -> None:
+    """Say that the settings stay as they were, and why the new ones cannot work."""
+    _log.error("the settings stay as they were; the new ones cannot work: %s", "; ".join(error.reasons))
 
 
 @define(eq=False)
@@ -70,7 +75,7 @@ class Reloadable:
                 store = self._store if settings.state == self._settings.state else new_store(settings, Clocks())
                 app = await anyio.to_thread.run_sync(lambda: App(settings, store=store, observers=self._observers))
             except ConfigError as error:
-                _log.error("the settings stay as they were; the new ones cannot work: %s", "; ".join(error.reasons))
+                log_kept(error)
                 return
             old, self._app, self._settings, self._store = self._app, app, settings, store
             self._retiring.append(old)

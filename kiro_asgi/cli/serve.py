@@ -24,7 +24,7 @@ from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.readiness import settings_to_serve
 from kiro_asgi.cli.lasting import state_folder, with_lasting_state
-from kiro_asgi.cli.reloading import Reloadable
+from kiro_asgi.cli.reloading import Reloadable, log_kept
 from kiro_asgi.cli.signals import ORDERS, Ending, until_signalled
 from kiro_asgi.cli.standalone import (
     LINGER,
@@ -307,7 +307,7 @@ class _Process:
         try:
             self.settings = self.read()
         except ConfigError as error:
-            _log.error("the settings stay as they were; the new ones cannot work: %s", "; ".join(error.reasons))
+            log_kept(error)
             return False
         return True
 

@@ -15,7 +15,7 @@ from kiro_asgi.loops import PerLoop
 from kiro_asgi.net.single_flight import SingleFlight
 from kiro_asgi.upstreams.base import ModelCard, ModelPage
 
-__all__ = ["LIST_TIMEOUT", "Catalogue", "ModelSource"]
+__all__ = ["LIST_TIMEOUT", "Catalogue", "ModelSource", "pages"]
 
 LIST_TIMEOUT = 15.0
 """Seconds for all pages together: a client waits for them."""
@@ -188,12 +188,20 @@ class Catalogue:
         return ()
 
     async def _pages(self) -> tuple[ModelCard, ...]:
-        cards: dict[str, ModelCard] = {}
-        asked: list[str] = []
-        page = ""  # behind the last page comes the first again, or any other that was asked for already
-        while page not in asked and len(asked) < MODEL_PAGES:
-            asked.append(page)
-            part = self._source.parse(await self._source.ask(page))
-            cards |= {card.id: card for card in part.cards}
-            page = part.following
-        return tuple(cards.values())
+        listed = await pages(self._source.ask, self._source.parse)
+        return tuple({card.id: card for page in listed for card in page.cards}.values())
+
+
+async def pages(ask: Callable[[str], Awaitable[bytes]], parse: Callable[[bytes], ModelPage]) -> list[ModelPage]:
+    """All pages of a list of models, `kiro_asgi.limits.MODEL_PAGES` of them at most; *ask* and *parse* as for
+    `ModelSource`.
+
+    Raises:
+        KiroAsgiError: One cannot be had, or read.
+    """
+    asked: dict[str, ModelPage] = {}
+    following = ""  # behind the last page comes the first again, or any other that was asked for already
+    while following not in asked and len(asked) < MODEL_PAGES:
+        page = asked[following] = parse(await ask(following))
+        following = page.following
+    return list(asked.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -11,9 +12,18 @@ from attrs import fields, frozen
 
 from kiro_asgi.setting import Bounds, Choices, Shape, setting
 
-__all__ = ["Allowance", "KeySettings", "QuotaSettings", "allowance_of"]
+__all__ = ["Allowance", "KeySettings", "QuotaSettings", "allowance_of", "hash_of"]
 
 _MOST: Final = Bounds(0, 2**53)
+
+
+def hash_of(key: bytes) -> str:
+    """The hash of a key, as settings have it.
+
+    No slow one, as for passwords: keys are random, and there are too many of them to try.
+    """
+    return f"sha256:{sha256(key).hexdigest()}"
+
 
 _HASH: Final = Shape(
     re.compile(r"sha256:[0-9a-f]{64}").fullmatch, "sha256: and 64 hexadecimal digits, as kiro-asgi keys new prints it"

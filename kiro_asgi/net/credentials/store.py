@@ -22,7 +22,7 @@ import anyio
 
 from kiro_asgi.errors import UpstreamTimeout
 from kiro_asgi.limits import CREDENTIALS_BYTES
-from kiro_asgi.private import make_folder
+from kiro_asgi.private import NO_FOLLOW, make_folder, write_new_file
 from kiro_asgi.upstreams.access import Row
 
 __all__ = ["change_row", "exposed", "is_store", "locked", "open_ordinary", "read_private", "read_rows", "write_private"]
@@ -38,7 +38,6 @@ _log = getLogger("kiro_asgi")
 _POLL: Final = 0.02
 """Seconds between two attempts to get a lock."""
 
-_NO_FOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
 _AT_ONCE: Final[int] = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 """Flags against waiting for what is no ordinary file; of an ordinary one they change nothing."""
 
@@ -88,7 +87,7 @@ def write_private(path: Path, data: bytes) -> None:
         raise OSError(f"{path} is a symbolic link")
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
-        _write_new(draft, data)
+        write_new_file(draft, data)
         os.replace(draft, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -119,14 +118,6 @@ def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | _AT_ONCE)
 
 
-def _write_new(draft: Path, data: bytes) -> None:
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _sync_folder(folder: Path) -> None:
     """Make the new name durable, where the system can do that for folders."""
     with contextlib.suppress(OSError):
@@ -140,7 +131,7 @@ def _sync_folder(folder: Path) -> None:
 @contextmanager
 def _lock_file(path: Path) -> Iterator[int | None]:
     try:
-        descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | _NO_FOLLOW, 0o600)
+        descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o600)
     except OSError as error:
         _log.debug("no lock beside %s: %s", path, error.strerror)
         yield None
