@@ -12,6 +12,7 @@ from attrs import define, field
 
 from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.quota.base import Ledger, UsageKey, UsageRow
+from kiro_asgi.state.pending import WriterThread
 
 __all__ = ["AMOUNTS", "UsageBuffer", "UsageWriter"]
 
@@ -35,7 +36,6 @@ AMOUNTS: Final = (
 
 _MOST_ROWS: Final = 10_000
 """Rows that wait at once; of what comes beyond it only the number is known."""
-
 
 _WRITE_EVERY: Final = 5.0
 """Seconds between two writes: how much usage is lost where a process is killed."""
@@ -87,41 +87,29 @@ class UsageBuffer:
 
 @define(eq=False)
 class UsageWriter:
-    """Writes usage to a ledger, in a thread that lives as long as there is any: no event loop waits, and an application
-    that is never closed loses nothing when its process ends."""
+    """Writes usage to a ledger, in a thread: no event loop waits."""
 
     _ledger: Ledger
     _buffer: UsageBuffer = field(init=False, factory=UsageBuffer)
-    _is_writing: bool = field(init=False, default=False)
-    """Whether there is a thread."""
-
+    _thread: WriterThread = field(init=False)
     _is_failing: bool = field(init=False, default=False)
     _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
-    _idle: threading.Event = field(init=False, factory=threading.Event, repr=False)
     _closing: threading.Event = field(init=False, factory=threading.Event, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._idle.set()
+        self._thread = WriterThread(self._run, "usage")
 
     def add(self, row: UsageRow) -> None:
         """Have *row* added to the ledger, soon."""
         self._buffer.add(row)
         with self._guard:
-            if self._is_writing:
-                return
-            try:
-                threading.Thread(target=self._run, name="kiro-asgi usage").start()
-            except RuntimeError as error:  # a machine may have no threads left; the next row tries again
-                _log.warning("usage cannot be written now: %s", error)
-                return
-            self._is_writing = True
-            self._idle.clear()
+            self._thread.start()
 
     def close(self) -> None:
         """Write what waits, and let go of the ledger; both can go on.  Blocks, for two seconds at most and a write."""
         self._closing.set()
         try:
-            self._idle.wait()
+            self._thread.wait()
             self._ledger.close()
         finally:
             self._closing.clear()
@@ -131,7 +119,7 @@ class UsageWriter:
         try:
             self._write_on()
         except BaseException:  # a bug of ours must not keep who closes, for ever
-            self._end()
+            self._thread.end()
             raise
 
     def _write_on(self) -> None:
@@ -146,7 +134,7 @@ class UsageWriter:
                 sleep(_PAUSE)
             with self._guard:
                 if not len(self._buffer):
-                    self._end()
+                    self._thread.end()
                     return
 
     def _ends_soon(self) -> bool:
@@ -174,7 +162,3 @@ class UsageWriter:
             _log.warning("%d rows of usage are lost: more wait than there is room for", self._buffer.lost)
             self._buffer.lost = 0
         return not self._is_failing
-
-    def _end(self) -> None:
-        self._is_writing = False
-        self._idle.set()

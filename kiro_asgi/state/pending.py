@@ -15,7 +15,7 @@ from kiro_asgi.limits import STATE_PENDING_BYTES, STATE_PENDING_CHANGES
 from kiro_asgi.state.memory import Room, Shelf
 from kiro_asgi.state.sqlite_file import Change
 
-__all__ = ["WriteQueue"]
+__all__ = ["WriteQueue", "WriterThread"]
 
 _log = getLogger("kiro_asgi")
 
@@ -28,6 +28,47 @@ _PARTING: Final = 2.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 """Seconds between two attempts to write: doubled from the first to the longest."""
+
+
+@define(eq=False)
+class WriterThread:
+    """A thread that is there for as long as something waits to be written, so that an application that is never closed
+    loses nothing when its process ends.
+
+    Whoever has it calls `start` and `end` under the lock that guards what waits, or a thread could end beside it.
+    """
+
+    _run: Callable[[], None]
+    _what: str
+    """What is written, in messages and in the thread's name."""
+
+    _is_there: bool = field(init=False, default=False)
+    _idle: threading.Event = field(init=False, factory=threading.Event, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._idle.set()
+
+    def start(self) -> None:
+        """Start it, unless it is there."""
+        if self._is_there:
+            return
+        try:
+            threading.Thread(target=self._run, name=f"kiro-asgi {self._what}").start()
+        except RuntimeError as error:  # a machine may have no threads left; what comes next tries again
+            _log.warning("%s cannot be written now: %s", self._what, error)
+            return
+        self._is_there = True
+        self._idle.clear()
+
+    def end(self) -> None:
+        """Take note that it ends, which it has to say itself."""
+        self._is_there = False
+        self._idle.set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until nothing is left to write, at most so long, and say whether that is so; blocks."""
+        return self._idle.wait(seconds)
+
 
 _Write = Callable[[Sequence[tuple[str, Change]], Collection[str]], None]
 
@@ -42,8 +83,7 @@ class _QueuedChange:
 class WriteQueue:
     """A queue of changes by key, of which the last counts, and of keys whose values were used.
 
-    They are written by a thread that lives as long as there are any, whichever event loops make them: so nobody waits,
-    and an app that is never closed loses nothing when its process ends.
+    They are written by a thread, whichever event loops make them: so nobody waits.
     """
 
     _write: _Write
@@ -51,16 +91,13 @@ class WriteQueue:
 
     _changes: Shelf[_QueuedChange] = field(init=False)
     _uses: set[str] = field(init=False, factory=set)
-    _writing: bool = field(init=False, default=False)
-    """Whether there is a thread."""
-
+    _thread: WriterThread = field(init=False)
     _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
-    _idle: threading.Event = field(init=False, factory=threading.Event, repr=False)
     _hurry: threading.Event = field(init=False, factory=threading.Event, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._changes = Shelf(Room(STATE_PENDING_CHANGES, STATE_PENDING_BYTES))
-        self._idle.set()
+        self._thread = WriterThread(self._run, "state")
 
     def get(self, key: str) -> Change | None:
         """The queued change of *key*; ``None`` where there is none."""
@@ -72,7 +109,7 @@ class WriteQueue:
         """Have *change* written, in place of any for the same key."""
         with self._guard:
             dropped = self._changes.put(key, _QueuedChange(change, monotonic()), len(change.value or b""))
-            self._start()
+            self._thread.start()
         if dropped:
             _log.warning("%d values are not kept: more are waiting to be written than there is room for", len(dropped))
 
@@ -81,13 +118,13 @@ class WriteQueue:
         with self._guard:
             if len(self._uses) < STATE_PENDING_CHANGES:
                 self._uses.add(key)
-                self._start()
+                self._thread.start()
 
     def flush(self, seconds: float) -> bool:
         """Wait until everything is written, at most so long, and say whether it is; blocks."""
         self._hurry.set()
         try:
-            return self._idle.wait(seconds)
+            return self._thread.wait(seconds)
         finally:
             self._hurry.clear()
 
@@ -99,16 +136,6 @@ class WriteQueue:
                 self._changes.remove(key)
         if left:
             _log.warning("%d values are not kept: %s", len(left), why)
-
-    def _start(self) -> None:
-        if not self._writing:
-            try:
-                threading.Thread(target=self._run, name="kiro-asgi state").start()
-            except RuntimeError as error:  # a machine may have no threads left; the next change tries again
-                _log.warning("what is kept cannot be written now: %s", error)
-                return
-            self._writing = True
-            self._idle.clear()
 
     def _run(self) -> None:
         failures = 0
@@ -124,7 +151,7 @@ class WriteQueue:
                 failures = min(failures + 1, 10)
             except BaseException as error:  # a bug of ours must not keep the thread, or the values, for ever
                 self.discard(type(error).__name__)
-                self._end()
+                self._thread.end()
                 raise
             else:
                 failures = 0
@@ -136,12 +163,8 @@ class WriteQueue:
             changes, uses, self._uses = [*self._changes], self._uses, set()
             if changes or uses:
                 return changes, uses
-            self._end()
+            self._thread.end()
             return None
-
-    def _end(self) -> None:
-        self._writing = False
-        self._idle.set()
 
     def _written(self, changes: Iterable[tuple[str, _QueuedChange]]) -> None:
         with self._guard:
