@@ -20,6 +20,7 @@ __all__ = [
     "KiroAsgiError",
     "LimitReached",
     "MethodNotAllowed",
+    "NoWebSocket",
     "NotTheUpstream",
     "RequestError",
     "ResponseNotFound",
@@ -184,6 +185,12 @@ class MethodNotAllowed(RequestError):
     def __init__(self, message: str, *, allow: tuple[str, ...] = (), code: str = "") -> None:
         super().__init__(message, code=code)
         self.allow = allow
+
+
+class NoWebSocket(RequestError):
+    """There is no WebSocket at this path, or it is switched off; clients that can go on over HTTP do so at once."""
+
+    status = 426
 
 
 class BodyTimeout(RequestError):

@@ -57,6 +57,8 @@ __all__ = [
     "TOKEN_BYTES",
     "TOOL_INPUT_BYTES",
     "VALIDATION_STEPS",
+    "WEBSOCKET_BAD_FRAMES",
+    "WEBSOCKET_WAITING",
     "WRITTEN_CALL_FAILURES",
 ]
 
@@ -89,6 +91,13 @@ FETCH_CONNECTIONS: Final = 16
 
 FETCH_REDIRECTS: Final = 3
 """Redirects, within its host, from one address that is fetched; 400 with the place beyond it."""
+
+WEBSOCKET_WAITING: Final = 16
+"""Frames of one WebSocket that wait while an answer is under way; a further one is answered with an error of its own,
+status 429."""
+
+WEBSOCKET_BAD_FRAMES: Final = 5
+"""Frames of one WebSocket in a row that are no JSON objects with a type; then it is closed with 1007."""
 
 # Documents and schemas.
 

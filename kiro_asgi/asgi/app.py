@@ -20,7 +20,7 @@ from kiro_asgi.asgi.admission import new_admission
 from kiro_asgi.asgi.attachments import AttachmentFetcher
 from kiro_asgi.asgi.attempts import Attempts
 from kiro_asgi.asgi.auth import Authenticator, CrossOrigin
-from kiro_asgi.asgi.call import Bodies, Call, CallsUnderWay, Share
+from kiro_asgi.asgi.call import Bodies, Call, CallsUnderWay, Share, stopping
 from kiro_asgi.asgi.exchange import ClientRequest, Exchange
 from kiro_asgi.asgi.exchanges import Conversations, ExchangeFactory
 from kiro_asgi.asgi.memory import Recovery, Signatures
@@ -52,9 +52,10 @@ from kiro_asgi.asgi.scheduling import Offload, Pace
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.asgi.usage import UsageObserver, new_ledger
+from kiro_asgi.asgi.websocket import handshake_send
 from kiro_asgi.config import Settings
 from kiro_asgi.config.rules import require
-from kiro_asgi.dialects.manifest import DialectManifest, Endpoint
+from kiro_asgi.dialects.manifest import WEBSOCKET, DialectManifest, Endpoint
 from kiro_asgi.dialects.models import render_model, render_models
 from kiro_asgi.errors import InternalError, KiroAsgiError, RequestError, UnknownModel
 from kiro_asgi.loops import PerLoop
@@ -189,6 +190,7 @@ class App:
             token=token,
             wall=wall_clock,
             reply=self._reply,
+            answer_within=self._answer_within,
         )
         self._handlers: dict[Endpoint, Handler] = {
             endpoint: getattr(self, f"_{endpoint.operation}") for endpoint in GATEWAY
@@ -208,7 +210,7 @@ class App:
             case "lifespan":
                 await host_lifespan(self._inner or _no_lifespan, self._shut_down, scope, receive, send)
             case "websocket":
-                await (self._inner or _no_websocket)(scope, receive, send)
+                await self._websocket(scope, receive, send)
             case other:
                 raise ValueError(f"unknown scope type {other!r}")
 
@@ -216,9 +218,11 @@ class App:
         """Tell load balancers that no more requests should come: ``/ready`` is 503 from now on.
 
         Requests that come all the same are served, each with ``connection: close`` where the client speaks HTTP/1, so
-        that its next one may go elsewhere.  Called again, it does nothing more.
+        that its next one may go elsewhere.  WebSockets of the running event loop are closed with 1012, each after the
+        answer under way, and a new one is refused with 503.  Called again, it does nothing more.
         """
         self._readiness.drain()
+        self._calls.retire()
 
     async def idle(self) -> None:
         """Wait until no call is under way in the running event loop.
@@ -271,7 +275,28 @@ class App:
         if self._cross_origin.is_preflight(scope):
             await self._cross_origin.answer(scope, self._routes.methods(scope), send)
             return
-        send, request_id = self._cross_origin.telling(scope, send), f"req_{self._token()}"
+        await self._answer(scope, receive, self._cross_origin.telling(scope, send), self._route)
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._inner is not None and not self._routes.contains(scope):
+            await self._inner(scope, receive, send)
+        elif (await receive())["type"] == "websocket.connect":
+            await self._answer({**scope, "method": WEBSOCKET}, receive, handshake_send(scope, send), self._route)
+
+    async def _answer_within(self, scope: Scope, receive: Receive, send: Send, handler: Handler) -> Call:
+        """Answer a request of a connection, whose scope names its client, as if it had come on its own."""
+
+        async def handle(call: Call) -> None:
+            await self._begin(call, self._routes.find(call.scope).endpoint)
+            await handler(call, "")
+
+        return await self._answer(scope, receive, send, handle)
+
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, handle: Callable[[Call], Awaitable[None]]
+    ) -> Call:
+        """Answer one call, and account for it."""
+        request_id = f"req_{self._token()}"
         observation = self._observers.observation(scope, request_id)
         if observation is not None:
             send = observation.watched(send)
@@ -279,15 +304,16 @@ class App:
             limit = self._settings.limits.write_timeout
             call = Call(scope, receive, send, request_id, self._id_headers, share, limit, self._clock, self._draw)
             call.observation, call.parting_headers = observation, self._readiness.headers(scope)
-            unexpected = await self._caught(call, self._serve(call))
+            unexpected = await self._caught(call, self._serve(call, handle))
             if unexpected is not None and not call.status:
                 await self._caught(call, self._refuse(call, InternalError(call.request_id)))
-            if observation is not None:
-                observation.end(call)
+            if call.observation is not None:
+                call.observation.end(call)
             call.tell = call.observation = None  # which hold the call, and with it prompt and answer
             _forget_frames(call.failure)
             if unexpected is not None and self._raises(scope):
                 raise unexpected
+        return call
 
     async def _caught(self, call: Call, serving: Awaitable[None]) -> Exception | None:
         """Serve; what nobody foresaw goes into the log, and no further.  A client that has left is not told anything.
@@ -314,17 +340,27 @@ class App:
         """Whether the host wants to see exceptions that nobody foresaw."""
         return self._settings.raise_unexpected or _DEBUG_EXTENSION in (scope.get("extensions") or ())
 
-    async def _serve(self, call: Call) -> None:
+    async def _route(self, call: Call) -> None:
+        """Do what the path asks for."""
+        match = self._routes.find(call.scope)
+        await self._begin(call, match.endpoint)
+        if match.endpoint.method == WEBSOCKET and self._readiness.is_draining:
+            raise stopping()
+        await self._handlers[match.endpoint](call, match.argument)
+
+    async def _begin(self, call: Call, endpoint: Endpoint) -> None:
+        """Find out who asks, and tell observers."""
+        if call.observation is not None:
+            call.observation.route = endpoint.path
+        if endpoint not in PROBES:
+            call.principal = await self._auth.identify(call.scope)
+        if call.observation is not None:
+            call.observation.begin(call.principal)
+
+    async def _serve(self, call: Call, handle: Callable[[Call], Awaitable[None]]) -> None:
         try:
             with self._calls.doing(call):
-                match = self._routes.find(call.scope)
-                if call.observation is not None:
-                    call.observation.route = match.endpoint.path
-                if match.endpoint not in PROBES:
-                    call.principal = await self._auth.identify(call.scope)
-                if call.observation is not None:
-                    call.observation.begin(call.principal)
-                await self._handlers[match.endpoint](call, match.argument)
+                await handle(call)
             if call.work.cancelled_caught:
                 await self._calls.end(call)
         except KiroAsgiError as error:
@@ -431,11 +467,6 @@ def _forget_frames(error: BaseException | None) -> None:
 
 async def _no_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
     """Leaves the answer to us."""
-
-
-async def _no_websocket(scope: Scope, receive: Receive, send: Send) -> None:
-    await receive()
-    await send({"type": "websocket.close", "code": 1000, "reason": ""})
 
 
 def create_app(

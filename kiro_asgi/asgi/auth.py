@@ -282,6 +282,8 @@ class Authenticator:
             ForeignOrigin: A page of another site may have made the host's user ask.
             UnsupportedMediaType: The same.
         """
+        if scope["type"] == "websocket":  # no browser asks first, or keeps the page from reading what comes back
+            self._cross_origin.require_same_site(scope)
         if self._settings.trust_host and (name := await host_user(scope)):
             if self._match(self._presented(scope)) is None:
                 self._cross_origin.require_same_site(scope)

@@ -42,7 +42,7 @@ from kiro_asgi.observers.base import Outcome
 if TYPE_CHECKING:
     from kiro_asgi.asgi.observation import Observation
 
-__all__ = ["Bodies", "Call", "CallsUnderWay", "Share"]
+__all__ = ["Bodies", "Call", "CallsUnderWay", "Share", "stopping"]
 
 _ROOM_AFTER = 1.0
 """Seconds: most bodies arrive, and are answered, within a few."""
@@ -94,6 +94,11 @@ class Share:
             )
         self._size += size
 
+    def shrink(self, size: int) -> None:
+        """Hold *size* bytes less."""
+        self._bodies.free(size)
+        self._size -= size
+
     def __enter__(self) -> Share:
         return self
 
@@ -110,6 +115,9 @@ _BROKEN: Final = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError,
 _CLIENT_LEFT: Final = 499
 """Status for a client that left before there was an answer.  Nobody reads it but the host's middlewares and the log;
 the number is nginx's: https://nginx.org/en/docs/dev/development_guide.html#http_request"""
+
+_UPGRADED: Final = 101
+"""Status of a WebSocket that was accepted."""
 
 _SOONER: Final = 12
 """How many times sooner a client that takes nothing is dropped where others wait for its connection to the service; at
@@ -169,6 +177,9 @@ class Call:
 
     tell: Callable[[KiroAsgiError], Awaitable[None]] | None = field(init=False, default=None)
     """How to end a response that has begun; ``None`` where it can only be completed."""
+
+    retire: Callable[[], None] | None = field(init=False, default=None)
+    """How to have a connection end after the answer under way; ``None`` where there is only that one."""
 
     meanwhile: Callable[[], Awaitable[None]] | None = field(init=False, default=None)
     """Work that runs for as long as the answer takes."""
@@ -263,6 +274,21 @@ class Call:
         """
         self._share.grow(size)
 
+    def release(self, size: int) -> None:
+        """Hold *size* of these bytes no longer."""
+        self._share.shrink(size)
+
+    async def upgrade(self) -> None:
+        """Accept a WebSocket; what goes through `send` and `receive` from here on are its messages.
+
+        Observers are told that the call has ended: each request of the connection is a call of its own.
+        """
+        await self.in_time(self.send)({"type": "websocket.accept", "headers": [*self.headers]})
+        self.status = _UPGRADED
+        if self.observation is not None:
+            self.observation.end(self)
+            self.observation = None
+
     async def respond(self, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """Send one whole response.
 
@@ -301,6 +327,11 @@ class Call:
 
 _RETRY_AFTER: Final = 1.0
 """Seconds until somebody else may serve what this process could not."""
+
+
+def stopping() -> TooBusy:
+    """The error for who would have to be served for longer than this process goes on."""
+    return TooBusy("this gateway is being stopped", code="shutting_down", retry_after=_RETRY_AFTER)
 
 
 @define(eq=False)
@@ -355,10 +386,16 @@ class CallsUnderWay:
         Raises:
             TooBusy: It had nothing of an answer; code ``shutting_down``.
         """
-        error = TooBusy("this gateway is being stopped", code="shutting_down", retry_after=_RETRY_AFTER)
+        error = stopping()
         if call.tell is None or not call.status:
             raise error
         await call.tell(error)
+
+    def retire(self) -> None:
+        """Have the connections of the running event loop end, each after the answer under way."""
+        for call in tuple(self._under_way.here()):
+            if call.retire is not None:
+                call.retire()
 
     def interrupt(self) -> None:
         """End the calls of the running event loop, each as soon as nothing is being sent to its client."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from logging import getLogger
-from typing import Any
+from typing import Any, Final
 
 from attrs import define, field
 
@@ -27,6 +27,9 @@ from kiro_asgi.observers.logs import AccessLog
 __all__ = ["Observation", "Observers"]
 
 _log = getLogger("kiro_asgi")
+
+_HANDSHAKE: Final = "GET"
+"""Method of a WebSocket's handshake."""
 
 
 @define(eq=False)
@@ -103,7 +106,7 @@ class Observation:
         self._call = CallFacts(
             request_id=self._request_id,
             api=self._routes.api(scope).name,
-            method=scope["method"],
+            method=_HANDSHAKE if scope["type"] == "websocket" else scope["method"],
             path=scope["path"],
             route=self.route,
             principal=principal,

@@ -11,7 +11,7 @@ from attrs import define, evolve, frozen
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import ClientRequest, PassthroughRequest
 from kiro_asgi.asgi.exchanges import ExchangeFactory
-from kiro_asgi.asgi.protocol import Send
+from kiro_asgi.asgi.protocol import Receive, Scope, Send
 from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.config import Settings
@@ -38,6 +38,10 @@ class Gateway:
     exchanges: ExchangeFactory
     reply: Callable[[Call, ClientRequest, Send], Awaitable[None]]
     """Ask an upstream, and answer by way of the last."""
+
+    answer_within: Callable[[Scope, Receive, Send, Handler], Awaitable[Call]]
+    """Answer one request of a connection by the handler, as if it had come on its own; the scope is the connection's,
+    as one of HTTP.  Gives the call, when it has ended."""
 
     _stages: tuple[StageFactory, ...]
     _spoken: frozenset[str]

@@ -57,11 +57,12 @@ class ReadinessCheck:
 
     _providers: tuple[Provider, ...]
     _store: Store
-    _draining: bool = field(init=False, default=False)
+    is_draining: bool = field(init=False, default=False)
+    """Whether the process is going to end."""
 
     def drain(self) -> None:
         """Be unready from now on."""
-        self._draining = True
+        self.is_draining = True
 
     def readiness(self) -> Readiness:
         """The readiness at this moment."""
@@ -69,11 +70,11 @@ class ReadinessCheck:
         return Readiness(tuple(self._reasons()), (Reason.STORE,) if down else ())
 
     def _reasons(self) -> Iterator[Reason]:
-        if self._draining:
+        if self.is_draining:
             yield Reason.DRAINING
         if not any(provider.credentials.is_usable for provider in self._providers):
             yield Reason.CREDENTIALS
 
     def headers(self, scope: Scope) -> Headers:
         """Headers that have a client of HTTP/1 connect anew, which may bring it elsewhere, while this is drained."""
-        return _CLOSE if self._draining and str(scope.get("http_version", "")).startswith("1") else ()
+        return _CLOSE if self.is_draining and str(scope.get("http_version", "")).startswith("1") else ()

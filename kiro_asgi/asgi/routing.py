@@ -11,8 +11,8 @@ from typing import Final, TypeVar
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.protocol import Scope, header_values
-from kiro_asgi.dialects.manifest import DialectManifest, Endpoint
-from kiro_asgi.errors import ConfigError, MethodNotAllowed, RouteNotFound
+from kiro_asgi.dialects.manifest import WEBSOCKET, DialectManifest, Endpoint
+from kiro_asgi.errors import ConfigError, KiroAsgiError, MethodNotAllowed, NoWebSocket, RouteNotFound
 
 __all__ = ["GATEWAY", "PROBES", "RouteMatch", "Routes", "local_paths"]
 
@@ -157,16 +157,14 @@ class Routes:
         Raises:
             RouteNotFound: No such path.
             MethodNotAllowed: The path exists, the method does not.
+            NoWebSocket: The path exists, for HTTP only.
         """
         for path in local_paths(scope):
             found = self._lookup(path)
             if not found:
                 continue
             if scope["method"] not in found:
-                allow = tuple(found)
-                raise MethodNotAllowed(
-                    f"{path[:_SHOWN_IN_ALLOW]} takes {' or '.join(allow)} only", allow=allow, code="method_not_allowed"
-                )
+                raise _not_taken(scope["method"], path[:_SHOWN_IN_ALLOW], tuple(_methods(found)))
             return self._own(scope, found[scope["method"]])
         path = next(local_paths(scope))
         raise RouteNotFound(
@@ -194,8 +192,8 @@ class Routes:
         """The methods that the request's path takes; those of all paths where it is none."""
         for path in local_paths(scope):
             if found := self._lookup(path):
-                return tuple(found)
-        return tuple(dict.fromkeys(chain(*self._exact.values(), *self._named.values())))
+                return tuple(_methods(found))
+        return tuple(_methods(dict.fromkeys(chain(*self._exact.values(), *self._named.values()))))
 
     def api(self, scope: Scope) -> DialectManifest:
         """Whose errors the request's client reads: the API of the path, or of what it probably means, or one whose
@@ -266,6 +264,17 @@ class Routes:
             if name := template.find(path):
                 return {method: RouteMatch(endpoint, name) for method, endpoint in methods.items()}
         return {}
+
+
+def _methods(found: Iterable[str]) -> Iterator[str]:
+    """Those of HTTP."""
+    return (method for method in found if method != WEBSOCKET)
+
+
+def _not_taken(method: str, path: str, allow: tuple[str, ...]) -> KiroAsgiError:
+    if method == WEBSOCKET:
+        return NoWebSocket(f"{path} takes no WebSocket; use HTTP", code="websocket_not_supported")
+    return MethodNotAllowed(f"{path} takes {' or '.join(allow)} only", allow=allow, code="method_not_allowed")
 
 
 def _union(names: Iterable[tuple[Name, ...]]) -> tuple[Name, ...]:

@@ -82,6 +82,7 @@ class Reloadable:
             if self._draining:
                 app.drain()
             _log.info("the settings were read anew")
+        old.drain()  # a WebSocket would hold it for an hour
         await old.idle()
         self._retiring.remove(old)
         await old.aclose()

@@ -157,12 +157,6 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         environ = {**environ, CONFIG_VARIABLE: arguments.config}
     _configure_logging(arguments.log_level, arguments.log_format, arguments.access_log)
     read: Callable[[], Settings] = partial(Settings.from_env if arguments.simulate else _settings, environ)
-    server = Server(
-        loop=arguments.loop,
-        root_path="/" + arguments.root_path.strip("/") if arguments.root_path.strip("/") else "",
-        graceful_timeout=arguments.graceful_timeout,
-        log_level=arguments.log_level,
-    )
     several = arguments.workers > 1
     with ExitStack() as stack:
         if several and arguments.metrics_listen and not environ.get(MULTIPROCESS_DIR):
@@ -173,6 +167,13 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             folder = stack.enter_context(TemporaryDirectory(prefix="kiro-asgi-state-"))
             read = partial(_read_lasting, read, Path(folder))
         settings = read()
+        server = Server(
+            loop=arguments.loop,
+            root_path="/" + arguments.root_path.strip("/") if arguments.root_path.strip("/") else "",
+            graceful_timeout=arguments.graceful_timeout,
+            log_level=arguments.log_level,
+            frame_bytes=settings.responses.frame_bytes,
+        )
         server.ready()
         process = (_SimulatedProcess if arguments.simulate else _Process)(
             server,

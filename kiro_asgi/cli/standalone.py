@@ -54,6 +54,9 @@ ACCEPT_PAUSE: Final = 0.9
 UNSENT: Final = 128 * 1024
 """Bytes on their way to a client, beside those that the network carries already."""
 
+PING_INTERVAL: Final = 20.0
+"""Seconds between two pings over WebSocket: proxies close a connection on which nothing is sent, most after 60."""
+
 LINGER: Final = 1.0
 """Seconds that an ended call, and then the server, may take to clean up after the graceful timeout."""
 
@@ -80,6 +83,8 @@ class Server:
     """Seconds that open streams may still take after a stop was asked for."""
 
     log_level: str = "warning"
+    frame_bytes: int = 32 * 1024 * 1024
+    """Largest message of a client's over WebSocket."""
 
     async def serve(self, app: Application, listener: socket.socket, stopped: Callable[[], Awaitable[None]]) -> None:
         """Serve *app* on *listener* until *stopped* returns and the open streams have ended or run out of time.
@@ -152,6 +157,8 @@ class Server:
         config.graceful_timeout = self.graceful_timeout + LINGER
         config.keep_alive_timeout = 20
         config.keep_alive_max_requests = 1_000_000
+        config.websocket_max_message_size = self.frame_bytes
+        config.websocket_ping_interval = PING_INTERVAL
         config.accesslog = None  # the application writes its own line, and only if somebody listens
         config.loglevel = self.log_level.upper()
         return config

@@ -23,6 +23,7 @@ __all__ = [
     "FetchSettings",
     "LimitSettings",
     "RecoverySettings",
+    "ResponsesSettings",
     "RetrySettings",
     "RoutingSettings",
     "StateSettings",
@@ -255,6 +256,24 @@ class LimitSettings:
     """Room for what has to be kept of one answer, in bytes of memory: all of a collected one, of one of the Responses
     API and of one with ``stream.synthetic``, else calls that have not ended and what waits behind them.  Beyond it the
     answer ends with the error ``answer_too_large``.  A longer one would not fit into the next request anyway."""
+
+
+@frozen(kw_only=True)
+class ResponsesSettings:
+    """The Responses API."""
+
+    websocket: bool = True
+    """Take requests over WebSocket as well.  Switched off, a handshake is answered with 426, and clients use HTTP."""
+
+    frame_bytes: int = setting(32 * 1024 * 1024, Bounds(1, 2**40))
+    """Largest frame of a client's, in bytes; a WebSocket with a larger one is closed with 1009.  A server has a limit
+    of its own, mostly 16 MiB: ``kiro-asgi serve`` takes this one when it starts."""
+
+    idle_timeout: float = setting(3600.0, Bounds(MOMENT, DAY))
+    """Seconds that a WebSocket may wait for its next request; then it is closed with 1001."""
+
+    lifetime: float = setting(3600.0, Bounds(MOMENT, DAY))
+    """Seconds that a WebSocket is used; then it is closed with 1001, after the answer that is under way."""
 
 
 @frozen(kw_only=True)

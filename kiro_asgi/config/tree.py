@@ -15,6 +15,7 @@ from kiro_asgi.config.gateway import (
     FetchSettings,
     LimitSettings,
     RecoverySettings,
+    ResponsesSettings,
     RetrySettings,
     RoutingSettings,
     StateSettings,
@@ -52,6 +53,7 @@ class Settings(BuiltinSettings):
     cors: CorsSettings = field(factory=CorsSettings)
     routing: RoutingSettings = field(factory=RoutingSettings)
     tools: ToolSettings = field(factory=ToolSettings)
+    responses: ResponsesSettings = field(factory=ResponsesSettings)
     stream: StreamSettings = field(factory=StreamSettings)
     structured: StructuredSettings = field(factory=StructuredSettings)
     fetch: FetchSettings = field(factory=FetchSettings)

@@ -20,6 +20,7 @@ __all__ = [
     "DURATIONS",
     "MODEL",
     "MODELS",
+    "WEBSOCKET",
     "DialectManifest",
     "DialectOptions",
     "DialectSettings",
@@ -100,11 +101,17 @@ MODEL: Final = "model"
 """Operation: describe the model that the path names; for a `kiro_asgi.dialects.base.ListingDialect`."""
 
 
+WEBSOCKET: Final = "WEBSOCKET"
+"""In the place of a method: the path takes the handshake of a WebSocket."""
+
+
 @frozen
 class Endpoint:
     """A path of an API and the method that it takes there."""
 
     method: str
+    """Of HTTP, or `WEBSOCKET`."""
+
     path: str
     """Below the mount point.  ``{id}`` is one or more characters but ``/``, ``{id:path}`` any.  The operation
     is handed the segment that begins with it, or with what is written before the brace; where there are two names, all

@@ -43,7 +43,10 @@ class Outcome(Enum):
 
 @frozen(kw_only=True, eq=False)
 class CallFacts:
-    """One HTTP request for one of the gateway's own paths, as it came."""
+    """One HTTP request for one of the gateway's own paths, as it came.
+
+    The handshake of a WebSocket is one, with ``GET``, and ends with 101; each request that comes over it is another.
+    """
 
     request_id: str
     """As in headers to the client and in log lines."""

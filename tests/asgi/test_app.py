@@ -382,13 +382,6 @@ async def test_an_unknown_scope_is_no_request(kind, gateway):
         await Exchange({"type": kind}).run(gateway())
 
 
-async def test_a_websocket_is_closed_politely(gateway):
-    """C14: closed before it is accepted, which servers tell as 403."""
-    exchange = await Exchange({"type": "websocket", "path": "/v1/messages"}).run(gateway())
-
-    assert [message["type"] for message in exchange.messages] == ["websocket.close"]
-
-
 @pytest.mark.parametrize(
     "settings",
     [

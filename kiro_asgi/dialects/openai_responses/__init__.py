@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kiro_asgi.dialects.base import Dialect
-from kiro_asgi.dialects.manifest import COUNT, DialectManifest, DialectOptions, Endpoint
+from kiro_asgi.dialects.manifest import COUNT, WEBSOCKET, DialectManifest, DialectOptions, Endpoint
 
 __all__ = ["OPENAI_RESPONSES"]
 
@@ -31,6 +31,7 @@ OPENAI_RESPONSES: Final = DialectManifest(
     title="OpenAI Responses",
     endpoints=(
         Endpoint("POST", "/v1/responses"),
+        Endpoint(WEBSOCKET, "/v1/responses", "converse"),
         Endpoint("POST", "/v1/responses/input_tokens", COUNT),
         Endpoint("GET", "/v1/responses/resp_{id}", "retrieve"),
         Endpoint("DELETE", "/v1/responses/resp_{id}", "delete"),

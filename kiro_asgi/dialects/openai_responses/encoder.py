@@ -62,6 +62,7 @@ from kiro_asgi.model.events import (
     TextDelta,
     ThinkingDelta,
     ToolInputDelta,
+    Usage,
 )
 from kiro_asgi.model.prompt import ThinkingPart
 from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, ToolOutput
@@ -143,6 +144,12 @@ class ResponsesEncoder:
                 yield block.piece(item.text)  # nearly all of an answer
             else:
                 yield from _STEPS[type(item)](self, item)
+
+    def without_answer(self) -> list[bytes]:
+        """All events of a response for which no model is asked: it has no output, and costs nothing."""
+        self._ended = self.complete = True
+        told = self._output.tell(Outcome(), "created", "in_progress")
+        return told + self._output.tell(Outcome("completed", None, None, usage_object(Usage())), "completed")
 
     def flush(self) -> Iterator[bytes]:
         """Nothing: the end is an event."""

@@ -148,14 +148,14 @@ def test_a_wrong_method(method, site):
 
 
 def test_a_websocket_is_refused(site):
-    """C14: politely, with a status."""
+    """C14: with the status on which clients go on over HTTP."""
     url = urlsplit(site.url)
     with socket.create_connection((url.hostname or "", url.port or 0), timeout=10) as client:
         client.sendall(
             b"GET /llm/v1/messages HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
             b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         )
-        assert client.recv(4096).startswith(b"HTTP/1.1 403 ")
+        assert client.recv(4096).startswith(b"HTTP/1.1 426 ")
 
 
 # Behind the host's own authentication.

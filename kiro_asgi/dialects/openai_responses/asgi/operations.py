@@ -7,26 +7,38 @@ import secrets
 from functools import partial
 from logging import getLogger
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
+import anyio
 from attrs import define, evolve, field
 
 from kiro_asgi.asgi.call import Call
-from kiro_asgi.asgi.protocol import JSON, Scope, query_values
+from kiro_asgi.asgi.exchange import ClientRequest
+from kiro_asgi.asgi.protocol import JSON, Scope, Send, query_values, respond_in_pieces
 from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import invalid, unsupported
+from kiro_asgi.dialects.openai_responses.asgi.connection import Connection
 from kiro_asgi.dialects.openai_responses.asgi.conversations import ConversationOperations, Conversations
 from kiro_asgi.dialects.openai_responses.asgi.pages import Page
-from kiro_asgi.dialects.openai_responses.asgi.stored import Keep, Keeping, Recorded, Responses, not_built_on
+from kiro_asgi.dialects.openai_responses.asgi.stored import (
+    ConnectionResponses,
+    Keeping,
+    Recorded,
+    Responses,
+    not_built_on,
+)
 from kiro_asgi.dialects.openai_responses.encoder import CommentingEncoder, ResponsesEncoder
+from kiro_asgi.dialects.openai_responses.frames import Create
 from kiro_asgi.dialects.openai_responses.kept import deleted
 from kiro_asgi.dialects.openai_responses.request import conversation_named, parse_value
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.openai_responses.unread import unread_fields
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import noted
-from kiro_asgi.errors import RequestError
+from kiro_asgi.errors import NoWebSocket, RequestError
+from kiro_asgi.state.base import Store
+from kiro_asgi.state.memory import MemoryStore
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["ResponsesOperations"]
@@ -49,6 +61,9 @@ class ResponsesOperations(ConversationOperations):
     Each request has a dialect of its own, with the client's seal; of the one that it is made with only the name counts.
     """
 
+    _held: Store = field(init=False)
+    """Responses that connections hold."""
+
     _key: bytes = field(init=False, repr=False)
     _encoder: type[ResponsesEncoder] = field(init=False)
     _lasting: bool = field(init=False)
@@ -64,24 +79,60 @@ class ResponsesOperations(ConversationOperations):
         self._responses = Responses(store, state.ttl, settings.limits.body_bytes, second_look, self._missed)
         self._conversations = Conversations(self._responses, settings.limits.body_bytes)
         self._encoder = _ENCODERS[settings.stream.heartbeat_style]
+        self._held = MemoryStore(state.entries, state.bytes)
         self._key, self._lasting = state.seal_key.encode() or secrets.token_bytes(32), bool(state.seal_key)
 
     async def answer(self, call: Call, argument: str) -> None:
         """Answer, and keep the answer unless the client does not want that."""
-        dialect, parsed, earlier, size = await self._read(call)
+        value, size = await self._body(call)
+        request, _, send = await self._request(call, value, size, self._responses)
+        await self._gateway.reply(call, request, send)
+
+    async def converse(self, call: Call, argument: str) -> None:
+        """Answer the requests of a WebSocket, one after the other."""
+        if not self._gateway.settings.responses.websocket:
+            raise NoWebSocket("WebSocket is switched off here; use HTTP", code="websocket_not_supported")
+        known = self._responses.of_connection(self._held, call.request_id)
+        try:
+            await Connection(call, self._gateway, known, partial(self._answer_frame, known)).run()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await known.let_go_all()
+
+    async def _answer_frame(self, known: ConnectionResponses, create: Create, call: Call, argument: str) -> None:
+        """Answer one request of a WebSocket, which may go on with what is not stored."""
+        call.hold(create.size)
+        request, dialect, send = await self._request(call, create.value, create.size, known)
+        if create.generates:
+            await self._gateway.reply(call, request, send)
+            return
+        call.model = request.model
+        await self._gateway.exchanges.models.targets(request.model)  # which there are, or nothing can follow
+        events = dialect.encoder(request.meta).without_answer()
+        await respond_in_pieces(call.in_time(send), 200, events, [(b"content-type", dialect.traits.stream_type)])
+
+    async def _request(
+        self, call: Call, value: Any, size: int, known: Responses
+    ) -> tuple[ClientRequest, Recorded, Send]:
+        """The request of *value*, of *size* bytes, its dialect, and the way out, on which the answer is kept."""
+        dialect, parsed, earlier, size = await self._read(call, value, size, known)
         options = parsed.options
         if options.seals_reasoning or (options.store and self._gateway.settings.state.is_shared):
             self._warn()
-        keep: Keep | None = partial(self._responses.keep, call.principal) if options.store else None
+        keep = partial(known.keep, call.principal) if options.store else known.unstored
         if options.conversation is not None:
             keep = partial(self._conversations.extend, call.principal, options.conversation, keep)
         send = call.send if keep is None else Keeping(keep, dialect, earlier, call.send).send
-        request = self._gateway.request(call, dialect, size, lambda: parsed)
-        await self._gateway.reply(call, request, send)
+        return self._gateway.request(call, dialect, size, lambda: parsed), dialect, send
+
+    async def _body(self, call: Call) -> tuple[Any, int]:
+        """The value of a request's body, and the bytes of that."""
+        body = await call.body(self._gateway.settings.limits)
+        return await self._gateway.offload.run(len(body), partial(read_json, body)), len(body)
 
     async def count(self, call: Call, argument: str) -> None:
         """Tell how large the input of a request is."""
-        _, parsed, _, size = await self._read(call)
+        _, parsed, _, size = await self._read(call, *await self._body(call), self._responses)
         tokens = await self._gateway.exchanges.count(parsed.prompt, size, call.hold)
         await call.respond(200, dumps({"object": "response.input_tokens", "input_tokens": tokens}), [JSON])
 
@@ -108,19 +159,19 @@ class ResponsesOperations(ConversationOperations):
         kept = await self._responses.get(call.principal, argument)
         await call.respond(200, page.of(kept.input), [JSON])
 
-    async def _read(self, call: Call) -> tuple[Recorded, ParsedRequest, int, int]:
-        """The request of *call* with all that it builds on, how many items of its input come from there, and
-        the bytes of all."""
+    async def _read(
+        self, call: Call, value: Any, size: int, known: Responses
+    ) -> tuple[Recorded, ParsedRequest, int, int]:
+        """The request *value*, of *size* bytes, with all of *known* that it builds on, how many items of its input come
+        from there, and the bytes of all."""
         sealer, offload = Sealer.create(self._key, call.principal), self._gateway.offload
-        body = await call.body(self._gateway.settings.limits)
-        value = await offload.run(len(body), partial(read_json, body))
-        own, earlier, size = value, 0, len(body)
+        own, earlier = value, 0
         if isinstance(value, dict):
             named = conversation_named(value)
-            known = None if named is None else await self._conversations.get(call.principal, named)
-            if known is not None:
-                known[0].require_room("conversation")
-            conversation = await self._responses.complete(call.principal, value, known)
+            goes_on = None if named is None else await self._conversations.get(call.principal, named)
+            if goes_on is not None:
+                goes_on[0].require_room("conversation")
+            conversation = await known.complete(call.principal, value, goes_on)
             value, earlier, size = conversation.value, conversation.earlier, size + conversation.size
         try:
             parsed = await offload.run(size, partial(parse_value, value, open_thinking=sealer.open))

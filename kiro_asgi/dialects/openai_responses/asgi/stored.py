@@ -21,7 +21,7 @@ from kiro_asgi.limits import PREVIOUS_RESPONSES
 from kiro_asgi.state.base import Store, scoped
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["Keep", "Keeping", "Recorded", "Responses", "StoredConversation", "not_built_on"]
+__all__ = ["ConnectionResponses", "Keep", "Keeping", "Recorded", "Responses", "StoredConversation", "not_built_on"]
 
 _log = getLogger("kiro_asgi")
 
@@ -65,6 +65,11 @@ class Responses:
 
     _missed: Callable[[], None] = lambda: None
     """Called where one is not there."""
+
+    @property
+    def unstored(self) -> Keep | None:
+        """Keeps a response that is not to be stored, as long as its client is there; ``None``: nothing does."""
+        return None
 
     async def get(self, principal: str, response_id: str) -> Kept:
         """One response.
@@ -115,6 +120,12 @@ class Responses:
         """
         if await self._store.take(scoped(principal, _KIND, response_id)) is None:
             raise _not_found(response_id)
+
+    def of_connection(self, held: Store, connection: str) -> ConnectionResponses:
+        """These, and those that the *connection* of that name alone can go on with, which are in *held*."""
+        return ConnectionResponses(
+            self._store, self._ttl, self._max_bytes, self._second_look, self._missed, held=held, connection=connection
+        )
 
     async def complete(
         self, principal: str, value: dict[str, Any], conversation: tuple[Conversation, int] | None = None
@@ -204,10 +215,56 @@ class Responses:
         if data is None:
             self._missed()
             return None, 0
-        kept = Kept.decode(data)
-        if kept is None:
-            _log.error("a response is damaged, and counts as missing: %s", response_id[:_MAX_ECHO])
-        return kept, len(data)
+        return _decoded(response_id, data)
+
+
+@frozen
+class ConnectionResponses(Responses):
+    """Those of a client, and those that one connection alone can go on with: they were not to be stored.
+
+    All connections share the room for the latter; what one has of it, it gives back at its end.
+    """
+
+    _held: Store = field(kw_only=True)
+    _connection: str = field(kw_only=True)
+    """A name that no other connection has."""
+
+    _ids: set[str] = field(init=False, factory=set)
+
+    @property
+    def unstored(self) -> Keep:
+        """Keeps a response for this connection."""
+        return self._hold
+
+    async def _hold(self, response_id: str, data: bytes) -> None:
+        self._ids.add(response_id)
+        await self._held.set(self._key(response_id), data, self._ttl)
+
+    async def let_go(self, response_id: str) -> None:
+        """Forget a response, if it is one of this connection's."""
+        if response_id in self._ids:
+            self._ids.discard(response_id)
+            await self._held.delete(self._key(response_id))
+
+    async def let_go_all(self) -> None:
+        """Forget what this connection holds."""
+        for response_id in tuple(self._ids):
+            await self.let_go(response_id)
+
+    async def _kept(self, principal: str, response_id: str) -> tuple[Kept | None, int]:
+        data = await self._held.get(self._key(response_id)) if response_id in self._ids else None
+        return await super()._kept(principal, response_id) if data is None else _decoded(response_id, data)
+
+    def _key(self, response_id: str) -> str:
+        return scoped(self._connection, _KIND, response_id)
+
+
+def _decoded(response_id: str, data: bytes) -> tuple[Kept | None, int]:
+    """A response, and its size in bytes.  What is damaged is not there."""
+    kept = Kept.decode(data)
+    if kept is None:
+        _log.error("a response is damaged, and counts as missing: %s", response_id[:_MAX_ECHO])
+    return kept, len(data)
 
 
 def _not_found(response_id: str) -> ResponseNotFound:

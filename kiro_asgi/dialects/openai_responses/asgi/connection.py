@@ -1,0 +1,266 @@
+"""One WebSocket: its requests are answered one after the other, each as it would be over HTTP.
+
+One task reads what the client sends.  Requests wait for their turn; what is about the answer under way is answered at
+once.  The other task answers, and sees to the connection's end: after so much time, when the client leaves, or when
+something has happened after which nobody can know what the client has.
+
+A client that closes the connection ends the answer under way, as one that hangs up over HTTP does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from attrs import define, field
+
+from kiro_asgi.asgi.call import Call
+from kiro_asgi.asgi.operations import Gateway
+from kiro_asgi.asgi.protocol import Message, Scope
+from kiro_asgi.asgi.scheduling import Tasks
+from kiro_asgi.dialects.openai_responses.asgi.stored import ConnectionResponses
+from kiro_asgi.dialects.openai_responses.frames import AnswerFrames, Aside, Create, error_frame, read_frame
+from kiro_asgi.errors import KiroAsgiError, LimitReached, RequestError, Unauthorized
+from kiro_asgi.limits import WEBSOCKET_BAD_FRAMES, WEBSOCKET_WAITING
+from kiro_asgi.observers.base import Outcome
+
+__all__ = ["Connection"]
+
+_GOING_AWAY: Final = 1001
+_NOT_TEXT: Final = 1003
+_GARBAGE: Final = 1007
+_POLICY: Final = 1008
+_TOO_BIG: Final = 1009
+_RESTART: Final = 1012
+"""Codes with which a connection is closed.
+
+Source: https://www.iana.org/assignments/websocket/websocket.xhtml#close-code-number
+"""
+
+_LOST: Final = (Outcome.STALLED, Outcome.DISCONNECTED)
+"""Outcomes after which nobody knows what the client has."""
+
+_LIMIT_REACHED: Final = "Create a new websocket connection to continue."
+
+
+@define(eq=False)
+class Connection:
+    """Answers the requests of one WebSocket."""
+
+    _call: Call
+    """The handshake."""
+
+    _gateway: Gateway
+    _known: ConnectionResponses
+    _answer: Callable[[Create, Call, str], Awaitable[None]]
+    """Answers a request by way of a call of its own."""
+
+    _scope: Scope = field(init=False)
+    """As a request over HTTP has it."""
+
+    _ends_at: float = field(init=False, default=0.0)
+    _patience: anyio.CancelScope = field(init=False, factory=anyio.CancelScope)
+    """Around the wait for the next request."""
+
+    _retired: bool = field(init=False, default=False)
+    """Whether the gateway is being stopped."""
+
+    _model: Any = field(init=False, default=None)
+    """As the latest request named it; one that names none means the same."""
+
+    _bad: int = field(init=False, default=0)
+    """Frames in a row that were none."""
+
+    _over: anyio.Event = field(init=False, factory=anyio.Event)
+    """Set when the client is gone, or we have closed the connection."""
+
+    _lock: anyio.Lock = field(init=False, factory=lambda: anyio.Lock(fast_acquire=True))
+    """Held for one frame."""
+
+    def __attrs_post_init__(self) -> None:
+        scope = self._call.scope
+        headers = (*(scope.get("headers") or ()), (b"content-type", b"application/json"))
+        self._scope = {**scope, "type": "http", "method": "POST", "headers": headers}
+
+    async def run(self) -> None:
+        """Accept the connection, and answer until it ends."""
+        settings = self._gateway.settings.responses
+        await self._call.upgrade()
+        self._call.retire = self._retire
+        self._ends_at = anyio.current_time() + settings.lifetime
+        waiting, requests = anyio.create_memory_object_stream[Create | RequestError](WEBSOCKET_WAITING)
+        with waiting, requests:
+            async with anyio.create_task_group() as group:
+                tasks = Tasks(group)
+                tasks.start(partial(self._read, waiting))
+                await tasks.run(partial(self._respond, requests))
+        if tasks.failure is not None:
+            raise tasks.failure
+
+    # What the client sends.
+
+    async def _read(self, waiting: MemoryObjectSendStream[Create | RequestError]) -> None:
+        with waiting:
+            try:
+                while not self._over.is_set():
+                    message = await self._call.receive()
+                    if message["type"] == "websocket.disconnect":
+                        break
+                    await self._take(message, waiting)
+            finally:
+                self._over.set()
+
+    async def _take(self, message: Message, waiting: MemoryObjectSendStream[Create | RequestError]) -> None:
+        text, data = message.get("text"), message.get("bytes") or b""
+        data = data if text is None else text.encode("utf-8", "surrogatepass")
+        if len(data) > self._gateway.settings.responses.frame_bytes:
+            await self._close(_TOO_BIG, "frame too big")
+        elif text is None and not _is_text(data):  # some clients send text as binary
+            await self._close(_NOT_TEXT, "expected text")
+        else:
+            await self._take_frame(data, waiting)
+
+    async def _take_frame(self, data: bytes, waiting: MemoryObjectSendStream[Create | RequestError]) -> None:
+        frame: Create | Aside | RequestError
+        try:
+            frame = await self._gateway.offload.run(len(data), partial(read_frame, data))
+        except RequestError as error:
+            frame = error  # told in its turn: clients take it for the end of the answer under way
+        if isinstance(frame, Aside):
+            if frame.reply:
+                await self._tell(frame.reply)
+            return
+        size = frame.size if isinstance(frame, Create) else 0
+        try:
+            self._call.hold(size)
+        except KiroAsgiError as error:
+            await self._tell(error_frame(error))
+            return
+        try:
+            waiting.send_nowait(frame)
+        except anyio.WouldBlock:
+            self._call.release(size)
+            message = f"{WEBSOCKET_WAITING} requests of this connection wait already"
+            await self._tell(error_frame(LimitReached(message, code="too_many_pending_requests")))
+
+    # What it is sent.
+
+    async def _respond(self, requests: MemoryObjectReceiveStream[Create | RequestError]) -> None:
+        with suppress(anyio.EndOfStream):
+            while not self._over.is_set():
+                frame = await self._next(requests)
+                if frame is None:
+                    await self._expire()
+                elif isinstance(frame, RequestError):
+                    await self._refuse(frame)
+                else:
+                    self._call.release(frame.size)
+                    await self._respond_to(frame)
+
+    async def _next(self, requests: MemoryObjectReceiveStream[Create | RequestError]) -> Create | RequestError | None:
+        """The next frame that is to be answered; ``None`` when none is going to be.
+
+        Raises:
+            EndOfStream: The client is gone.
+        """
+        now = anyio.current_time()
+        self._patience = anyio.CancelScope(
+            deadline=min(now + self._gateway.settings.responses.idle_timeout, self._ends_at)
+        )
+        self._call.tell = self._restart  # until there is a request, nothing else tells the client
+        try:
+            with self._patience:
+                return None if self._retired else await requests.receive()
+        finally:
+            self._call.tell = None
+        return None
+
+    def _retire(self) -> None:
+        """Take no further request."""
+        self._retired = True
+        self._patience.cancel()
+
+    async def _respond_to(self, create: Create) -> None:
+        self._bad = 0
+        self._model = create.value.setdefault("model", self._model) or self._model
+        channel = _Channel(self._send, self._over)
+        handler = partial(self._answer, create)
+        call = await self._gateway.answer_within(self._scope, channel.receive, channel.send, handler)
+        if call.failure is not None:
+            await self._known.let_go(create.previous)
+        if call.outcome in _LOST:
+            self._over.set()
+        elif isinstance(call.failure, Unauthorized):
+            await self._close(_POLICY, "unauthorized")
+        elif call.work.cancelled_caught:
+            await self._restart(None)
+
+    async def _refuse(self, error: RequestError) -> None:
+        await self._tell(error_frame(error))
+        self._bad = self._bad + 1 if error.code == "invalid_json" else 0
+        if self._bad == WEBSOCKET_BAD_FRAMES:
+            await self._close(_GARBAGE, "no JSON")
+
+    async def _expire(self) -> None:
+        if self._retired:
+            await self._restart(None)
+            return
+        if anyio.current_time() < self._ends_at:
+            await self._close(_GOING_AWAY, "idle")
+            return
+        minutes = f"{self._gateway.settings.responses.lifetime / 60:g} minutes"
+        message = f"Responses websocket connection limit reached ({minutes}). {_LIMIT_REACHED}"
+        await self._tell(error_frame(RequestError(message, code="websocket_connection_limit_reached")))
+        await self._close(_GOING_AWAY, "connection limit reached")
+
+    async def _restart(self, error: KiroAsgiError | None) -> None:
+        """Close the connection because the gateway is being stopped."""
+        await self._close(_RESTART, "service restart")
+
+    async def _tell(self, text: str) -> None:
+        """Send a frame that belongs to no answer, which the client has to take in time."""
+        await self._call.taken(self._send(text))
+
+    async def _send(self, text: str) -> None:
+        async with self._lock:
+            await self._call.send({"type": "websocket.send", "text": text})
+
+    async def _close(self, code: int, reason: str) -> None:
+        self._over.set()
+        async with self._lock:
+            await self._call.in_time(self._call.send)({"type": "websocket.close", "code": code, "reason": reason})
+
+
+@define
+class _Channel:
+    """The two channels of one request over HTTP, whose answer goes out in frames."""
+
+    _tell: Callable[[str], Awaitable[None]]
+    _over: anyio.Event
+    _frames: AnswerFrames = field(init=False)
+
+    async def receive(self) -> Message:
+        await self._over.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._frames = AnswerFrames(message["status"], message["headers"])
+            return
+        for text in self._frames.feed(message["body"]):
+            await self._tell(text)
+        if not message["more_body"]:
+            for text in self._frames.flush():
+                await self._tell(text)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
