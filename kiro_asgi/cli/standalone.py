@@ -54,9 +54,6 @@ ACCEPT_PAUSE: Final = 0.9
 UNSENT: Final = 128 * 1024
 """Bytes on their way to a client, beside those that the network carries already."""
 
-PING_INTERVAL: Final = 20.0
-"""Seconds between two pings over WebSocket: proxies close a connection on which nothing is sent, most after 60."""
-
 LINGER: Final = 1.0
 """Seconds that an ended call, and then the server, may take to clean up after the graceful timeout."""
 
@@ -158,7 +155,6 @@ class Server:
         config.keep_alive_timeout = 20
         config.keep_alive_max_requests = 1_000_000
         config.websocket_max_message_size = self.frame_bytes
-        config.websocket_ping_interval = PING_INTERVAL
         config.accesslog = None  # the application writes its own line, and only if somebody listens
         config.loglevel = self.log_level.upper()
         return config

@@ -1,4 +1,4 @@
-"""What the compliance suite of Open Responses asks, on HTTP, of each server and event loop; judged by `OPEN` alone.
+"""What the compliance suite of Open Responses asks of each server and event loop; judged by `OPEN` alone.
 
 The cases bear the suite's names.  Its reader of streams is stricter than the standard: it splits at line feeds alone.
 
@@ -20,6 +20,7 @@ from tests.conformance.gateways import KEY, Gateway
 from tests.conformance.raw import post
 from tests.conformance.responses_schema import OPEN, sse_events
 from tests.e2e.hosts.servers import served
+from tests.websocket import connected, turn
 
 Params = dict[str, Any]
 
@@ -85,8 +86,7 @@ CASES: Final[dict[str, tuple[Params, str]]] = {
 def test_the_compliance_suite_passes(name: str, anywhere: Gateway) -> None:
     """Each body, and each event, has all that the specification demands; the answer came to its end."""
     params, wanted = CASES[name]
-    key = KEY if anywhere.service is None else "k"
-    answer = post(anywhere, "/v1/responses", {"model": MODEL, **params}, authorization=f"Bearer {key}")
+    answer = post(anywhere, "/v1/responses", {"model": MODEL, **params}, authorization=f"Bearer {_key(anywhere)}")
     assert answer.status == 200, answer.body
 
     events = [*sse_events([answer.body])] if params.get("stream") else []
@@ -97,3 +97,51 @@ def test_the_compliance_suite_passes(name: str, anywhere: Gateway) -> None:
     assert not events or b"\r" not in answer.body
     assert response["status"] == "completed"
     assert wanted in [item["type"] for item in response["output"]]
+
+
+def _key(gateway: Gateway) -> str:
+    return KEY if gateway.service is None else "k"
+
+
+def test_the_compliance_suite_passes_over_websocket(anywhere: Gateway) -> None:
+    """One connection after the other: each frame is valid, and each end is the one that the case wants."""
+    frames: list[Params] = []
+
+    def end(connection: Any, content: Any, **more: Any) -> Params:
+        told = turn(connection, content, **more)
+        frames.extend(told)
+        return told[-1]
+
+    def code(frame: Params) -> str:
+        return str(frame["error"]["code"] if frame["type"] == "error" else frame["response"]["error"]["code"])
+
+    def connection() -> Any:
+        return connected(anywhere.base, _key(anywhere))
+
+    with connection() as first:
+        done = [
+            end(first, [said("user", "Greet me in three words.")]),  # websocket-response
+            end(first, "Say one.", store=False),  # websocket-sequential-responses
+            end(first, "Say two.", store=False),
+            end(first, "Remember: blue.", store=False),  # websocket-continuation
+        ]
+        held = done[-1]["response"]["id"]
+        done.append(end(first, [said("user", "Which colour?")], previous_response_id=held, store=False))
+    with connection() as second:
+        # websocket-reconnect-store-false-recovery, websocket-previous-response-not-found
+        missing = [
+            end(second, "And now?", previous_response_id=held, store=False),
+            end(second, "And now?", previous_response_id="resp_invented", store=False),
+        ]
+        done.append(end(second, "Afresh.", store=False))
+        # websocket-failed-continuation-evicts-cache
+        held = end(second, "Remember: green.", store=False)["response"]["id"]
+        orphan = [{"type": "function_call_output", "call_id": "call_unknown", "output": "{}"}]
+        failed = end(second, orphan, previous_response_id=held, store=False)
+        missing.append(end(second, "Which colour?", previous_response_id=held, store=False))
+
+    assert [frame["type"] for frame in done] == ["response.completed"] * 6
+    assert [problem for frame in frames if frame["type"] != "error" for problem in OPEN.problems(frame)] == []
+    assert failed["type"] in ("error", "response.failed")
+    assert [code(frame) for frame in missing] == ["previous_response_not_found"] * 3
+    assert all(isinstance(frame["status"], int) and code(frame) for frame in frames if frame["type"] == "error")

@@ -149,7 +149,8 @@ class ResponsesEncoder:
         """All events of a response for which no model is asked: it has no output, and costs nothing."""
         self._ended = self.complete = True
         told = self._output.tell(Outcome(), "created", "in_progress")
-        return told + self._output.tell(Outcome("completed", None, None, usage_object(Usage())), "completed")
+        end = Outcome("completed", None, None, usage_object(Usage()), int(self._clock()))
+        return told + self._output.tell(end, "completed")
 
     def flush(self) -> Iterator[bytes]:
         """Nothing: the end is an event."""

@@ -15,6 +15,7 @@ import pytest
 from kiro_asgi.simulator import Pause, answer, text
 from tests.e2e.hosts.clients import ASK, MODEL
 from tests.e2e.hosts.servers import Served, served
+from tests.websocket import connected, text_of, turn
 
 SITES = [
     pytest.param(("hypercorn", "django_site:everything"), id="django-hypercorn"),
@@ -156,6 +157,15 @@ def test_a_websocket_is_refused(site):
             b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         )
         assert client.recv(4096).startswith(b"HTTP/1.1 426 ")
+
+
+def test_responses_over_websocket_below_the_prefix(site, sim):
+    """A request, and one that goes on with what is not stored; Django itself takes no WebSocket."""
+    with connected(f"{site.url}/llm") as connection:
+        first = turn(connection, "My name is Ada.", store=False)
+        second = turn(connection, "sim:count=2", previous_response_id=first[-1]["response"]["id"])
+
+    assert text_of(second) == "1 2 " and b"My name is Ada." in sim.requests[-1].body
 
 
 # Behind the host's own authentication.

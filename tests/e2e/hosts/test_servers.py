@@ -8,17 +8,23 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.e2e.hosts.clients import ASK, MODEL
 from tests.e2e.hosts.servers import SERVERS, Served, served
+from tests.websocket import connected, text_of, turn
 
 LIBRARIES = pytest.mark.parametrize("library", ["openai", "anthropic"])
 MODES = pytest.mark.parametrize("stream", [True, False], ids=["stream", "collect"])
 
 
+BRIEF = {"KIRO_ASGI__RESPONSES__IDLE_TIMEOUT": "0.5", "KIRO_ASGI__RESPONSES__FRAME_BYTES": "1000"}
+"""Limits of WebSockets that a test can reach."""
+
+
 @pytest.fixture(scope="module", params=SERVERS)
 def alone(request: pytest.FixtureRequest, service) -> Iterator[Served]:
-    with served(request.param, "alone:application", service.url) as running:
+    with served(request.param, "alone:application", service.url, **BRIEF) as running:
         yield running
 
 
@@ -27,6 +33,28 @@ def alone(request: pytest.FixtureRequest, service) -> Iterator[Served]:
 def test_it_stands_alone(library, stream, alone, sim):
     """C04: under each server and both event loops, for both libraries and modes."""
     assert ASK[library](alone.url, "sim:count=20", stream=stream) == ("".join(f"{n} " for n in range(1, 21)), "stop")
+
+
+def test_responses_over_websocket(alone, sim):
+    """A refused handshake has its real status; limits close the connection with their codes."""
+
+    def refused(**options: str) -> int:
+        with pytest.raises(InvalidStatus) as caught, connected(alone.url, **options):
+            pass
+        return caught.value.response.status_code
+
+    def closed(*frames: str) -> int | None:
+        with connected(alone.url) as connection:
+            told = text_of(turn(connection, "sim:count=3"))
+            with pytest.raises(ConnectionClosed) as caught:
+                for frame in frames:
+                    connection.send(frame)
+                connection.recv(timeout=10)
+        assert told == "1 2 3 " and caught.value.rcvd is not None
+        return caught.value.rcvd.code
+
+    assert (refused(key=""), refused(origin="https://evil.example"), refused(path="/v1/messages")) == (401, 403, 426)
+    assert (closed(), closed("x" * 1001)) == (1001, 1009)
 
 
 @pytest.fixture(scope="module", params=SERVERS)
