@@ -11,6 +11,7 @@ Sources: https://platform.openai.com/docs/guides/websocket-mode; https://www.ope
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -22,6 +23,7 @@ from kiro_asgi.dialects.openai_errors import error_reply
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.wire.json import dumps, loads
+from kiro_asgi.wire.sse import SseDecoder
 
 __all__ = ["AnswerFrames", "Aside", "Create", "error_frame", "read_frame"]
 
@@ -147,17 +149,17 @@ def error_frame(error: KiroAsgiError) -> str:
 def _error_frame(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> str:
     """The answer over HTTP to a request that has failed, as a frame.  Clients want a code in each."""
     error = loads(body)["error"]
-    told = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers if name not in _OF_THE_BODY}
+    told = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers if name not in _OF_HTTP}
     frame = {"type": "error", "status": status, "error": {**error, "code": error["code"] or error["type"]}}
     return dumps({**frame, "headers": told}).decode()
 
 
-_OF_THE_BODY: Final = (b"content-type", b"content-length")
+_OF_HTTP: Final = (b"content-type", b"content-length", b"connection")
 
 _OK: Final = 200
 _END: Final = b"\n\n"
 _DATA: Final = b"\ndata: "
-_ERROR: Final = b"event: error\n"
+_ERROR: Final = "error"
 
 
 @define
@@ -166,33 +168,34 @@ class AnswerFrames:
 
     _status: int
     _headers: Iterable[tuple[bytes, bytes]]
-    _rest: bytearray = field(init=False, factory=bytearray)
-    """Bytes of an event that is not whole; of an error, all of them."""
+    _error: bytearray = field(init=False, factory=bytearray)
+    """Body of an answer that is no stream."""
+
+    _decoder: SseDecoder = field(init=False, factory=lambda: SseDecoder(max_event=sys.maxsize))
+    """Reads what is not whole events as we write them; how long an answer may be is decided elsewhere."""
+
+    _cut: bool = field(init=False, default=False)
+    """Whether the decoder has the beginning of an event."""
 
     def feed(self, body: bytes) -> Iterator[str]:
         """The frames that *body* completes; in a stream, none for comments."""
         if self._status != _OK:
-            self._rest += body
-            return
-        for event in self._whole(body).split(_END):
-            _, found, data = event.partition(_DATA)
-            if found and not event.startswith(_ERROR):
-                yield data.decode()
+            self._error += body
+        elif self._cut or b"\r" in body or not body.endswith(_END):
+            self._cut = not body.endswith(_END)
+            yield from self._decoded(body)
+        else:
+            for event in body[: -len(_END)].split(_END):
+                head, found, data = event.partition(_DATA)
+                if not found or b"\n" in data:
+                    yield from self._decoded(event + _END)
+                elif head != b"event: error":
+                    yield data.decode("utf-8", "replace")
 
     def flush(self) -> Iterator[str]:
         """The error, where there is no stream."""
         if self._status != _OK:
-            yield _error_frame(self._status, self._headers, bytes(self._rest))
+            yield _error_frame(self._status, self._headers, bytes(self._error))
 
-    def _whole(self, body: bytes) -> bytes:
-        """What there is up to the last end of an event; as a rule all of *body*."""
-        if not self._rest and body.endswith(_END):
-            return body
-        searched = max(len(self._rest) - 1, 0)  # the end of an event may itself be cut
-        self._rest += body
-        end = self._rest.rfind(_END, searched)
-        if end < 0:
-            return b""
-        whole = bytes(self._rest[: end + len(_END)])
-        del self._rest[: len(whole)]
-        return whole
+    def _decoded(self, data: bytes) -> Iterator[str]:
+        return (event.data for event in self._decoder.feed((data,)) if event.event != _ERROR)

@@ -20,7 +20,7 @@ from attrs import define, field
 
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.operations import Gateway
-from kiro_asgi.asgi.protocol import Message, Scope
+from kiro_asgi.asgi.protocol import Disconnected, Message, Scope, Send
 from kiro_asgi.asgi.scheduling import Tasks
 from kiro_asgi.dialects.openai_responses.asgi.stored import ConnectionResponses
 from kiro_asgi.dialects.openai_responses.frames import AnswerFrames, Aside, Create, error_frame, read_frame
@@ -77,9 +77,6 @@ class Connection:
 
     _over: anyio.Event = field(init=False, factory=anyio.Event)
     """Set when the client is gone, or we have closed the connection."""
-
-    _lock: anyio.Lock = field(init=False, factory=lambda: anyio.Lock(fast_acquire=True))
-    """Held for one frame."""
 
     def __attrs_post_init__(self) -> None:
         scope = self._call.scope
@@ -187,7 +184,7 @@ class Connection:
     async def _respond_to(self, create: Create) -> None:
         self._bad = 0
         self._model = create.value.setdefault("model", self._model) or self._model
-        channel = _Channel(self._send, self._over)
+        channel = _Channel(self._call.send, self._over)
         handler = partial(self._answer, create)
         call = await self._gateway.answer_within(self._scope, channel.receive, channel.send, handler)
         if call.failure is not None:
@@ -223,23 +220,21 @@ class Connection:
 
     async def _tell(self, text: str) -> None:
         """Send a frame that belongs to no answer, which the client has to take in time."""
-        await self._call.taken(self._send(text))
-
-    async def _send(self, text: str) -> None:
-        async with self._lock:
-            await self._call.send({"type": "websocket.send", "text": text})
+        await self._send_in_time({"type": "websocket.send", "text": text})
 
     async def _close(self, code: int, reason: str) -> None:
         self._over.set()
-        async with self._lock:
-            await self._call.in_time(self._call.send)({"type": "websocket.close", "code": code, "reason": reason})
+        await self._send_in_time({"type": "websocket.close", "code": code, "reason": reason})
+
+    async def _send_in_time(self, message: Message) -> None:
+        await self._call.taken(self._call.send(message))
 
 
 @define
 class _Channel:
     """The two channels of one request over HTTP, whose answer goes out in frames."""
 
-    _tell: Callable[[str], Awaitable[None]]
+    _send: Send
     _over: anyio.Event
     _frames: AnswerFrames = field(init=False)
 
@@ -251,11 +246,13 @@ class _Channel:
         if message["type"] == "http.response.start":
             self._frames = AnswerFrames(message["status"], message["headers"])
             return
+        if self._over.is_set():  # a server takes nothing after a close
+            raise Disconnected
         for text in self._frames.feed(message["body"]):
-            await self._tell(text)
+            await self._send({"type": "websocket.send", "text": text})
         if not message["more_body"]:
             for text in self._frames.flush():
-                await self._tell(text)
+                await self._send({"type": "websocket.send", "text": text})
 
 
 def _is_text(data: bytes) -> bool:
