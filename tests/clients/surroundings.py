@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -50,6 +50,8 @@ class Gateway:
     """What Anthropic's clients are told to use; without ``/v1``."""
 
     enter: Sequence[str] = ()
+    stop: Callable[[], str] = str
+    """End it; what it wrote to its log."""
 
     def run(self, *command: str, folder: Path, home: Path, given: str = "", **environ: str) -> str:
         """Run *command* to its end, which has to be a good one; what it wrote to standard output.
@@ -84,13 +86,13 @@ def _path() -> str:
 
 
 @contextmanager
-def running(cwd: Path, *, secluded: bool, **settings: str) -> Iterator[Gateway]:
+def running(cwd: Path, *options: str, secluded: bool, **settings: str) -> Iterator[Gateway]:
     """Run a gateway, in a network of its own where *secluded*, until the end of the block.
 
-    *settings* are variables of its environment beside `SETTINGS`.
+    *options* are those of the command, *settings* variables of its environment beside `SETTINGS`.
     """
     within = SECLUDED if secluded else ()
-    with serving("--simulate", cwd=cwd, lines=5, within=within, **{**SETTINGS, **settings}) as server:
+    with serving("--simulate", *options, cwd=cwd, lines=5, within=within, **{**SETTINGS, **settings}) as server:
         target = f"--target={server.process.pid}"
         enter = ("nsenter", target, "--user", "--net", "--preserve-credentials") if secluded else ()
-        yield Gateway(server.base, enter)
+        yield Gateway(server.base, enter, server.stop)

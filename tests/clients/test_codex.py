@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.clients.pages import ADDRESS, EXAMPLES, exported
-from tests.clients.surroundings import Gateway
+from tests.clients.surroundings import Gateway, running
 
 CLAUDE = "claude-sonnet-4.5"
 GPT = "gpt-5.6-sol"
@@ -29,10 +30,10 @@ class Codex:
         self.settings = home / ".codex"
         self.environ = exported("Codex", gateway.base)
 
-    def set_up(self) -> None:
-        """Write its two files."""
+    def set_up(self, more: str = "") -> None:
+        """Write its two files, *more* at the end of the first."""
         self.settings.mkdir()
-        config = (EXAMPLES / "codex.toml").read_text("utf-8").replace(ADDRESS, self.gateway.base)
+        config = (EXAMPLES / "codex.toml").read_text("utf-8").replace(ADDRESS, self.gateway.base) + more
         (self.settings / "config.toml").write_text(config.replace('model_catalog_json = "models.json"\n', ""))
         known = self._run(self.command, "debug", "models", "--bundled")
         models = self._run(sys.executable, str(EXAMPLES / "codex_models.py"), CLAUDE, given=known)
@@ -152,3 +153,47 @@ def test_it_gets_over_faults(codex: Codex, marker: str) -> None:
     *_, last = codex.ask(f"sim:{marker} Sing.")
 
     assert last["type"] == "agent_message"
+
+
+WEBSOCKET = "supports_websockets = true\n"
+
+
+@pytest.mark.parametrize(
+    ("takes", "calls"),
+    [
+        pytest.param("true", {"GET /v1/responses 101": 2, "POST /v1/responses 200": 5}, id="taken"),
+        pytest.param("false", {"GET /v1/responses 426": 2, "POST /v1/responses 200": 3}, id="refused"),
+    ],
+)
+def test_over_websocket(
+    takes: str, calls: dict[str, int], packages: Path, home: Path, project: Path, secluded: bool, tmp_path: Path
+) -> None:
+    """A tool loop, and a session that goes on; where the gateway takes no WebSocket, all of it over HTTP, at once."""
+    with running(tmp_path, "--access-log", secluded=secluded, KIRO_ASGI__RESPONSES__WEBSOCKET=takes) as gateway:
+        codex = Codex(gateway, packages, home, project)
+        codex.set_up(WEBSOCKET)
+        _, command, last = codex.ask(called("exec_command", cmd="echo $((6 * 7))"))
+        *_, resumed = codex.ask("sim:text", "resume", "--last")
+        log = gateway.stop()
+
+    assert (command["exit_code"], last["text"].rstrip()[-2:]) == (0, "42")
+    assert resumed["text"] == "This is a simulated answer, and it is streamed in small pieces."
+    lines = [
+        line[line.index(verb) :].split()[:3] for line in log.splitlines() for verb in ("GET ", "POST ") if verb in line
+    ]
+    assert Counter(" ".join(words) for words in lines) == calls, log
+
+
+@pytest.mark.parametrize("provider", ["", WEBSOCKET], ids=["http", "websocket"])
+def test_a_silence_that_is_longer_than_its_patience(
+    provider: str, packages: Path, home: Path, project: Path, secluded: bool, tmp_path: Path
+) -> None:
+    """Signs of life are events, on which its idle timer begins anew: it asks once."""
+    impatient = f"stream_idle_timeout_ms = 1500\nstream_max_retries = 0\n{provider}"
+    lively = {"KIRO_ASGI__STREAM__HEARTBEAT": "0.5", "KIRO_ASGI__STREAM__EARLY_COMMIT_AFTER": "0.5"}
+    with running(tmp_path, secluded=secluded, **lively) as gateway:
+        codex = Codex(gateway, packages, home, project)
+        codex.set_up(impatient)
+        (item,) = codex.ask("sim:late=4")
+
+    assert item["text"] == "This is a simulated answer,"

@@ -64,6 +64,10 @@ def _structured(value: Any, *ways: str) -> dict[str, Any]:
     return {f"structured {way}": value for way in ways}
 
 
+LOOP: Final = [EVERYWHERE["collected tool"], EVERYWHERE["collected text"]]
+KINDS: Final = ["message", "message", "function_call", "function_call_output", "message", "message", "message"]
+"""Items of a conversation with that."""
+
 ROWS: Final[tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...]] = (
     *((framework, apis, EVERYWHERE) for framework, apis in FRAMEWORKS.items()),
     ("langchain", APIS, _structured(DESCRIBED, "function_calling", "json_schema", "stream", "ProviderStrategy")),
@@ -80,6 +84,7 @@ ROWS: Final[tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...]] = (
         {f"handoff {way}": ["Greeter", 'The tool says: {"assistant": "Greeter"}'] for way in WAYS},
     ),
     ("openai_agents", OPENAI, THOUGHTFUL),
+    ("openai_agents", ("responses",), {"websocket": LOOP, "conversation": [LOOP, KINDS]}),
 )
 """Framework, the APIs, and each question's result."""
 

@@ -9,9 +9,11 @@ from agents import (
     Agent,
     ModelSettings,
     OpenAIChatCompletionsModel,
+    OpenAIConversationsSession,
     OpenAIResponsesModel,
     Runner,
     function_tool,
+    responses_websocket_session,
     set_tracing_disabled,
 )
 from asking import CALL, DESCRIBE, GIVEN, OPENAI_BASE, PARALLEL, City, get_weather, report
@@ -75,6 +77,28 @@ async def thinking(agent: Any) -> Any:
     return [*seen(run), "".join(part.text for part in (item.summary or item.content))]
 
 
+async def over_websocket(name: str) -> Any:
+    """A tool loop, and a run that goes on with its last response, over one connection."""
+    model_ids: Any = {"openai_prefix_mode": "model_id", "unknown_prefix_mode": "model_id"}
+    async with responses_websocket_session(api_key=GIVEN["key"], base_url=OPENAI_BASE, **model_ids) as session:
+        agent = Agent("Assistant", model=name, tools=TOOLS)
+        first = await session.run(agent, CALL)
+        second = session.run_streamed(agent, "sim:text", previous_response_id=first.last_response_id)
+        async for _ in second.stream_events():
+            pass
+    return [seen(first), seen(second)]
+
+
+async def in_conversation(name: str) -> Any:
+    """Two runs in a conversation that the gateway keeps, what is in it, and that it can be cleared."""
+    session = OpenAIConversationsSession(openai_client=CLIENT)
+    agent = Agent("Assistant", model=MODELS["responses"](name), tools=TOOLS)
+    runs = [seen(await Runner.run(agent, question, session=session)) for question in (CALL, "sim:text")]
+    kinds = [item.get("type", "message") for item in await session.get_items()]
+    await session.clear_session()
+    return [runs, kinds]
+
+
 async def ask(name: str) -> None:
     for api, make in MODELS.items():
         model = make(name)
@@ -89,6 +113,8 @@ async def ask(name: str) -> None:
             await report(f"{name} {api} handoff {way}", handoff(model, way))
         thoughtful = Agent("Assistant", model=model, tools=TOOLS, model_settings=settings)
         await report(f"{name} {api} thinking", thinking(thoughtful))
+    await report(f"{name} responses websocket", over_websocket(name))
+    await report(f"{name} responses conversation", in_conversation(name))
 
 
 async def fail(name: str) -> None:
