@@ -1,1 +1,1 @@
-"""Two gateways, one state, and many clients that go to either: ``tox -e scale``."""
+"""Many clients at once, of one gateway or of two with one state: ``tox -e scale``."""
