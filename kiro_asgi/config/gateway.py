@@ -275,6 +275,10 @@ class ResponsesSettings:
     lifetime: float = setting(3600.0, Bounds(MOMENT, DAY))
     """Seconds that a WebSocket is used; then it is closed with 1001, after the answer that is under way."""
 
+    compact_output: str = setting("messages", Choices(("messages", "item")))
+    """What ``/v1/responses/compact`` gives back: the last messages of the user's and the compaction (``messages``, as
+    OpenAI's does), or the compaction alone (``item``): the official Python SDK, told to be strict, takes no message."""
+
 
 @frozen(kw_only=True)
 class RetrySettings:

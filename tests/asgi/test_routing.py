@@ -95,7 +95,6 @@ def test_a_response_is_named_by_its_path(path, method, operation):
         "/llmx/v1/messages",
         "/m/v1/messages",
         "/llm",
-        "/v1/responses/compact",
         "/v1/responses/resp_",
         "/v1/responses/resp_1/2",
         "/v1/messages/../models",

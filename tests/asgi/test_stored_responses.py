@@ -348,9 +348,9 @@ async def test_what_has_ended_cannot_be_cancelled(gateway):
     assert error_of(await post(f"{PATH}/resp_unknown/cancel", {}).run(app))[0] == 404
 
 
-@pytest.mark.parametrize("path", ["compact", "unknown", "resp_1/unknown", "resp_1/input_items/x", "resp_/../x"])
+@pytest.mark.parametrize("path", ["unknown", "resp_1/unknown", "resp_1/input_items/x", "resp_/../x"])
 async def test_other_paths_are_not_there(gateway, path):
-    """Responses are compacted by clients here; what is called otherwise than a response of ours is none."""
+    """What is called otherwise than a response of ours is none."""
     assert (await post(f"{PATH}/{path}", {}).run(gateway())).status == 404
 
 

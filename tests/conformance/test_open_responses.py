@@ -18,7 +18,7 @@ from tests.cli.processes import serving
 from tests.conformance.asking import MODEL, PNG
 from tests.conformance.gateways import KEY, Gateway
 from tests.conformance.raw import post
-from tests.conformance.responses_schema import OPEN, sse_events
+from tests.conformance.responses_schema import OPEN, OPEN_ITEMS, sse_events
 from tests.e2e.hosts.servers import served
 from tests.websocket import connected, turn
 
@@ -97,6 +97,27 @@ def test_the_compliance_suite_passes(name: str, anywhere: Gateway) -> None:
     assert not events or b"\r" not in answer.body
     assert response["status"] == "completed"
     assert wanted in [item["type"] for item in response["output"]]
+
+
+def test_the_compliance_suite_compacts(anywhere: Gateway) -> None:
+    """compact-response, compact-missing-model, websocket-compact-new-chain: what is compacted begins a new chain."""
+    talk = [said("user", "I am Ada."), said("assistant", "Hello.")]
+    params: Params = {"model": MODEL, "prompt_cache_key": "k1", "input": talk}
+    part = {"type": "output_text", "text": "Anything else?"}
+    key = {"authorization": f"Bearer {_key(anywhere)}"}
+    missing = post(anywhere, "/v1/responses/compact", {"input": "hi"}, **key)
+    whole = post(anywhere, "/v1/responses/compact", params, **key)
+    params["input"] = [*talk, said("assistant", [part])]
+    compacted = json.loads(post(anywhere, "/v1/responses/compact", params, **key).body)
+    with connected(anywhere.base, _key(anywhere)) as connection:
+        frames = turn(connection, [*compacted["output"], said("user", "Who am I?")], tools=[], store=False)
+
+    assert missing.status == 400
+    assert [problem for each in compacted["output"] for problem in OPEN_ITEMS[each["type"]](each, "item")] == []
+    assert [each["type"] for each in json.loads(whole.body)["output"]] == ["message", "compaction"]
+    assert (compacted["object"], type(compacted["created_at"])) == ("response.compaction", int)
+    assert frames[-1]["type"] == "response.completed"
+    assert [problem for frame in frames for problem in OPEN.problems(frame)] == []
 
 
 def _key(gateway: Gateway) -> str:

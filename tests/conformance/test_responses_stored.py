@@ -5,12 +5,16 @@ Numbers are those of the project's list of conformance assertions.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import openai
 import pytest
 
 from tests.conformance.asking import MODEL
+from tests.conformance.clients import Clients
+from tests.conformance.gateways import Gateway
+from tests.conformance.test_one_loop import OTHERS
 from tests.conformance.test_responses import events
 
 SEARCH: Any = {"type": "web_search"}
@@ -61,6 +65,29 @@ def test_41_conversation(chat: openai.OpenAI) -> None:
     for gone in (lambda: chat.conversations.retrieve(talk.id), lambda: chat.responses.retrieve(first.id)):
         with pytest.raises(openai.NotFoundError):
             gone()
+
+
+@pytest.mark.parametrize("model", [MODEL, *OTHERS])
+def test_41_compaction(clients: Clients, scripted: Gateway, model: str) -> None:
+    """At every service: a conversation with tools is compacted by the client's own method, be it stored or not, and
+    the answer to a request that ends with a trigger is one compaction, strictly read."""
+    client = clients.openai(scripted)
+    called: Any = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
+    given: Any = {"type": "function_call_output", "call_id": "c1", "output": "a garden"}
+    asked: Any = {"role": "user", "content": "What is there?"}
+    tools: Any = [{"type": "function", "name": "look", "parameters": {"type": "object"}}]
+    raw = client.responses.with_raw_response.compact(model=model, input=[asked, called, given])
+    output = json.loads(raw.http_response.content)["output"]
+    first = client.responses.create(model=model, input=[*output, asked], tools=tools)
+    trigger: Any = {"type": "compaction_trigger"}
+    with client.responses.stream(model=model, input=[trigger], previous_response_id=first.id) as running:
+        kinds = [event.item.type for event in running if event.type == "response.output_item.done"]
+        last = running.get_final_response()
+    goes_on = client.responses.create(model=model, input="And now?", previous_response_id=last.id)
+
+    assert [item["type"] for item in output] == ["message", "compaction"]
+    assert kinds == ["compaction"] and last.usage is not None and last.usage.output_tokens > 0
+    assert goes_on.output_text
 
 
 def test_41_unknown_previous_response(chat: openai.OpenAI) -> None:

@@ -156,14 +156,14 @@ CASES: list[tuple[str, Dialect, dict[str, Any], list[tuple[str, int, str]]]] = [
         {
             "input": [
                 {"role": "user", "content": "hi"},
-                {"type": "compaction", "encrypted_content": "x"},
+                {"type": "compaction"},
                 {"type": "mcp_list_tools", "id": "m", "server_label": "s", "tools": []},
                 {"type": "web_search_call", "id": "w", "status": "completed", "action": {"query": "q"}},
                 {"type": "reasoning", "summary": [], "encrypted_content": "another's"},
             ]
         },
         [
-            ("items.unknown", 2, "input[1]"),
+            ("items.unknown", 1, "input[2]"),
             ("items.summarised", 1, "input[3]"),
             ("thinking.sealed_dropped", 1, "input[4]"),
         ],

@@ -33,6 +33,7 @@ OPENAI_RESPONSES: Final = DialectManifest(
         Endpoint("POST", "/v1/responses"),
         Endpoint(WEBSOCKET, "/v1/responses", "converse"),
         Endpoint("POST", "/v1/responses/input_tokens", COUNT),
+        Endpoint("POST", "/v1/responses/compact", "compact"),
         Endpoint("GET", "/v1/responses/resp_{id}", "retrieve"),
         Endpoint("DELETE", "/v1/responses/resp_{id}", "delete"),
         Endpoint("POST", "/v1/responses/resp_{id}/cancel", "cancel"),

@@ -156,7 +156,7 @@ def added_items(value: Any, known: Sequence[Item] = ()) -> Sequence[Item]:
     own: Sequence[Item] = value.get("items") or ()
     before = structure_value({"items": list(known)}, ConversationBody, converter=CONVERTER).items or ()
     try:
-        ItemReader(ToolCollector(), lambda _: None).read((*before, *(body.items or ())))
+        ItemReader(ToolCollector(), lambda _: None, str).read((*before, *(body.items or ())))
     except RequestError as error:
         raise _placed(error, len(before)) from None
     return own
@@ -177,4 +177,6 @@ def _placed(error: RequestError, earlier: int) -> RequestError:
 
 def unsealed(item: Item) -> Item:
     """An item as the API shows it to a client that has not asked for what proves its reasoning."""
+    if item["type"] != "reasoning":
+        return item
     return {name: value for name, value in item.items() if name != "encrypted_content"}

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from attrs import frozen
+from attrs import field, frozen
 
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
 from kiro_asgi.dialects.openai_errors import error_reply
+from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
-from kiro_asgi.dialects.openai_responses.options import ResponsesOptions
+from kiro_asgi.dialects.openai_responses.options import ResponsesOptions, options_of
 from kiro_asgi.dialects.openai_responses.request import parse_request
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.openai_responses.unread import unread_fields
@@ -35,7 +36,7 @@ class OpenAIResponses:
     clock: Callable[[], float] | None = None
     """Seconds since the epoch; without it answers are complete in the second in which they begin."""
 
-    encoder_class: type[ResponsesEncoder] = ResponsesEncoder
+    styles: EncoderStyles = field(factory=EncoderStyles)
     """What streams, and shows signs of life its own way."""
 
     name = "openai_responses"
@@ -47,7 +48,9 @@ class OpenAIResponses:
         Raises:
             RequestError: Not a legal request; ``param`` names the place.
         """
-        return parse_request(body, open_thinking=self.sealer.open) if self.sealer is not None else parse_request(body)
+        if self.sealer is None:
+            return parse_request(body)
+        return parse_request(body, open_thinking=self.sealer.open, open_summary=self.sealer.open_summary)
 
     def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
         """Parts of a request that no service receives, whichever it is."""
@@ -59,7 +62,8 @@ class OpenAIResponses:
 
     def encoder(self, meta: ResponseMeta) -> ResponsesEncoder:
         """A fresh encoder for one streamed answer."""
-        return self.encoder_class(meta, self.sealer.seal if self.sealer is not None else None, self.clock)
+        style = self.styles.compaction if options_of(meta).compacts else self.styles.answer
+        return style(meta, self.sealer, self.clock)
 
     def render(self, message: Message, meta: ResponseMeta) -> Iterator[bytes]:
         """The JSON body of a collected answer: what the last event of the stream would hold.

@@ -44,6 +44,7 @@ from kiro_asgi.dialects.openai_responses.response import (
     reasoning,
     usage_object,
 )
+from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.pieces import Pieces
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import (
@@ -64,15 +65,11 @@ from kiro_asgi.model.events import (
     ToolInputDelta,
     Usage,
 )
-from kiro_asgi.model.prompt import ThinkingPart
 from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, ToolOutput
 from kiro_asgi.wire.json import JsonError, loads
 from kiro_asgi.wire.sse import encode_comment
 
-__all__ = ["CommentingEncoder", "ResponsesEncoder", "Seal"]
-
-Seal = Callable[[ThinkingPart], str]
-"""Makes the ``encrypted_content`` of a reasoning item."""
+__all__ = ["CommentingEncoder", "ResponsesEncoder"]
 
 _COMMENT: Final = encode_comment("ping")
 
@@ -85,7 +82,7 @@ class ResponsesEncoder:
 
     Args:
         meta: Facts of the answer, with the `ResponsesOptions` of its request.
-        seal: Makes ``encrypted_content``; the client is shown it where its request asks for that.
+        sealer: Makes ``encrypted_content``; the client is shown it where its request asks for that.
         clock: Seconds since the epoch, for ``completed_at``; without it an answer is complete when it begins.
     """
 
@@ -96,17 +93,19 @@ class ResponsesEncoder:
         "_ended",
         "_options",
         "_output",
-        "_seal",
+        "_sealer",
         "_searches",
         "_text",
         "complete",
         "seals",
     )
 
-    def __init__(self, meta: ResponseMeta, seal: Seal | None = None, clock: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self, meta: ResponseMeta, sealer: Sealer | None = None, clock: Callable[[], float] | None = None
+    ) -> None:
         self._clock = clock or (lambda: meta.created)
         self._options = options_of(meta)
-        self._seal = seal
+        self._sealer = sealer
         self.seals: dict[str, str] = {}
         """``encrypted_content`` of reasoning items, by their ids, also where the client is not shown it."""
         self._output = OutputItems(ResponseObject(meta))
@@ -261,8 +260,8 @@ class ResponsesEncoder:
         if block.begun:
             part, ended = block.end()
             parts.append(part)
-        if self._seal is not None:
-            self.seals[block.place.id] = self._seal(block.thinking)
+        if self._sealer is not None:
+            self.seals[block.place.id] = self._sealer.seal(block.thinking)
         sealed = self.seals.get(block.place.id, "") if self._options.seals_reasoning else ""
         return ended + self._output.done(block.place, reasoning(block.shape, parts, sealed))
 

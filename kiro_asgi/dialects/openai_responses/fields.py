@@ -147,8 +147,10 @@ ITEM_KINDS: Final[Table] = MappingProxyType(
         "mcp_approval_request": _IGNORED,
         "mcp_approval_response": _IGNORED,
         "configuration_update": _IGNORED,
-        "compaction": _ignored("only the server that made it can read it"),
-        "compaction_trigger": _IGNORED,
+        "compaction": _honoured("of this gateway's own; it stands for all items before it but what the user said last"),
+        "compaction_summary": _honoured("as compaction"),
+        "context_compaction": _honoured("as compaction"),
+        "compaction_trigger": _honoured("at the end: the answer is a compaction"),
     }
 )
 """Kind of input item to what becomes of it; items of every other kind are ignored."""

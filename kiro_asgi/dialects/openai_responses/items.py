@@ -13,7 +13,7 @@ Source: https://platform.openai.com/docs/api-reference/responses/object
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -32,9 +32,12 @@ from kiro_asgi.dialects.openai_parts import (
     refuse_unknown,
 )
 from kiro_asgi.dialects.openai_responses.calls import CLIENT_TOOLS, CUSTOM_INPUT, flat_name
+from kiro_asgi.dialects.openai_responses.compaction import GO_ON, summarising
 from kiro_asgi.dialects.openai_responses.shapes import (
     CallOutput,
     ClientCall,
+    CompactionItem,
+    CompactionTrigger,
     Content,
     CustomCall,
     FunctionCallItem,
@@ -57,7 +60,7 @@ from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Document, Image, Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.wire.members import object_of, objects_of, text_of
 
-__all__ = ["TOLD", "ItemReader", "OpenThinking", "read_content", "read_texts", "tell"]
+__all__ = ["TOLD", "ItemReader", "OpenSummary", "OpenThinking", "read_content", "read_texts", "tell"]
 
 ContentPart = Text | Image | Document
 
@@ -204,7 +207,10 @@ TOLD: Final = MappingProxyType[str, Callable[[Object, str], Iterable[Part]]](
 
 
 OpenThinking = Callable[[str], ThinkingPart | None]
-"""Opens ``encrypted_content``; ``None`` for what is not ours."""
+"""Opens the ``encrypted_content`` of reasoning; ``None`` for what is not ours."""
+
+OpenSummary = Callable[[str], str | None]
+"""Opens that of a compaction."""
 
 
 @define
@@ -217,6 +223,7 @@ class ItemReader:
 
     toolbox: ToolCollector
     open_thinking: OpenThinking
+    open_summary: OpenSummary = lambda _: None
     system: list[str] = field(init=False, factory=list)
     """The texts before the conversation begins."""
 
@@ -227,13 +234,21 @@ class ItemReader:
     _calls: dict[str, str] = field(init=False, factory=dict)
     """Every id by which a client may refer to a call, to the call's id."""
 
-    def read(self, given: str | Iterable[Item]) -> None:
-        """Take the input; system texts without a conversation are what the user asks."""
+    def read(self, given: str | Sequence[Item], without: Container[int] = ()) -> None:
+        """Take the input; system texts without a conversation are what the user asks.
+
+        Args:
+            given: The input.
+            without: Places of items that a compaction stands for.
+        """
         if isinstance(given, str):
             self._say(Role.USER, "input", Text(given))
             return
         for index, item in enumerate(given):
-            _ITEM_READERS[type(item)](self, item, f"input[{index}]")
+            if index not in without:
+                _ITEM_READERS[type(item)](self, item, f"input[{index}]")
+        if given and isinstance(given[-1], CompactionItem):
+            self._say(Role.USER, f"input[{len(given) - 1}]", Text(GO_ON))
         if not self.turns and self.system:
             self._say(Role.USER, self.system_place, *map(Text, self.system))
             self.system = []
@@ -316,6 +331,19 @@ class ItemReader:
             text = ", ".join(names) or "No tool was found."
             self._say(Role.USER, place, ToolResult(self._calls[item.call_id], (Text(text),)))
 
+    def _compaction(self, item: CompactionItem, place: str) -> None:
+        """Nothing for an empty one; one that cannot be read would take the whole conversation with it."""
+        if not item.encrypted_content:
+            return
+        summary = self.open_summary(item.encrypted_content)
+        if summary is None:
+            message = "this compaction was made elsewhere, or for another client, or was changed: send the conversation"
+            raise RequestError(message, code="invalid_encrypted_content", param=f"{place}.encrypted_content")
+        self._say(Role.ASSISTANT, place, summarising(summary))
+
+    def _trigger(self, item: CompactionTrigger, place: str) -> None:
+        """Nothing is said: it is about the answer."""
+
     def _reference(self, item: Reference, place: str) -> None:
         raise _unresolved(f"{place}.id")
 
@@ -361,6 +389,8 @@ _ITEM_READERS: Final = MappingProxyType[type, Any](
         ShellOutput: ItemReader._shell_output,
         PatchOutput: ItemReader._patch_output,
         ToolsItem: ItemReader._tools,
+        CompactionItem: ItemReader._compaction,
+        CompactionTrigger: ItemReader._trigger,
         Reference: ItemReader._reference,
         Raw: ItemReader._other,
     }

@@ -30,6 +30,7 @@ _PREFIXES: Final = MappingProxyType(
         "custom_tool_call": "ctc",
         "custom_tool_call_output": "ctc",
         "web_search_call": "ws",
+        "compaction": "cmp",
     }
 )
 """How ids of items of a kind begin; those of the others begin with ``item``."""

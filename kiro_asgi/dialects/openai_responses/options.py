@@ -74,6 +74,9 @@ class ResponsesOptions:
     """The input as a list of items: a text has become one message of the user's.  Items that were sent without an id
     have none; `kiro_asgi.dialects.openai_responses.kept.identified` gives them one."""
 
+    compacts: bool = False
+    """Whether the answer is a compaction of the input."""
+
     @property
     def seals_reasoning(self) -> bool:
         """Whether reasoning items carry what proves them, ``encrypted_content``."""

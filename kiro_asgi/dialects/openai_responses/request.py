@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from attrs import evolve
+
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
+from kiro_asgi.dialects.openai_responses.compaction import compacting, is_triggered, superseded
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
-from kiro_asgi.dialects.openai_responses.items import ItemReader, OpenThinking
+from kiro_asgi.dialects.openai_responses.items import ItemReader, OpenSummary, OpenThinking
 from kiro_asgi.dialects.openai_responses.options import ResponsesOptions
 from kiro_asgi.dialects.openai_responses.shapes import (
     CONVERTER,
@@ -139,27 +142,33 @@ def _nothing_opened(_: str) -> None:
     """Without a key, nothing that is sealed is ours."""
 
 
-def parse_request(body: bytes, *, open_thinking: OpenThinking = _nothing_opened) -> ParsedRequest:
+def parse_request(
+    body: bytes, *, open_thinking: OpenThinking = _nothing_opened, open_summary: OpenSummary = _nothing_opened
+) -> ParsedRequest:
     """Read a request body.
 
     Args:
         body: UTF-8 JSON.
         open_thinking: Opens the ``encrypted_content`` of reasoning items.
+        open_summary: Opens that of compactions.
 
     Raises:
         RequestError: Not a legal request, or one that we cannot honour; ``param`` names the place.
     """
-    return parse_value(read_json(body), open_thinking=open_thinking)
+    return parse_value(read_json(body), open_thinking=open_thinking, open_summary=open_summary)
 
 
-def parse_value(value: Any, *, open_thinking: OpenThinking = _nothing_opened) -> ParsedRequest:
+def parse_value(
+    value: Any, *, open_thinking: OpenThinking = _nothing_opened, open_summary: OpenSummary = _nothing_opened
+) -> ParsedRequest:
     """Like `parse_request`, of an already decoded body, e.g. one into which stored items were put."""
     request = structure_value(value, ResponsesBody, converter=CONVERTER)
     _refuse(request)
     toolbox = ToolCollector()
     toolbox.add(request.tools or (), "tools")
-    conversation = ItemReader(toolbox, open_thinking)
-    conversation.read(request.input or ())
+    conversation = ItemReader(toolbox, open_thinking, open_summary)
+    conversation.read(request.input or (), superseded(value["input"]))
+    compacts = is_triggered(value["input"])
     if not conversation.turns:
         raise missing("input", "nothing is said in it")
     tools, tool_choice = read_choice(request.tool_choice, toolbox.tools, request.parallel_tool_calls is not False)
@@ -178,7 +187,11 @@ def parse_value(value: Any, *, open_thinking: OpenThinking = _nothing_opened) ->
         schema=_schema(request),
     )
     require_depths(prompt)
-    return ParsedRequest(prompt, request.stream is True, read_options(request, value, toolbox))
+    options = read_options(request, value, toolbox)
+    if compacts:
+        prompt = compacting(prompt, f"input[{len(options.input_items) - 1}]")
+        options = evolve(options, compacts=True)
+    return ParsedRequest(prompt, request.stream is True, options)
 
 
 def _refuse(request: ResponsesBody) -> None:

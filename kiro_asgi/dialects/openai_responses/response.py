@@ -167,6 +167,7 @@ _PREFIXES: Final = MappingProxyType(
         "apply_patch_call": "apc",
         "tool_search_call": "tsc",
         "web_search_call": "ws",
+        "compaction": "cmp",
     }
 )
 """Kind of item to how its ids begin."""

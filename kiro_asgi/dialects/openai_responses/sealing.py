@@ -1,10 +1,11 @@
-"""Thinking in a form that only its owner can hand back: what ``reasoning.encrypted_content`` holds.
+"""Thinking and summaries in a form that only their owner can hand back: what ``encrypted_content`` holds.
 
 A seal proves that this gateway made it for this client, and that nothing in it was changed.  Whichever upstream answers
 next, it opens: who may be handed the signature in it, the signature itself tells (`kiro_asgi.model.signatures`).  It
 hides nothing: whoever has one can read the thinking in it, which is that client's own.  Layout::
 
     "kas2." base64url( HMAC-SHA256 of the rest, 32 bytes | JSON [text, signature, redacted] )
+    "kac1." base64url( HMAC-SHA256 of "kac1." and the rest, 32 bytes | JSON of a summary )
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ __all__ = ["Sealer"]
 
 _PREFIX: Final = "kas2."
 """The version of the layout; part of what the key is made from, so no other version's seal is taken for one."""
+
+_SUMMARY_PREFIX: Final = "kac1."
+"""The same of a sealed summary; part of what is proved, so that neither is taken for the other."""
 
 _MAC_BYTES: Final = 32
 
@@ -47,20 +51,37 @@ class Sealer:
     def seal(self, thinking: ThinkingPart) -> str:
         """*thinking* as text for ``encrypted_content``; the same thinking gives the same text."""
         content = dumps([thinking.text, thinking.signature, thinking.redacted])
-        return _PREFIX + urlsafe_b64encode(_mac(self._key, content) + content).decode("ascii")
+        return _PREFIX + _packed(_mac(self._key, content), content)
 
     def open(self, seal: str) -> ThinkingPart | None:
         """The sealed thinking; ``None`` where *seal* was changed, or was not made by this sealer."""
-        if not seal.startswith(_PREFIX):
+        content = self._opened(seal, _PREFIX, b"")
+        return None if content is None else ThinkingPart(*json.loads(content))
+
+    def seal_summary(self, summary: str) -> str:
+        """The summary of a conversation as text for the ``encrypted_content`` of a compaction."""
+        content = dumps(summary)
+        return _SUMMARY_PREFIX + _packed(_mac(self._key, _SUMMARY_PREFIX.encode() + content), content)
+
+    def open_summary(self, seal: str) -> str | None:
+        """The sealed summary; ``None`` as for `open`."""
+        content = self._opened(seal, _SUMMARY_PREFIX, _SUMMARY_PREFIX.encode())
+        return None if content is None else str(json.loads(content))
+
+    def _opened(self, seal: str, prefix: str, domain: bytes) -> bytes | None:
+        """The content of *seal*, if it begins with *prefix*, and *domain* and the content are proved by it."""
+        if not seal.startswith(prefix):
             return None
         try:
-            data = b64decode(seal[len(_PREFIX) :], altchars=b"-_", validate=True)
+            data = b64decode(seal[len(prefix) :], altchars=b"-_", validate=True)
         except ValueError:
             return None
         mac, content = data[:_MAC_BYTES], data[_MAC_BYTES:]
-        if not hmac.compare_digest(mac, _mac(self._key, content)):
-            return None
-        return ThinkingPart(*json.loads(content))
+        return content if hmac.compare_digest(mac, _mac(self._key, domain + content)) else None
+
+
+def _packed(mac: bytes, content: bytes) -> str:
+    return urlsafe_b64encode(mac + content).decode("ascii")
 
 
 def _mac(key: bytes, content: bytes) -> bytes:

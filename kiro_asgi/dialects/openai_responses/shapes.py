@@ -20,6 +20,7 @@ from kiro_asgi.dialects.openai_parts import (
     RefusalPart,
     TextPart,
 )
+from kiro_asgi.dialects.openai_responses.compaction import COMPACTIONS, TRIGGER
 from kiro_asgi.dialects.openai_responses.tool_shapes import MEMBERS, TOOLS, ToolBody
 from kiro_asgi.dialects.structure import Raw, Tagged, make_converter
 
@@ -209,6 +210,18 @@ class ReasoningItem:
 
 
 @frozen
+class CompactionItem:
+    """``compaction``, and what it is called by others: a summary of all before it, sealed."""
+
+    encrypted_content: str | None = None
+
+
+@frozen
+class CompactionTrigger:
+    """``compaction_trigger``."""
+
+
+@frozen
 class Reference:
     """``item_reference``."""
 
@@ -226,6 +239,8 @@ Item = (
     | PatchOutput
     | ToolsItem
     | ReasoningItem
+    | CompactionItem
+    | CompactionTrigger
     | Reference
     | Raw
 )
@@ -249,6 +264,8 @@ ITEMS: Final = Tagged(
             "tool_search_output": ToolsItem,
             "additional_tools": ToolsItem,
             "reasoning": ReasoningItem,
+            **dict.fromkeys(COMPACTIONS, CompactionItem),
+            TRIGGER: CompactionTrigger,
             "item_reference": Reference,
         }
     ),

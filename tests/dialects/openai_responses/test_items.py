@@ -364,7 +364,6 @@ HOSTED = [
     ),
     pytest.param({"type": "program_output", "call_id": "c9", "result": "1"}, [], id="result without its call"),
     pytest.param({"type": "mcp_list_tools", "id": "m", "tools": []}, [], id="list of tools"),
-    pytest.param({"type": "compaction", "encrypted_content": "x"}, [], id="compaction"),
     pytest.param({"type": "invented_tomorrow", "content": "x"}, [], id="unknown"),
 ]
 

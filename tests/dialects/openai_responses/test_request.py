@@ -123,7 +123,11 @@ REFUSED = [
     ({"model": None}, "model", "invalid_value"),
     ({"input": None}, "input", "missing_required_parameter"),
     ({"input": []}, "input", "missing_required_parameter"),
-    ({"input": [{"type": "compaction", "encrypted_content": "x"}]}, "input", "missing_required_parameter"),
+    (
+        {"input": [{"type": "compaction", "encrypted_content": "x"}]},
+        "input[0].encrypted_content",
+        "invalid_encrypted_content",
+    ),
     ({"input": None, "messages": [{"role": "user"}]}, "input", "missing_required_parameter"),
     ({"input": 5}, "input", "invalid_value"),
     ({"instructions": ["x"]}, "instructions", "invalid_value"),

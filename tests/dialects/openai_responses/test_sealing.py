@@ -62,6 +62,17 @@ def test_a_part_of_it_is_nothing(length):
     assert SEALER.open(SEAL[:length]) is None
 
 
+@given(WELL_FORMED)
+def test_a_summary_comes_back_and_is_no_thinking(summary):
+    """Summaries are sealed likewise, and neither is taken for the other, whatever it calls itself."""
+    seal = SEALER.seal_summary(summary)
+
+    assert SEALER.open_summary(seal) == summary
+    assert Sealer.create(b"secret", "key:2").open_summary(seal) is None
+    assert (SEALER.open(seal), SEALER.open("kas2." + seal[5:])) == (None, None)
+    assert (SEALER.open_summary(SEAL), SEALER.open_summary("kac1." + SEAL[5:])) == (None, None)
+
+
 def test_it_does_not_show_its_key():
     """Secrets are never in a repr."""
     assert "secret" not in repr(SEALER)

@@ -22,13 +22,16 @@ from kiro_asgi.dialects.openai_responses.asgi.connection import Connection
 from kiro_asgi.dialects.openai_responses.asgi.conversations import ConversationOperations, Conversations
 from kiro_asgi.dialects.openai_responses.asgi.pages import Page
 from kiro_asgi.dialects.openai_responses.asgi.stored import (
+    Compacting,
+    CompactingAlone,
     ConnectionResponses,
     Keeping,
     Recorded,
     Responses,
     not_built_on,
 )
-from kiro_asgi.dialects.openai_responses.encoder import CommentingEncoder, ResponsesEncoder
+from kiro_asgi.dialects.openai_responses.compaction import compaction_request
+from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
 from kiro_asgi.dialects.openai_responses.frames import Create
 from kiro_asgi.dialects.openai_responses.kept import deleted
 from kiro_asgi.dialects.openai_responses.request import conversation_named, parse_value
@@ -48,8 +51,11 @@ _log = getLogger("kiro_asgi")
 _SECOND_LOOK: Final = 0.1
 """Seconds after which a response that is not there is looked for again, where another process may be writing it."""
 
-_ENCODERS: Final = MappingProxyType({"auto": ResponsesEncoder, "comment": CommentingEncoder})
+_ENCODERS: Final = MappingProxyType({"auto": EncoderStyles(), "comment": EncoderStyles.commenting()})
 """Style of heartbeats to who writes them."""
+
+_COMPACTING: Final = MappingProxyType({"messages": Compacting, "item": CompactingAlone})
+"""Word of ``responses.compact_output`` to who answers a request to compact."""
 
 _INPUT: Final = re.compile(r"\binput\[(\d{1,9})\]")
 
@@ -65,7 +71,8 @@ class ResponsesOperations(ConversationOperations):
     """Responses that connections hold."""
 
     _key: bytes = field(init=False, repr=False)
-    _encoder: type[ResponsesEncoder] = field(init=False)
+    _styles: EncoderStyles = field(init=False)
+    _compacting: type[Compacting] = field(init=False)
     _lasting: bool = field(init=False)
     """Whether the key is known to other processes and to later ones, or somebody has been told that it is not."""
 
@@ -78,7 +85,8 @@ class ResponsesOperations(ConversationOperations):
         second_look = _SECOND_LOOK if state.is_shared else 0.0
         self._responses = Responses(store, state.ttl, settings.limits.body_bytes, second_look, self._missed)
         self._conversations = Conversations(self._responses, settings.limits.body_bytes)
-        self._encoder = _ENCODERS[settings.stream.heartbeat_style]
+        self._styles = _ENCODERS[settings.stream.heartbeat_style]
+        self._compacting = _COMPACTING[settings.responses.compact_output]
         self._held = MemoryStore(state.entries, state.bytes)
         self._key, self._lasting = state.seal_key.encode() or secrets.token_bytes(32), bool(state.seal_key)
 
@@ -117,13 +125,21 @@ class ResponsesOperations(ConversationOperations):
         """The request of *value*, of *size* bytes, its dialect, and the way out, on which the answer is kept."""
         dialect, parsed, earlier, size = await self._read(call, value, size, known)
         options = parsed.options
-        if options.seals_reasoning or (options.store and self._gateway.settings.state.is_shared):
+        if options.seals_reasoning or options.compacts or (options.store and self._gateway.settings.state.is_shared):
             self._warn()
         keep = partial(known.keep, call.principal) if options.store else known.unstored
         if options.conversation is not None:
             keep = partial(self._conversations.extend, call.principal, options.conversation, keep)
         send = call.send if keep is None else Keeping(keep, dialect, earlier, call.send).send
         return self._gateway.request(call, dialect, size, lambda: parsed), dialect, send
+
+    async def compact(self, call: Call, argument: str) -> None:
+        """Answer with a compaction of the conversation."""
+        body, size = await self._body(call)
+        value = compaction_request(body)
+        dialect, parsed, _, size = await self._read(call, value, size, self._responses, self._compacting)
+        self._warn()
+        await self._gateway.reply(call, self._gateway.request(call, dialect, size, lambda: parsed), call.send)
 
     async def _body(self, call: Call) -> tuple[Any, int]:
         """The value of a request's body, and the bytes of that."""
@@ -160,7 +176,7 @@ class ResponsesOperations(ConversationOperations):
         await call.respond(200, page.of(kept.input), [JSON])
 
     async def _read(
-        self, call: Call, value: Any, size: int, known: Responses
+        self, call: Call, value: Any, size: int, known: Responses, dialect: type[Recorded] = Recorded
     ) -> tuple[Recorded, ParsedRequest, int, int]:
         """The request *value*, of *size* bytes, with all of *known* that it builds on, how many items of its input come
         from there, and the bytes of all."""
@@ -174,11 +190,13 @@ class ResponsesOperations(ConversationOperations):
             conversation = await known.complete(call.principal, value, goes_on)
             value, earlier, size = conversation.value, conversation.earlier, size + conversation.size
         try:
-            parsed = await offload.run(size, partial(parse_value, value, open_thinking=sealer.open))
+            parsed = await offload.run(
+                size, partial(parse_value, value, open_thinking=sealer.open, open_summary=sealer.open_summary)
+            )
             if wants_notes(call.scope):
                 unread = partial(unread_fields, own, parsed.prompt, earlier)
                 parsed = evolve(parsed, notes=await offload.run(size, lambda: noted(unread())))
-            return Recorded(sealer, self._gateway.wall, self._encoder), parsed, earlier, size
+            return dialect(sealer, self._gateway.wall, self._styles), parsed, earlier, size
         except RequestError as error:
             if (place := _INPUT.search(error.param)) and int(place[1]) < earlier:
                 if value.get("conversation") is not None:

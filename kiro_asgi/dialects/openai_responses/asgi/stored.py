@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from logging import getLogger
 from typing import Any, Final
@@ -12,16 +12,30 @@ from attrs import define, field, frozen
 
 from kiro_asgi.asgi.protocol import Message, Send
 from kiro_asgi.dialects.base import ResponseMeta
+from kiro_asgi.dialects.openai_responses.compaction import last_said, untriggered
+from kiro_asgi.dialects.openai_responses.compaction_encoder import CompactionEncoder, compaction_object
 from kiro_asgi.dialects.openai_responses.conversation import Conversation
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.kept import Item, Kept, encode, references, response_of
 from kiro_asgi.dialects.openai_responses.options import options_of
 from kiro_asgi.errors import BodyTooLarge, RequestError, ResponseNotFound, StoreUnavailable
 from kiro_asgi.limits import PREVIOUS_RESPONSES
+from kiro_asgi.model.message import Message as Answer
+from kiro_asgi.model.message import unfold
 from kiro_asgi.state.base import Store, scoped
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["ConnectionResponses", "Keep", "Keeping", "Recorded", "Responses", "StoredConversation", "not_built_on"]
+__all__ = [
+    "Compacting",
+    "CompactingAlone",
+    "ConnectionResponses",
+    "Keep",
+    "Keeping",
+    "Recorded",
+    "Responses",
+    "StoredConversation",
+    "not_built_on",
+]
 
 _log = getLogger("kiro_asgi")
 
@@ -293,6 +307,32 @@ class Recorded(OpenAIResponses):
         return encoder
 
 
+@frozen
+class Compacting(Recorded):
+    """The dialect for a request to compact, which is answered with an object of another form."""
+
+    def render(self, message: Answer, meta: ResponseMeta) -> Iterator[bytes]:
+        """The JSON body."""
+        encoder = self.encoder(meta)
+        assert isinstance(encoder, CompactionEncoder), "a request to compact"
+        for _ in encoder.feed(unfold(message)):
+            yield b""
+        yield compaction_object(meta, encoder, self.said(meta))
+
+    def said(self, meta: ResponseMeta) -> Iterable[Item]:
+        """Messages that are told again before the compaction."""
+        return last_said(options_of(meta).input_items)
+
+
+@frozen
+class CompactingAlone(Compacting):
+    """One that is answered with the compaction alone."""
+
+    def said(self, meta: ResponseMeta) -> Iterable[Item]:
+        """None."""
+        return ()
+
+
 @define
 class Keeping:
     """Keeps one answer when it has come to its end, before the client hears of that: its next request may follow.
@@ -317,7 +357,7 @@ class Keeping:
         meta, encoder = self._dialect.answers[-1]
         if not encoder.complete:
             return
-        items = options_of(meta).input_items[self._earlier :]
+        items = untriggered(options_of(meta).input_items[self._earlier :])
         data = encode(meta.id, encoder.response, items, encoder.seals)
         try:
             await self._keep_as(meta.id, data)
