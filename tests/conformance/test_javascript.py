@@ -330,6 +330,15 @@ def test_30_45_responses_helper(responses_js: Reports, content: str, kinds: list
     assert answers["streamed"]["status"] == answers["whole"]["status"]
 
 
+def test_30_responses_over_websocket(responses_js: Reports) -> None:
+    """A tool loop on what is not stored, an error that the connection survives, and an answer that is cut."""
+    seen = value(responses_js, "websocket")
+
+    assert seen["second"]["output"][-1]["content"][0]["text"] == "The tool says: noon"
+    assert seen["missing"]["code"] == "previous_response_not_found"
+    assert seen["last"]["output"][-1]["content"][0]["text"] == SENTENCE
+
+
 def _without(found: Any, *names: str) -> Any:
     if isinstance(found, dict):
         return {name: _without(item, *names) for name, item in found.items() if name not in names}

@@ -2,6 +2,7 @@
 
 import OpenAI from "openai";
 import { zodTextFormat } from "openai/helpers/zod";
+import { ResponsesWS } from "openai/resources/responses/ws";
 import { z } from "zod";
 
 import { all, given, report } from "./report.mjs";
@@ -46,6 +47,29 @@ await report("parse", async () => {
   const whole = await client.responses.parse(asked("Tell me about Oslo", format));
   const streamed = await client.responses.stream(asked("Tell me about Oslo", format)).finalResponse();
   return { whole: whole.output_parsed, streamed: streamed.output_parsed };
+});
+
+await report("websocket", async () => {
+  const socket = new ResponsesWS(client);
+  const told = socket.stream();
+  const turn = async (input, more) => {
+    socket.send({ type: "response.create", ...asked(input, more) });
+    for (;;) {
+      const { error, message } = (await told.next()).value;
+      if (error) return error.error.error; // of the SDK's error, the frame; of that, what it says
+      if (message?.type === "response.completed") return message.response;
+    }
+  };
+  const first = await turn("sim:tool=now", { tools });
+  const call = first.output.find((item) => item.type === "function_call");
+  const output = [{ type: "function_call_output", call_id: call.call_id, output: "noon" }];
+  const second = await turn(output, { previous_response_id: first.id, tools });
+  const missing = await turn("And now?", { previous_response_id: "resp_0" });
+  const last = await turn("sim:text");
+  socket.send({ type: "response.create", ...asked("sim:count=400 sim:slow=0.05") });
+  while ((await told.next()).value.message?.type !== "response.output_text.delta");
+  socket.close();
+  return { second, missing, last };
 });
 
 for (const marker of given.broken) {
