@@ -45,6 +45,7 @@ __all__ = [
     "REMEMBERED_BYTES",
     "REMEMBERED_HEADERS",
     "REMEMBERED_NOTICES",
+    "RENEWALS_FOLLOWED",
     "REQUEST_DEPTH",
     "RESTING_MODELS",
     "SCHEMA_COPIES",
@@ -229,6 +230,10 @@ LOOKUPS: Final = 64
 
 PREVIOUS_RESPONSES: Final = 1_000
 """Responses that one request may build on; beyond it 400."""
+
+RENEWALS_FOLLOWED: Final = 1_000
+"""Renewals of one sign-in by other gateways that are followed in the store, one by one: a month of hourly ones.  Beyond
+it the last of them counts as the newest, and the sign-in service decides."""
 
 RESTING_MODELS: Final = 256
 """Models of one credential whose own quota is known to be spent; beyond it the oldest is forgotten, and asked for

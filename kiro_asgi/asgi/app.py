@@ -147,9 +147,9 @@ class App:
             settings.client, self._cross_origin, self._routes.key_headers, self._routes.key_parameters, settings.keys
         )
         clocks = Clocks(clock, wall_clock, draw)
-        providers = new_providers(settings, clocks, server_tools)
-        self._providers = tuple(providers.values())
         self._store = new_store(settings, clocks) if store is None else store
+        providers = new_providers(settings, clocks, server_tools, self._store)
+        self._providers = tuple(providers.values())
         self._readiness = ReadinessCheck(self._providers, self._store)
         held = partial(_held, tuple(secrets_in(settings)), self._providers)
         self._context = context = AnswerContext(

@@ -19,6 +19,7 @@ from kiro_asgi.limits import FETCH_CONNECTIONS
 from kiro_asgi.net.catalogue import LIST_TIMEOUT, Catalogue, ModelSource
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Asker, Credentials
+from kiro_asgi.net.credentials.sharing import SharedRenewals
 from kiro_asgi.net.fetching import CheckedBackend, Fetcher, Permits, Resolve, is_public, resolve
 from kiro_asgi.net.single_flight import SingleFlight
 from kiro_asgi.net.transport import Transport
@@ -140,13 +141,22 @@ _LIMITS_TIMEOUT: Final = 5.0
 """Seconds for a question while a client waits for something else."""
 
 
-def new_providers(settings: Settings, clocks: Clocks, server_tools: Sequence[ServerTool]) -> Mapping[str, Provider]:
+def new_providers(
+    settings: Settings, clocks: Clocks, server_tools: Sequence[ServerTool], store: Store | None = None
+) -> Mapping[str, Provider]:
     """The upstreams that are set up, by name, in the order in which they are asked where nobody says another.
+
+    Args:
+        settings: Which, and how.
+        clocks: Time and chance.
+        server_tools: Tools besides those of the services.
+        store: Where gateways tell one another of tokens that they have renewed; one in memory has no others.
 
     Raises:
         ConfigError: There is none, or one that cannot be used.
     """
-    making = _ProviderFactory(settings, clocks, tuple(server_tools), settings.retry)
+    shared = None if store is None or isinstance(store, MemoryStore) else SharedRenewals(store)
+    making = _ProviderFactory(settings, clocks, tuple(server_tools), settings.retry, shared)
     return MappingProxyType({each.name: making.provider(each) for each in set_up(settings)})
 
 
@@ -158,13 +168,14 @@ class _ProviderFactory:
     _clocks: Clocks
     _server_tools: tuple[ServerTool, ...]
     _retry: RetrySettings
+    _shared: SharedRenewals | None
     _transports: dict[str, Transport] = field(init=False, factory=dict)
 
     def provider(self, configured: Configured[Any]) -> Provider:
         """Make the provider of one upstream."""
         setup = configured.make()
         transport = self._transport(configured.settings.proxy)
-        credentials = Credentials.create(setup.access, transport, self._clocks, self._retry)
+        credentials = Credentials.create(setup.access, transport, self._clocks, self._retry, self._shared)
         asker = Asker(transport, credentials, setup.upstream.fault)
         return Provider(
             upstream=setup.upstream,

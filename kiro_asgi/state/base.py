@@ -64,7 +64,8 @@ class Store(Protocol):
     def lock(self, key: str) -> AbstractAsyncContextManager[None]:
         """Lock *key* among all users of this store, whether it has a value or not.
 
-        It is not re-entrant, and it does not keep others from reading and writing without it.
+        It is not re-entrant, and it does not keep others from reading and writing without it.  A holder that dies loses
+        it after a while.  Only taking it raises `StoreUnavailable`; one that cannot be given back is given up.
         """
         ...
 

@@ -146,8 +146,7 @@ class SqliteStore:
                 yield
             finally:
                 with anyio.CancelScope(shield=True):
-                    await self.flush()  # the next holder, of another process, looks into the file
-                    await self._ask(lambda: self._writer.release(key, holder))
+                    await self._release(key, holder)
 
     async def flush(self, seconds: float = _PARTING) -> bool:
         """Wait until everything is in the file, at most so long, and say whether it is."""
@@ -167,6 +166,13 @@ class SqliteStore:
             if not await self.flush():
                 self._pending.discard("the file could not be written before the end")
             await anyio.to_thread.run_sync(close, limiter=anyio.CapacityLimiter(1))
+
+    async def _release(self, key: str, holder: str) -> None:
+        await self.flush()  # the next holder, of another process, looks into the file
+        try:
+            await self._ask(lambda: self._writer.release(key, holder))
+        except StoreUnavailable as error:
+            _log.warning("a lock is left for a minute: %s", error.message)
 
     async def _lease(self, key: str, holder: str) -> bool:
         now = self._clock()

@@ -27,7 +27,9 @@ _LEASE: Final = 60.0
 """Seconds after which a lock counts as left behind by a gateway that died."""
 
 _POLL: Final = 0.02
-"""Seconds between two looks at what another process holds."""
+_LONGEST_POLL: Final = 0.5
+"""Seconds between two looks at what another process holds: doubled from the first to the longest, since a thousand
+gateways may look."""
 
 _PARTING: Final = 2.0
 """Seconds that `ValkeyStore.aclose` waits for what is still to be written."""
@@ -86,10 +88,12 @@ class ValkeyStore:
     async def lock(self, key: str) -> AsyncIterator[None]:
         """Exclude others, also other machines; those get their turn in any order."""
         name, holder = _key(key) + ":lock", token_hex(16)
+        pause = _POLL
         async with self._locks.hold(key):
             try:
-                while not await self._lease(name, holder):  # noqa: ASYNC110 - no event spans two processes
-                    await anyio.sleep(_POLL)
+                while not await self._lease(name, holder):
+                    await anyio.sleep(pause)
+                    pause = min(2 * pause, _LONGEST_POLL)
                 yield
             finally:
                 with anyio.CancelScope(shield=True):

@@ -19,6 +19,7 @@ from kiro_asgi.limits import FETCHED_BYTES, REFUSAL_BYTES
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.exchange import key_credential
 from kiro_asgi.net.credentials.refresh import TokenRefresher
+from kiro_asgi.net.credentials.sharing import SharedRenewals
 from kiro_asgi.net.credentials.sources import CommandSource, Source, open_source
 from kiro_asgi.net.credentials.state import CredentialState
 from kiro_asgi.net.requests import fetch_whole
@@ -42,6 +43,7 @@ class Credentials:
         transport: Transport,
         clocks: Clocks = Clocks(),  # noqa: B008 - frozen
         cooldowns: RetrySettings = RetrySettings(),  # noqa: B008 - frozen
+        shared: SharedRenewals | None = None,
     ) -> Credentials:
         """Open what *access* names: keys, or the key or token in the settings, the file, the program, further files.
 
@@ -52,6 +54,7 @@ class Credentials:
             transport: Sends the requests that refresh tokens and exchange keys.
             clocks: Time and chance.
             cooldowns: How long a credential that is at fault is not used.
+            shared: What other gateways have renewed; ``None`` where there are no others.
 
         Raises:
             ConfigError: No credential is set, or one that is set cannot be used; the message lists all of them.
@@ -59,7 +62,7 @@ class Credentials:
         if isinstance(access, Keys):
             named, exchange = access.named, access.exchange
             return cls(tuple(key_credential(name, key, transport, clocks, cooldowns, exchange) for name, key in named))
-        builder = _PoolBuilder(access.places, access.vendor, transport, clocks, cooldowns)
+        builder = _PoolBuilder(access.places, access.vendor, transport, clocks, cooldowns, shared)
         states = tuple(builder.states())
         require(builder.problems)
         if not states:
@@ -200,6 +203,7 @@ class _PoolBuilder:
     _transport: Transport
     _clocks: Clocks
     _policy: RetrySettings
+    _shared: SharedRenewals | None
     problems: list[str] = field(init=False, factory=list)
 
     def states(self) -> Iterator[CredentialState]:
@@ -241,7 +245,7 @@ class _PoolBuilder:
         yield self._state(setting, refresher=self._refresher(source, None, None))
 
     def _refresher(self, source: Source, token: Token | None, renewer: Renewer | None) -> TokenRefresher:
-        return TokenRefresher(source, token, renewer, self._transport, self._clocks.wall)
+        return TokenRefresher(source, token, renewer, self._transport, self._clocks.wall, self._shared)
 
     def _state(
         self, name: str, *, credential: Credential | None = None, refresher: TokenRefresher | None = None

@@ -1,7 +1,8 @@
 """Refreshing a token so that it is never lost: by this process, by another one, or by a kill in the middle.
 
 The source is read again inside the lock, because another process may have refreshed the token meanwhile; a new token is
-saved in the source, durably, before it is used.
+saved in the source, durably, before it is used.  Gateways on other machines, which do not share the source, are told of
+it by `kiro_asgi.net.credentials.sharing`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from attrs import define, field
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamDenied, UpstreamFault
 from kiro_asgi.limits import REFUSAL_BYTES
+from kiro_asgi.net.credentials.sharing import SharedRenewals
 from kiro_asgi.net.credentials.sources import Source
 from kiro_asgi.net.requests import ask_sign_in
 from kiro_asgi.net.transport import Transport
@@ -47,6 +49,9 @@ class TokenRefresher:
 
     _transport: Transport
     _now: Callable[[], float]
+    _shared: SharedRenewals | None = None
+    """What gateways with the same store have renewed; ``None`` where the store is this process's alone."""
+
     unsaved: bool = field(init=False, default=False)
     """Whether the newest token is in memory only, because it could not be written."""
 
@@ -88,14 +93,10 @@ class TokenRefresher:
                     f"{self.source.name}: it still gives the token that the service has refused",
                     code="credentials.same",
                 )
-            try:
-                self._save(await self._ask(self._renewer, known))
-            except UpstreamDenied:
-                later = await self._newest()  # a program that does not use our lock may have been faster
-                if later is known:
-                    raise
-                if not self._is_usable(later, refused):
-                    self._save(await self._ask(self._renewer, later))
+            if self._shared is None or not known.refresh_token:
+                await self._replace(self._renewer, known, refused)
+            else:
+                await self._replace_once(self._shared, self._renewer, known, refused)
             assert self.token is not None
             return self.token
 
@@ -106,6 +107,37 @@ class TokenRefresher:
             self.unsaved = False
             if await self._newest() is before and before is not None:
                 self._save(before)
+
+    async def _replace_once(self, shared: SharedRenewals, renewer: Renewer, known: Token, refused: str) -> None:
+        """Replace *known* by what it has become on another machine, or become its renewer for all of them."""
+        while True:
+            token = await shared.newest(known)
+            if token is not known:
+                self._save(token)
+            if self._is_usable(token, refused):
+                return
+            async with shared.exclusive(token):
+                if await shared.newest(token) is token:
+                    await self._replace(renewer, token, refused)
+                    return
+            known = token  # somebody has renewed it between the look and the lock
+
+    async def _replace(self, renewer: Renewer, known: Token, refused: str) -> None:
+        try:
+            await self._refresh(renewer, known)
+        except UpstreamDenied:
+            later = await self._newest()  # a program that does not use our lock may have been faster
+            if later is known:
+                raise
+            if not self._is_usable(later, refused):
+                await self._refresh(renewer, later)
+
+    async def _refresh(self, renewer: Renewer, token: Token) -> None:
+        """Have *token* renewed, save what came, and only then tell others of it."""
+        renewed = await self._ask(renewer, token)
+        self._save(renewed)
+        if self._shared is not None and token.refresh_token:
+            await self._shared.leave(token, renewed)
 
     async def _newest(self) -> Token:
         """Return the newest token: the source's, if that has changed since it was last read or written, else the known.
