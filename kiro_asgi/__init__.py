@@ -10,6 +10,7 @@ from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.config import (
     ClientSettings,
     CorsSettings,
+    CredentialSettings,
     DirectSettings,
     FetchSettings,
     KeySettings,
@@ -44,6 +45,7 @@ __all__ = [
     "ClientSettings",
     "ConfigError",
     "CorsSettings",
+    "CredentialSettings",
     "Dialect",
     "DialectManifest",
     "DirectSettings",

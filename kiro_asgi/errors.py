@@ -35,6 +35,7 @@ __all__ = [
     "UpstreamDenied",
     "UpstreamError",
     "UpstreamFault",
+    "UpstreamLimitReached",
     "UpstreamModelQuotaSpent",
     "UpstreamOverloaded",
     "UpstreamProtocolError",
@@ -289,6 +290,10 @@ class UpstreamThrottled(UpstreamError):
 
 class UpstreamRateExceeded(UpstreamThrottled):
     """This account asked too often.  Asking again soon only counts as one time more."""
+
+
+class UpstreamLimitReached(UpstreamThrottled):
+    """Our credential has used what the gateway's operator allows it for now; the upstream was not asked."""
 
 
 class UpstreamOverloaded(UpstreamError):

@@ -16,11 +16,17 @@ from zoneinfo import ZoneInfo
 
 import anyio.to_thread
 
-from kiro_asgi.asgi.admission import new_admission
+from kiro_asgi.asgi.admission import allowances_in, new_admission
 from kiro_asgi.asgi.attachments import AttachmentFetcher
 from kiro_asgi.asgi.attempts import Attempts
 from kiro_asgi.asgi.auth import Authenticator, CrossOrigin
 from kiro_asgi.asgi.call import Bodies, Call, CallsUnderWay, Share, stopping
+from kiro_asgi.asgi.credential_limits import (
+    CredentialLimits,
+    LimitedCredentials,
+    UnlimitedCredentials,
+    credential_allowances,
+)
 from kiro_asgi.asgi.exchange import ClientRequest, Exchange
 from kiro_asgi.asgi.exchanges import Conversations, ExchangeFactory
 from kiro_asgi.asgi.memory import Recovery, Signatures
@@ -47,6 +53,7 @@ from kiro_asgi.asgi.readiness import problems_with, settings_to_serve
 from kiro_asgi.asgi.reading import AnswerContext
 from kiro_asgi.asgi.relay import Relay
 from kiro_asgi.asgi.reports import rules_header, wants_rules
+from kiro_asgi.asgi.reservations import new_reservations
 from kiro_asgi.asgi.routing import GATEWAY, PROBES, Routes
 from kiro_asgi.asgi.scheduling import Offload, Pace
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
@@ -151,6 +158,14 @@ class App:
         providers = new_providers(settings, clocks, server_tools, self._store)
         self._providers = tuple(providers.values())
         self._readiness = ReadinessCheck(self._providers, self._store)
+        limited = credential_allowances(
+            settings.credentials, [name for each in self._providers for name in each.credentials.names]
+        )
+        allowances = (settings.quotas, *allowances_in(settings).values(), *limited.values())
+        self._reservations = reservations = new_reservations(settings, allowances, clocks)
+        self._credential_limits: CredentialLimits = (
+            LimitedCredentials(limited, reservations, clock) if limited else UnlimitedCredentials()
+        )
         held = partial(_held, tuple(secrets_in(settings)), self._providers)
         self._context = context = AnswerContext(
             settings=settings,
@@ -160,13 +175,16 @@ class App:
             offload=Offload(),
             pace=PerLoop(partial(Pace, clock)),
             retry_count_headers=self._routes.retry_count_headers,
+            credential_limits=self._credential_limits,
         )
         hide_in_logs(context.secrets)
         self._usage = UsageWriter(new_ledger(settings)) if settings.state.usage else None
         if self._usage is not None:
             observers = (*observers, UsageObserver(self._usage, ZoneInfo(settings.quotas.timezone)))
         self._observers = Observers(tuple(observers), AccessLog(self._rests), self._routes, clocks)
-        self._admission = new_admission(settings, clocks, lambda scope: self._routes.api(scope).quota_headers)
+        self._admission = new_admission(
+            settings, self._reservations, lambda scope: self._routes.api(scope).quota_headers, wall_clock
+        )
         self._exchanges = ExchangeFactory(
             models=Models(new_registry(settings, providers), providers),
             policy=context.policy,
@@ -248,7 +266,7 @@ class App:
         for provider in self._providers:
             await provider.transport.aclose()
         await self._exchanges.aclose()
-        await self._admission.aclose()
+        await self._reservations.aclose()
         if self._usage is not None:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(self._usage.close)
@@ -397,6 +415,7 @@ class App:
             known.put(unfold(answer))
             await known.finish()
             return
+        call.meanwhile = self._reservations.renewal(call)
         async with self._admission.admit(call, exchange):
             await Relay(Attempts(exchange, self._exchanges, self._context, call, output), call, self._context).run()
 
@@ -440,6 +459,10 @@ class App:
             "resting": [
                 {"credential": name, "reason": type(fault).__name__, "seconds": ceil(left)}
                 for name, fault, left in self._rests()
+            ],
+            "at_limit": [
+                {"credential": name, "limit": limit, "seconds": ceil(left)}
+                for name, limit, left in self._credential_limits.reached()
             ],
         }
 

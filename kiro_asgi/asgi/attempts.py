@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
+from http import HTTPStatus
 from logging import getLogger
 from typing import Any, Final
 
@@ -23,15 +24,18 @@ from kiro_asgi.asgi.output import Output, Sending
 from kiro_asgi.asgi.protocol import Scope, header_values
 from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
 from kiro_asgi.asgi.reports import log_body, log_notes
+from kiro_asgi.asgi.reservations import cost_of
 from kiro_asgi.errors import (
     KiroAsgiError,
     UnmetPromise,
+    UpstreamLimitReached,
     UpstreamProtocolError,
     UpstreamQuotaSpent,
     UpstreamRequestTooCostly,
     UpstreamUnreachable,
 )
 from kiro_asgi.net.retry import Remedy
+from kiro_asgi.quota.policy import Cost
 from kiro_asgi.upstreams.base import Credential
 
 __all__ = ["Attempts"]
@@ -88,6 +92,9 @@ class Attempts:
     _spent: list[Credential] = field(init=False, factory=list)
     """Credentials that failed; none is used again for this request, however short its rest."""
 
+    _limited: list[UpstreamLimitReached] = field(init=False, factory=list)
+    """Limits that credentials of this upstream were at."""
+
     _abandoned: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
@@ -102,7 +109,9 @@ class Attempts:
         """
         while True:
             try:
-                await self._attempt()
+                await self._attempt_within_limits()
+            except UpstreamLimitReached as reached:  # nobody was asked
+                await self._prepare_another(reached)
             except KiroAsgiError as error:
                 self._observe(error)
                 await self._prepare_another(error)
@@ -120,6 +129,26 @@ class Attempts:
         self._abandoned = True
         if self.reading is not None:
             await self.exchange.route.provider.transport.hang_up(self.reading)
+
+    async def _attempt_within_limits(self) -> None:
+        """Make an attempt, unless the credential is at its limit; one that was not accepted takes no tokens.
+
+        Raises:
+            UpstreamLimitReached: It is.
+            KiroAsgiError: The attempt has failed.
+        """
+        exchange, refused = self.exchange, False
+
+        def cost() -> Cost:
+            usage = None if self.reading is None else self.reading.usage
+            return Cost() if refused else cost_of(usage, exchange.expected_tokens)
+
+        async with self._context.credential_limits.reserved(self._call, exchange, cost):
+            try:
+                await self._attempt()
+            except KiroAsgiError:
+                refused = self.reading is None or self.reading.status != HTTPStatus.OK
+                raise
 
     async def _attempt(self) -> None:
         exchange, settings, call = self.exchange, self._context.settings, self._call
@@ -157,7 +186,8 @@ class Attempts:
         except KiroAsgiError as final:
             self._note_retries(final)
             raise
-        self._number += 1
+        if not isinstance(error, UpstreamLimitReached):
+            self._number += 1
         if type(self.exchange) is not type(before):
             self._change_output()
 
@@ -239,23 +269,27 @@ class Attempts:
         """Ask with a credential that has not failed, while the one that was used cools down.
 
         Raises:
-            KiroAsgiError: *error*, where no other is left.
+            KiroAsgiError: No other is left: *error*, or where one is at its limit, the limit with the shortest wait.
         """
         exchange = self.exchange
         # First of all: a cooldown may be shorter than the time until the next attempt, which would take it again.
         self._spent.append(exchange.credential)
-        error = await self._cool(error)
+        if isinstance(error, UpstreamLimitReached):
+            self._limited.append(error)
+        else:
+            error = await self._cool(error)
         try:
             other = await exchange.route.provider.credentials.get(exchange.route.model.id, exclude=self._spent)
         except KiroAsgiError:
-            raise error from None
+            raise min(self._limited, key=lambda reached: reached.retry_after or 0.0, default=error) from None
         self._renewed = False
         await self._use(other, error)
 
     async def _use(self, credential: Credential, error: KiroAsgiError) -> None:
         work = partial(self.exchange.with_credential, credential)
         changed = await self._context.offload.run(self.exchange.request.size, work)
-        self._warn("next with %s: %r", credential.source, error)
+        if not isinstance(error, UpstreamLimitReached):
+            self._warn("next with %s: %r", credential.source, error)
         self.exchange = changed
 
     async def _cool(self, error: KiroAsgiError) -> KiroAsgiError:
@@ -288,7 +322,7 @@ class Attempts:
         changed = await self._exchanges.settle_next(request, self.exchange.route.rest, failure)
         self._warn("next with %s: %r", changed.upstream.name, failure)
         self.exchange = changed
-        self._unchanged, self._renewed = self._before, False
+        self._unchanged, self._renewed, self._limited = self._before, False, []
 
     def _warn(self, message: str, *arguments: object) -> None:
         extra = {"request_id": self._call.request_id}

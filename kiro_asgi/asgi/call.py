@@ -41,6 +41,8 @@ from kiro_asgi.observers.base import Outcome
 
 if TYPE_CHECKING:
     from kiro_asgi.asgi.observation import Observation
+    from kiro_asgi.quota.base import Counters
+    from kiro_asgi.quota.claims import Lease
 
 __all__ = ["Bodies", "Call", "CallsUnderWay", "Share", "stopping"]
 
@@ -183,6 +185,9 @@ class Call:
 
     meanwhile: Callable[[], Awaitable[None]] | None = field(init=False, default=None)
     """Work that runs for as long as the answer takes."""
+
+    leases: dict[Lease, Counters] = field(init=False, factory=dict)
+    """Leases that are held for it now, and where."""
 
     parting_headers: Headers = ()
     """Headers that have the client connect anew, where this gateway is being stopped."""

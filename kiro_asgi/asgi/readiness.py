@@ -5,11 +5,12 @@ The parts that may refuse are made, and thrown away: none of them opens a connec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from kiro_asgi.asgi.auth import Authenticator
+from kiro_asgi.asgi.credential_limits import credential_allowances
 from kiro_asgi.asgi.operations import new_dialects
 from kiro_asgi.asgi.providers import new_registry, new_store, new_transport
 from kiro_asgi.asgi.routing import Routes
@@ -73,6 +74,8 @@ def _parts(settings: Settings) -> Iterator[Part]:
         yield tables, partial(_credentials, settings, each)
         yield (path,), partial(read_aliases, each.settings.model_aliases, f"{path}.model_aliases")
     yield tuple(name for name, _ in dialects_in(type(settings))), partial(_routes, settings)
+    limited = (f"credentials.{name}" for name in settings.credentials)
+    yield (*limited, *tables), partial(_credential_limits, settings, found)
     yield ("routing", *tables), partial(new_registry, settings, [each.name for each in found])
 
 
@@ -80,5 +83,11 @@ def _routes(settings: Settings) -> None:
     Routes(tuple(new_dialects(settings)))
 
 
-def _credentials(settings: Settings, configured: Configured[Any]) -> None:
-    Credentials.create(configured.make().access, new_transport(settings, configured.settings.proxy))
+def _credentials(settings: Settings, configured: Configured[Any]) -> Credentials:
+    return Credentials.create(configured.make().access, new_transport(settings, configured.settings.proxy))
+
+
+def _credential_limits(settings: Settings, found: Iterable[Configured[Any]]) -> None:
+    if settings.credentials:
+        names = [name for each in found for name in _credentials(settings, each).names]
+        credential_allowances(settings.credentials, names)

@@ -12,6 +12,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 from attrs import define, field, frozen
 
+from kiro_asgi.asgi.credential_limits import CredentialLimits
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.output import PART, Output
 from kiro_asgi.asgi.reports import log_refusal
@@ -75,6 +76,8 @@ class AnswerContext:
     pace: PerLoop[Pace]
     retry_count_headers: tuple[bytes, ...]
     """Names of the request headers in which clients count their attempts."""
+
+    credential_limits: CredentialLimits
 
 
 @define

@@ -60,18 +60,20 @@ async def resting(url: str, settings: Settings) -> Finding:
     report = report_of(answer.body)
     if "resting" not in report:
         return Finding(NAME, Verdict.WARN, "the gateway does not say", "see that client.api_keys are the gateway's own")
-    rests = list(_describe(objects_of(report["resting"])))
-    if not rests:
-        return Finding(NAME, Verdict.OK, "no credential rests")
-    advice = "the service is not asked with them meanwhile; what it said is in the gateway's log"
-    return Finding(NAME, Verdict.WARN, "; ".join(rests), advice)
+    rests = list(_describe(objects_of(report["resting"]), "{reason}, next try in {left}"))
+    limited = list(_describe(objects_of(report.get("at_limit")), "at its limit of {limit}, room in {left}"))
+    if rests:
+        advice = "the service is not asked with them meanwhile; what it said is in the gateway's log"
+        return Finding(NAME, Verdict.WARN, "; ".join((*rests, *limited)), advice)
+    return Finding(NAME, Verdict.OK, "; ".join(("no credential rests", *limited)))
 
 
-def _describe(rests: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    for rest in rests:
-        seconds = rest.get("seconds")
+def _describe(credentials: Iterable[Mapping[str, Any]], words: str) -> Iterator[str]:
+    for each in credentials:
+        seconds = each.get("seconds")
         left = span(seconds) if type(seconds) is int else "a while"
-        yield f"{clean(text_of(rest, 'credential'))}: {clean(text_of(rest, 'reason'))}, next try in {left}"
+        said = words.format(reason=clean(text_of(each, "reason")), limit=clean(text_of(each, "limit")), left=left)
+        yield f"{clean(text_of(each, 'credential'))}: {said}"
 
 
 TONES: Final[Mapping[Verdict, Tone]] = {

@@ -25,7 +25,7 @@ from kiro_asgi.config.gateway import (
 )
 from kiro_asgi.config.reading import Reading, read_environment
 from kiro_asgi.config.tree import Settings
-from kiro_asgi.quota.settings import KeySettings, QuotaSettings
+from kiro_asgi.quota.settings import CredentialSettings, KeySettings, QuotaSettings
 from kiro_asgi.upstreams.builtin import AnthropicSettings, BedrockSettings, GeminiSettings, KiroSettings, OpenAISettings
 from kiro_asgi.upstreams.settings import DirectSettings
 
@@ -34,6 +34,7 @@ __all__ = [
     "BedrockSettings",
     "ClientSettings",
     "CorsSettings",
+    "CredentialSettings",
     "DirectSettings",
     "FetchSettings",
     "GeminiSettings",

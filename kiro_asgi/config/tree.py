@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from attrs import field, fields, frozen
 
@@ -28,7 +28,7 @@ from kiro_asgi.config.leaves import assemble, values_of
 from kiro_asgi.config.reading import Reading, read_environment, read_mapping, read_toml
 from kiro_asgi.config.rules import require, unnameable, violations
 from kiro_asgi.dialects.manifest import DialectManifest
-from kiro_asgi.quota.settings import KeySettings, QuotaSettings
+from kiro_asgi.quota.settings import CredentialSettings, KeySettings, QuotaSettings
 from kiro_asgi.setting import Choices, setting
 from kiro_asgi.upstreams.builtin import BuiltinSettings
 from kiro_asgi.upstreams.manifest import Manifest
@@ -36,9 +36,12 @@ from kiro_asgi.upstreams.manifest import Manifest
 __all__ = ["Settings"]
 
 
-def _read_only(keys: Mapping[str, KeySettings]) -> Mapping[str, KeySettings]:
-    """*keys* as they are now."""
-    return MappingProxyType(dict(keys))
+T = TypeVar("T")
+
+
+def _read_only(tables: Mapping[str, T]) -> Mapping[str, T]:
+    """*tables* as they are now."""
+    return MappingProxyType(dict(tables))
 
 
 @frozen(kw_only=True)
@@ -64,6 +67,9 @@ class Settings(BuiltinSettings):
     quotas: QuotaSettings = field(factory=QuotaSettings)
     keys: Mapping[str, KeySettings] = field(factory=dict, converter=_read_only, hash=False)
     """Clients' keys, by names of your own."""
+
+    credentials: Mapping[str, CredentialSettings] = field(factory=dict, converter=_read_only, hash=False)
+    """Limits of the gateway's own credentials, by names of your own."""
 
     preset: str = setting("native", Choices(("native", "contract")))
     """Defaults of the other settings: ``native``, or ``contract``, which is what the first gateways promised.

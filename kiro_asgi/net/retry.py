@@ -8,6 +8,7 @@ what the last try ended in                   what the next one does
 an answer that breaks a promise              tells the model so, once; it counts as one of the tries
 a token that is not taken                    gets a new token, once; then another credential, if there is one
 a fault of the account: quota, refusal       uses another credential, while the account's own rests
+a limit that the operator set for it         uses another credential
 suspicion, suspension                        there is none, and no other account of the service is asked either
 the account's rate                           waits for `rate_base`, doubled each time
 no capacity for the model                    waits for `capacity_base`, doubled each time
@@ -36,6 +37,7 @@ from kiro_asgi.errors import (
     UnmetPromise,
     UpstreamDenied,
     UpstreamError,
+    UpstreamLimitReached,
     UpstreamOverloaded,
     UpstreamQuotaSpent,
     UpstreamRateExceeded,
@@ -76,7 +78,7 @@ class Step:
     """To wait before the next try."""
 
 
-_AT_FAULT: Final = (UpstreamQuotaSpent, UpstreamDenied)
+_AT_FAULT: Final = (UpstreamQuotaSpent, UpstreamDenied, UpstreamLimitReached)
 """Failures that are the credential's own."""
 
 

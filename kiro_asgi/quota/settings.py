@@ -12,7 +12,7 @@ from attrs import fields, frozen
 
 from kiro_asgi.setting import Bounds, Choices, Shape, setting
 
-__all__ = ["Allowance", "KeySettings", "QuotaSettings", "allowance_of", "hash_of"]
+__all__ = ["Allowance", "CredentialSettings", "KeySettings", "QuotaSettings", "allowance_of", "hash_of"]
 
 _MOST: Final = Bounds(0, 2**53)
 
@@ -102,6 +102,22 @@ class KeySettings(Allowance):
         """Name and complaint for values that do not go together."""
         if not values.get("hash"):
             yield "hash", "must be set; kiro-asgi keys new NAME makes a key and its hash"
+
+
+@frozen(kw_only=True)
+class CredentialSettings(Allowance):
+    """Limits of the gateway's own credentials at a service."""
+
+    credential: str = ""
+    """The credential, as ``/ready``, the log and ``kiro-asgi doctor`` call it: the path of the setting that holds it
+    (``custom.local.fallback_api_keys[0]``), or of its file.  ``*`` stands for any text: each that fits has these limits
+    for itself.  Of several tables that fit, the first counts."""
+
+    @staticmethod
+    def conflicts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Name and complaint for values that do not go together."""
+        if not values.get("credential"):
+            yield "credential", "must name a credential by the path of its setting or file; * stands for any text"
 
 
 def allowance_of(key: KeySettings, usual: Allowance) -> Allowance:

@@ -75,7 +75,7 @@ async def test_a_refused_key_is_asked_again_soon(dialect, later, sim):
         assert f"not asked again now, the next try is in {pause} s" in told(dialect, resting)
         assert resting.headers["retry-after"] == str(pause)
         later.ahead += pause
-    calm = {"ready": True, "reasons": [], "degraded": []}
+    calm = {"ready": True, "reasons": [], "degraded": [], "at_limit": []}
     ready = await get("/ready").run(app)
     assert (ready.status, ready.json()) == (200, calm | {"resting": []})
     assert (await ask(dialect, "sim:text", stream=True).run(app)).status == 200

@@ -134,6 +134,11 @@ class Credentials:
             await state.join()
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The name of each, in order of preference."""
+        return tuple(state.name for state in self._states)
+
+    @property
     def is_usable(self) -> bool:
         """Whether one of them works, or may work without anybody's help; those that rest do."""
         return any(state.is_usable for state in self._states)
