@@ -22,7 +22,7 @@ from kiro_asgi.dialects.manifest import dialects_in
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Credentials
-from kiro_asgi.upstreams.manifest import Configured, set_up
+from kiro_asgi.upstreams.manifest import Configured, all_of, set_up
 from kiro_asgi.upstreams.models import read_aliases
 
 __all__ = ["problems_of", "problems_with", "settings_to_serve"]
@@ -75,7 +75,8 @@ def _parts(settings: Settings) -> Iterator[Part]:
         yield (path,), partial(read_aliases, each.settings.model_aliases, f"{path}.model_aliases")
     yield tuple(name for name, _ in dialects_in(type(settings))), partial(_routes, settings)
     limited = (f"credentials.{name}" for name in settings.credentials)
-    yield (*limited, *tables), partial(_credential_limits, settings, found)
+    any_upstream = (each.path for each in all_of(settings))
+    yield (*limited, *any_upstream), partial(_credential_limits, settings, found)
     yield ("routing", *tables), partial(new_registry, settings, [each.name for each in found])
 
 
