@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from attrs import define
 
 from kiro_asgi.config import Settings
+from kiro_asgi.errors import ConfigError
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.observers.base import CallFacts, EndFacts, Observer, Outcome
 from kiro_asgi.quota.base import Ledger, UsageKey, UsageRow
@@ -67,8 +68,16 @@ def _tokens(usage: Usage) -> Iterator[tuple[str, float]]:
 
 
 def new_ledger(settings: Settings) -> Ledger:
-    """Make the ledger that lies where state is kept; nothing is opened yet."""
+    """Make the ledger that lies where state is kept; nothing is opened yet.
+
+    Raises:
+        ConfigError: State is kept in memory, where nobody could read it.
+    """
     state = settings.state
+    if not state.is_shared:
+        raise ConfigError(
+            f"state.usage: needs state.engine sqlite or valkey; {state.engine} is in memory here", code="state.usage"
+        )
     if state.engine == "valkey":
         from kiro_asgi.quota.valkey import ValkeyLedger
         from kiro_asgi.state.valkey_server import ValkeyServer

@@ -47,6 +47,9 @@ PATIENCE: Final = 5.0
 async def resting(url: str, settings: Settings) -> Finding:
     """Ask the gateway at the base *url* which credentials rest, with the first of its keys in *settings*."""
     keys = settings.client.api_keys[:1]
+    advice = "see that client.api_keys are the gateway's own"
+    if settings.keys and not keys:  # the settings have no more than their hashes
+        advice = "keys with names cannot be shown by their hashes; give this command one as client.api_keys"
     headers = [(b"authorization", f"Bearer {key}".encode()) for key in keys]
     transport = new_transport(settings, proxy="")
     try:
@@ -59,7 +62,7 @@ async def resting(url: str, settings: Settings) -> Finding:
         await transport.aclose()
     report = report_of(answer.body)
     if "resting" not in report:
-        return Finding(NAME, Verdict.WARN, "the gateway does not say", "see that client.api_keys are the gateway's own")
+        return Finding(NAME, Verdict.WARN, "the gateway does not say", advice)
     rests = list(_describe(objects_of(report["resting"]), "{reason}, next try in {left}"))
     limited = list(_describe(objects_of(report.get("at_limit")), "at its limit of {limit}, room in {left}"))
     if rests:

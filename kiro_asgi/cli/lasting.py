@@ -15,7 +15,7 @@ from attrs import evolve
 from kiro_asgi.config import Settings
 from kiro_asgi.private import make_folder, require_own_file, write_new_file
 
-__all__ = ["state_folder", "with_lasting_state"]
+__all__ = ["state_file", "state_folder", "with_lasting_state"]
 
 _log = getLogger("kiro_asgi")
 
@@ -31,6 +31,12 @@ def state_folder(environ: Mapping[str, str]) -> Path:
     return (base if base.is_absolute() else Path.home() / ".local" / "state") / "kiro-asgi"
 
 
+def state_file(settings: Settings, folder: Path) -> Path:
+    """The SQLite file of a gateway that is served from *folder* where ``state.engine`` is ``auto``."""
+    path = settings.state.path
+    return Path(path).expanduser() if path else folder / "state.db"
+
+
 def with_lasting_state(settings: Settings, folder: Path) -> Settings:
     """*settings* with a SQLite file in *folder* where ``state.engine`` is ``auto``, and a key for seals beside it.
 
@@ -39,7 +45,7 @@ def with_lasting_state(settings: Settings, folder: Path) -> Settings:
     state = settings.state
     if state.engine != "auto":
         return settings
-    path = Path(state.path).expanduser() if state.path else folder / "state.db"
+    path = state_file(settings, folder)
     try:
         make_folder(folder)
         require_own_file(path)

@@ -16,9 +16,10 @@ from types import MappingProxyType
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kiro_asgi.asgi.usage import new_ledger
+from kiro_asgi.cli.lasting import state_file, state_folder
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.cli.terminal import Tone, printer_on
 from kiro_asgi.config import Settings
@@ -85,10 +86,7 @@ def _day(text: str) -> date:
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Print the sums."""
     settings = Settings.from_env({**environ, CONFIG_VARIABLE: arguments.config} if arguments.config else environ)
-    if not settings.state.is_shared:
-        raise ConfigError(
-            f"state.engine: {settings.state.engine} has no usage to read; see state.usage", code="state.engine"
-        )
+    settings = _as_served(settings, environ)
     last = arguments.until or datetime.now(ZoneInfo(settings.quotas.timezone)).date()
     first = max(arguments.since or last - timedelta(days=_DAYS - 1), last - timedelta(days=_MOST_DAYS - 1))
     lines = grouped(_rows(settings, first, last), arguments.by)
@@ -101,6 +99,23 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     else:
         _print(arguments.by, lines, environ)
     return 0
+
+
+def _as_served(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    """*settings* with the place where ``kiro-asgi serve`` has kept its state by them; nothing is made there."""
+    state = settings.state
+    if state.engine == "memory":
+        raise ConfigError("state.engine: memory has no usage to read; see state.usage", code="state.engine")
+    if state.engine != "auto":
+        return settings
+    path = state_file(settings, state_folder(environ))
+    if not path.exists():
+        raise ConfigError(
+            f"state.usage: no gateway of this user has kept its state in {path}; run kiro-asgi serve with state.usage, "
+            "or name the file of another in state.path",
+            code="state.path",
+        )
+    return evolve(settings, state=evolve(state, engine="sqlite", path=str(path)))
 
 
 def _rows(settings: Settings, first: date, last: date) -> Iterable[UsageRow]:

@@ -364,7 +364,7 @@ class StateSettings:
 
     usage: bool = False
     """Keep what is used by day, client, upstream and model, for ``kiro-asgi usage``; where the engine is ``sqlite`` or
-    ``valkey``."""
+    ``valkey``, or ``auto`` with ``kiro-asgi serve``."""
 
     seal_key: str = setting("", KEY, secret=True)
     """Secret by which ``encrypted_content`` of reasoning is known again; the same for all processes.  Empty: a random
@@ -378,5 +378,8 @@ class StateSettings:
     @staticmethod
     def conflicts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """Name and complaint for values that do not go together."""
-        if values.get("usage") and values.get("engine", "auto") in ("auto", "memory"):
-            yield "usage", "needs a state.engine that other processes can read: sqlite or valkey"
+        if values.get("usage") and values.get("engine") == "memory":
+            yield (
+                "usage",
+                "needs a state.engine that other processes can read: auto with kiro-asgi serve, sqlite or valkey",
+            )

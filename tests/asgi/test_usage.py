@@ -72,11 +72,15 @@ def test_told_and_estimated_tokens_are_never_one_sum():
     }
 
 
-def test_memory_has_no_usage(gateway, capsys):
-    with pytest.raises(ConfigError, match=r"state\.usage"):
-        gateway(fresh=True, state={"usage": True})
+def test_memory_has_no_usage(gateway, capsys, monkeypatch, tmp_path):
+    """Neither where it was chosen nor where nobody chose and no gateway was served."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    for engine in ("auto", "memory"):
+        with pytest.raises(ConfigError, match=r"state\.usage"):
+            gateway(fresh=True, state={"usage": True, "engine": engine})
     assert main(["usage"]) == 1
     assert "state.usage" in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
 
 
 class Failing(MemoryLedger):

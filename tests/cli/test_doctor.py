@@ -481,8 +481,10 @@ def test_what_rests_is_shown(service: Simulator, tmp_path: Path) -> None:
         after = command(*ask, cwd=tmp_path, **environ)
         stranger = httpx2.get(f"{server.base}/ready")
         other = command(*ask, cwd=tmp_path, **{**environ, "KIRO_ASGI__CLIENT__API_KEYS": "not-its-own"}).stdout
+        del environ["KIRO_ASGI__CLIENT__API_KEYS"]
+        named = command(*ask, cwd=tmp_path, KIRO_ASGI__KEYS__ALICE__HASH="sha256:" + 64 * "0", **environ).stdout
         server.stop()
-    gone = command(*ask, cwd=tmp_path, **environ)
+    gone = command(*ask, cwd=tmp_path, KIRO_ASGI__CLIENT__API_KEYS="k", **environ)
 
     assert told.status_code == 402
     assert "ok    resting            no credential rests" in before
@@ -490,4 +492,6 @@ def test_what_rests_is_shown(service: Simulator, tmp_path: Path) -> None:
     assert after.returncode == 0
     assert (stranger.status_code, stranger.json()) == (200, {"ready": True})
     assert "warn  resting            the gateway does not say" in other
+    assert "ok    settings" in named
+    assert "keys with names cannot be shown by their hashes" in named
     assert gone.returncode == 1 and "fail  resting" in gone.stdout

@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kiro_asgi import Settings, simulator
 from kiro_asgi.cli.lasting import state_folder, with_lasting_state
-from tests.cli.processes import Serving, serving
+from tests.cli.processes import Serving, command, serving
 from tests.cli.test_serve import ask, chunks, question
 from tests.valkey_server import free_port
 
@@ -211,3 +211,24 @@ def test_the_key_for_seals_lasts_and_is_nobody_elses(tmp_path: Path) -> None:
     assert state_folder({"STATE_DIRECTORY": "/var/lib/a:/var/lib/b"}) == Path("/var/lib/a")
     assert state_folder({"XDG_STATE_HOME": "/x"}) == Path("/x/kiro-asgi")
     assert state_folder({"XDG_STATE_HOME": "not/absolute"}) == Path.home() / ".local/state/kiro-asgi"
+
+
+def test_usage_is_found_where_it_is_kept_unasked(tmp_path: Path) -> None:
+    """Neither the gateway nor the command was told of a file."""
+    with simulator.running() as service:
+        environ = {
+            "KIRO_ASGI__KIRO__ENDPOINT": service.url,
+            "KIRO_ASGI__KIRO__API_KEY": "ksk",
+            "KIRO_ASGI__CLIENT__API_KEYS": "k",
+            "KIRO_ASGI__STATE__USAGE": "true",
+            "XDG_STATE_HOME": str(tmp_path / "state"),
+        }
+        nothing = command("usage", cwd=tmp_path, **environ)
+        with serving("--log-level", "error", cwd=tmp_path, **environ) as server:
+            assert respond(server.base)[0] == 200
+            server.stop()
+        told = command("usage", "--by", "upstream", "--csv", cwd=tmp_path, **environ)
+
+    assert nothing.returncode == 1
+    assert f"no gateway of this user has kept its state in {tmp_path}" in nothing.stderr.replace("\n", " ")
+    assert told.stdout.splitlines()[1].startswith("kiro,1,")
