@@ -20,6 +20,7 @@ from kiro_asgi.asgi.admission import allowances_in, new_admission
 from kiro_asgi.asgi.attachments import AttachmentFetcher
 from kiro_asgi.asgi.attempts import Attempts
 from kiro_asgi.asgi.auth import Authenticator, CrossOrigin
+from kiro_asgi.asgi.background import Background
 from kiro_asgi.asgi.call import Bodies, Call, CallsUnderWay, Share, stopping
 from kiro_asgi.asgi.credential_limits import (
     CredentialLimits,
@@ -198,6 +199,7 @@ class App:
         )
         self._dialects = MappingProxyType({api.name: dialect for api, dialect in made.items()})
         forwardings = (provider.upstream.forwarding for provider in self._providers)
+        self._background = Background(settings.responses.background, self._calls.interrupt, self._close_connections)
         gateway = Gateway(
             settings=settings,
             store=self._store,
@@ -209,6 +211,7 @@ class App:
             wall=wall_clock,
             reply=self._reply,
             answer_within=self._answer_within,
+            background=self._background,
         )
         self._handlers: dict[Endpoint, Handler] = {
             endpoint: getattr(self, f"_{endpoint.operation}") for endpoint in GATEWAY
@@ -243,12 +246,13 @@ class App:
         self._calls.retire()
 
     async def idle(self) -> None:
-        """Wait until no call is under way in the running event loop.
+        """Wait until no call is under way in the running event loop, and no response is made in the background.
 
         A host that ends calls `drain`, waits for as long as its balancers take to notice, then for this, within a time
         limit of its own, and calls `interrupt` where that is over.
         """
         await self._calls.all_gone()
+        await self._background.idle()
 
     def readiness(self) -> Readiness:
         """Whether requests should come here, and why not, by what is known; nobody is asked."""
@@ -260,17 +264,22 @@ class App:
 
     async def aclose(self) -> None:
         """Write what is still to be stored, and close the idle upstream connections of the running event loop."""
+        await self._background.aclose()
         for provider in self._providers:
             await provider.catalogue.join()
             await provider.credentials.aclose()
-        for provider in self._providers:
-            await provider.transport.aclose()
-        await self._exchanges.aclose()
+        await self._close_connections()
         await self._reservations.aclose()
         if self._usage is not None:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(self._usage.close)
         await self._store.aclose()
+
+    async def _close_connections(self) -> None:
+        """Close the idle connections of the running event loop."""
+        for provider in self._providers:
+            await provider.transport.aclose()
+        await self._exchanges.aclose()
 
     @property
     def is_busy(self) -> bool:
@@ -280,11 +289,14 @@ class App:
     def interrupt(self) -> None:
         """End every call under way in the running event loop, for a process that must end: returns at once.
 
+        Responses that are made in the background fail.
+
         A stream ends with its API's own error event and a proper end of the body, a response that has not begun is 503
         with ``retry-after``, and one that is sent whole is sent to its end.  Give them a moment before the loop ends.
         CallsUnderWay that come later are served.
         """
         self._calls.interrupt()
+        self._background.interrupt()
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._inner is not None and not self._routes.contains(scope):

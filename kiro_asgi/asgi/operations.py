@@ -8,6 +8,7 @@ from typing import cast
 
 from attrs import define, evolve, frozen
 
+from kiro_asgi.asgi.background import Background
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import ClientRequest, PassthroughRequest
 from kiro_asgi.asgi.exchanges import ExchangeFactory
@@ -42,6 +43,9 @@ class Gateway:
     answer_within: Callable[[Scope, Receive, Send, Handler], Awaitable[Call]]
     """Answer one request of a connection by the handler, as if it had come on its own; the scope is the connection's,
     as one of HTTP.  Gives the call, when it has ended."""
+
+    background: Background
+    """Runs what goes on without its request."""
 
     _stages: tuple[StageFactory, ...]
     _spoken: frozenset[str]

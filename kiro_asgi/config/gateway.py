@@ -275,6 +275,15 @@ class ResponsesSettings:
     lifetime: float = setting(3600.0, Bounds(MOMENT, DAY))
     """Seconds that a WebSocket is used; then it is closed with 1001, after the answer that is under way."""
 
+    background: int = setting(16, Bounds(0, 1000))
+    """Responses that are made in the background at once, in each process; 0 refuses them all."""
+
+    background_timeout: float = setting(3600.0, Bounds(MOMENT, DAY))
+    """Seconds that one may take; then it fails."""
+
+    background_bytes: int = setting(32 * 1024 * 1024, Bounds(1, 2**40))
+    """Bytes of the events of one; they are kept for who streams it again, and with more of them it fails."""
+
     compact_output: str = setting("messages", Choices(("messages", "item")))
     """What ``/v1/responses/compact`` gives back: the last messages of the user's and the compaction (``messages``, as
     OpenAI's does), or the compaction alone (``item``): the official Python SDK, told to be strict, takes no message."""

@@ -340,7 +340,7 @@ async def test_delete(gateway):
 
 
 async def test_what_has_ended_cannot_be_cancelled(gateway):
-    """No answer is made in the background here, so there is never one to cancel."""
+    """Only what is made in the background can be."""
     app = gateway()
     one = await respond(app, "One.")
 

@@ -90,6 +90,26 @@ def test_41_compaction(clients: Clients, scripted: Gateway, model: str) -> None:
     assert goes_on.output_text
 
 
+def test_41_background(chat: openai.OpenAI) -> None:
+    """Made without its client: polled, streamed from behind an event, cancelled, by the client's own methods, strictly
+    read."""
+    queued = create(chat, "sim:slow=0.1 What is 2 + 3?", background=True)
+    told = list(chat.responses.retrieve(queued.id, stream=True))
+    rest = list(chat.responses.retrieve(queued.id, stream=True, starting_after=2))
+    done = chat.responses.retrieve(queued.id)
+    slow = chat.responses.create(model=MODEL, input="sim:slow=5 A story.", background=True, stream=True)
+    first = next(iter(slow))
+    slow.close()
+    assert first.type == "response.created"
+    cancelled = chat.responses.cancel(first.response.id)
+
+    assert (queued.status, done.status, "What is 2 + 3?" in done.output_text) == ("queued", "completed", True)
+    assert [event.sequence_number for event in told] == [*range(len(told))]
+    assert [event.to_dict() for event in rest] == [event.to_dict() for event in told[3:]]
+    assert told[-1].type == "response.completed" and told[-1].response == done
+    assert cancelled.status == "cancelled"
+
+
 def test_41_unknown_previous_response(chat: openai.OpenAI) -> None:
     """Never a silent fresh start."""
     with pytest.raises(openai.BadRequestError) as refused:
@@ -101,7 +121,7 @@ def test_41_unknown_previous_response(chat: openai.OpenAI) -> None:
 @pytest.mark.parametrize(
     ("params", "place"),
     [
-        pytest.param({"background": True}, "background", id="background"),
+        pytest.param({"background": True, "store": False}, "background", id="background"),
         pytest.param({"input": [{"type": "item_reference", "id": "msg_unknown"}]}, "input[0]", id="item-reference"),
         pytest.param(
             {"tools": [FILES], "tool_choice": {"type": "file_search"}},

@@ -165,6 +165,12 @@ class ResponsesEncoder:
         )
         return told + self._output.tell(Outcome("failed", error=failure(error)), "failed")
 
+    def cancel(self) -> list[bytes]:
+        """End what is open; the API has no event for a response that was cancelled."""
+        self._ended = True
+        told = self._finish_text() + self._output.release("incomplete")
+        return told + self._output.tell(Outcome("cancelled"))
+
     def _start(self, _: MessageStart) -> list[bytes]:
         return self._output.tell(Outcome(), "created", "in_progress")
 

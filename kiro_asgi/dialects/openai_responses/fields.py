@@ -93,7 +93,7 @@ FIELDS: Final[Table] = MappingProxyType(
         "include": _honoured("reasoning.encrypted_content; the others are ignored"),
         "store": _HONOURED,
         "previous_response_id": _HONOURED,
-        "background": _refused("true cannot be honoured: answers are given while the client waits"),
+        "background": _honoured("needs store; over WebSocket it is refused"),
         "conversation": _honoured("made by POST /v1/conversations; not together with previous_response_id"),
         "prompt": _refused("there are no prompt templates here; send instructions and input"),
         "truncation": _honoured(

@@ -32,6 +32,7 @@ from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode
 __all__ = ["conversation_named", "parse_request", "parse_value", "read_options", "require_metadata"]
 
 _ECHOED: Final = (
+    "background",
     "instructions",
     "tool_choice",
     "parallel_tool_calls",
@@ -205,6 +206,8 @@ def _refuse(request: ResponsesBody) -> None:
         raise _no_input(request)
     for name, least, greatest in _RANGES:
         _within(name, getattr(request, name), least, greatest)
+    if request.background and request.store is False:
+        raise unsupported("background", "a response that is made in the background has to be stored")
     _one_of("truncation", request.truncation, _TRUNCATIONS)
     _one_of("text.verbosity", request.text.verbosity if request.text else None, _VERBOSITIES)
 

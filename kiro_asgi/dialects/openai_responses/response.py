@@ -43,6 +43,7 @@ __all__ = [
     "REFUSAL",
     "SUMMARY",
     "TEXT",
+    "UNFINISHED",
     "Outcome",
     "OutputItems",
     "PartShape",
@@ -67,6 +68,10 @@ INCOMPLETE: Final = MappingProxyType(
     }
 )
 """Why an answer is not complete; after any other stop it is."""
+
+
+UNFINISHED: Final = ("queued", "in_progress")
+"""Statuses of a response that is still to be made."""
 
 
 @frozen

@@ -131,7 +131,7 @@ REFUSED = [
     ({"input": None, "messages": [{"role": "user"}]}, "input", "missing_required_parameter"),
     ({"input": 5}, "input", "invalid_value"),
     ({"instructions": ["x"]}, "instructions", "invalid_value"),
-    ({"background": True}, "background", "unsupported_value"),
+    ({"background": True, "store": False}, "background", "unsupported_value"),
     ({"prompt": {"id": "pmpt_1"}}, "prompt", "unsupported_value"),
     ({"max_output_tokens": 0}, "max_output_tokens", "invalid_value"),
     ({"temperature": 2.1}, "temperature", "invalid_value"),

@@ -18,6 +18,7 @@ from kiro_asgi.asgi.protocol import JSON, Scope, Send, query_values, respond_in_
 from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import invalid, unsupported
+from kiro_asgi.dialects.openai_responses.asgi.background import BackgroundResponses, Making
 from kiro_asgi.dialects.openai_responses.asgi.connection import Connection
 from kiro_asgi.dialects.openai_responses.asgi.conversations import ConversationOperations, Conversations
 from kiro_asgi.dialects.openai_responses.asgi.pages import Page
@@ -25,21 +26,23 @@ from kiro_asgi.dialects.openai_responses.asgi.stored import (
     Compacting,
     CompactingAlone,
     ConnectionResponses,
+    Keep,
     Keeping,
     Recorded,
     Responses,
     not_built_on,
 )
-from kiro_asgi.dialects.openai_responses.compaction import compaction_request
+from kiro_asgi.dialects.openai_responses.compaction import compaction_request, untriggered
 from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
 from kiro_asgi.dialects.openai_responses.frames import Create
 from kiro_asgi.dialects.openai_responses.kept import deleted
+from kiro_asgi.dialects.openai_responses.options import ResponsesOptions
 from kiro_asgi.dialects.openai_responses.request import conversation_named, parse_value
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.openai_responses.unread import unread_fields
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import noted
-from kiro_asgi.errors import NoWebSocket, RequestError
+from kiro_asgi.errors import KiroAsgiError, NoWebSocket, RequestError
 from kiro_asgi.state.base import Store
 from kiro_asgi.state.memory import MemoryStore
 from kiro_asgi.wire.json import dumps
@@ -71,6 +74,7 @@ class ResponsesOperations(ConversationOperations):
     """Responses that connections hold."""
 
     _key: bytes = field(init=False, repr=False)
+    _background: BackgroundResponses = field(init=False)
     _styles: EncoderStyles = field(init=False)
     _compacting: type[Compacting] = field(init=False)
     _lasting: bool = field(init=False)
@@ -85,6 +89,7 @@ class ResponsesOperations(ConversationOperations):
         second_look = _SECOND_LOOK if state.is_shared else 0.0
         self._responses = Responses(store, state.ttl, settings.limits.body_bytes, second_look, self._missed)
         self._conversations = Conversations(self._responses, settings.limits.body_bytes)
+        self._background = BackgroundResponses(self._responses, self._gateway.wall, settings.stream.heartbeat)
         self._styles = _ENCODERS[settings.stream.heartbeat_style]
         self._compacting = _COMPACTING[settings.responses.compact_output]
         self._held = MemoryStore(state.entries, state.bytes)
@@ -93,8 +98,49 @@ class ResponsesOperations(ConversationOperations):
     async def answer(self, call: Call, argument: str) -> None:
         """Answer, and keep the answer unless the client does not want that."""
         value, size = await self._body(call)
+        if isinstance(value, dict) and value.get("background") is True:
+            await self._answer_later(call, value, size)
+            return
         request, _, send = await self._request(call, value, size, self._responses)
         await self._gateway.reply(call, request, send)
+
+    async def _answer_later(self, call: Call, value: Any, size: int) -> None:
+        """Have the answer made in the background, and tell how it stands, or stream it."""
+        gateway = self._gateway
+        dialect, parsed, earlier, size = await self._read(call, value, size, self._responses)
+        if not gateway.settings.responses.background:
+            raise unsupported("background", "switched off here (responses.background)")
+        self._warn_of(parsed.options)
+        request = gateway.request(call, dialect, size, lambda: parsed)
+        call.model = request.model
+        await gateway.exchanges.models.targets(request.model)
+        dialect, streamed = evolve(dialect, settled=request.meta), evolve(parsed, stream=True)
+        keep: Keep = partial(self._responses.replace, call.principal)
+        if parsed.options.conversation is not None:
+            keep = partial(self._conversations.extend, call.principal, parsed.options.conversation, keep)
+
+        async def answer(making: Making) -> Call:
+            async def handle(own: Call, argument: str) -> None:
+                own.hold(size)
+                asked = gateway.request(own, dialect, size, lambda: streamed)
+                await gateway.reply(own, asked, Keeping(keep, dialect, earlier, own.send).send)
+
+            return await gateway.answer_within(call.scope, making.receive, making.send, handle)
+
+        items = untriggered(parsed.options.input_items[earlier:])
+        making = Making(
+            self._responses, gateway.settings, gateway.wall, call.principal, dialect, request.meta, items, answer
+        )
+        queued = await making.begin()
+        try:
+            gateway.background.start(making.run)
+        except KiroAsgiError:
+            await making.discard()
+            raise
+        if parsed.stream:
+            await self._background.stream(call, making.id, -1)
+        else:
+            await call.respond(200, queued, [JSON])
 
     async def converse(self, call: Call, argument: str) -> None:
         """Answer the requests of a WebSocket, one after the other."""
@@ -125,8 +171,7 @@ class ResponsesOperations(ConversationOperations):
         """The request of *value*, of *size* bytes, its dialect, and the way out, on which the answer is kept."""
         dialect, parsed, earlier, size = await self._read(call, value, size, known)
         options = parsed.options
-        if options.seals_reasoning or options.compacts or (options.store and self._gateway.settings.state.is_shared):
-            self._warn()
+        self._warn_of(options)
         keep = partial(known.keep, call.principal) if options.store else known.unstored
         if options.conversation is not None:
             keep = partial(self._conversations.extend, call.principal, options.conversation, keep)
@@ -153,21 +198,29 @@ class ResponsesOperations(ConversationOperations):
         await call.respond(200, dumps({"object": "response.input_tokens", "input_tokens": tokens}), [JSON])
 
     async def retrieve(self, call: Call, argument: str) -> None:
-        """Give a response again."""
-        if _query(call.scope).get("stream") == "true":
-            raise unsupported("stream", "a response that is kept can only be given whole")
-        kept = await self._responses.get(call.principal, argument)
+        """Give a response again, as it stands; or the events of one that was made in the background."""
+        query = _query(call.scope)
+        if query.get("stream") == "true":
+            after = query.get("starting_after", "-1")
+            if not re.fullmatch("-1|[0-9]{1,15}", after):
+                raise invalid("starting_after", "expected the number of an event")
+            await self._background.stream(call, argument, int(after))
+            return
+        kept = await self._background.get(call.principal, argument)
         await call.respond(200, dumps(kept.response), [JSON])
 
     async def delete(self, call: Call, argument: str) -> None:
         """Forget a response."""
-        await self._responses.forget(call.principal, argument)
+        await self._background.forget(call.principal, argument)
         await call.respond(200, deleted(argument), [JSON])
 
     async def cancel(self, call: Call, argument: str) -> None:
-        """Refuse: what is kept has ended."""
-        await self._responses.get(call.principal, argument)
-        raise RequestError("only a response that is made in the background can be cancelled", code="")
+        """Cancel a response that is made in the background; of one that has ended nothing changes."""
+        kept = await self._responses.get(call.principal, argument)
+        if not kept.response.get("background"):
+            raise RequestError("only a response that is made in the background can be cancelled", code="")
+        kept = await self._background.cancel(call.principal, argument)
+        await call.respond(200, dumps(kept.response), [JSON])
 
     async def list_input(self, call: Call, argument: str) -> None:
         """List a response's own input, a page at a time."""
@@ -215,6 +268,11 @@ class ResponsesOperations(ConversationOperations):
                 "a response was not found: they are kept in the memory of each process, until it ends; with several "
                 "processes, or to keep them, set state.engine to sqlite or valkey"
             )
+
+    def _warn_of(self, options: ResponsesOptions) -> None:
+        """Say so where the answer has, or may have, seals that others are to open."""
+        if options.seals_reasoning or options.compacts or (options.store and self._gateway.settings.state.is_shared):
+            self._warn()
 
     def _warn(self) -> None:
         """Say once that seals will not outlive this process."""

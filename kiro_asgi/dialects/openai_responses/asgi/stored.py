@@ -11,13 +11,14 @@ import anyio
 from attrs import define, field, frozen
 
 from kiro_asgi.asgi.protocol import Message, Send
-from kiro_asgi.dialects.base import ResponseMeta
+from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.openai_responses.compaction import last_said, untriggered
 from kiro_asgi.dialects.openai_responses.compaction_encoder import CompactionEncoder, compaction_object
 from kiro_asgi.dialects.openai_responses.conversation import Conversation
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.kept import Item, Kept, encode, references, response_of
 from kiro_asgi.dialects.openai_responses.options import options_of
+from kiro_asgi.dialects.openai_responses.response import UNFINISHED
 from kiro_asgi.errors import BodyTooLarge, RequestError, ResponseNotFound, StoreUnavailable
 from kiro_asgi.limits import PREVIOUS_RESPONSES
 from kiro_asgi.model.message import Message as Answer
@@ -105,15 +106,20 @@ class Responses:
         """Keep a record of some kind."""
         await self._store.set(scoped(principal, kind, name), data, self._ttl)
 
-    async def read(self, principal: str, kind: str, name: str) -> bytes | None:
-        """A record of some kind.
+    async def replace(self, principal: str, response_id: str, data: bytes) -> None:
+        """Keep a response in the place of its earlier state, unless that was deleted."""
+        if await self._store.get(scoped(principal, _KIND, response_id)) is not None:
+            await self.keep(principal, response_id, data)
+
+    async def read(self, principal: str, kind: str, name: str, *, second_look: bool = True) -> bytes | None:
+        """A record of some kind; *second_look* where another process may just be writing it.
 
         Raises:
             StoreUnavailable: It cannot be looked for now.
         """
         key = scoped(principal, kind, name)
         data = await self._store.get(key)
-        if data is None and self._second_look:
+        if data is None and second_look and self._second_look:
             await anyio.sleep(self._second_look)
             data = await self._store.get(key)
         return data
@@ -180,6 +186,8 @@ class Responses:
             kept, more = await self._kept(principal, previous)
             if kept is None:
                 raise not_built_on(previous)
+            if kept.response.get("status") in UNFINISHED:
+                raise _chain_error(f"response {previous[:_MAX_ECHO]} is still being made", "not_finished")
             size += more
             self._check(size)
             if len(chain) == PREVIOUS_RESPONSES:
@@ -299,6 +307,12 @@ class Recorded(OpenAIResponses):
     """The dialect for one request: it remembers the encoder of the answer, which knows what the client was told."""
 
     answers: list[tuple[ResponseMeta, ResponsesEncoder]] = field(factory=list)
+    settled: ResponseMeta | None = None
+    """Facts of the answer that the client knows already."""
+
+    def meta(self, parsed: ParsedRequest, token: Callable[[], str], created: int) -> ResponseMeta:
+        """Facts for one answer."""
+        return self.settled or super().meta(parsed, token, created)
 
     def encoder(self, meta: ResponseMeta) -> ResponsesEncoder:
         """A fresh encoder, the last of which counts."""

@@ -1,0 +1,358 @@
+"""Responses that are made in the background: looked at, streamed again and cancelled, from any gateway on the store.
+
+What there is of such a response is in the store: the response as it stands, its events in chunks, and how it proceeds,
+with a time until which its process is sure to be there.  So another gateway on the same store can tell what this one is
+doing, and when that time has passed, that nobody is doing it any more.
+
+A request to cancel is a record, too, which the process that makes the response looks for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from logging import getLogger
+from typing import Any, Final
+
+import anyio
+from attrs import define, field, frozen
+
+from kiro_asgi.asgi.call import Call
+from kiro_asgi.asgi.protocol import Disconnected, Message, response_body, response_start
+from kiro_asgi.asgi.scheduling import Tasks
+from kiro_asgi.config import Settings
+from kiro_asgi.dialects.base import ResponseMeta
+from kiro_asgi.dialects.errors import unsupported
+from kiro_asgi.dialects.openai_responses.asgi.stored import Recorded, Responses
+from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
+from kiro_asgi.dialects.openai_responses.kept import Item, Kept, encode, has_members
+from kiro_asgi.dialects.openai_responses.response import UNFINISHED, Outcome, ResponseObject
+from kiro_asgi.errors import AnswerTooLarge, KiroAsgiError, ResponseNotFound, StoreUnavailable, UpstreamTimeout
+from kiro_asgi.model.events import MessageStart, Usage
+from kiro_asgi.wire.json import JsonError, dumps, loads
+from kiro_asgi.wire.sse import encode_comment
+
+__all__ = ["BackgroundResponses", "Making"]
+
+_log = getLogger("kiro_asgi")
+
+_PROGRESS: Final = "response.progress"
+_EVENTS: Final = "response.events"
+_CANCEL: Final = "response.cancel"
+"""Kinds of records."""
+
+_LEASE: Final = 30.0
+"""Seconds for which a process says that it is there; clocks of several machines may differ by less."""
+
+_RENEW: Final = 5.0
+_STEP: Final = 0.1
+"""Seconds between two looks at what there is to be kept, or to be told."""
+
+_CANCEL_LOOK: Final = 0.5
+_CANCEL_WAIT: Final = 5.0
+"""Seconds between two looks for a request to cancel, and for which that waits for its effect."""
+
+_NUMBER: Final = re.compile(rb'"sequence_number":(\d{1,15})')
+
+_COMMENT: Final = encode_comment("ping")
+
+_LOST: Final = "the gateway that made this response has ended"
+
+
+@frozen
+class _Progress:
+    chunks: int
+    """Of events, that are kept."""
+
+    until: float
+    """Seconds since the epoch: its process is there till then."""
+
+    done: bool
+
+    def encode(self) -> bytes:
+        return dumps({"chunks": self.chunks, "until": self.until, "done": self.done})
+
+    @classmethod
+    def decode(cls, data: bytes | None) -> _Progress | None:
+        try:
+            value: Any = None if data is None else loads(data)
+        except JsonError:
+            return None
+        if not has_members(value, chunks=int, until=(int, float), done=bool):
+            return None
+        return cls(value["chunks"], value["until"], value["done"])
+
+
+@frozen
+class BackgroundResponses:
+    """The responses of one store that are, or were, made in the background."""
+
+    _responses: Responses
+    _wall: Callable[[], float]
+    _heartbeat: float
+    """Seconds of silence after which a client gets a sign of life; 0 for none."""
+
+    async def get(self, principal: str, response_id: str) -> Kept:
+        """One response, made in the background or not, as it stands; one that nobody makes any more has failed.
+
+        Raises:
+            ResponseNotFound: As for `Responses.get`.
+        """
+        kept = await self._responses.get(principal, response_id)
+        if kept.response.get("status") not in UNFINISHED or await self._is_made(principal, response_id):
+            return kept
+        kept = await self._responses.get(principal, response_id)  # it may have ended between the two looks
+        if kept.response.get("status") not in UNFINISHED:
+            return kept
+        error = {"code": "server_error", "message": _LOST}
+        failed = Kept({**kept.response, "status": "failed", "error": error}, kept.input, kept.seals)
+        data = encode(response_id, [dumps(failed.response)], failed.input, failed.seals)
+        await self._responses.keep(principal, response_id, data)
+        return failed
+
+    async def cancel(self, principal: str, response_id: str) -> Kept:
+        """Have a response end, and wait a little for that; one that has ended is given as it is."""
+        kept = await self.get(principal, response_id)
+        if kept.response.get("status") in UNFINISHED:
+            await self._responses.write(principal, _CANCEL, response_id, b"1")
+            with anyio.move_on_after(_CANCEL_WAIT):
+                while kept.response.get("status") in UNFINISHED:
+                    await anyio.sleep(_STEP)
+                    kept = await self.get(principal, response_id)
+        return kept
+
+    async def forget(self, principal: str, response_id: str) -> None:
+        """Delete a response with its events; if it is still made, that ends."""
+        await self._responses.forget(principal, response_id)
+        progress = await self._progress(principal, response_id)
+        if progress is not None:
+            if not progress.done:
+                await self._responses.write(principal, _CANCEL, response_id, b"1")
+            for number in range(progress.chunks):
+                await self._responses.discard(principal, f"{response_id}/{number}", _EVENTS)
+
+    async def stream(self, call: Call, response_id: str, after: int) -> None:
+        """Give the events behind number *after* again, and those that are still to come as they come.
+
+        Raises:
+            RequestError: Of this response no events are kept.
+        """
+        await self.get(call.principal, response_id)
+        if await self._progress(call.principal, response_id) is None:
+            raise unsupported("stream", "a response that was not made in the background can only be given whole")
+        async with anyio.create_task_group() as group:
+            tasks = Tasks(group)
+            tasks.start(lambda: _left(call))
+            await tasks.run(lambda: self._send(call, response_id, after))
+        if tasks.failure is not None:
+            raise tasks.failure
+
+    async def _send(self, call: Call, response_id: str, after: int) -> None:
+        headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache"), *call.headers]
+        send = call.in_time(call.send)
+        await send(response_start(200, headers))
+        async for data in self._events(call.principal, response_id, after):
+            await send(response_body(data, more=True))
+        await send(response_body(b""))
+
+    async def _events(self, principal: str, response_id: str, after: int) -> AsyncIterator[bytes]:
+        """The events behind *after*, and comments where there are none for long."""
+        told, read, since = after, 0, anyio.current_time()
+        while True:
+            progress = await self._progress(principal, response_id)
+            while progress is not None and read < progress.chunks:
+                chunk = await self._responses.read(principal, _EVENTS, f"{response_id}/{read}")
+                read += 1
+                fresh = [event for event in _split(chunk or b"") if _number(event) > told]
+                if fresh:
+                    told, since = _number(fresh[-1]), anyio.current_time()
+                    yield b"".join(fresh)
+            if progress is None or progress.done:
+                return
+            if progress.until < self._wall():
+                with suppress(ResponseNotFound):
+                    yield _failed(told + 1, await self.get(principal, response_id))
+                return
+            if 0 < self._heartbeat <= anyio.current_time() - since:
+                since = anyio.current_time()
+                yield _COMMENT
+            await anyio.sleep(_STEP)
+
+    async def _progress(self, principal: str, response_id: str) -> _Progress | None:
+        return _Progress.decode(await self._responses.read(principal, _PROGRESS, response_id))
+
+    async def _is_made(self, principal: str, response_id: str) -> bool:
+        progress = await self._progress(principal, response_id)
+        return progress is not None and progress.until >= self._wall()
+
+
+async def _left(call: Call) -> None:
+    while (await call.receive())["type"] != "http.disconnect":
+        pass
+    raise Disconnected
+
+
+def _split(chunk: bytes) -> list[bytes]:
+    return [event + b"\n\n" for event in chunk.split(b"\n\n") if event]
+
+
+def _number(event: bytes) -> int:
+    found = _NUMBER.search(event)
+    return int(found[1]) if found else -1
+
+
+def _failed(number: int, kept: Kept) -> bytes:
+    fields = {"type": "response.failed", "sequence_number": number, "response": kept.response}
+    return b"event: response.failed\ndata: %b\n\n" % dumps(fields)
+
+
+@define(eq=False)
+class Making:
+    """One response that is made in the background: the client of its answer, and who keeps it."""
+
+    _responses: Responses
+    _settings: Settings
+    _wall: Callable[[], float]
+    _principal: str
+    _dialect: Recorded
+    _meta: ResponseMeta
+    _items: list[Item]
+    """Its own input."""
+
+    _answer: Callable[[Making], Awaitable[Call]]
+    """Answers by way of `receive` and `send`."""
+
+    _over: anyio.Event = field(init=False, factory=anyio.Event)
+    _cancelled: bool = field(init=False, default=False)
+    _failure: KiroAsgiError | None = field(init=False, default=None)
+    """Why it was broken off here."""
+
+    _buffer: bytearray = field(init=False, factory=bytearray)
+    """Bytes of events that are not kept yet."""
+
+    _size: int = field(init=False, default=0)
+    _chunks: int = field(init=False, default=0)
+    _begun: bool = field(init=False, default=False)
+
+    @property
+    def id(self) -> str:
+        """Of the response."""
+        return self._meta.id
+
+    async def begin(self) -> bytes:
+        """Keep the response as one that waits, and give its JSON."""
+        queued = b"".join(ResponseObject(self._meta).render(Outcome("queued"), []))
+        await self._write_progress(done=False)
+        await self._responses.keep(self._principal, self.id, encode(self.id, [queued], self._items, {}))
+        return queued
+
+    async def discard(self) -> None:
+        """Forget a response that could not be begun."""
+        await self._responses.discard(self._principal, self.id)
+        await self._responses.discard(self._principal, self.id, _PROGRESS)
+
+    async def run(self) -> None:
+        """Make it; runs in an event loop of its own."""
+        self._over = anyio.Event()
+        call: Call | None = None
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._keep_up)
+                call = await self._answer(self)
+                group.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._end(None if call is None else call.failure)
+
+    async def receive(self) -> Message:
+        """The client that is none: it leaves where the response is to end."""
+        await self._over.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        """Take what a client would be sent; errors before the first event are told in another way."""
+        if message["type"] == "http.response.start":
+            self._begun = message["status"] == 200
+        elif self._begun:
+            self._buffer += message["body"]
+            self._size += len(message["body"])
+            if self._size > self._settings.responses.background_bytes:
+                self._break_off(AnswerTooLarge("its events have more bytes than responses.background_bytes allows"))
+
+    async def _keep_up(self) -> None:
+        """Keep events as they come, say that this process is there, and see whether the response is to end."""
+        ends_at = anyio.current_time() + self._settings.responses.background_timeout
+        renew_at = look_at = anyio.current_time()
+        shown = False
+        while True:
+            now = anyio.current_time()
+            kept = await self._keep_events()
+            if self._begun and not shown:
+                shown = True
+                await self._keep(self._encoder())
+            if kept or now >= renew_at:
+                renew_at = now + _RENEW
+                await self._write_progress(done=False)
+            if now >= look_at:
+                look_at = now + _CANCEL_LOOK
+                await self._look_for_cancel()
+            if now >= ends_at:
+                self._break_off(UpstreamTimeout("it took longer than responses.background_timeout allows"))
+            await anyio.sleep(_STEP)
+
+    async def _look_for_cancel(self) -> None:
+        try:
+            asked = await self._responses.read(self._principal, _CANCEL, self.id, second_look=False)
+        except StoreUnavailable:
+            return
+        if asked is not None:
+            self._cancelled = True
+            self._over.set()
+
+    def _break_off(self, error: KiroAsgiError) -> None:
+        self._failure = self._failure or error
+        self._over.set()
+
+    async def _end(self, failure: KiroAsgiError | None) -> None:
+        """Keep how it has ended; one that is complete was kept when it was."""
+        encoder = self._encoder()
+        if not encoder.complete:
+            if not self._begun:
+                self._buffer += b"".join(encoder.feed([MessageStart(Usage())]))
+            if self._cancelled:
+                self._buffer += b"".join(encoder.cancel())
+            else:
+                told = self._failure or failure or KiroAsgiError("the response was broken off")
+                self._buffer += b"".join(encoder.error(told))
+            await self._keep(encoder)
+        await self._keep_events()
+        await self._write_progress(done=True)
+
+    def _encoder(self) -> ResponsesEncoder:
+        """The encoder of the latest attempt; a new one where there has been none."""
+        return self._dialect.answers[-1][1] if self._dialect.answers else self._dialect.encoder(self._meta)
+
+    async def _keep(self, encoder: ResponsesEncoder) -> None:
+        """Keep the response as it stands, unless it was deleted."""
+        if not encoder.response:
+            return
+        data = encode(self.id, encoder.response, self._items, encoder.seals)
+        try:
+            await self._responses.replace(self._principal, self.id, data)
+        except StoreUnavailable as error:
+            _log.warning("a response is not kept: %r", error)
+
+    async def _keep_events(self) -> bool:
+        """Keep the whole events that have come; whether there were any."""
+        end = self._buffer.rfind(b"\n\n") + 1
+        if not end:
+            return False
+        chunk, self._buffer = bytes(self._buffer[: end + 1]), self._buffer[end + 1 :]
+        await self._responses.write(self._principal, _EVENTS, f"{self.id}/{self._chunks}", chunk)
+        self._chunks += 1
+        return True
+
+    async def _write_progress(self, *, done: bool) -> None:
+        progress = _Progress(self._chunks, self._wall() + _LEASE, done)
+        await self._responses.write(self._principal, _PROGRESS, self.id, progress.encode())
