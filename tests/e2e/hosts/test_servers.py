@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ def test_it_stands_alone(library, stream, alone, sim):
 
 
 def test_responses_over_websocket(alone, sim):
-    """A refused handshake has its real status; limits close the connection with their codes."""
+    """A refused handshake has its real status; closing ends the answer; limits close with their codes."""
 
     def refused(**options: str) -> int:
         with pytest.raises(InvalidStatus) as caught, connected(alone.url, **options):
@@ -53,6 +54,10 @@ def test_responses_over_websocket(alone, sim):
         assert told == "1 2 3 " and caught.value.rcvd is not None
         return caught.value.rcvd.code
 
+    with connected(alone.url) as connection:
+        connection.send(json.dumps({"type": "response.create", "model": MODEL, "input": "sim:stall-mid"}))
+        assert json.loads(connection.recv(timeout=10))["type"] == "response.created"
+    assert sim.wait_until(lambda: sim.requests[-1].peer_closed_at is not None), "closing did not end the answer"
     assert (refused(key=""), refused(origin="https://evil.example"), refused(path="/v1/messages")) == (401, 403, 426)
     assert (closed(), closed("x" * 1001)) == (1001, 1009)
 

@@ -24,7 +24,7 @@ from kiro_asgi.asgi.protocol import Disconnected, Message, Scope, Send
 from kiro_asgi.asgi.scheduling import Tasks
 from kiro_asgi.dialects.openai_responses.asgi.stored import ConnectionResponses
 from kiro_asgi.dialects.openai_responses.frames import AnswerFrames, Aside, Create, error_frame, read_frame
-from kiro_asgi.errors import KiroAsgiError, LimitReached, RequestError, Unauthorized
+from kiro_asgi.errors import KiroAsgiError, LimitReached, RequestError, TooBusy, Unauthorized
 from kiro_asgi.limits import WEBSOCKET_BAD_FRAMES, WEBSOCKET_WAITING
 from kiro_asgi.observers.base import Outcome
 
@@ -122,25 +122,27 @@ class Connection:
             await self._take_frame(data, waiting)
 
     async def _take_frame(self, data: bytes, waiting: MemoryObjectSendStream[Create | RequestError]) -> None:
+        try:
+            self._call.hold(len(data))
+        except TooBusy as error:
+            await self._tell(error_frame(error))
+            return
         frame: Create | Aside | RequestError
         try:
             frame = await self._gateway.offload.run(len(data), partial(read_frame, data))
         except RequestError as error:
             frame = error  # told in its turn: clients take it for the end of the answer under way
+        if not isinstance(frame, Create):
+            self._call.release(len(data))
         if isinstance(frame, Aside):
             if frame.reply:
                 await self._tell(frame.reply)
             return
-        size = frame.size if isinstance(frame, Create) else 0
-        try:
-            self._call.hold(size)
-        except KiroAsgiError as error:
-            await self._tell(error_frame(error))
-            return
         try:
             waiting.send_nowait(frame)
         except anyio.WouldBlock:
-            self._call.release(size)
+            if isinstance(frame, Create):
+                self._call.release(frame.size)
             message = f"{WEBSOCKET_WAITING} requests of this connection wait already"
             await self._tell(error_frame(LimitReached(message, code="too_many_pending_requests")))
 
