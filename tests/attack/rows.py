@@ -12,10 +12,12 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final
 
 from attrs import define, field, frozen
+from websockets.asyncio.client import ClientConnection, connect
 
 from tests.attack.client import PATHS, Client, Reply, read, reset
 from tests.attack.gateway import SECRET, Gateway
 from tests.attack.shapes import DIGITS, MIB, SCHEMAS, nested_text
+from tests.websocket import ENDS
 
 __all__ = ["ROWS", "Attack", "Row"]
 
@@ -335,6 +337,16 @@ async def _stalled(attack: Attack, count: int, prompt: str, seconds: float, apar
     for _ in range(count):  # not all at once: what is looked at is that they stay, not that they come
         opened.append(await attack.client.open(data, 4096))
         await asyncio.sleep(0.01)
+    try:
+        await _answered(attack, seconds)
+    finally:
+        for _, writer in opened:
+            reset(writer)
+            await asyncio.sleep(apart)
+
+
+async def _answered(attack: Attack, seconds: float) -> None:
+    """Ask beside those that are stalled."""
     began = time.monotonic()
     try:
         async with asyncio.timeout(seconds):
@@ -342,10 +354,64 @@ async def _stalled(attack: Attack, count: int, prompt: str, seconds: float, apar
             attack.note(f"after {time.monotonic() - began:.1f} s")
     except TimeoutError:
         attack.want(False, f"no answer in {seconds:.0f} s")
-    finally:
-        for _, writer in opened:
-            reset(writer)
-            await asyncio.sleep(apart)
+
+
+@row("WebSockets: frames that are none, one 20,000 deep, 200 requests at once", "errors with codes")
+async def websocket_frames(attack: Attack) -> None:
+    deep = "[" * 20_000
+    for frames, wanted in (
+        (["no JSON"] * 5, {"invalid_json"}),
+        ([f'{{"type":"response.create","input":{deep}'], {"invalid_json"}),
+        ([_create("attack:words")] * 200, {"", "rate_limit_exceeded"}),
+    ):
+        async with _websocket(attack) as connection:
+            for frame in frames:
+                await connection.send(frame)
+            codes = {await _end(connection) for _ in frames}
+        attack.note(" ".join(sorted(codes)) or "answered")
+        attack.want(codes <= wanted, f"{codes - wanted}")
+
+
+@row(
+    "a frame of 16 MiB over WebSocket: the server unmasks and decodes it without letting go of the interpreter",
+    "an answer",
+    health=0.2,
+    growth=5 * 32 * MIB,
+)
+async def largest_frame(attack: Attack) -> None:
+    async with _websocket(attack) as connection:
+        await connection.send(_create("x" * (16 * MIB)))
+        code = await _end(connection)
+    attack.note(code or "answered")
+    attack.want(not code, code)
+
+
+@row("two WebSockets that never read, where there are two connections", "a third is answered", gateway="narrow")
+async def stalled_websockets(attack: Attack) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(2):
+            connection = await stack.enter_async_context(_websocket(attack))
+            stack.callback(connection.transport.abort)
+            await connection.send(_create("attack:endless"))
+        await _answered(attack, 8)
+
+
+def _websocket(attack: Attack) -> connect:
+    headers = {"authorization": f"Bearer {attack.client.key}"}
+    url = f"ws://127.0.0.1:{attack.client.port}/v1/responses"
+    return connect(url, additional_headers=headers, proxy=None, compression=None, ping_interval=None)
+
+
+def _create(content: str) -> str:
+    return json.dumps({"type": "response.create", "model": HOSTILE, "input": content, "store": False})
+
+
+async def _end(connection: ClientConnection) -> str:
+    """The code of an answer's error; empty for none."""
+    while (frame := json.loads(await connection.recv()))["type"] not in ENDS:
+        pass
+    error = frame.get("error") or frame["response"]["error"] or {}
+    return str(error.get("code", ""))
 
 
 @row(
