@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kiro_asgi.dialects.openai_responses.compaction import INSTRUCTION
-from tests.asgi.driver import Exchange, post
+from tests.asgi.driver import Exchange, get, post
+from tests.asgi.test_background import polled
 from tests.asgi.test_stored_responses import CLIENTS, PATH, asked, asking, error_of, respond, response_of
 
 pytestmark = pytest.mark.anyio
@@ -149,3 +150,34 @@ async def test_an_answer_without_a_summary_is_a_failure(gateway, path):
     exchange = await post(path, body).run(gateway(retry={"attempts": 1}))
 
     assert exchange.status == 502, exchange.content
+
+
+@pytest.mark.parametrize("more", [{}, {"stream": True}, {"background": True}], ids=["whole", "stream", "background"])
+async def test_a_long_input_is_compacted_first(gateway, sim, more):
+    """Beyond the threshold a compaction is made, told as the first item, and counted by itself; what the user has just
+    said is asked behind it.  What is gone on with by its id begins with it, and is short."""
+    app = gateway()
+    long = [*TALK[:3], {"role": "assistant", "content": "word " * 3000}]
+    wanted = {"context_management": [{"type": "compaction", "compact_threshold": 2000}]}
+    asking_now = [*long, {"role": "user", "content": "Who am I?"}]
+    exchange = await asking(asking_now, **wanted, **more).run(app)
+    one = await polled(app, exchange.json()["id"]) if "background" in more else response_of(exchange)
+    told = json.dumps(asked(sim))
+    short = await respond(app, "And now?", previous_response_id=one["id"], **wanted)
+    input_items = (await get(f"{PATH}/{one['id']}/input_items").run(app)).json()["data"]
+
+    assert [item["type"] for item in one["output"]] == ["compaction", "message"]
+    assert one["usage"]["compaction"]["input_tokens"] > 2000 > one["usage"]["input_tokens"]
+    assert asked(sim)["currentMessage"]["userInputMessage"]["content"].endswith("And now?")
+    assert "word word" not in told.replace(one["output"][0]["encrypted_content"], "")
+    assert [item["type"] for item in short["output"]] == ["message"]
+    assert "compaction" not in [item["type"] for item in input_items]
+
+
+async def test_a_threshold_has_to_be_a_number(gateway):
+    """Others are refused, and a request without one is answered as ever."""
+    wanted = [{"type": "compaction", "compact_threshold": "x"}]
+    refused = await asking("hi", context_management=wanted).run(gateway())
+
+    assert error_of(refused)[2] == "context_management[0].compact_threshold"
+    assert len((await respond(gateway(), "hi", context_management=[{"type": "compaction"}]))["output"]) == 1

@@ -27,6 +27,7 @@ __all__ = [
     "TRIGGER",
     "compacting",
     "compaction_request",
+    "halves",
     "is_triggered",
     "last_said",
     "summarising",
@@ -93,6 +94,14 @@ def compaction_request(value: Any) -> Any:
         items = [{"type": "message", "role": "user", "content": items}]
     asked = [*items, {"type": TRIGGER}] if isinstance(items, list) else items
     return {**request, "input": asked, "store": False}
+
+
+def halves(items: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """What of *items* is to be compacted, and what the user has just said, which stays behind that."""
+    end = len(items)
+    while end and items[end - 1].get("type", "message") == "message" and items[end - 1].get("role") == "user":
+        end -= 1
+    return list(items[:end]), list(items[end:])
 
 
 def is_triggered(items: Any) -> bool:

@@ -172,16 +172,29 @@ class ResponsesEncoder:
         return told + self._output.tell(Outcome("cancelled"))
 
     def _start(self, _: MessageStart) -> list[bytes]:
-        return self._output.tell(Outcome(), "created", "in_progress")
+        return self._output.tell(Outcome(), "created", "in_progress") + self._tell_compaction()
+
+    def _tell_compaction(self) -> list[bytes]:
+        """The compaction that was made before the answer, as its first item."""
+        if not self._options.compaction:
+            return []
+        fields = {"type": "compaction", "encrypted_content": self._options.compaction["encrypted_content"]}
+        place, told = self._output.add("compaction", {**fields, "encrypted_content": ""})
+        return told + self._output.done(place, fields)
+
+    def _usage(self, usage: Usage) -> dict[str, Any]:
+        """Token counts; those of a compaction stand by themselves, as the context has become shorter by it."""
+        compacted = self._options.compaction.get("usage")
+        return usage_object(usage) | ({} if compacted is None else {"compaction": compacted})
 
     def _end(self, event: MessageEnd) -> list[bytes]:
         self._ended = self.complete = True
         told = self._finish_text() + self._give_up_searches()
         if event.stop_reason is StopReason.CONTENT_FILTER and not self._output.has("message"):
             told += self._speak(REFUSAL, _FILTERED)
-        elif not self._output.has():
+        elif not self._output.has_answer:
             told += self._speak(TEXT, "")
-        usage = usage_object(event.usage)
+        usage = self._usage(event.usage)
         if reason := INCOMPLETE.get(event.stop_reason):
             told += self._output.release("incomplete")
             return told + self._output.tell(Outcome("incomplete", None, {"reason": reason}, usage), "incomplete")

@@ -107,7 +107,7 @@ FIELDS: Final[Table] = MappingProxyType(
         "prompt_cache_retention": _IGNORED,
         "prompt_cache_options": _IGNORED,
         "background_options": _IGNORED,
-        "context_management": _ignored("nothing is compacted on the way"),
+        "context_management": _honoured("compact_threshold: a longer input is compacted first"),
         "moderation": _IGNORED,
         "access_programs": _IGNORED,
         "image": _IGNORED,

@@ -74,6 +74,12 @@ class ResponsesOptions:
     """The input as a list of items: a text has become one message of the user's.  Items that were sent without an id
     have none; `kiro_asgi.dialects.openai_responses.kept.identified` gives them one."""
 
+    compaction: Mapping[str, Any] = _NOTHING
+    """``encrypted_content`` and ``usage`` of a compaction that was made before the answer; empty where none was."""
+
+    compact_threshold: int | None = None
+    """Tokens of input from which on a compaction is wanted before the answer."""
+
     compacts: bool = False
     """Whether the answer is a compaction of the input."""
 

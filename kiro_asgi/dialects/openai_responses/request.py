@@ -70,11 +70,20 @@ def read_options(request: ResponsesBody, value: Mapping[str, Any], toolbox: Tool
         tools=tuple(_shown(tool) for tool in value.get("tools") or ()),
         include=request.include or (),
         conversation=conversation_named(value),
+        compact_threshold=_compact_threshold(request),
         custom_tools=frozenset(toolbox.custom),
         client_tools=toolbox.items,
         namespaces=toolbox.namespaces,
         input_items=_input_items(value["input"]),
     )
+
+
+def _compact_threshold(request: ResponsesBody) -> int | None:
+    for place, entry in enumerate(request.context_management or ()):
+        if entry.type == "compaction" and entry.compact_threshold is not None:
+            _within(f"context_management[{place}].compact_threshold", entry.compact_threshold, 1, None)
+            return entry.compact_threshold
+    return None
 
 
 def _shown(tool: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -178,7 +178,7 @@ _PREFIXES: Final = MappingProxyType(
 """Kind of item to how its ids begin."""
 
 
-_SPOKEN: Final = ("message", "reasoning")
+_SPOKEN: Final = ("message", "reasoning", "compaction")
 """Kinds of item that are no calls."""
 
 
@@ -323,9 +323,14 @@ class OutputItems:
 
     _held: tuple[Place, dict[str, Any]] | None = field(init=False, default=None)
 
-    def has(self, kind: str = "") -> bool:
-        """Whether an item of this *kind* has begun, or any at all."""
-        return kind in self._kinds if kind else bool(self._kinds)
+    def has(self, kind: str) -> bool:
+        """Whether an item of this *kind* has begun."""
+        return kind in self._kinds
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether an item has begun, apart from a compaction."""
+        return any(kind != "compaction" for kind in self._kinds)
 
     @property
     def awaits_client(self) -> bool:

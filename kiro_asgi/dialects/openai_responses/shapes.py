@@ -329,6 +329,15 @@ class ReasoningConfig:
 
 
 @frozen
+class ContextManagement:
+    """What to do where the input is long; of kinds other than ``compaction`` nothing is known."""
+
+    type: str = ""
+    compact_threshold: int | None = None
+    """Tokens."""
+
+
+@frozen
 class ResponsesBody:
     """The whole request."""
 
@@ -359,6 +368,7 @@ class ResponsesBody:
     conversation: str | Mapping[str, Any] | None = None
     prompt: Any = None
 
+    context_management: tuple[ContextManagement, ...] | None = None
     truncation: str | None = None
     metadata: Mapping[str, str] | None = None
     user: str | None = None

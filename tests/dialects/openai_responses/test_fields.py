@@ -21,6 +21,7 @@ from kiro_asgi.errors import RequestError
 TOOL = {"type": "function", "name": "f"}
 
 VALUES: dict[str, Any] = {
+    "context_management": [{"type": "compaction", "compact_threshold": 1000}],
     "model": "other",
     "input": "bye",
     "instructions": "be",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Mapping
 from functools import partial
 from logging import getLogger
 from types import MappingProxyType
@@ -14,7 +15,7 @@ from attrs import define, evolve, field
 
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import ClientRequest
-from kiro_asgi.asgi.protocol import JSON, Scope, Send, query_values, respond_in_pieces
+from kiro_asgi.asgi.protocol import JSON, Disconnected, Message, Scope, Send, query_values, respond_in_pieces
 from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import invalid, unsupported
@@ -32,7 +33,7 @@ from kiro_asgi.dialects.openai_responses.asgi.stored import (
     Responses,
     not_built_on,
 )
-from kiro_asgi.dialects.openai_responses.compaction import compaction_request, untriggered
+from kiro_asgi.dialects.openai_responses.compaction import compaction_request, halves, untriggered
 from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
 from kiro_asgi.dialects.openai_responses.frames import Create
 from kiro_asgi.dialects.openai_responses.kept import deleted
@@ -43,9 +44,10 @@ from kiro_asgi.dialects.openai_responses.unread import unread_fields
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import noted
 from kiro_asgi.errors import KiroAsgiError, NoWebSocket, RequestError
+from kiro_asgi.observers.base import Outcome
 from kiro_asgi.state.base import Store
 from kiro_asgi.state.memory import MemoryStore
-from kiro_asgi.wire.json import dumps
+from kiro_asgi.wire.json import dumps, loads
 
 __all__ = ["ResponsesOperations"]
 
@@ -122,8 +124,10 @@ class ResponsesOperations(ConversationOperations):
         async def answer(making: Making) -> Call:
             async def handle(own: Call, argument: str) -> None:
                 own.hold(size)
-                asked = gateway.request(own, dialect, size, lambda: streamed)
-                await gateway.reply(own, asked, Keeping(keep, dialect, earlier, own.send).send)
+                shorter = await self._shortened(own, value, streamed, size)
+                told = evolve(dialect, settled=evolve(request.meta, options=shorter.options))
+                asked = gateway.request(own, told, size, lambda: shorter)
+                await gateway.reply(own, asked, Keeping(keep, told, earlier, own.send).send)
 
             return await gateway.answer_within(call.scope, making.receive, making.send, handle)
 
@@ -170,6 +174,7 @@ class ResponsesOperations(ConversationOperations):
     ) -> tuple[ClientRequest, Recorded, Send]:
         """The request of *value*, of *size* bytes, its dialect, and the way out, on which the answer is kept."""
         dialect, parsed, earlier, size = await self._read(call, value, size, known)
+        parsed = await self._shortened(call, value, parsed, size)
         options = parsed.options
         self._warn_of(options)
         keep = partial(known.keep, call.principal) if options.store else known.unstored
@@ -177,6 +182,54 @@ class ResponsesOperations(ConversationOperations):
             keep = partial(self._conversations.extend, call.principal, options.conversation, keep)
         send = call.send if keep is None else Keeping(keep, dialect, earlier, call.send).send
         return self._gateway.request(call, dialect, size, lambda: parsed), dialect, send
+
+    async def _shortened(self, call: Call, value: Any, parsed: ParsedRequest, size: int) -> ParsedRequest:
+        """The request *value*, read as *parsed*, with a compaction in its input where that is longer than it wants.
+
+        The compaction is a request of its own, for quotas and observers, too.
+        """
+        threshold = parsed.options.compact_threshold
+        old, new = halves(parsed.options.input_items)
+        if threshold is None or not old or parsed.options.compacts:
+            return parsed
+        if await self._gateway.exchanges.count(parsed.prompt, size, call.hold) <= threshold:
+            return parsed
+        compaction = await self._summary(call, {**value, "input": old, "previous_response_id": None}, size)
+        item = {"type": "compaction", "encrypted_content": compaction["encrypted_content"]}
+        asked = {**value, "input": [*old, item, *new]}
+        shorter = await self._gateway.offload.run(size, partial(self._parsed, asked, call.principal))
+        options = evolve(shorter.options, input_items=parsed.options.input_items, compaction=compaction)
+        return evolve(parsed, prompt=shorter.prompt, options=options)
+
+    async def _summary(self, call: Call, value: Any, size: int) -> Mapping[str, Any]:
+        """``encrypted_content`` and ``usage`` of the compaction of *value*, made by a call of its own.
+
+        Raises:
+            KiroAsgiError: There is none.
+        """
+        body = bytearray()
+
+        async def take(message: Message) -> None:
+            body.extend(message.get("body", b""))
+
+        async def compact(own: Call, argument: str) -> None:
+            own.hold(size)
+            dialect, parsed, _, _ = await self._read(
+                own, compaction_request(value), size, self._responses, CompactingAlone
+            )
+            await self._gateway.reply(own, self._gateway.request(own, dialect, size, lambda: parsed), own.send)
+
+        own = await self._gateway.answer_within(call.scope, call.receive, take, compact)
+        if own.failure is not None:
+            raise own.failure
+        if own.outcome is not Outcome.COMPLETE:
+            raise Disconnected
+        made = loads(bytes(body))
+        return {"encrypted_content": made["output"][-1]["encrypted_content"], "usage": made["usage"]}
+
+    def _parsed(self, value: Any, principal: str) -> ParsedRequest:
+        sealer = Sealer.create(self._key, principal)
+        return parse_value(value, open_thinking=sealer.open, open_summary=sealer.open_summary)
 
     async def compact(self, call: Call, argument: str) -> None:
         """Answer with a compaction of the conversation."""
