@@ -310,6 +310,24 @@ async def test_a_drained_gateway_ends_it_after_its_answer(gateway, sim):
     assert (late.messages[0]["status"], dict(late.messages[0]["headers"])[b"retry-after"]) == (503, b"1")
 
 
+async def test_an_interrupted_gateway_ends_it_at_once(gateway, sim):
+    """An answer under way ends with its error; whether there was one or not, 1012 follows."""
+    app = gateway(fresh=True)
+    async with connected(app) as busy, connected(app) as waits:
+        await turn(waits, "sim:count=1")
+        await busy.say(create("sim:stall-mid"))
+        with anyio.fail_after(10):
+            async with busy.arrived:
+                while not any(it["type"] == "response.output_text.delta" for it in busy.frames):
+                    await busy.arrived.wait()
+            app.interrupt()
+            await app.idle()
+
+    assert busy.frames[-1]["type"] == "response.failed"
+    assert [peer.messages[-1]["type"] for peer in (busy, waits)] == ["websocket.close"] * 2
+    assert (busy.closed, waits.closed) == (1012, 1012)
+
+
 async def test_a_client_that_leaves_ends_its_answer(gateway, sim):
     async with connected(gateway()) as peer:
         await peer.say(create("sim:stall-mid"))

@@ -170,13 +170,13 @@ class Connection:
         self._patience = anyio.CancelScope(
             deadline=min(now + self._gateway.settings.responses.idle_timeout, self._ends_at)
         )
-        self._call.tell = self._restart  # until there is a request, nothing else tells the client
-        try:
-            with self._patience:
-                return None if self._retired else await requests.receive()
-        finally:
-            self._call.tell = None
-        return None
+        frame = None
+        # Until there is a request, nothing else tells the client; it is to stand when an interruption ends the wait.
+        self._call.tell = self._restart
+        with self._patience:
+            frame = None if self._retired else await requests.receive()
+        self._call.tell = None
+        return frame
 
     def _retire(self) -> None:
         """Take no further request."""
