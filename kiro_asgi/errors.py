@@ -17,6 +17,7 @@ __all__ = [
     "ConversationNotFound",
     "ForeignOrigin",
     "InternalError",
+    "KeyExpired",
     "KiroAsgiError",
     "LimitReached",
     "MethodNotAllowed",
@@ -137,6 +138,10 @@ class Unauthorized(RequestError):
     """No key, or a key that is not ours."""
 
     status = 401
+
+
+class KeyExpired(Unauthorized):
+    """A key that was ours, and is good no longer."""
 
 
 class ForeignOrigin(RequestError):

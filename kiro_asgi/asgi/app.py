@@ -152,7 +152,12 @@ class App:
         self._id_headers = self._routes.request_id_headers
         self._cross_origin = CrossOrigin(settings.cors.origins, self._routes.exposed_headers)
         self._auth = Authenticator(
-            settings.client, self._cross_origin, self._routes.key_headers, self._routes.key_parameters, settings.keys
+            settings.client,
+            self._cross_origin,
+            self._routes.key_headers,
+            self._routes.key_parameters,
+            settings.keys,
+            wall_clock,
         )
         clocks = Clocks(clock, wall_clock, draw)
         self._store = new_store(settings, clocks) if store is None else store
@@ -212,6 +217,7 @@ class App:
             reply=self._reply,
             answer_within=self._answer_within,
             background=self._background,
+            permit=self._auth.permit,
         )
         self._handlers: dict[Endpoint, Handler] = {
             endpoint: getattr(self, f"_{endpoint.operation}") for endpoint in GATEWAY
@@ -410,7 +416,6 @@ class App:
         call.model = request.model
         exchange = await self._exchanges.settle(request)
         call.upstream, call.notes = exchange.upstream.name, exchange.notes
-        self._auth.require_model(call.principal, f"{exchange.upstream.name}/{exchange.route.model.id}")
         traits, tells_rules = request.dialect.traits, wants_rules(call.scope)
         content_type = b"content-type", traits.stream_type if exchange.streamed else traits.body_type
 
@@ -437,11 +442,13 @@ class App:
             yield from provider.credentials.cooldowns()
 
     async def _models(self, call: Call, argument: str) -> None:
-        await call.respond(200, render_models(await self._exchanges.models.listings()), [JSON])
+        listings = await self._exchanges.models.listings(self._auth.permit(call.principal))
+        await call.respond(200, render_models(listings), [JSON])
 
     async def _model(self, call: Call, argument: str) -> None:
         call.model = argument
-        await call.respond(200, render_model(await self._exchanges.models.listing(argument)), [JSON])
+        listing = await self._exchanges.models.listing(argument, self._auth.permit(call.principal))
+        await call.respond(200, render_model(listing), [JSON])
 
     async def _health(self, call: Call, argument: str) -> None:
         await self._answer_probe(call, 200, _ALIVE)

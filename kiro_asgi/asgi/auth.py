@@ -11,14 +11,16 @@ import asyncio
 import hmac
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import inf
+from time import time
 from typing import Any, Final
 
 import anyio.to_thread
 from asgiref.sync import sync_to_async
 from attrs import field, frozen
 
+from kiro_asgi.asgi.models import Permit
 from kiro_asgi.asgi.protocol import (
     Headers,
     Message,
@@ -30,7 +32,7 @@ from kiro_asgi.asgi.protocol import (
     response_start,
 )
 from kiro_asgi.config import ClientSettings
-from kiro_asgi.errors import ConfigError, ForeignOrigin, Unauthorized, UnknownModel, UnsupportedMediaType
+from kiro_asgi.errors import ConfigError, ForeignOrigin, KeyExpired, Unauthorized, UnsupportedMediaType
 from kiro_asgi.limits import PREFLIGHT_BYTES, PREFLIGHT_NAMES
 from kiro_asgi.quota.settings import KeySettings, hash_of
 
@@ -259,6 +261,10 @@ class Authenticator:
     _principals: Mapping[str, str] = field(init=False, repr=False)
     """Hash of each key to whose it is."""
 
+    _wall: Callable[[], float] = time
+    _ends: Mapping[str, float] = field(init=False, repr=False)
+    """Principal to when its key is good no longer, in seconds since the epoch."""
+
     def __attrs_post_init__(self) -> None:
         unnamed = (hash_of(key.encode()) for key in self._settings.api_keys)
         principals = {known: f"{_KEY}{known.rpartition(':')[2][:8]}" for known in unnamed}
@@ -273,6 +279,8 @@ class Authenticator:
                 code="no_client_auth",
             )
         object.__setattr__(self, "_principals", principals)
+        ends = {principal_of(name): key.expires_at for name, key in self._named.items() if key.expires}
+        object.__setattr__(self, "_ends", ends)
 
     async def identify(self, scope: Scope) -> str:
         """Who asks: the host's user, where the host is trusted and has one, or else whose key it is.
@@ -294,10 +302,13 @@ class Authenticator:
         """Whose key it is.
 
         Raises:
+            KeyExpired: That of somebody whose time is over.
             Unauthorized: Nobody's that we know.
         """
         matched = self._match(self._presented(scope)) if self._principals else None
         if matched is not None:
+            if self._wall() >= self._ends.get(matched, inf):
+                raise KeyExpired("this API key has expired; ask for a new one", code="expired_api_key")
             return matched
         if self._settings.allow_anonymous and not self._principals:
             return _ANONYMOUS
@@ -307,16 +318,11 @@ class Authenticator:
         """The keys that a request shows."""
         return [*_in_headers(scope, self._names), *_in_query(scope, self._parameters)]
 
-    def require_model(self, principal: str, model: str) -> None:
-        """Refuse *model*, as ``upstream/model``, to a key that may not ask for it.
-
-        Raises:
-            UnknownModel: The same as for a model that there is not, as the APIs have it.
-        """
+    def permit(self, principal: str) -> Permit:
+        """What *principal* may ask for."""
         kind, _, name = principal.partition(_KEY)
         key = None if kind else self._named.get(name)
-        if key is not None and key.models and not any(fnmatchcase(model, pattern) for pattern in key.models):
-            raise UnknownModel("this key may not ask for this model", code="model_not_allowed")
+        return _anything if key is None else key.permits
 
     def _match(self, presented: list[bytes]) -> str | None:
         """Whose key was presented.  Every pair of hashes is compared, so the time tells nothing about which one nearly
@@ -327,6 +333,11 @@ class Authenticator:
                 if hmac.compare_digest(offer, known):
                     found = principal
         return found
+
+
+def _anything(model: str) -> bool:
+    """Whether *model* may be asked for: any may."""
+    return True
 
 
 def _in_query(scope: Scope, names: Iterable[str]) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.models import Route
+from kiro_asgi.asgi.models import Permit, Route
 from kiro_asgi.asgi.output import Output
 from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.config import Settings
@@ -47,6 +47,9 @@ class ClientRequest:
     """Identifier in headers to the client and in log lines."""
 
     principal: str
+    permit: Permit
+    """What the client may ask for, also where another service stands in."""
+
     dialect: Dialect
     size: int
     """Bytes of the request, with all that it builds on: how long work on it takes."""

@@ -15,7 +15,7 @@ from attrs import define, evolve, field, frozen
 from kiro_asgi.asgi.attachments import AttachmentFetcher
 from kiro_asgi.asgi.exchange import ClientRequest, Exchange
 from kiro_asgi.asgi.memory import Recovered, Recovery, Signatures
-from kiro_asgi.asgi.models import Models, Route
+from kiro_asgi.asgi.models import Models, Route, require_permit
 from kiro_asgi.asgi.passthrough import PassthroughExchange, reason_to_translate
 from kiro_asgi.asgi.plan import Estimate
 from kiro_asgi.asgi.scheduling import Offload
@@ -74,7 +74,7 @@ class ExchangeFactory:
         """Settle all facts about a request.
 
         Raises:
-            RequestError: The upstream cannot be asked this.
+            RequestError: The upstream cannot be asked this, or not by this client.
             UpstreamError: There is no credential to ask with, or it rests.
         """
         return await self._first(partial(self._settled, request), await self.models.targets(request.model))
@@ -128,6 +128,7 @@ class ExchangeFactory:
         raise failure from None
 
     async def _settled(self, request: ClientRequest, route: Route) -> Exchange:
+        require_permit(request.permit, route.provider, route.model)
         credential = await route.provider.credentials.get(route.model.id)
         source = request.passthrough
         if source is not None:

@@ -25,9 +25,12 @@ from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream
 from kiro_asgi.upstreams.registry import Registry, Target
 from kiro_asgi.upstreams.setup import Adapt, Manner, unchanged
 
-__all__ = ["Models", "Provider", "Route"]
+__all__ = ["Models", "Permit", "Provider", "Route", "require_permit"]
 
 _CITED_BLOCK: Final = {"type": "search_result", "citations": {"enabled": True}}.items()
+
+Permit = Callable[[str], bool]
+"""Whether somebody may ask for a model, given as ``upstream/model``."""
 
 AskReset = Callable[[Credential], Awaitable[float | None]]
 """When there is a new quota, in seconds since the epoch; ``None`` where nobody says."""
@@ -195,34 +198,36 @@ class Models:
         rest = tuple(target for target in route.rest if self._providers[target.upstream].service != service)
         return evolve(route, rest=rest)
 
-    async def listings(self) -> tuple[Listing, ...]:
-        """The models of all upstreams, in the operator's order.
+    async def listings(self, permit: Permit) -> tuple[Listing, ...]:
+        """The models of all upstreams that somebody may ask for, in the operator's order.
 
         Of several with one name only the first, which is the one that is asked, has it; the others have their
         upstream's before it.
         """
         await self._refresh()
-        listed: dict[str, Listing] = {}
+        listed: dict[str, tuple[str, Listing]] = {}
         for provider in self._ordered():
             for card in provider.catalogue.shown():
                 listing = _listing(provider, card)
                 if card.id in listed:
                     listing = evolve(listing, card=evolve(card, id=f"{provider.name}/{card.id}"))
-                listed[listing.card.id] = listing
-        return tuple(listed.values())
+                listed[listing.card.id] = f"{provider.name}/{card.id}", listing
+        return tuple(listing for model, listing in listed.values() if permit(model))
 
-    async def listing(self, name: str) -> Listing:
+    async def listing(self, name: str, permit: Permit) -> Listing:
         """The one that *name* means.
 
         Raises:
-            UnknownModel: None of them.
+            UnknownModel: None of them, or none that somebody may ask for.
         """
-        for listing in await self.listings():
+        for listing in await self.listings(permit):
             if listing.card.id == name:
                 return listing
         target = (await self.targets(name))[0]
         provider = self._providers[target.upstream]
-        return _listing(provider, await provider.catalogue.card(target.model))
+        card = await provider.catalogue.card(target.model)
+        require_permit(permit, provider, card)
+        return _listing(provider, card)
 
     def _ordered(self) -> list[Provider]:
         return [self._providers[name] for name in self._registry.upstreams]
@@ -232,6 +237,16 @@ class Models:
         async with anyio.create_task_group() as group:
             for provider in self._providers.values():
                 group.start_soon(provider.catalogue.refresh)
+
+
+def require_permit(permit: Permit, provider: Provider, model: ModelCard) -> None:
+    """Refuse *model* of *provider* to whoever may not ask for it.
+
+    Raises:
+        UnknownModel: The same as for a model that there is not, as the APIs have it.
+    """
+    if not permit(f"{provider.name}/{model.id}"):
+        raise UnknownModel("this key may not ask for this model", code="model_not_allowed")
 
 
 def _listing(provider: Provider, card: ModelCard) -> Listing:

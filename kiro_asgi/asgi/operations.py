@@ -12,6 +12,7 @@ from kiro_asgi.asgi.background import Background
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import ClientRequest, PassthroughRequest
 from kiro_asgi.asgi.exchanges import ExchangeFactory
+from kiro_asgi.asgi.models import Permit
 from kiro_asgi.asgi.protocol import Receive, Scope, Send
 from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.asgi.scheduling import Offload
@@ -47,6 +48,9 @@ class Gateway:
     background: Background
     """Runs what goes on without its request."""
 
+    permit: Callable[[str], Permit]
+    """What a principal may ask for."""
+
     _stages: tuple[StageFactory, ...]
     _spoken: frozenset[str]
     """Client APIs that an upstream speaks."""
@@ -67,6 +71,7 @@ class Gateway:
         return ClientRequest(
             request_id=call.request_id,
             principal=call.principal,
+            permit=self.permit(call.principal),
             hold=call.hold,
             dialect=dialect,
             size=size,
@@ -122,15 +127,15 @@ class Operations:
         await call.respond(200, dialect.render_count(tokens), [(b"content-type", dialect.traits.body_type)])
 
     async def models(self, call: Call, argument: str) -> None:
-        """List the models of all upstreams."""
-        dialect = cast(ListingDialect, self._dialect)
-        body = dialect.render_models(await self._gateway.exchanges.models.listings())
+        """List the models that the client may ask for."""
+        dialect, gateway = cast(ListingDialect, self._dialect), self._gateway
+        body = dialect.render_models(await gateway.exchanges.models.listings(gateway.permit(call.principal)))
         await call.respond(200, body, [(b"content-type", dialect.traits.body_type)])
 
     async def model(self, call: Call, argument: str) -> None:
         """Describe the model that the path names."""
-        call.model, dialect = argument, cast(ListingDialect, self._dialect)
-        body = dialect.render_model(await self._gateway.exchanges.models.listing(argument))
+        call.model, dialect, gateway = argument, cast(ListingDialect, self._dialect), self._gateway
+        body = dialect.render_model(await gateway.exchanges.models.listing(argument, gateway.permit(call.principal)))
         await call.respond(200, body, [(b"content-type", dialect.traits.body_type)])
 
 

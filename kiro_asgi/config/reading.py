@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
@@ -146,7 +147,7 @@ def _values(root: type, mapping: Mapping[str, Any], place: str) -> Iterator[Give
     for path, value in _spread(mapping, tables):
         source = f"{place}: {path}" if place else path
         if path in known:
-            yield Given(source, tuple(value) if type(value) is list else value, path)
+            yield Given(source, _as_setting(value), path)
         elif path in tables:
             yield Given(source, problem="is empty" if value == {} else "must be a table of settings")
         elif path.rpartition(".")[0] in members:
@@ -154,6 +155,13 @@ def _values(root: type, mapping: Mapping[str, Any], place: str) -> Iterator[Give
         else:
             problem = _misnamed(root, path) or GONE.get(path) or _unknown(path, (*known, *offered()))
             yield Given(source, problem=problem)
+
+
+def _as_setting(value: Any) -> Any:
+    """*value* of a document as settings have it: lists as tuples, and moments, which TOML has, as texts."""
+    if type(value) is list:
+        return tuple(value)
+    return value.isoformat() if type(value) is datetime else value
 
 
 def _document(file: Path) -> Mapping[str, Any] | Given:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
+from fnmatch import fnmatchcase
 from hashlib import sha256
+from math import inf
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from attrs import fields, frozen
 
-from kiro_asgi.setting import Bounds, Choices, Shape, setting
+from kiro_asgi.setting import UPSTREAM, Bounds, Choices, Shape, setting
 
 __all__ = ["Allowance", "CredentialSettings", "KeySettings", "QuotaSettings", "allowance_of", "hash_of"]
 
@@ -36,6 +39,16 @@ def _is_zone(text: str) -> bool:
     except (OSError, ValueError, ZoneInfoNotFoundError):
         return False
     return True
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
+_MOMENT: Final = Shape(_is_moment, "a date and a time with its offset, such as 2026-12-31T00:00:00Z")
 
 
 @frozen(kw_only=True)
@@ -94,8 +107,24 @@ class KeySettings(Allowance):
     """Hash of the key, which is kept nowhere: ``sha256:`` and its SHA-256 in hexadecimal digits."""
 
     models: tuple[str, ...] = ()
-    """Models that it may ask for, each as ``upstream/model`` of the service that is asked first; ``*`` stands for any
-    text.  Empty: all."""
+    """Models that it may ask for, each as ``upstream/model``; ``*`` stands for any text.  Empty: all."""
+
+    upstreams: tuple[str, ...] = setting((), UPSTREAM)
+    """Upstreams that it may ask, by the names of their tables.  Empty: all."""
+
+    expires: str = setting("", _MOMENT)
+    """When it is good no longer: a date and a time with its offset.  Empty: never."""
+
+    def permits(self, model: str) -> bool:
+        """Whether it may ask for *model*, which is ``upstream/model``."""
+        if self.upstreams and model.partition("/")[0] not in self.upstreams:
+            return False
+        return not self.models or any(fnmatchcase(model, pattern) for pattern in self.models)
+
+    @property
+    def expires_at(self) -> float:
+        """When it is good no longer, in seconds since the epoch."""
+        return datetime.fromisoformat(self.expires).timestamp() if self.expires else inf
 
     @staticmethod
     def conflicts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

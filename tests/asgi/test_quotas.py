@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from hashlib import sha256
 
 import anyio
@@ -12,7 +13,8 @@ from kiro_asgi.asgi.auth import Authenticator
 from kiro_asgi.cli import main
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError
-from tests.asgi.driver import post
+from kiro_asgi.simulator import refusal
+from tests.asgi.driver import get, post
 from tests.valkey_server import free_port, needs_server, running
 
 pytestmark = pytest.mark.anyio
@@ -186,3 +188,53 @@ def test_a_new_key_is_let_in_by_the_lines_that_are_printed(capsys):
     assert Authenticator(settings.client, named=settings.keys).principal(shown(key)) == "key:alice"
     with pytest.raises(SystemExit):
         main(["keys", "new", "Alice Smith"])
+
+
+async def test_a_key_that_ends(gateway, sim):
+    """It is 401 afterwards, in words that tell it from a key that there is not; TOML writes moments without quotes."""
+    keys = {
+        "old": {"hash": hashed("ka_old"), "expires": datetime(2026, 1, 1, tzinfo=UTC)},
+        "new": {"hash": hashed("ka_new"), "expires": "9999-12-31T00:00:00+01:00"},
+    }
+    app = gateway(fresh=True, keys=keys)
+    old, new = await ask(app, key="ka_old"), await ask(app, key="ka_new")
+    assert (old.status, new.status) == (401, 200)
+    assert old.json()["error"]["message"].endswith("this API key has expired; ask for a new one")
+    with pytest.raises(ConfigError, match=r"keys\.a\.expires: must be a date and a time with its offset"):
+        Settings.from_mapping({"keys": {"a": {"hash": hashed("a"), "expires": "2026-12-31"}}})
+
+
+async def test_a_key_asks_and_sees_only_what_it_may(gateway, sim):
+    """In the list of each API, by the name of a model, and where one service stands in for another."""
+    keys = {
+        "alice": {"hash": hashed("ka_a"), "upstreams": ["kiro"], "models": ["*/claude-sonnet-*"]},
+        "bob": {"hash": hashed("ka_b"), "upstreams": ["openai"]},
+    }
+    rows = ["x=kiro/claude-sonnet-4.5>openai/gpt-4o"]
+    openai = {"api_key": "sk", "endpoint": f"{sim.url}/v1"}
+    app = gateway(fresh=True, keys=keys, openai=openai, routing={"models": rows}, retry={"attempts": 1})
+
+    async def status(path, key):
+        return (await get(path, key=key).run(app)).status
+
+    seen = {}
+    for key in ("k", "ka_a", "ka_b"):
+        listed = (await get("/v1/models", key=key).run(app)).json()["data"]
+        seen[key] = {model["id"] for model in listed}
+        gemini = (await get("/v1beta/models", key=key).run(app)).json()["models"]
+        assert {model["name"].removeprefix("models/") for model in gemini} == seen[key]
+    assert seen["ka_a"] and all("claude-sonnet-" in name for name in seen["ka_a"])
+    assert seen["ka_b"] and not seen["ka_a"] & seen["ka_b"]
+    assert seen["k"] >= seen["ka_a"] | seen["ka_b"]
+    assert [await status("/v1/models/claude-haiku-4.5", key) for key in ("k", "ka_a", "ka_b")] == [200, 404, 404]
+
+    failing = {"model": "x", "messages": [{"role": "user", "content": "hi"}]}
+    answered = []
+    for key in ("k", "ka_a"):
+        sim.enqueue(refusal(500, "Broken."))
+        answered.append((await ask(app, "/v1/chat/completions", key, **failing)).status)
+    assert answered[0] == 200, "another service stands in"
+    assert answered[1] >= 500, "which this key may not ask"
+    sim.forget()
+    assert (await ask(app, "/v1/chat/completions", "ka_b", **failing)).status == 200
+    assert [request.path for request in sim.requests] == ["/v1/chat/completions"], "the first one, it may not"

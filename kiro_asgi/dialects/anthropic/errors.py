@@ -16,6 +16,7 @@ from kiro_asgi.errors import (
     BodyTooLarge,
     ContextTooLong,
     ForeignOrigin,
+    KeyExpired,
     KiroAsgiError,
     LimitReached,
     RequestError,
@@ -79,6 +80,8 @@ def _body(error: KiroAsgiError, types: Mapping[type, bytes], tail: bytes) -> byt
 def _message(error: KiroAsgiError) -> str:
     """The error's own words, with the phrases that clients look for."""
     match error:
+        case KeyExpired():
+            return f"invalid x-api-key: {error.message}"
         case Unauthorized():
             return "invalid x-api-key"
         case UnknownModel(model=model) if model:

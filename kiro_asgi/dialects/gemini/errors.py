@@ -15,6 +15,7 @@ from kiro_asgi.dialects.errors import error_headers, explanation, message_of, to
 from kiro_asgi.errors import (
     ConfigError,
     ContextTooLong,
+    KeyExpired,
     KiroAsgiError,
     RequestError,
     Unauthorized,
@@ -87,6 +88,8 @@ def _status(error: KiroAsgiError) -> tuple[int, str]:
 def _message(error: KiroAsgiError) -> str:
     """The error's own words, with the phrases that clients look for."""
     match error:
+        case KeyExpired():
+            return "API key expired. Please renew the API key."
         case Unauthorized():
             return "API key not valid. Please pass a valid API key."
         case UnknownModel(model=model) if model:
