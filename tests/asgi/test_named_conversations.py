@@ -15,6 +15,7 @@ from kiro_asgi.dialects.openai_responses.conversation import Conversation
 from kiro_asgi.errors import BodyTooLarge, RequestError
 from kiro_asgi.state.memory import MemoryStore
 from tests.asgi.driver import Exchange, get, http_scope, post
+from tests.valkey_server import needs_server, running
 
 pytestmark = pytest.mark.anyio
 
@@ -162,7 +163,19 @@ async def test_a_result_without_its_call(gateway):
 
 async def test_two_gateways_on_one_file(gateway, tmp_path: Path):
     """Both add at once, and neither loses what the other has added."""
-    state = {"engine": "sqlite", "path": str(tmp_path / "state.db"), "seal_key": "a-key-of-ours"}
+    await two_gateways(gateway, {"engine": "sqlite", "path": str(tmp_path / "state.db")})
+
+
+@needs_server
+async def test_two_gateways_on_one_server(gateway):
+    """The same on a server that several machines share."""
+    with running() as server:
+        for app in await two_gateways(gateway, {"engine": "valkey", "url": server.url}):
+            await app.aclose()
+
+
+async def two_gateways(gateway: Any, engine: dict[str, str]) -> tuple[Any, Any]:
+    state = {**engine, "seal_key": "a-key-of-ours"}
     one, two = (gateway(fresh=True, state=state) for _ in range(2))
     path = await made(one)
     async with anyio.create_task_group() as group:
@@ -173,6 +186,7 @@ async def test_two_gateways_on_one_file(gateway, tmp_path: Path):
     assert await items_of(two, path) == await items_of(one, path)
     await delete(path).run(two)
     assert (await get(path).run(one)).status == 404
+    return one, two
 
 
 async def test_a_conversation_has_bounds():

@@ -7,6 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiro_asgi.dialects.openai_responses.asgi.pages import Page
 from kiro_asgi.dialects.openai_responses.kept import Kept, deleted, encode, page, references, response_of
 from kiro_asgi.dialects.openai_responses.response import item_id
 
@@ -86,6 +87,21 @@ def test_pages_join_to_the_list(count, limit):
         found += data
 
     assert found == items
+
+
+@given(
+    count=st.integers(0, 60), limit=st.integers(1, 100), order=st.sampled_from(["asc", "desc"]), start=st.integers(0)
+)
+def test_pages_are_those_of_the_query(count, limit, order, start):
+    """A page has the items behind ``after``, in its order, as many as ``limit`` allows; none is told twice."""
+    items = [{"id": f"msg_{number}"} for number in range(count)]
+    whole = items if order == "asc" else items[::-1]
+    after = f"&after={whole[start % count]['id']}" if count else ""
+    told = json.loads(Page.read({"query_string": f"limit={limit}&order={order}{after}".encode()}).of(items))
+    rest = whole[start % count + 1 :] if count else []
+
+    assert told["data"] == rest[:limit]
+    assert told["has_more"] is (len(rest) > limit)
 
 
 def test_no_page_begins_behind_an_unknown_item():

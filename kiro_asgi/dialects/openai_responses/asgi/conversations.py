@@ -14,6 +14,7 @@ from attrs import define, evolve, field, frozen
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.operations import Gateway
 from kiro_asgi.asgi.protocol import JSON, query_values
+from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.errors import invalid
 from kiro_asgi.dialects.openai_responses.asgi.pages import Page
@@ -49,6 +50,9 @@ class Conversations:
     _max_bytes: int
     """Of one conversation."""
 
+    _offload: Offload = field(factory=Offload)
+    """Reads and writes records, which may be of megabytes, beside the event loop."""
+
     async def get(self, principal: str, conversation_id: str) -> tuple[Conversation, int]:
         """One conversation, and its size in bytes.
 
@@ -57,7 +61,7 @@ class Conversations:
             StoreUnavailable: It cannot be looked for now.
         """
         data = await self._responses.read(principal, _KIND, conversation_id)
-        found = None if data is None else Conversation.decode(data)
+        found = None if data is None else await self._offload.run(len(data), partial(Conversation.decode, data))
         if data is None or found is None:
             if data is not None:
                 _log.error("a conversation is damaged, and counts as missing: %s", conversation_id[:_MAX_ECHO])
@@ -71,7 +75,7 @@ class Conversations:
             BodyTooLarge: It is too large.
         """
         async with self._responses.locked(principal, _KIND, conversation.id):
-            await self._write(principal, conversation)
+            await self._write(principal, conversation, self._max_bytes)
 
     async def change(
         self, principal: str, conversation_id: str, change: Callable[[Conversation], Conversation]
@@ -83,9 +87,9 @@ class Conversations:
             BodyTooLarge: It would be too large.
         """
         async with self._responses.locked(principal, _KIND, conversation_id):
-            found, _ = await self.get(principal, conversation_id)
+            found, size = await self.get(principal, conversation_id)
             changed = change(found)
-            await self._write(principal, changed)
+            await self._write(principal, changed, size)
             return changed
 
     async def forget(self, principal: str, conversation_id: str) -> None:
@@ -123,8 +127,9 @@ class Conversations:
                 if keep is not None:
                     await keep(response_id, data)
 
-    async def _write(self, principal: str, conversation: Conversation) -> None:
-        data = conversation.encode()
+    async def _write(self, principal: str, conversation: Conversation, size: int) -> None:
+        """Keep a conversation that has about *size* bytes."""
+        data = await self._offload.run(size, conversation.encode)
         if len(data) > self._max_bytes:
             raise BodyTooLarge(
                 f"a conversation has at most {self._max_bytes} bytes; begin another one", code="body_too_large"

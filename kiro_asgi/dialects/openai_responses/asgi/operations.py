@@ -90,7 +90,7 @@ class ResponsesOperations(ConversationOperations):
         state = settings.state
         second_look = _SECOND_LOOK if state.is_shared else 0.0
         self._responses = Responses(store, state.ttl, settings.limits.body_bytes, second_look, self._missed)
-        self._conversations = Conversations(self._responses, settings.limits.body_bytes)
+        self._conversations = Conversations(self._responses, settings.limits.body_bytes, self._gateway.offload)
         self._background = BackgroundResponses(self._responses, self._gateway.wall, settings.stream.heartbeat)
         self._styles = _ENCODERS[settings.stream.heartbeat_style]
         self._compacting = _COMPACTING[settings.responses.compact_output]
