@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Final
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from kiro_asgi.model.events import Usage, UsageSource
-from kiro_asgi.observers.base import AttemptFacts, CallFacts, EndFacts, Observer, Outcome, PlanFacts
+from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, Outcome, PlanFacts
 
 __all__ = [
     "API",
@@ -160,6 +160,14 @@ FIRST_CHUNK: Final = Measure(
     what="From asking an upstream to the first text, thinking or call, once an attempt.",
     buckets=_FIRST,
 )
+CHUNK_TIME: Final = Measure(
+    name="gen_ai.client.operation.time_per_output_chunk",
+    kind=Kind.SPREAD,
+    unit="s",
+    labels=_ASKED,
+    what="From one read of an upstream's answer to the next: the gaps in which nothing came.",
+    buckets=_FIRST,
+)
 TOKEN_USAGE: Final = Measure(
     name="gen_ai.client.token.usage",
     kind=Kind.SPREAD,
@@ -181,6 +189,21 @@ ACTIVE: Final = Measure(
     unit="{request}",
     labels=(API,),
     what="Requests that are being answered now.",
+)
+PREPARATION: Final = Measure(
+    name="kiro_asgi.preparation",
+    kind=Kind.SPREAD,
+    unit="s",
+    labels=(UPSTREAM,),
+    what="From a request to asking an upstream for the first time: what the gateway takes, and the request's body.",
+    buckets=_FIRST,
+)
+BLOCKED: Final = Measure(
+    name="kiro_asgi.client.blocked",
+    kind=Kind.COUNT,
+    unit="s",
+    labels=(API,),
+    what="Seconds that clients let their answers wait; a millisecond or more at a time.",
 )
 ATTEMPTS: Final = Measure(
     name="kiro_asgi.attempts",
@@ -231,9 +254,12 @@ MEASURES: Final = (
     TOKEN_TIME,
     ATTEMPT_DURATION,
     FIRST_CHUNK,
+    CHUNK_TIME,
     TOKEN_USAGE,
     REQUESTS,
     ACTIVE,
+    PREPARATION,
+    BLOCKED,
     ATTEMPTS,
     TOKENS,
     CREDITS,
@@ -244,8 +270,19 @@ MEASURES: Final = (
 """All of them, in the order of the documentation."""
 
 
-class Measuring(Observer):
+_NOTICEABLE: Final = 0.001
+"""Seconds of a send that count as waiting for the client: less is the server's own work."""
+
+
+@define(eq=False)
+class Measuring(ByteObserver):
     """Base of observers that keep, or export, measures."""
+
+    _last_reads: dict[str, float] = field(init=False, factory=dict, repr=False)
+    """Of attempts under way, by the request's id: when bytes came last."""
+
+    _asked: dict[str, Labels] = field(init=False, factory=dict, repr=False)
+    """Whom those ask."""
 
     @abstractmethod
     def add(self, measure: Measure, value: float, labels: Labels) -> None:
@@ -255,8 +292,28 @@ class Measuring(Observer):
         """Count the call as active."""
         self.add(ACTIVE, 1, {API: call.api})
 
+    def planned(self, call: CallFacts, plan: PlanFacts) -> None:
+        """Measure what came before the first attempt, and expect bytes."""
+        self._asked[call.request_id] = _asked(plan)
+        if plan.number == 1:
+            self.add(PREPARATION, plan.started - call.started, {UPSTREAM: plan.upstream})
+
+    def received(self, call: CallFacts, data: bytes, at: float) -> None:
+        """Measure the gap before these bytes."""
+        last = self._last_reads.get(call.request_id)
+        self._last_reads[call.request_id] = at
+        if last is not None:
+            self.add(CHUNK_TIME, at - last, self._asked[call.request_id])
+
+    def sent(self, call: CallFacts, data: bytes, at: float, blocked: float) -> None:
+        """Measure how long the client let these bytes wait."""
+        if blocked >= _NOTICEABLE:
+            self.add(BLOCKED, blocked, {API: call.api})
+
     def attempted(self, call: CallFacts, attempt: AttemptFacts) -> None:
         """Measure the attempt."""
+        self._asked.pop(call.request_id, None)
+        self._last_reads.pop(call.request_id, None)
         asked, error = _asked(attempt.plan), _error(attempt.error)
         self.add(ATTEMPT_DURATION, attempt.seconds, {**asked, **error})
         self.add(ATTEMPTS, 1, {UPSTREAM: attempt.plan.upstream, OUTCOME: attempt.outcome.value, **error})

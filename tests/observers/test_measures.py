@@ -63,6 +63,26 @@ def test_names_are_those_of_the_conventions() -> None:
     }
 
 
+def test_gaps_and_waits() -> None:
+    """A gap is between two reads of one attempt; a send that took no time has waited for nobody."""
+    sums = Sums()
+    sums.began(CALL)
+    for number, reads in ((1, (101.0,)), (2, (102.0, 102.25, 103.0))):
+        sums.planned(CALL, evolve(PLAN, number=number))
+        for at in reads:
+            sums.received(CALL, b"data", at)
+        sums.attempted(CALL, ATTEMPT)
+    for blocked in (0.0005, 0.5, 0.25):
+        sums.sent(CALL, b"data", 103.0, blocked)
+    sums.ended(CALL, END)
+
+    assert sums.of("gen_ai.client.operation.time_per_output_chunk") == {("chat", "aws.kiro", "claude-sonnet-4.5"): 1.0}
+    assert sums.of("kiro_asgi.preparation") == {("kiro",): 0.5}
+    assert sums.of("kiro_asgi.client.blocked") == {("anthropic",): 0.75}
+    assert not sums._last_reads
+    assert not sums._asked
+
+
 def test_tokens_are_counted_once() -> None:
     """However many attempts there were; what was cached is no part of the input, where parts are added up."""
     sums = sums_of(evolve(END, plan=evolve(PLAN, number=3)))
