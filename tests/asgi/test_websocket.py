@@ -242,7 +242,9 @@ async def test_what_is_not_stored_is_held_by_the_connection(gateway, sim):
     """Until a request that goes on with it fails, or the connection ends; a warm-up asks no service."""
     app = gateway()
     async with connected(app) as peer:
-        warm = (await turn(peer, "My name is Ada.", generate=False, store=False))[-1]["response"]
+        long = [{"role": role, "content": "My name is Ada."} for role in ("assistant", "user")]
+        compact = [{"type": "compaction", "compact_threshold": 1}]
+        warm = (await turn(peer, long, generate=False, store=False, context_management=compact))[-1]["response"]
         assert (warm["output"], warm["usage"]["total_tokens"], len(sim.requests)) == ([], 0, 0)
         one = (await turn(peer, [], previous_response_id=warm["id"], store=False))[-1]["response"]
         two = (await turn(peer, "And?", previous_response_id=one["id"], store=False))[-1]["response"]

@@ -160,7 +160,8 @@ class ResponsesOperations(ConversationOperations):
     async def _answer_frame(self, known: ConnectionResponses, create: Create, call: Call, argument: str) -> None:
         """Answer one request of a WebSocket, which may go on with what is not stored."""
         call.hold(create.size)
-        request, dialect, send = await self._request(call, create.value, create.size, known)
+        value = create.value if create.generates else {**create.value, "context_management": None}  # nothing is asked
+        request, dialect, send = await self._request(call, value, create.size, known)
         if create.generates:
             await self._gateway.reply(call, request, send)
             return
