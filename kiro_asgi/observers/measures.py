@@ -160,14 +160,6 @@ FIRST_CHUNK: Final = Measure(
     what="From asking an upstream to the first text, thinking or call, once an attempt.",
     buckets=_FIRST,
 )
-CHUNK_TIME: Final = Measure(
-    name="gen_ai.client.operation.time_per_output_chunk",
-    kind=Kind.SPREAD,
-    unit="s",
-    labels=_ASKED,
-    what="From one read of an upstream's answer to the next: the gaps in which nothing came.",
-    buckets=_FIRST,
-)
 TOKEN_USAGE: Final = Measure(
     name="gen_ai.client.token.usage",
     kind=Kind.SPREAD,
@@ -196,6 +188,14 @@ PREPARATION: Final = Measure(
     unit="s",
     labels=(UPSTREAM,),
     what="From a request to asking an upstream for the first time: what the gateway takes, and the request's body.",
+    buckets=_FIRST,
+)
+GAP: Final = Measure(
+    name="kiro_asgi.stream.gap",
+    kind=Kind.SPREAD,
+    unit="s",
+    labels=(UPSTREAM,),
+    what="The longest time between two reads of an upstream's answer, once an attempt.",
     buckets=_FIRST,
 )
 BLOCKED: Final = Measure(
@@ -254,11 +254,11 @@ MEASURES: Final = (
     TOKEN_TIME,
     ATTEMPT_DURATION,
     FIRST_CHUNK,
-    CHUNK_TIME,
     TOKEN_USAGE,
     REQUESTS,
     ACTIVE,
     PREPARATION,
+    GAP,
     BLOCKED,
     ATTEMPTS,
     TOKENS,
@@ -278,11 +278,9 @@ _NOTICEABLE: Final = 0.001
 class Measuring(ByteObserver):
     """Base of observers that keep, or export, measures."""
 
-    _last_reads: dict[str, float] = field(init=False, factory=dict, repr=False)
-    """Of attempts under way, by the request's id: when bytes came last."""
-
-    _asked: dict[str, Labels] = field(init=False, factory=dict, repr=False)
-    """Whom those ask."""
+    _reads: dict[str, tuple[float, float]] = field(init=False, factory=dict, repr=False)
+    """Of attempts under way, by the request's id: when bytes came last, and the longest gap before that.  A comparison
+    for each read, since to keep every gap would cost as much as the event that ends it."""
 
     @abstractmethod
     def add(self, measure: Measure, value: float, labels: Labels) -> None:
@@ -293,17 +291,14 @@ class Measuring(ByteObserver):
         self.add(ACTIVE, 1, {API: call.api})
 
     def planned(self, call: CallFacts, plan: PlanFacts) -> None:
-        """Measure what came before the first attempt, and expect bytes."""
-        self._asked[call.request_id] = _asked(plan)
+        """Measure what came before the first attempt."""
         if plan.number == 1:
             self.add(PREPARATION, plan.started - call.started, {UPSTREAM: plan.upstream})
 
     def received(self, call: CallFacts, data: bytes, at: float) -> None:
-        """Measure the gap before these bytes."""
-        last = self._last_reads.get(call.request_id)
-        self._last_reads[call.request_id] = at
-        if last is not None:
-            self.add(CHUNK_TIME, at - last, self._asked[call.request_id])
+        """Note the gap before these bytes, if there was no longer one."""
+        last, longest = self._reads.get(call.request_id, (at, 0.0))
+        self._reads[call.request_id] = at, max(longest, at - last)
 
     def sent(self, call: CallFacts, data: bytes, at: float, blocked: float) -> None:
         """Measure how long the client let these bytes wait."""
@@ -312,8 +307,9 @@ class Measuring(ByteObserver):
 
     def attempted(self, call: CallFacts, attempt: AttemptFacts) -> None:
         """Measure the attempt."""
-        self._asked.pop(call.request_id, None)
-        self._last_reads.pop(call.request_id, None)
+        _, gap = self._reads.pop(call.request_id, (0.0, 0.0))
+        if gap:
+            self.add(GAP, gap, {UPSTREAM: attempt.plan.upstream})
         asked, error = _asked(attempt.plan), _error(attempt.error)
         self.add(ATTEMPT_DURATION, attempt.seconds, {**asked, **error})
         self.add(ATTEMPTS, 1, {UPSTREAM: attempt.plan.upstream, OUTCOME: attempt.outcome.value, **error})

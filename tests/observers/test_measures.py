@@ -76,11 +76,10 @@ def test_gaps_and_waits() -> None:
         sums.sent(CALL, b"data", 103.0, blocked)
     sums.ended(CALL, END)
 
-    assert sums.of("gen_ai.client.operation.time_per_output_chunk") == {("chat", "aws.kiro", "claude-sonnet-4.5"): 1.0}
+    assert sums.of("kiro_asgi.stream.gap") == {("kiro",): 0.75}
     assert sums.of("kiro_asgi.preparation") == {("kiro",): 0.5}
     assert sums.of("kiro_asgi.client.blocked") == {("anthropic",): 0.75}
-    assert not sums._last_reads
-    assert not sums._asked
+    assert not sums._reads
 
 
 def test_tokens_are_counted_once() -> None:
