@@ -14,6 +14,7 @@ from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesOptions
+from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.pieces import Literal, Pieces, compact, dump_array, dump_object, dump_text
 from kiro_asgi.model.events import Event
 from kiro_asgi.model.message import LONG, Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock, unfold
@@ -142,18 +143,12 @@ def test_what_is_repeated_is_the_same_bytes() -> None:
 
 def test_a_text_is_sealed_as_it_was() -> None:
     """Thinking in pieces is one text for its seal."""
-    sealed: list[ThinkingPart] = []
-
-    def seal(thinking: ThinkingPart) -> str:
-        sealed.append(thinking)
-        return "s"
-
-    encoder = OpenAIResponses().encoder(ResponseMeta("resp_x", "m", 1, ResponsesOptions(input_items=())))
-    encoder._seal = seal
+    sealer = Sealer.create(b"key", "somebody")
+    encoder = OpenAIResponses(sealer=sealer).encoder(ResponseMeta("resp_x", "m", 1, ResponsesOptions(input_items=())))
     for _ in encoder.feed(unfold(Message((ThinkingBlock(LONG_TEXT, "signed"),)))):
         pass
 
-    assert sealed == [ThinkingPart(LONG_TEXT, "signed")]
+    assert [*map(sealer.open, encoder.seals.values())] == [ThinkingPart(LONG_TEXT, "signed")]
 
 
 def rendering(name: str, message: Callable[[int], Message]) -> Callable[[int], Callable[[], object]]:

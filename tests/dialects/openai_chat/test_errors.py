@@ -31,12 +31,14 @@ TABLE = [
     (errors.RequestError, 400, INVALID, None, INVALID, openai.BadRequestError),
     (JsonError, 400, INVALID, None, INVALID, openai.BadRequestError),
     (errors.Unauthorized, 401, INVALID, "invalid_api_key", "authentication_error", openai.AuthenticationError),
+    (errors.KeyExpired, 401, INVALID, "invalid_api_key", "authentication_error", openai.AuthenticationError),
     (errors.ForeignOrigin, 403, INVALID, None, INVALID, openai.PermissionDeniedError),
     (errors.RouteNotFound, 404, INVALID, None, INVALID, openai.NotFoundError),
     (errors.ConversationNotFound, 404, INVALID, None, INVALID, openai.NotFoundError),
     (errors.ResponseNotFound, 404, INVALID, None, INVALID, openai.NotFoundError),
     (errors.UnknownModel, 404, INVALID, "model_not_found", "not_found_error", openai.NotFoundError),
     (errors.MethodNotAllowed, 405, INVALID, None, INVALID, openai.APIStatusError),
+    (errors.NoWebSocket, 426, INVALID, None, INVALID, openai.APIStatusError),
     (errors.BodyTimeout, 408, INVALID, None, "timeout_error", openai.APIStatusError),
     (errors.BodyTooLarge, 413, INVALID, None, INVALID, openai.APIStatusError),
     (errors.UnsupportedEncoding, 415, INVALID, None, INVALID, openai.APIStatusError),
@@ -52,7 +54,7 @@ TABLE = [
     (errors.UpstreamTimeout, 504, "server_error", None, "timeout_error", openai.InternalServerError),
     *(
         (throttled, 429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error", openai.RateLimitError)
-        for throttled in (errors.UpstreamThrottled, errors.UpstreamRateExceeded)
+        for throttled in (errors.UpstreamThrottled, errors.UpstreamRateExceeded, errors.UpstreamLimitReached)
     ),
     (
         errors.UpstreamOverloaded,
@@ -95,6 +97,7 @@ TRANSIENT = {
     errors.UpstreamTimeout,
     errors.UpstreamThrottled,
     errors.UpstreamRateExceeded,
+    errors.UpstreamLimitReached,
     errors.UpstreamOverloaded,
 }
 """Classes after which the same request may succeed; the client's own rule applies to them."""
