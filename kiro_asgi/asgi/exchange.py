@@ -82,6 +82,16 @@ class ClientRequest:
             self._parsed = self._read()
         return self._parsed
 
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """Numbers that the client asks with, by name; none as long as the request was not read."""
+        return {} if self._parsed is None else self._parsed.prompt.sampling.numbers
+
+    @property
+    def response_id(self) -> str:
+        """Identifier of a translated answer; empty as long as there is to be none."""
+        return "" if self._heading is None else self._heading.id
+
     def hold(self, size: int) -> None:
         """Make room for *size* more bytes until the answer has ended.
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from logging import getLogger
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from attrs import define, field
 
@@ -27,6 +28,8 @@ from kiro_asgi.observers.logs import AccessLog
 __all__ = ["Observation", "Observers"]
 
 _log = getLogger("kiro_asgi")
+
+_PORTS: Final = {"http": 80, "https": 443}
 
 _HANDSHAKE: Final = "GET"
 """Method of a WebSocket's handshake."""
@@ -85,6 +88,9 @@ class Observation:
     _call: CallFacts = field(init=False)
     _begun: bool = field(init=False, default=False)
     _plan: PlanFacts | None = field(init=False, default=None)
+    _prepared: float | None = field(init=False, default=None)
+    """When the first attempt was made."""
+
     _reading: AnswerReading[Any, Any] | None = field(init=False, default=None)
     """Of the latest attempt."""
 
@@ -119,7 +125,8 @@ class Observation:
 
     def plan(self, exchange: Exchange, number: int, reading: AnswerReading[Any, Any]) -> None:
         """Tell of an attempt that is about to be made."""
-        upstream, route = exchange.upstream, exchange.route
+        upstream, route, request = exchange.upstream, exchange.route, exchange.request
+        url = urlsplit(exchange.rendered.request.url)
         self._plan = plan = PlanFacts(
             number=number,
             upstream=upstream.name,
@@ -129,8 +136,14 @@ class Observation:
             credential=exchange.credential.source,
             streamed=exchange.streamed,
             rules=tuple(note.rule for note in exchange.notes),
+            host=url.hostname or "",
+            port=url.port or _PORTS[url.scheme],
+            parameters=request.parameters,
+            response_id=request.response_id,
             started=self._clocks.steady(),
         )
+        if self._prepared is None:
+            self._prepared = plan.started
         self._reading, self._under_way = reading, True
         if self._byte_observers:
             reading.take = partial(self._receive, reading.take)
@@ -178,6 +191,7 @@ class Observation:
             usage=call.usage,
             finish="" if end is None else end.stop_reason.value,
             notices={} if end is None else notices_in(end),
+            preparation=None if self._prepared is None else self._prepared - self._started,
             seconds=self._clocks.steady() - self._started,
             first_content=None if call.span is None else call.span[0] - self._started,
             content_seconds=0.0 if call.span is None else call.span[1] - call.span[0],

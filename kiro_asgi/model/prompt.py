@@ -33,6 +33,9 @@ __all__ = [
 REMEMBERED: Final = "ephemeral"
 """A mark for the service's cache that does not say for how long."""
 
+_NUMBERS: Final = ("max_tokens", "temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty")
+"""Fields of `Sampling`."""
+
 
 class Role(Enum):
     """The speaker of a turn."""
@@ -276,6 +279,12 @@ class Sampling:
     seed: int | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """All that was said but texts, by the names of the fields."""
+        values = {name: getattr(self, name) for name in _NUMBERS}
+        return {name: value for name, value in values.items() if value is not None}
 
     def given(self, names: Iterable[str]) -> list[str]:
         """The fields among *names* that the client sent."""

@@ -102,6 +102,17 @@ class PlanFacts:
     rules: tuple[str, ...]
     """Names of the rules by which the request was adapted."""
 
+    host: str
+    """Of the service's address."""
+
+    port: int
+    parameters: Mapping[str, float]
+    """Numbers that the client asks with, e.g. ``max_tokens`` and ``temperature``; none where its request goes through
+    unread."""
+
+    response_id: str
+    """Of the answer, as the client has it; empty where the service's bytes go through."""
+
     started: float
     """By the application's clock."""
 
@@ -167,6 +178,9 @@ class EndFacts:
 
     notices: Mapping[str, int]
     """Codes of what was passed over, corrected or cut in the answer, and how often."""
+
+    preparation: float | None
+    """Seconds from the request to the first attempt; ``None`` where there was none."""
 
     seconds: float
     """From the request to the end of the response."""

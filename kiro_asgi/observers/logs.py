@@ -135,6 +135,7 @@ def _fields(call: CallFacts, end: EndFacts, rests: Iterable[Rest]) -> Iterator[t
             yield "credits", round(usage.metering.amount, 6)
     yield "finish", end.finish
     yield "notices", ",".join(f"{code}:{times}" for code, times in end.notices.items())[:_MAX_LIST]
+    yield "preparation_ms", _milliseconds(end.preparation)
     yield "first_ms", _milliseconds(end.first_content)
     yield "per_token_ms", _milliseconds(end.seconds_per_token)
     yield "duration_ms", _milliseconds(end.seconds)

@@ -275,12 +275,26 @@ _NOTICEABLE: Final = 0.001
 
 
 @define(eq=False)
+class Waits:
+    """How long one call has waited."""
+
+    last: float | None = None
+    """When bytes of the latest attempt came last, by the application's clock; ``None`` before the first."""
+
+    gap: float = 0.0
+    """Seconds of the longest gap between bytes of the latest attempt.  A comparison for each read, since to keep every
+    gap would cost as much as the event that ends it."""
+
+    blocked: float = 0.0
+    """Seconds that the client let its answer wait."""
+
+
+@define(eq=False)
 class Measuring(ByteObserver):
     """Base of observers that keep, or export, measures."""
 
-    _reads: dict[str, tuple[float, float]] = field(init=False, factory=dict, repr=False)
-    """Of attempts under way, by the request's id: when bytes came last, and the longest gap before that.  A comparison
-    for each read, since to keep every gap would cost as much as the event that ends it."""
+    waits: dict[str, Waits] = field(init=False, factory=dict, repr=False)
+    """Of the calls under way, by the request's id."""
 
     @abstractmethod
     def add(self, measure: Measure, value: float, labels: Labels) -> None:
@@ -288,27 +302,32 @@ class Measuring(ByteObserver):
 
     def began(self, call: CallFacts) -> None:
         """Count the call as active."""
+        self.waits[call.request_id] = Waits()
         self.add(ACTIVE, 1, {API: call.api})
 
     def planned(self, call: CallFacts, plan: PlanFacts) -> None:
         """Measure what came before the first attempt."""
+        waits = self.waits[call.request_id]
+        waits.last, waits.gap = None, 0.0
         if plan.number == 1:
             self.add(PREPARATION, plan.started - call.started, {UPSTREAM: plan.upstream})
 
     def received(self, call: CallFacts, data: bytes, at: float) -> None:
         """Note the gap before these bytes, if there was no longer one."""
-        last, longest = self._reads.get(call.request_id, (at, 0.0))
-        self._reads[call.request_id] = at, max(longest, at - last)
+        waits = self.waits[call.request_id]
+        if waits.last is not None:
+            waits.gap = max(waits.gap, at - waits.last)
+        waits.last = at
 
     def sent(self, call: CallFacts, data: bytes, at: float, blocked: float) -> None:
         """Measure how long the client let these bytes wait."""
         if blocked >= _NOTICEABLE:
+            self.waits[call.request_id].blocked += blocked
             self.add(BLOCKED, blocked, {API: call.api})
 
     def attempted(self, call: CallFacts, attempt: AttemptFacts) -> None:
         """Measure the attempt."""
-        _, gap = self._reads.pop(call.request_id, (0.0, 0.0))
-        if gap:
+        if gap := self.waits[call.request_id].gap:
             self.add(GAP, gap, {UPSTREAM: attempt.plan.upstream})
         asked, error = _asked(attempt.plan), _error(attempt.error)
         self.add(ATTEMPT_DURATION, attempt.seconds, {**asked, **error})
@@ -318,6 +337,7 @@ class Measuring(ByteObserver):
 
     def ended(self, call: CallFacts, end: EndFacts) -> None:
         """Measure the whole call."""
+        del self.waits[call.request_id]
         status = f"{end.status // 100}xx" if end.status else "none"
         self.add(ACTIVE, -1, {API: call.api})
         self.add(REQUESTS, 1, {API: call.api, ROUTE: call.route or OTHER, STATUS: status, OUTCOME: end.outcome.value})

@@ -22,12 +22,15 @@ from kiro_asgi.model.events import Usage
 from kiro_asgi.observers.base import AttemptFacts, CallFacts, EndFacts, Outcome, PlanFacts
 from kiro_asgi.observers.measures import (
     API,
+    BLOCKED,
     CHAT,
     ERROR,
+    GAP,
     MEASURES,
     MODEL,
     OPERATION,
     OUTCOME,
+    PREPARATION,
     PROVIDER,
     ROUTE,
     UPSTREAM,
@@ -106,14 +109,20 @@ class OpenTelemetryObserver(Measuring):
         )
         for name, value in _of_attempt(attempt):
             span.set_attribute(name, value)
+        if gap := self.waits[call.request_id].gap:
+            span.set_attribute(GAP.name, gap)
         if attempt.error:
             span.set_status(Status(StatusCode.ERROR, attempt.code[:_LONGEST] or None))
         span.end(_moment(call, plan.started + attempt.seconds))
 
     def ended(self, call: CallFacts, end: EndFacts) -> None:
         """End the span of the call; what is the client's own fault is no error of it."""
+        span, blocked = self._spans.pop(call.request_id), self.waits[call.request_id].blocked
         super().ended(call, end)
-        span = self._spans.pop(call.request_id)
+        if blocked:
+            span.set_attribute(BLOCKED.name, blocked)
+        if end.preparation is not None:
+            span.set_attribute(PREPARATION.name, end.preparation)
         span.set_attribute(OUTCOME, end.outcome.value)
         span.set_attribute("kiro_asgi.attempts", end.attempts)
         if end.status:
@@ -157,6 +166,12 @@ def _of_plan(plan: PlanFacts) -> Iterator[tuple[str, Value]]:
     yield UPSTREAM, plan.upstream
     yield "kiro_asgi.attempt", plan.number
     yield "kiro_asgi.rules", tuple(dict.fromkeys(plan.rules))
+    yield "server.address", plan.host
+    yield "server.port", plan.port
+    if plan.response_id:
+        yield "gen_ai.response.id", plan.response_id
+    for name, value in plan.parameters.items():
+        yield f"gen_ai.request.{name}", value
 
 
 def _of_attempt(attempt: AttemptFacts) -> Iterator[tuple[str, Value]]:

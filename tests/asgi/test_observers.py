@@ -94,6 +94,10 @@ async def test_an_answer_after_a_retry(dialect, stream, observed, sim):
         ("kiro", "aws.kiro", "claude-sonnet-4.5", True, "kiro.api_key")
     }
     assert plans[0].streamed is stream and "sampling.ignored" in plans[0].rules
+    assert plans[1].parameters["temperature"] == 0.5
+    assert plans[1].response_id and plans[1].response_id.encode() in exchange.content
+    assert f"http://{plans[1].host}:{plans[1].port}" == sim.url
+    assert end.preparation == plans[0].started - call.started
     assert (failed.outcome, failed.status, failed.error, failed.usage) == (
         Outcome.REFUSED,
         429,

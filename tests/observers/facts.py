@@ -29,6 +29,10 @@ PLAN = PlanFacts(
     credential="kiro.api_key",
     streamed=True,
     rules=("turns.merged", "sampling.ignored"),
+    host="runtime.us-east-1.kiro.dev",
+    port=443,
+    parameters={"max_tokens": 64_000, "temperature": 0.5},
+    response_id="msg_1",
     started=100.5,
 )
 USAGE = Usage(
@@ -51,6 +55,7 @@ END = EndFacts(
     usage=USAGE,
     finish="end",
     notices={"call.cut": 1},
+    preparation=0.25,
     seconds=2.5,
     first_content=0.75,
     content_seconds=1.0,
@@ -70,5 +75,12 @@ ATTEMPT = AttemptFacts(
 
 def refused(error: str = "Unauthorized", status: int = 401, **more: Any) -> EndFacts:
     """The end of a call that got no answer."""
-    nothing: dict[str, Any] = {"plan": None, "usage": None, "finish": "", "notices": {}, "first_content": None}
+    nothing: dict[str, Any] = {
+        "plan": None,
+        "usage": None,
+        "finish": "",
+        "notices": {},
+        "first_content": None,
+        "preparation": None,
+    }
     return evolve(END, status=status, outcome=Outcome.REFUSED, error=error, content_seconds=0.0, **{**nothing, **more})

@@ -143,6 +143,10 @@ async def test_the_trace(run: Run) -> None:
     assert answered.attributes["gen_ai.provider.name"] == "aws.kiro"
     assert answered.attributes["gen_ai.response.finish_reasons"] == ("end",)
     assert "sampling.ignored" in answered.attributes["kiro_asgi.rules"]
+    assert answered.attributes["gen_ai.request.temperature"] == 0.5
+    assert answered.attributes["gen_ai.response.id"].startswith("msg_")
+    assert answered.attributes["server.address"] == "127.0.0.1"
+    assert first.attributes["kiro_asgi.preparation"] > 0
     assert first.start_time <= failed.start_time < failed.end_time <= answered.start_time < answered.end_time
     assert answered.end_time <= first.end_time
 

@@ -74,6 +74,7 @@ def test_a_line_as_json(caplog):
         "first_ms": 750.0,
         "per_token_ms": 50.0,
         "duration_ms": 2500.0,
+        "preparation_ms": 250.0,
         "resting": "kiro.api_key:UpstreamThrottled:12s",
     }
 

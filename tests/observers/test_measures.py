@@ -79,7 +79,7 @@ def test_gaps_and_waits() -> None:
     assert sums.of("kiro_asgi.stream.gap") == {("kiro",): 0.75}
     assert sums.of("kiro_asgi.preparation") == {("kiro",): 0.5}
     assert sums.of("kiro_asgi.client.blocked") == {("anthropic",): 0.75}
-    assert not sums._reads
+    assert not sums.waits
 
 
 def test_tokens_are_counted_once() -> None:
