@@ -101,3 +101,11 @@ def _responses_are_legal(_responses_judged: list[str]) -> Iterator[None]:
     _responses_judged.clear()
     yield
     assert not _responses_judged, "\n".join(_responses_judged[:10])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _state_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Commands find nothing of what whoever runs the tests has in the folder for state."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield

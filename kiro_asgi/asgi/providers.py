@@ -34,7 +34,7 @@ from kiro_asgi.upstreams.registry import Registry, read_rows
 from kiro_asgi.upstreams.settings import user_agent
 from kiro_asgi.upstreams.setup import Quota, Setup
 
-__all__ = ["new_fetcher", "new_providers", "new_registry", "new_store", "new_transport"]
+__all__ = ["new_fetcher", "new_providers", "new_registry", "new_store", "new_transport", "shared_renewals"]
 
 
 def new_transport(settings: Settings, proxy: str) -> Transport:
@@ -118,6 +118,11 @@ def _new_shared_store(url: str) -> Store:
     return ValkeyStore(ValkeyServer(url))
 
 
+def shared_renewals(store: Store) -> SharedRenewals | None:
+    """Where gateways with *store* tell one another of renewed tokens; ``None`` where it is in memory, for one alone."""
+    return None if isinstance(store, MemoryStore) else SharedRenewals(store)
+
+
 def new_registry(settings: Settings, upstreams: Iterable[str]) -> Registry:
     """Which upstream a name means; *upstreams* are those that are set up.
 
@@ -155,7 +160,7 @@ def new_providers(
     Raises:
         ConfigError: There is none, or one that cannot be used.
     """
-    shared = None if store is None or isinstance(store, MemoryStore) else SharedRenewals(store)
+    shared = None if store is None else shared_renewals(store)
     making = _ProviderFactory(settings, clocks, tuple(server_tools), settings.retry, shared)
     return MappingProxyType({each.name: making.provider(each) for each in set_up(settings)})
 

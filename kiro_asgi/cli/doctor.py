@@ -21,9 +21,10 @@ from kiro_asgi._version import __version__
 from kiro_asgi.asgi.providers import new_transport
 from kiro_asgi.asgi.readiness import problems_of
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
-from kiro_asgi.cli import doctor_checks
+from kiro_asgi.cli import doctor_checks, doctor_state
 from kiro_asgi.cli.doctor_service import DirectExamination
 from kiro_asgi.cli.findings import Finding, Verdict, failed, span
+from kiro_asgi.cli.lasting import as_served
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.cli.terminal import Printer, Spinner, Tone, printer_on
 from kiro_asgi.config import Settings, read_environment
@@ -183,7 +184,7 @@ def _examine(
     if reading.problems:
         return
     try:
-        settings = assembled(reading)
+        settings = as_served(assembled(reading), environ)
         found = set_up(settings)
         held: list[Credentials] = []
         secrets = Secrets(lambda: chain(secrets_in(settings), *(credentials.secrets for credentials in held)))
@@ -194,6 +195,9 @@ def _examine(
         return  # its reasons are among the findings
 
     async def examine() -> None:
+        kept = await doctor_state.state(settings)
+        if kept is not None:
+            report(kept)
         if gateway:
             async with spinner.turning(f"asking {gateway}"):
                 report(await resting(gateway, settings))

@@ -15,7 +15,7 @@ from attrs import evolve
 from kiro_asgi.config import Settings
 from kiro_asgi.private import make_folder, require_own_file, write_new_file
 
-__all__ = ["state_file", "state_folder", "with_lasting_state"]
+__all__ = ["as_served", "state_file", "state_folder", "with_lasting_state"]
 
 _log = getLogger("kiro_asgi")
 
@@ -35,6 +35,15 @@ def state_file(settings: Settings, folder: Path) -> Path:
     """The SQLite file of a gateway that is served from *folder* where ``state.engine`` is ``auto``."""
     path = settings.state.path
     return Path(path).expanduser() if path else folder / "state.db"
+
+
+def as_served(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    """*settings* with the file in which ``kiro-asgi serve`` has kept its state by them, if it has; makes nothing."""
+    state = settings.state
+    path = state_file(settings, state_folder(environ))
+    if state.engine != "auto" or not path.exists():
+        return settings
+    return evolve(settings, state=evolve(state, engine="sqlite", path=str(path)))
 
 
 def with_lasting_state(settings: Settings, folder: Path) -> Settings:

@@ -16,10 +16,10 @@ from types import MappingProxyType
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from kiro_asgi.asgi.usage import new_ledger
-from kiro_asgi.cli.lasting import state_file, state_folder
+from kiro_asgi.cli.lasting import as_served, state_file, state_folder
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.cli.terminal import Tone, printer_on
 from kiro_asgi.config import Settings
@@ -86,7 +86,7 @@ def _day(text: str) -> date:
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Print the sums."""
     settings = Settings.from_env({**environ, CONFIG_VARIABLE: arguments.config} if arguments.config else environ)
-    settings = _as_served(settings, environ)
+    settings = _with_ledger(settings, environ)
     last = arguments.until or datetime.now(ZoneInfo(settings.quotas.timezone)).date()
     first = max(arguments.since or last - timedelta(days=_DAYS - 1), last - timedelta(days=_MOST_DAYS - 1))
     lines = grouped(_rows(settings, first, last), arguments.by)
@@ -101,21 +101,23 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     return 0
 
 
-def _as_served(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    """*settings* with the place where ``kiro-asgi serve`` has kept its state by them; nothing is made there."""
-    state = settings.state
-    if state.engine == "memory":
+def _with_ledger(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    """*settings* with the place where usage was kept by them.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    if settings.state.engine == "memory":
         raise ConfigError("state.engine: memory has no usage to read; see state.usage", code="state.engine")
-    if state.engine != "auto":
-        return settings
-    path = state_file(settings, state_folder(environ))
-    if not path.exists():
+    served = as_served(settings, environ)
+    if served.state.engine == "auto":
+        path = state_file(settings, state_folder(environ))
         raise ConfigError(
             f"state.usage: no gateway of this user has kept its state in {path}; run kiro-asgi serve with state.usage, "
             "or name the file of another in state.path",
             code="state.path",
         )
-    return evolve(settings, state=evolve(state, engine="sqlite", path=str(path)))
+    return served
 
 
 def _rows(settings: Settings, first: date, last: date) -> Iterable[UsageRow]:

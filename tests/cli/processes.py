@@ -38,6 +38,11 @@ def clean_environment(**extra: str) -> dict[str, str]:
     return {**kept, "PYTHONUNBUFFERED": "1", **extra}
 
 
+def environment_in(cwd: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """The same with *environ*, and with a place for state below *cwd*."""
+    return clean_environment(**{"XDG_STATE_HOME": str(cwd / "state"), **environ})
+
+
 def command(*arguments: str, cwd: Path, output: Path | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run ``kiro-asgi`` to its end, in a process forked from one that has imported it, which takes the most time.
 
@@ -48,7 +53,7 @@ def command(*arguments: str, cwd: Path, output: Path | None = None, **environ: s
         files[0].touch()
         outputs = output or files[0], files[1]
         process = _warm().Process(
-            target=_command, args=(arguments, cwd, clean_environment(**environ), outputs), daemon=True
+            target=_command, args=(arguments, cwd, environment_in(cwd, environ), outputs), daemon=True
         )
         process.start()
         process.join(60)
@@ -69,7 +74,7 @@ def on_a_terminal(
     place = Path(os.ttyname(theirs))
     environ = {"TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **environ}
     process = _warm().Process(
-        target=_command, args=(arguments, cwd, clean_environment(**environ), (place, place)), daemon=True
+        target=_command, args=(arguments, cwd, environment_in(cwd, environ), (place, place)), daemon=True
     )
     seen, found = bytearray(), threading.Event()
 
@@ -150,7 +155,7 @@ def serving(
     process = subprocess.Popen(
         [*within, *PREFIX, "serve", "--port", "0", "--drain-delay", "0", *arguments],
         cwd=cwd,
-        env=clean_environment(**{"XDG_STATE_HOME": str(cwd / "state"), **environ}),
+        env=environment_in(cwd, environ),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -30,6 +30,7 @@ from kiro_asgi.simulator import PROFILE_ARN, Reset, Simulator, refusal, usage_li
 from kiro_asgi.upstreams.base import Token, TokenKind
 from kiro_asgi.upstreams.kiro.tokens import parse_token, render_token
 from tests.cli.processes import command, serving
+from tests.valkey_server import needs_server, running
 
 CLIENT = {"KIRO_ASGI__CLIENT__ALLOW_ANONYMOUS": "1"}
 KEY = {"KIRO_API_KEY": "ksk_canary-51c0", **CLIENT}
@@ -495,3 +496,42 @@ def test_what_rests_is_shown(service: Simulator, tmp_path: Path) -> None:
     assert "ok    settings" in named
     assert "keys with names cannot be shown by their hashes" in named
     assert gone.returncode == 1 and "fail  resting" in gone.stdout
+
+
+# What gateways share.
+
+
+def test_state_that_outlives_a_gateway_is_tried(
+    doctor: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file that serve would use, once it is there; one that cannot be used is a failure, and says what to do."""
+    doctor.keep()
+    file = tmp_path / "state" / "kiro-asgi" / "state.db"
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    assert "state" not in doctor.examine("--no-request")[1]
+    file.parent.mkdir(parents=True)
+    file.touch(mode=0o600)
+    verdict, detail, _ = doctor.examine("--no-request")[1]["state"]
+    assert verdict == "ok" and detail.startswith(f"{file}: written, locked, and read by another in ")
+    file.write_bytes(b"no database" * 1000)
+    file.chmod(0o644)
+    doctor.assert_found("state", (1, "fail"), str(file), "see that this user may write")
+
+
+@needs_server
+def test_a_server_that_gateways_share_is_tried(doctor: Doctor, service: Simulator) -> None:
+    """By its address alone, without the password; what it may drop is worth a word.  A renewed token is left there."""
+    doctor.keep()
+    with running(0, "--requirepass", "canary-battery", "--maxmemory-policy", "allkeys-lru") as server:
+        url = f"valkey://:canary-battery@127.0.0.1:{server.port}/0"
+        doctor.set(KIRO_ASGI__STATE__ENGINE="valkey", KIRO_ASGI__STATE__URL=url)
+        status, found = doctor.examine("--no-request", "--refresh")
+        doctor.keep()
+        again = doctor.examine("--no-request", "--refresh")[1]["refresh"]
+
+    assert (status, found["refresh"][0], found["state"][0]) == (0, "ok", "warn")
+    assert found["state"][1].startswith(f"127.0.0.1:{server.port}: written, locked, and read by another in ")
+    assert "allkeys-lru" in found["state"][1] and "volatile-ttl" in found["state"][2]
+    assert (again[0], service.calls["RefreshToken"]) == ("ok", 1), "who has the old token finds the new one"
+    doctor.assert_found("state", (1, "fail"), f"127.0.0.1:{server.port}: ", "see that the server runs")

@@ -11,16 +11,18 @@ from typing import Final
 
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.providers import new_transport
+from kiro_asgi.asgi.providers import new_store, new_transport, shared_renewals
 from kiro_asgi.cli import doctor_checks
 from kiro_asgi.cli.doctor_service import PATIENCE, Questions
 from kiro_asgi.cli.findings import GENERAL, Finding, Verdict, failed, masked, span
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError, KiroAsgiError, NotTheUpstream, UpstreamRejected, UpstreamTokenInvalid
+from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.credentials.sources import open_source
 from kiro_asgi.net.credentials.store import exposed
 from kiro_asgi.net.transport import Transport
+from kiro_asgi.state.base import Store
 from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, TokenKind
 from kiro_asgi.upstreams.errors import clean
@@ -97,7 +99,9 @@ class KiroExamination:
             await self._connections()
         if all(finding.verdict is not Verdict.FAIL for finding in findings):
             transport = new_transport(self._settings, self._settings.kiro.proxy)
-            credential = await self._credential(transport, refresh)
+            store = new_store(self._settings, Clocks())
+            credential = await self._credential(transport, store, refresh)
+            await store.aclose()
             if credential is not None:
                 await self._service(transport, credential, ask)
             await transport.aclose()
@@ -123,8 +127,11 @@ class KiroExamination:
             way = await doctor_checks.walk(url, trusted, self._settings.limits.connect_timeout)
             self._put(doctor_checks.connection(name, way, self._environ, time()))
 
-    async def _credential(self, transport: Transport, refresh: bool) -> Credential | None:
-        """The credential that the gateway would use, renewed where that is due or wished for."""
+    async def _credential(self, transport: Transport, store: Store, refresh: bool) -> Credential | None:
+        """The credential that the gateway would use, renewed where that is due or wished for.
+
+        Gateways that use *store* are told, as they tell one another: what they have is good no longer.
+        """
         sign_in = self._sign_in
         due = sign_in is not None and (sign_in.token.expires_at or inf) <= time()
         if sign_in is not None and (due or refresh) and not sign_in.keeps:
@@ -134,7 +141,8 @@ class KiroExamination:
             refresh = False
         kiro = evolve(self._settings.kiro, refresh_margin=0.0, fallback_credentials_files=())
         try:
-            held = Credentials.create(SignIns(self._vendor, kiro), transport)
+            shared = shared_renewals(store)
+            held = Credentials.create(SignIns(self._vendor, kiro), transport, shared=shared)
             self._held.append(held)
             credential = await held.get()
             newer = await held.renew(credential) if refresh and not due else credential
