@@ -127,19 +127,26 @@ def new_registry(settings: Settings, upstreams: Iterable[str]) -> Registry:
     """Which upstream a name means; *upstreams* are those that are set up.
 
     Raises:
-        ConfigError: The table, the order or the default names another.
+        ConfigError: The table, the order, the default or a key names another.
     """
     routing, names = settings.routing, tuple(upstreams)
-    if missing := sorted(set(routing.order) - set(names)):
-        raise ConfigError(
-            f"routing.order: no upstream is set up by the name of {', '.join(missing)}", code="routing.order"
-        )
+    _require("routing.order", routing.order, names)
+    for name, key in settings.keys.items():
+        _require(f"keys.{name}.upstreams", key.upstreams, names)
     return Registry(
         upstreams=tuple(dict.fromkeys((*routing.order, *names))),
         rows=read_rows(routing.models),
         default=routing.default,
         known=frozenset(name for name, _ in manifests_in(type(settings))),
     )
+
+
+def _require(setting: str, named: Iterable[str], there: Sequence[str]) -> None:
+    if missing := sorted(set(named).difference(there)):
+        raise ConfigError(
+            f"{setting}: no upstream is set up by the name of {', '.join(missing)}; there are: {', '.join(there)}",
+            code=setting,
+        )
 
 
 _LIMITS_TIMEOUT: Final = 5.0

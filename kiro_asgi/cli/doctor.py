@@ -18,7 +18,7 @@ import anyio
 from attrs import evolve
 
 from kiro_asgi._version import __version__
-from kiro_asgi.asgi.providers import new_transport
+from kiro_asgi.asgi.providers import new_store, new_transport
 from kiro_asgi.asgi.readiness import problems_of
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.cli import doctor_checks, doctor_state
@@ -31,6 +31,7 @@ from kiro_asgi.config import Settings, read_environment
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.config.tree import assembled
 from kiro_asgi.errors import ConfigError, KiroAsgiError
+from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.requests import fetch_whole
 from kiro_asgi.upstreams.base import UpstreamRequest
@@ -184,7 +185,7 @@ def _examine(
     if reading.problems:
         return
     try:
-        settings = as_served(assembled(reading), environ)
+        settings = _with_usable_state(as_served(assembled(reading), environ))
         found = set_up(settings)
         held: list[Credentials] = []
         secrets = Secrets(lambda: chain(secrets_in(settings), *(credentials.secrets for credentials in held)))
@@ -208,6 +209,15 @@ def _examine(
                 await examination.run(refresh=refresh, ask=ask)
 
     anyio.run(examine)
+
+
+def _with_usable_state(settings: Settings) -> Settings:
+    """*settings*; in memory where they name no store that can be used, whose reason is among the findings."""
+    try:
+        new_store(settings, Clocks())
+    except ConfigError:
+        return evolve(settings, state=evolve(settings.state, engine="memory"))
+    return settings
 
 
 def _examination(configured: Configured[Any]) -> Callable[..., Examination]:

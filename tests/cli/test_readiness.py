@@ -69,7 +69,12 @@ WRONG: list[tuple[str, Mapping[str, str], tuple[str, ...]]] = [
     (
         "order",
         {"KIRO_ASGI__ROUTING__ORDER": "gemini"},
-        ("routing.order: no upstream is set up by the name of gemini",),
+        ("routing.order: no upstream is set up by the name of gemini; there are: kiro",),
+    ),
+    (
+        "key",
+        {"KIRO_ASGI__KEYS__ALICE__HASH": "sha256:" + 64 * "0", "KIRO_ASGI__KEYS__ALICE__UPSTREAMS": "kiro,kiroo"},
+        ("keys.alice.upstreams: no upstream is set up by the name of kiroo; there are: kiro",),
     ),
     (
         "route",
