@@ -23,7 +23,7 @@ from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream
 from kiro_asgi.upstreams.registry import Registry, Target
-from kiro_asgi.upstreams.setup import Adapt, Manner, unchanged
+from kiro_asgi.upstreams.setup import Adapt, AnswerOptions, unchanged
 
 __all__ = ["Models", "Permit", "Provider", "Route", "require_permit"]
 
@@ -52,7 +52,7 @@ class Provider:
     credentials: Credentials
     catalogue: Catalogue
     toolbox: Toolbox
-    manner: Manner
+    answer_options: AnswerOptions
     rules: tuple[Rule, ...] = ()
     """Adaptations that the upstream may make of a prompt."""
 

@@ -62,7 +62,7 @@ def reason_to_translate(
             forwarding=provider.asking(model).forwarding,
             model=model,
             toolbox=provider.toolbox,
-            manner=provider.manner,
+            answer_options=provider.answer_options,
             stream=stream,
             stages=stages,
         )
@@ -135,7 +135,7 @@ class PassthroughExchange:
         """Seconds from asking the upstream to its first event, by the bytes of a prompt that was not read, and no more
         than the model could read."""
         thinks = self.source.peek.thinking
-        return first_event_timeout(self.route.provider.manner, self._prompt_tokens, thinks=thinks)
+        return first_event_timeout(self.route.provider.answer_options, self._prompt_tokens, thinks=thinks)
 
     @property
     def expected_tokens(self) -> int:

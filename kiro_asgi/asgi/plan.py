@@ -20,7 +20,7 @@ from kiro_asgi.stages.parts.argument_text import MENDINGS
 from kiro_asgi.stages.repairs import Repairs
 from kiro_asgi.stages.thinking import KEPT
 from kiro_asgi.upstreams.base import Rendered, Upstream
-from kiro_asgi.upstreams.setup import Manner
+from kiro_asgi.upstreams.setup import AnswerOptions
 
 __all__ = ["ANSWER_TOKENS", "Estimate", "early_commit", "first_event_timeout", "plan_answer"]
 
@@ -58,21 +58,21 @@ def plan_answer(exchange: Exchange, parsed: ParsedRequest, estimate: Estimate, s
     """The plan for one attempt at the answer to *parsed*, which is what *exchange* asks."""
     request, upstream, rendered = exchange.request, exchange.upstream, exchange.rendered
     route, prompt = exchange.route, parsed.prompt
-    manner, traits = route.provider.manner, request.dialect.traits
-    thinking, tags = _thinking(prompt, manner, rendered)
+    options, traits = route.provider.answer_options, request.dialect.traits
+    thinking, tags = _thinking(prompt, options, rendered)
     as_it_comes = parsed.stream and not settings.stream.synthetic
     answer_id = request.meta.id
     return Plan(
         thinking=thinking,
         thinking_tags=tags,
         thinking_omitted=prompt.thinking.omitted,
-        thinking_scan=manner.thinking_scan,
+        thinking_scan=options.thinking_scan,
         stop=rendered.stop,
         max_tokens=rendered.max_tokens,
         tool_emission=_tool_emission(settings.stream.tool_emission, as_it_comes),
-        drop_equal_tool_calls=manner.drop_equal_tool_calls,
+        drop_equal_tool_calls=options.drop_equal_tool_calls,
         call_id_stem=f"call_{answer_id[-_TOKEN:]}",
-        drop_repeated_text=manner.drop_repeated_text,
+        drop_repeated_text=options.drop_repeated_text,
         mendings=_mendings(settings.tools),
         tool_input_bytes=settings.limits.tool_input_bytes,
         answer_bytes=settings.limits.answer_bytes,
@@ -99,10 +99,10 @@ def plan_answer(exchange: Exchange, parsed: ParsedRequest, estimate: Estimate, s
     )
 
 
-def first_event_timeout(manner: Manner, tokens: int, *, thinks: bool) -> float:
+def first_event_timeout(options: AnswerOptions, tokens: int, *, thinks: bool) -> float:
     """Seconds from asking the upstream to its first event: longer prompts take longer to read, thinking to begin."""
-    seconds = manner.first_event_timeout + tokens // _TOKENS_A_SECOND
-    return max(seconds, manner.thinking_first_event_timeout) if thinks else seconds
+    seconds = options.first_event_timeout + tokens // _TOKENS_A_SECOND
+    return max(seconds, options.thinking_first_event_timeout) if thinks else seconds
 
 
 def early_commit(exchange: Exchange, settings: Settings) -> float:
@@ -167,14 +167,14 @@ def _tool_choice(prompt: Prompt, upstream: Upstream) -> ToolChoice:
     return evolve(choice, mode=ToolChoiceMode.AUTO, allowed=choice.permitted)
 
 
-def _thinking(prompt: Prompt, manner: Manner, rendered: Rendered) -> tuple[str, tuple[str, ...]]:
+def _thinking(prompt: Prompt, options: AnswerOptions, rendered: Rendered) -> tuple[str, tuple[str, ...]]:
     """Handling of thinking, and the names of the tags that hold it.
 
     Tags count where thinking was asked for, or where the operator says that models of this service write them; which
     models have thinking of their own is only what a table knows.  Thinking that was declined is dropped.
     """
     wanted = prompt.thinking
-    tags = manner.thinking_tags if wanted.wanted or rendered.thinking_tags else ()
+    tags = options.thinking_tags if wanted.wanted or rendered.thinking_tags else ()
     if wanted.mode is ThinkingMode.DISABLED:
         return "remove", tags
-    return (manner.thinking_handling, tags) if tags or manner.thinking_handling != KEPT else ("", ())
+    return (options.thinking_handling, tags) if tags or options.thinking_handling != KEPT else ("", ())

@@ -196,7 +196,7 @@ class _ProviderFactory:
             credentials=credentials,
             catalogue=_catalogue(configured, setup.upstream, asker, transport),
             toolbox=self._toolbox(setup, asker),
-            manner=setup.manner,
+            answer_options=setup.answer_options,
             rules=setup.rules,
             ask_reset=partial(_reset, asker, setup.quota),
             adapt=setup.adapt,

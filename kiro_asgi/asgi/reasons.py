@@ -19,7 +19,7 @@ from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.stages.thinking import KEPT
 from kiro_asgi.upstreams.base import Forwarding, ModelCard
-from kiro_asgi.upstreams.setup import Manner
+from kiro_asgi.upstreams.setup import AnswerOptions
 
 __all__ = ["REASONS", "PassthroughCandidate", "Reason", "reason_against"]
 
@@ -35,7 +35,7 @@ class PassthroughCandidate:
 
     model: ModelCard
     toolbox: Toolbox
-    manner: Manner
+    answer_options: AnswerOptions
     stream: StreamSettings
     stages: tuple[StageFactory, ...] = ()
     """The application's own."""
@@ -126,7 +126,7 @@ REASONS: Final[tuple[Reason, ...]] = (
     Reason(
         "thinking.handled",
         "Models of the service write their thinking between tags (``thinking_tags``), or it does not stay thinking.",
-        lambda c: c.manner.thinking_handling != KEPT or (c.forwarding is not None and c.forwarding.tagged),
+        lambda c: c.answer_options.thinking_handling != KEPT or (c.forwarding is not None and c.forwarding.tagged),
     ),
     Reason(
         "thinking.replayed",

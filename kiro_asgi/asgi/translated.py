@@ -78,7 +78,7 @@ class TranslatedExchange:
     def first_event_timeout(self) -> float:
         """Seconds from asking the upstream to its first event."""
         thinks = self.parsed.prompt.thinking.wanted
-        return first_event_timeout(self.route.provider.manner, self.estimate.input_tokens, thinks=thinks)
+        return first_event_timeout(self.route.provider.answer_options, self.estimate.input_tokens, thinks=thinks)
 
     @property
     def expected_tokens(self) -> int:

@@ -206,7 +206,7 @@ class DirectExamination:
         setup = self._configured.make()
         assert isinstance(setup.access, Keys), "whoever is not asked with keys is examined by somebody else"
         self._upstream, self._keys = setup.upstream, setup.access
-        self._first_patience = setup.manner.first_event_timeout
+        self._first_patience = setup.answer_options.first_event_timeout
 
     async def run(self, *, refresh: bool, ask: bool) -> None:
         """Put a finding for each link; ask a model if *ask*.  There is nothing that could be renewed."""

@@ -30,12 +30,13 @@ from kiro_asgi.upstreams.manifest import Configured, Manifest, UpstreamSettings
 from kiro_asgi.upstreams.models import listed, read_listing
 from kiro_asgi.upstreams.rendering import WireNames, schema_instructions
 from kiro_asgi.upstreams.settings import DirectSettings
-from kiro_asgi.upstreams.setup import Adapt, Manner, Quota, Search, Setup
+from kiro_asgi.upstreams.setup import Adapt, AnswerOptions, Quota, Search, Setup
 from kiro_asgi.wire.json import dumps, loads
 from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
 
 __all__ = [
     "Adapt",
+    "AnswerOptions",
     "Bounds",
     "Choices",
     "Configured",
@@ -53,7 +54,6 @@ __all__ = [
     "Keys",
     "Loss",
     "Manifest",
-    "Manner",
     "ModelCard",
     "ModelPage",
     "Note",

@@ -38,7 +38,7 @@ from kiro_asgi.upstreams.errors import Meaning, by_status, clean, fields_of, rep
 from kiro_asgi.upstreams.headers import Headers, check_header, overridden
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.settings import DirectSettings, SignedSettings, user_agent
-from kiro_asgi.upstreams.setup import Manner, Setup
+from kiro_asgi.upstreams.setup import AnswerOptions, Setup
 from kiro_asgi.wire.members import object_of, text_of
 
 __all__ = ["SIGNED", "Common", "DirectUpstream", "common", "direct_setup", "signer"]
@@ -235,7 +235,7 @@ def direct_setup(
     return Setup(
         upstream=upstream,
         access=Keys(settings.keys(configured.path), exchange, ASKED if sign is None else SIGNED),
-        manner=Manner(
+        answer_options=AnswerOptions(
             first_event_timeout=settings.first_token_timeout,
             thinking_first_event_timeout=settings.thinking_first_token_timeout,
             thinking_tags=thinking_tags or TAGS,

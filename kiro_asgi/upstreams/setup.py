@@ -13,14 +13,14 @@ from kiro_asgi.model.server_tools import SearchHit
 from kiro_asgi.upstreams.access import Keys, SignIns
 from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream, UpstreamRequest
 
-__all__ = ["Adapt", "Manner", "Quota", "Search", "Setup", "unchanged"]
+__all__ = ["Adapt", "AnswerOptions", "Quota", "Search", "Setup", "unchanged"]
 
 Adapt = Callable[[Prompt, str, ModelCard], Prompt]
 """A prompt, the name by which the model was asked for, and the model, to the prompt as the name means it."""
 
 
 @frozen(kw_only=True)
-class Manner:
+class AnswerOptions:
     """How an upstream's answers are waited for and read."""
 
     first_event_timeout: float
@@ -81,7 +81,7 @@ class Setup:
 
     upstream: Upstream
     access: Keys | SignIns
-    manner: Manner
+    answer_options: AnswerOptions
     account: str
     """Whose accounts its credentials are, e.g. the host of the endpoint; two upstreams may be one service."""
 

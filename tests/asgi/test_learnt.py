@@ -79,7 +79,13 @@ def test_what_is_learnt_is_bounded():
     none: Any = None
     upstream = OpenAIUpstream(name="local", endpoint="http://localhost/v1")
     provider = Provider(
-        upstream=upstream, service="", transport=none, credentials=none, catalogue=none, toolbox=none, manner=none
+        upstream=upstream,
+        service="",
+        transport=none,
+        credentials=none,
+        catalogue=none,
+        toolbox=none,
+        answer_options=none,
     )
     other = OpenAIUpstream(name="local", endpoint="http://localhost/v1", without=("top_k",))
     for number in range(HEALED_MODELS + 1):

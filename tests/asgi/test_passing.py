@@ -23,7 +23,7 @@ from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
-from kiro_asgi.upstreams.setup import Manner
+from kiro_asgi.upstreams.setup import AnswerOptions
 from kiro_asgi.wire.sse import SseDecoder
 from tests.asgi.answers import comes_true, text_of
 from tests.asgi.conftest import settings_for
@@ -405,7 +405,7 @@ CUSTOM = OpenAIUpstream(name="local", endpoint="http://localhost/v1")
 OLDER = OpenAIUpstream(max_tokens_field="max_tokens")
 FINISHING = OpenAIChat(usage_in_finish_chunk=True)
 COUNTLESS = OpenAIUpstream(include_usage=False)
-REMOVING = Manner(first_event_timeout=1.0, thinking_first_event_timeout=1.0, thinking_handling="remove")
+REMOVING = AnswerOptions(first_event_timeout=1.0, thinking_first_event_timeout=1.0, thinking_handling="remove")
 NO_TEMPERATURE = {"model": "claude-opus-4-7", "temperature": 1}
 EVERY_WAY = {"temperature": 1, "top_p": 1}
 EPHEMERAL = {"type": "ephemeral"}
@@ -471,7 +471,7 @@ SERVED: Any = (
         ("output.checked", "openai_chat", CHAT, {}, {"response_format": {"type": "json_object"}}),
         ("thinking.asked", "anthropic", MESSAGES, {}, {"thinking": {"type": "adaptive"}}),
         ("thinking.asked", "openai_chat", CHAT, {}, {"reasoning_effort": "low"}),
-        ("thinking.handled", "anthropic", MESSAGES, {"manner": REMOVING}, {}),
+        ("thinking.handled", "anthropic", MESSAGES, {"answer_options": REMOVING}, {}),
         ("thinking.handled", "openai_chat", OpenAIUpstream(thinking_tags=("think",)), {}, {}),
         ("thinking.replayed", "anthropic", SILENT, {}, thought("c2ln")),
         ("thinking.replayed", "openai_chat", CHAT, {}, {"messages": [{"role": "assistant", "reasoning_content": "x"}]}),
@@ -493,7 +493,9 @@ def test_what_may_go_through(reason, dialect, upstream, facts, request_):
     peek = own.peek(json.dumps({"model": "m", **request_}).encode())
     standing = {
         "toolbox": Toolbox(),
-        "manner": Manner(first_event_timeout=1.0, thinking_first_event_timeout=1.0, thinking_tags=("think",)),
+        "answer_options": AnswerOptions(
+            first_event_timeout=1.0, thinking_first_event_timeout=1.0, thinking_tags=("think",)
+        ),
         "stream": StreamSettings(),
         "dialect": own,
         **facts,

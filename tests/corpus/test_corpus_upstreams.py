@@ -32,7 +32,7 @@ from kiro_asgi.upstreams.gemini.rules import RULES as GEMINI_RULES
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from kiro_asgi.upstreams.openai.rules import RULES as OPENAI_RULES
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
-from kiro_asgi.upstreams.setup import Manner
+from kiro_asgi.upstreams.setup import AnswerOptions
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, post
 from tests.corpus.content import Piece, Told, forms, names, options, pieces
@@ -233,7 +233,7 @@ def goes_through(entry: Entry, target: Target) -> bool:
         forwarding=forwarding,
         model=ModelCard(target.model),
         toolbox=Toolbox(),
-        manner=Manner(first_event_timeout=1.0, thinking_first_event_timeout=1.0),
+        answer_options=AnswerOptions(first_event_timeout=1.0, thinking_first_event_timeout=1.0),
         stream=StreamSettings(),
     )
     return reason_against(candidate) is None

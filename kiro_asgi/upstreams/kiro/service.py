@@ -19,7 +19,7 @@ from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.kiro.vendor import KiroVendor
 from kiro_asgi.upstreams.manifest import Configured
-from kiro_asgi.upstreams.setup import Manner, Setup
+from kiro_asgi.upstreams.setup import AnswerOptions, Setup
 
 __all__ = ["set_up"]
 
@@ -35,7 +35,7 @@ def set_up(configured: Configured[KiroSettings]) -> Setup:
     return Setup(
         upstream=upstream,
         access=SignIns(KiroVendor(settings), settings),
-        manner=Manner(
+        answer_options=AnswerOptions(
             first_event_timeout=settings.first_token_timeout,
             thinking_first_event_timeout=settings.thinking_first_token_timeout,
             thinking_tags=settings.thinking_tags if settings.fake_reasoning_enabled else (),
