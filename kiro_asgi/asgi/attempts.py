@@ -230,9 +230,9 @@ class Attempts:
                 await self._remind(error)
             case Remedy.RENEW:
                 await self._renew(error)
-            case Remedy.ELSEWHERE:
+            case Remedy.NEXT_CREDENTIAL:
                 await self._use_next_credential(error)
-            case Remedy.NOWHERE:
+            case Remedy.LEAVE_SERVICE:
                 await self._cool(error)
                 self.exchange = exchange.with_route(self._exchanges.models.without_service(exchange.route))
                 raise error

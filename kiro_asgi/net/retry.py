@@ -59,13 +59,13 @@ class Remedy(Enum):
     RENEW = "renew"
     """The token."""
 
-    ELSEWHERE = "elsewhere"
+    NEXT_CREDENTIAL = "next_credential"
     """The credential; the one that was used rests."""
 
     REMIND = "remind"
     """The prompt, which says at its end what was wrong with the answer."""
 
-    NOWHERE = "nowhere"
+    LEAVE_SERVICE = "leave_service"
     """Nothing: the credential cools down, and no other account of that service is used."""
 
 
@@ -111,11 +111,11 @@ class RetryPolicy:
         if isinstance(error, UnmetPromise):
             return None if reminded or attempt >= self.settings.attempts else Step(Remedy.REMIND)
         if isinstance(error, BARRED) and error.asked:
-            return Step(Remedy.NOWHERE)
+            return Step(Remedy.LEAVE_SERVICE)
         if isinstance(error, UpstreamTokenInvalid) and error.asked and not renewed:
             return Step(Remedy.RENEW)
         if isinstance(error, _AT_FAULT):
-            return Step(Remedy.ELSEWHERE)
+            return Step(Remedy.NEXT_CREDENTIAL)
         delay = self._delay(error, attempt, draw, self.settings.max_wait - waited)
         return None if delay is None else Step(Remedy.AGAIN, delay)
 

@@ -145,22 +145,22 @@ def test_a_token_that_is_not_taken_is_renewed_once():
     error = UpstreamTokenInvalid("bearer token invalid")
 
     assert [decided(error, attempt) for attempt in (1, 3)] == [Step(Remedy.RENEW)] * 2
-    assert decided(error, renewed=True) == Step(Remedy.ELSEWHERE)
+    assert decided(error, renewed=True) == Step(Remedy.NEXT_CREDENTIAL)
 
 
 @pytest.mark.parametrize("error", [UpstreamQuotaSpent("spent"), UpstreamDenied("not for you")], ids=repr)
 @pytest.mark.parametrize("attempt", [1, 50])
 def test_a_fault_of_the_account_lets_its_credential_rest(error, attempt):
     """The same credential is never tried again; another may be (F081), whatever the number of tries."""
-    assert decided(error, attempt) == Step(Remedy.ELSEWHERE)
+    assert decided(error, attempt) == Step(Remedy.NEXT_CREDENTIAL)
 
 
 @pytest.mark.parametrize("error", [UpstreamSuspended("locked"), UpstreamSuspicious("limited")], ids=repr)
 def test_suspicion_is_not_walked_around(error):
     """No other account of the service is asked; where this one was not asked itself, another may be."""
-    assert decided(error) == Step(Remedy.NOWHERE)
+    assert decided(error) == Step(Remedy.LEAVE_SERVICE)
     error.asked = False
-    assert decided(error) == Step(Remedy.ELSEWHERE)
+    assert decided(error) == Step(Remedy.NEXT_CREDENTIAL)
 
 
 def test_a_token_is_not_renewed_for_a_refusal_that_nobody_gave():
@@ -168,4 +168,4 @@ def test_a_token_is_not_renewed_for_a_refusal_that_nobody_gave():
     error = UpstreamTokenInvalid("bearer token invalid")
     error.asked = False
 
-    assert decided(error) == Step(Remedy.ELSEWHERE)
+    assert decided(error) == Step(Remedy.NEXT_CREDENTIAL)
