@@ -153,7 +153,7 @@ class ExchangeFactory:
             nonlocal latest  # what fits as it is was rendered to see that
             if latest is None or latest[0] is not prompt:
                 rendered = upstream.render(prompt, model, credential, conversation)
-                latest = prompt, rendered, upstream.weigh(rendered, self._estimator)
+                latest = prompt, rendered, upstream.estimate_tokens(rendered, self._estimator)
             return latest
 
         def fits(prompt: Prompt) -> bool:
@@ -166,7 +166,7 @@ class ExchangeFactory:
             prompt = recovered.prompt
             return render(longest_that_fits(prompt, fits) if prompt.shortens else prompt)
 
-        prompt, rendered, weight = await self._offload.run(request.size, settled)
+        prompt, rendered, uncalibrated = await self._offload.run(request.size, settled)
         return TranslatedExchange(
             request=request,
             route=route,
@@ -177,8 +177,8 @@ class ExchangeFactory:
             rendered=rendered,
             estimate=Estimate(
                 self._estimator,
-                self._calibration.tokens(model.id, weight),
-                weight,
+                self._calibration.tokens(model.id, uncalibrated),
+                uncalibrated,
                 self._calibration.output_factor(model.id),
             ),
             recovered=recovered,
@@ -197,12 +197,12 @@ class ExchangeFactory:
         credential = await provider.credentials.get()
         prompt = await self._attachments.fetched(prompt, provider.upstream.fetches, hold)
 
-        def weigh() -> float:
+        def estimated() -> float:
             adapted, _ = provider.adapted(prompt, route.name, model)
             rendered = provider.upstream.render(adapted, model, credential)
-            return provider.upstream.weigh(rendered, self._estimator)
+            return provider.upstream.estimate_tokens(rendered, self._estimator)
 
-        return self._calibration.tokens(model.id, await self._offload.run(size, weigh))
+        return self._calibration.tokens(model.id, await self._offload.run(size, estimated))
 
     async def _learn(self, exchange: TranslatedExchange, answer: Answer) -> None:
         """Learn from an answer that has been given."""
@@ -210,7 +210,7 @@ class ExchangeFactory:
         route = exchange.route
         route.provider.learn(route.model, exchange.upstream)
         if not answer.resumed:  # where a prompt was read several times, so it was counted
-            self._calibration.observe(route.model.id, exchange.estimate.weight, answer.end.usage)
+            self._calibration.observe(route.model.id, exchange.estimate.uncalibrated, answer.end.usage)
         if answer.call_signatures:
             await self._signatures.remember(answer.call_signatures, exchange.request.principal)
         await self._recovery.remember(exchange.recovered, answer)

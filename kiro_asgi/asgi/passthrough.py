@@ -152,7 +152,7 @@ class PassthroughExchange:
         return None
 
     def sizes(self) -> Mapping[str, int]:
-        """What a client wrote itself is only weighed: nobody has made sure what is in it."""
+        """Bytes of the body: nobody has read what is in it."""
         return {"bytes": len(self.rendered.request.body)}
 
     def with_credential(self, credential: Credential) -> PassthroughExchange:

@@ -47,7 +47,7 @@ class Estimate:
     input_tokens: int = 0
     """The prompt's size."""
 
-    weight: float = 0.0
+    uncalibrated: float = 0.0
     """The same before experience corrected it."""
 
     output_factor: float = 1.0

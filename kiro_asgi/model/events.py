@@ -379,7 +379,7 @@ class Usage:
 
     thinking_source: UsageSource = UsageSource.ESTIMATE
     output_estimate: int = field(default=0, eq=False)
-    """Answer tokens by our own weights, uncalibrated, whatever *output_tokens* comes from; not compared."""
+    """Answer tokens by our own estimate, uncalibrated, whatever *output_tokens* comes from; not compared."""
 
     @property
     def prompt_tokens(self) -> int:

@@ -66,7 +66,7 @@ _COUNTED: Final = (ascii_letters + " ").encode() + bytes(range(0x80, 0xC0))
 class Estimator(Protocol):
     """Anything that can put a number of tokens on a text."""
 
-    def weigh(self, text: str, /) -> float:
+    def estimate_tokens(self, text: str, /) -> float:
         """Tokens in *text* as a fraction, to be added up over the pieces of a stream."""
         ...
 
@@ -97,7 +97,7 @@ class TokenEstimator:
     exact: however a text is cut, its pieces weigh what the whole weighs.
     """
 
-    def weigh(self, text: str, /) -> float:
+    def estimate_tokens(self, text: str, /) -> float:
         """Tokens in *text* as a fraction; additive over concatenation."""
         others = text.encode("utf-8", "surrogatepass").translate(_SIXTEENTHS, _COUNTED)
         blanks = text.count(" ")
@@ -106,7 +106,7 @@ class TokenEstimator:
 
     def count(self, text: str, /) -> int:
         """Whole tokens in *text*, rounded up."""
-        return ceil(self.weigh(text))
+        return ceil(self.estimate_tokens(text))
 
 
 MOST: Final = 2.0
@@ -192,16 +192,16 @@ class Calibration:
         """The factor for estimates of an answer of *model*."""
         return self._of(model)[1].factor
 
-    def tokens(self, model: str, weight: float) -> int:
-        """Whole tokens of a prompt of *weight* for *model*, corrected."""
-        return ceil(weight * self.input_factor(model))
+    def tokens(self, model: str, estimated: float) -> int:
+        """Whole tokens that *model* reads in a prompt estimated at so many."""
+        return ceil(estimated * self.input_factor(model))
 
     def observe(self, model: str, estimated: float, usage: Usage) -> None:
         """Learn from one answer.
 
         Args:
             model: Its model's id.
-            estimated: The prompt's weight, uncorrected.
+            estimated: The prompt's tokens, uncorrected.
             usage: What was counted in the end.
         """
         prompt, answer = self._of(model)

@@ -136,7 +136,7 @@ class Limits:
     """Whether there is anything to look for in the text."""
 
     _held: _Held = field(init=False, factory=_Held)
-    _weight: float = field(init=False, default=0.0)
+    _tokens: float = field(init=False, default=0.0)
 
     def __attrs_post_init__(self) -> None:
         check_stop(self.stop)
@@ -205,9 +205,10 @@ class Limits:
             return ()
         if self.max_tokens is None:
             return (delta,)
-        weight = self._weight + self.estimator.weigh(text)  # as `_pay`, of which a call for each delta is saved
-        if weight <= self.max_tokens:
-            self._weight = weight
+        # As `_pay`, of which a call for each delta is saved.
+        tokens = self._tokens + self.estimator.estimate_tokens(text)
+        if tokens <= self.max_tokens:
+            self._tokens = tokens
             return (delta,)
         self.reached = True
         part = text[: self._fitting(text)]
@@ -217,15 +218,15 @@ class Limits:
         """Count *text*, unless that passes the limit."""
         if self.max_tokens is None:
             return True
-        weight = self._weight + self.estimator.weigh(text)
-        if weight > self.max_tokens:
+        tokens = self._tokens + self.estimator.estimate_tokens(text)
+        if tokens > self.max_tokens:
             self.reached = True
             return False
-        self._weight = weight
+        self._tokens = tokens
         return True
 
     def _fitting(self, text: str) -> int:
         """How many characters of *text* the limit leaves."""
         assert self.max_tokens is not None, "there is no limit"
-        left = self.max_tokens - self._weight
-        return bisect_right(range(1, len(text)), left, key=lambda size: self.estimator.weigh(text[:size]))
+        left = self.max_tokens - self._tokens
+        return bisect_right(range(1, len(text)), left, key=lambda size: self.estimator.estimate_tokens(text[:size]))

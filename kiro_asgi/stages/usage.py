@@ -54,14 +54,14 @@ def provenance(usage: Usage) -> str:
 
 @define(kw_only=True)
 class UsageMeter:
-    """Absorb what the upstream says about usage, weigh the answer, and say one `Usage` at the end.
+    """Absorb the upstream's reports of usage, estimate the answer's tokens, and give one `Usage` at the end.
 
     ============  ==================  ==========================================  =========================  ==========
     count         first choice        second                                      third                      fourth
     ============  ==================  ==========================================  =========================  ==========
     input         upstream's count    share of the context window, minus output   estimate of the prompt
-    output        upstream's count    weight of text, thinking and tool input     credits, if nothing came   0
-    thinking      upstream's count    weight of thinking
+    output        upstream's count    estimate of text, thinking and tool input   credits, if nothing came   0
+    thinking      upstream's count    estimate of thinking
     cache         upstream's count    0
     ============  ==================  ==========================================  =========================  ==========
 
@@ -90,16 +90,16 @@ class UsageMeter:
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """Pass *items* on, all but the reports."""
-        weigh = self.estimator.weigh
+        estimate_tokens = self.estimator.estimate_tokens
         for item in items:
             if type(item) is TextDelta:
-                self._answer += weigh(item.text)
+                self._answer += estimate_tokens(item.text)
             elif type(item) is ThinkingDelta:
-                self._thinking += weigh(item.text)
+                self._thinking += estimate_tokens(item.text)
             elif type(item) is ToolInputDelta:
-                self._answer += weigh(item.json)
+                self._answer += estimate_tokens(item.json)
             elif type(item) is RefusalDelta:
-                self._answer += weigh(item.text)
+                self._answer += estimate_tokens(item.text)
             elif self._absorb(item):
                 continue
             yield item
@@ -118,7 +118,7 @@ class UsageMeter:
                 before = self._metering or Metering(0.0)
                 self._metering = Metering(before.amount + amount, unit or before.unit)
             case ServerCall():
-                self._answer += self.estimator.weigh(dumps(dict(item.input)).decode())
+                self._answer += self.estimator.estimate_tokens(dumps(dict(item.input)).decode())
                 return False
             case _:
                 return False
@@ -148,10 +148,10 @@ class UsageMeter:
     def _output(self) -> tuple[int, UsageSource]:
         if self._said.output_tokens is not None:
             return self._said.output_tokens, UsageSource.UPSTREAM
-        weight = ceil((self._answer + self._thinking) * self.output_factor)
-        if not weight and self._metering is not None:
+        tokens = ceil((self._answer + self._thinking) * self.output_factor)
+        if not tokens and self._metering is not None:
             return metered_tokens(self._metering.amount), UsageSource.METERING
-        return weight, UsageSource.ESTIMATE
+        return tokens, UsageSource.ESTIMATE
 
     def _thought(self) -> tuple[int, UsageSource]:
         if self._said.thinking_tokens is not None:

@@ -346,7 +346,7 @@ class Upstream(Protocol):
         differently is no remedy, or was tried already."""
         ...
 
-    def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
+    def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
         """Tokens that the model will read for what was rendered."""
         ...
 

@@ -123,9 +123,9 @@ class DirectUpstream:
         """This upstream as it has to ask again: asking differently is no remedy."""
         return None
 
-    def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
+    def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
         """Tokens that the model will read: those of the whole body."""
-        return estimator.weigh(rendered.request.body.decode("utf-8", "replace"))
+        return estimator.estimate_tokens(rendered.request.body.decode("utf-8", "replace"))
 
     def statistics(self, rendered: Rendered) -> Mapping[str, int]:
         """``bytes``."""

@@ -524,7 +524,7 @@ async def test_a_wrong_key_is_not_repeated(gateway, logged):
 class Letters:
     """A tokenizer for which every letter is a token."""
 
-    def weigh(self, text: str, /) -> float:
+    def estimate_tokens(self, text: str, /) -> float:
         return float(len(text))
 
     def count(self, text: str, /) -> int:

@@ -81,7 +81,7 @@ async def test_a_store_that_cannot_be_reached_is_503(sim: Simulator, tmp_path: P
 class Ten:
     """An estimator that knows ten tokens."""
 
-    def weigh(self, text: str, /) -> float:
+    def estimate_tokens(self, text: str, /) -> float:
         return 10.0 if text else 0.0
 
     def count(self, text: str, /) -> int:

@@ -30,14 +30,14 @@ class Fragile:
     def __init__(self, at: int = 0) -> None:
         self.left = at
 
-    def weigh(self, text: str, /) -> float:
+    def estimate_tokens(self, text: str, /) -> float:
         self.left -= 1
         if self.left < 0:
             raise LookupError(f"{CANARY}: {text}")
         return 1.0
 
     def count(self, text: str, /) -> int:
-        return int(self.weigh(text))
+        return int(self.estimate_tokens(text))
 
 
 Breaking = Callable[..., App]

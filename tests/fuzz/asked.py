@@ -73,7 +73,7 @@ def render(dialect: Dialect, body: bytes, source: Source) -> None:
             _is_refusal(error, dialect)
             continue
         json.loads(rendered.request.body, parse_constant=refuse)
-        assert 0 <= upstream.weigh(rendered, TokenEstimator()) < math.inf
+        assert 0 <= upstream.estimate_tokens(rendered, TokenEstimator()) < math.inf
         assert all(isinstance(number, int) for number in upstream.statistics(rendered).values())
         for name, value in rendered.request.headers:
             assert b"\n" not in name + value and b"\r" not in name + value

@@ -39,7 +39,7 @@ class Accuracy:
 
 def measure(text: dict[str, Any], tokenizer: str) -> Accuracy:
     """Estimate *text*, learn from its first half, and estimate the second once more."""
-    weights = [TokenEstimator().weigh(half) for half in text["halves"]]
+    weights = [TokenEstimator().estimate_tokens(half) for half in text["halves"]]
     counts = text[tokenizer]
     factor = learnt(weights[0], counts[0])
     return Accuracy(sum(counts), sum(weights) / sum(counts) - 1, weights[1] * factor / counts[1] - 1)

@@ -39,9 +39,9 @@ def test_guesses_the_order_of_magnitude(text: str, low: int, high: int) -> None:
 @given(st.lists(st.text()))
 def test_pieces_weigh_what_the_whole_weighs(pieces: list[str]) -> None:
     """F413: however an answer is cut, its weight is exactly the same."""
-    weigh = TokenEstimator().weigh
+    estimate_tokens = TokenEstimator().estimate_tokens
 
-    assert sum(map(weigh, pieces)) == weigh("".join(pieces))
+    assert sum(map(estimate_tokens, pieces)) == estimate_tokens("".join(pieces))
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)

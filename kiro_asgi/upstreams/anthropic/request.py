@@ -321,15 +321,15 @@ def estimate_tokens(body: Mapping[str, Any], estimator: Estimator) -> float:
     """Tokens that the model reads: texts, tools and arguments as JSON, images and documents at a fixed price each."""
     texts: list[str] = [block["text"] for block in body.get("system", ())]
     values: list[Any] = [*body.get("tools", ())]
-    weight = 0.0
+    tokens = 0.0
     for block in _blocks(body):
-        weight += _collect(block, texts, values)
-    weight += TURN_TOKENS * len(body["messages"])
-    return weight + estimator.weigh("".join(texts)) + estimator.weigh(dumps(values)[1:-1].decode())
+        tokens += _collect(block, texts, values)
+    tokens += TURN_TOKENS * len(body["messages"])
+    return tokens + estimator.estimate_tokens("".join(texts)) + estimator.estimate_tokens(dumps(values)[1:-1].decode())
 
 
 def _collect(block: Mapping[str, Any], texts: list[str], values: list[Any]) -> float:
-    """Sort what a block says: all of a kind is weighed at once; the price of what has a fixed one."""
+    """Sort what a block says by kind, so that each is estimated at once; returns the price of what has a fixed one."""
     match block["type"]:
         case "text":
             texts.append(block["text"])

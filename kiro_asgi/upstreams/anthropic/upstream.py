@@ -269,7 +269,7 @@ class AnthropicUpstream(DirectUpstream):
             return None
         return evolve(self, replay_thinking=False, healings=(*self.healings, HEALED))
 
-    def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
+    def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
         """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.anthropic.request`."""
         return estimate_tokens(rendered.document, estimator)
 

@@ -165,17 +165,17 @@ class BedrockUpstream(DirectUpstream):
             return evolve(self, replay_thinking=False, healings=(*self.healings, _SIGNATURES))
         return None
 
-    def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
+    def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
         """Tokens that the model will read: all texts and tools as JSON, images and documents at a fixed price each."""
         if "anthropic_version" in rendered.document:
-            return self.messages.weigh(rendered, estimator)
+            return self.messages.estimate_tokens(rendered, estimator)
         fields = rendered.document
         blocks = [*_blocks(fields)]
         media = {"image": IMAGE_TOKENS, "document": DOCUMENT_TOKENS}
         price = sum(cost for block in blocks for kind, cost in media.items() if kind in block)
         said = [block for block in blocks if not block.keys() & {*media, "toolResult"}]
         told = dumps([fields.get("system", []), fields.get("toolConfig", {}), said]).decode()
-        return price + TURN_TOKENS * len(fields["messages"]) + estimator.weigh(told)
+        return price + TURN_TOKENS * len(fields["messages"]) + estimator.estimate_tokens(told)
 
     def statistics(self, rendered: Rendered) -> Mapping[str, int]:
         """``bytes``, and of Converse ``messages`` and ``tools``, of InvokeModel what the Messages API counts."""

@@ -199,15 +199,15 @@ def estimate_tokens(body: Body, estimator: Estimator) -> float:
     values: list[Any] = [*body.get("tools", ())]
     config = body.get("generationConfig", {})
     values += [config[name] for name in ("responseSchema", "responseJsonSchema") if name in config]
-    weight = float(TURN_TOKENS * len(body.get("contents", ())))
+    tokens = float(TURN_TOKENS * len(body.get("contents", ())))
     for part in _parts(body):
         if "text" in part:
             texts.append(part["text"])
         elif attached := part.get("inlineData") or part.get("fileData"):
-            weight += IMAGE_TOKENS if attached.get("mimeType", "image/").startswith("image/") else DOCUMENT_TOKENS
+            tokens += IMAGE_TOKENS if attached.get("mimeType", "image/").startswith("image/") else DOCUMENT_TOKENS
         else:
             values.append(part.get("functionCall") or part.get("functionResponse"))
-    return weight + estimator.weigh("".join(texts)) + estimator.weigh(dumps(values)[1:-1].decode())
+    return tokens + estimator.estimate_tokens("".join(texts)) + estimator.estimate_tokens(dumps(values)[1:-1].decode())
 
 
 def statistics(body: Body, size: int) -> dict[str, int]:

@@ -190,7 +190,7 @@ class GeminiUpstream(DirectUpstream):
             return None
         return evolve(self, healed_signatures=True)
 
-    def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
+    def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
         """Tokens that the model will read; see `kiro_asgi.upstreams.gemini.request`."""
         return estimate_tokens(rendered.document, estimator)
 

@@ -30,7 +30,7 @@ from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.rendering import WireNames
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["CONSENT", "RequestBody", "document", "statistics", "weigh"]
+__all__ = ["CONSENT", "RequestBody", "document", "estimate_tokens", "statistics"]
 
 CONSENT: Final = "I will follow these instructions."
 """The assistant's answer to the system text."""
@@ -171,16 +171,16 @@ def _present(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value}
 
 
-def weigh(body: Mapping[str, Any], estimator: Estimator) -> float:
+def estimate_tokens(body: Mapping[str, Any], estimator: Estimator) -> float:
     """Tokens that the model reads: texts, tools and arguments as JSON, images and documents at a fixed price each."""
     texts: list[str] = []
     values: list[Any] = []
-    weight = 0.0
+    tokens = 0.0
     for message in messages(body):
-        weight += TURN_TOKENS
-        weight += IMAGE_TOKENS * len(message.get("images", ())) + DOCUMENT_TOKENS * len(message.get("documents", ()))
+        tokens += TURN_TOKENS
+        tokens += IMAGE_TOKENS * len(message.get("images", ())) + DOCUMENT_TOKENS * len(message.get("documents", ()))
         _collect(message, texts, values)
-    return weight + estimator.weigh("".join(texts)) + estimator.weigh(dumps(values)[1:-1].decode())
+    return tokens + estimator.estimate_tokens("".join(texts)) + estimator.estimate_tokens(dumps(values)[1:-1].decode())
 
 
 def _collect(message: Mapping[str, Any], texts: list[str], values: list[Any]) -> None:

@@ -39,7 +39,7 @@ from kiro_asgi.upstreams.kiro.healing import remedy
 from kiro_asgi.upstreams.kiro.limits import limits_request
 from kiro_asgi.upstreams.kiro.mcp import search_request
 from kiro_asgi.upstreams.kiro.models import normalise
-from kiro_asgi.upstreams.kiro.request import RequestBody, document, statistics, weigh
+from kiro_asgi.upstreams.kiro.request import RequestBody, document, estimate_tokens, statistics
 from kiro_asgi.upstreams.kiro.rules import sizes
 from kiro_asgi.upstreams.kiro.rules.table import switched_off
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
@@ -169,9 +169,9 @@ class KiroUpstream:
             return None
         return evolve(self, settings=evolve(self.settings, **changed), healings=(*self.healings, rule))
 
-    def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
+    def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
         """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.kiro.request`."""
-        return weigh(rendered.document, estimator)
+        return estimate_tokens(rendered.document, estimator)
 
     def statistics(self, rendered: Rendered) -> Mapping[str, int]:
         """``bytes``, ``messages``, ``tools``, ``tool_results``, ``images``, and the characters of ``system``."""

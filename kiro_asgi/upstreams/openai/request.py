@@ -205,7 +205,7 @@ def _leave_out(body: dict[str, Any], fields: Iterable[str]) -> None:
 def estimate_tokens(body: Mapping[str, Any], estimator: Estimator) -> float:
     """Tokens that the model reads: texts, tools and calls as JSON, images and files at a fixed price each."""
     texts: list[str] = []
-    weight = float(TURN_TOKENS * len(body["messages"]))
+    tokens = float(TURN_TOKENS * len(body["messages"]))
     for message in body["messages"]:
         texts.append(message.get("reasoning_content", ""))
         for call in message.get("tool_calls", ()):
@@ -214,9 +214,9 @@ def estimate_tokens(body: Mapping[str, Any], estimator: Estimator) -> float:
         if part["type"] == "text":
             texts.append(part["text"])
         else:
-            weight += IMAGE_TOKENS if part["type"] == "image_url" else DOCUMENT_TOKENS
+            tokens += IMAGE_TOKENS if part["type"] == "image_url" else DOCUMENT_TOKENS
     tools = [tool["function"] for tool in body.get("tools", ())]
-    return weight + estimator.weigh("".join(texts)) + estimator.weigh(dumps(tools)[1:-1].decode())
+    return tokens + estimator.estimate_tokens("".join(texts)) + estimator.estimate_tokens(dumps(tools)[1:-1].decode())
 
 
 def statistics(body: Mapping[str, Any], size: int) -> dict[str, int]:

@@ -188,7 +188,7 @@ class OpenAIUpstream(DirectUpstream):
         name = refused_field(error, rendered.document, self.without)
         return evolve(self, without=(*self.without, name)) if name else None
 
-    def weigh(self, rendered: Rendered, estimator: Estimator) -> float:
+    def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
         """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.openai.request`."""
         return estimate_tokens(rendered.document, estimator)
 

@@ -192,21 +192,23 @@ def test_what_is_not_healed() -> None:
 
 def test_weight() -> None:
     """Everything that is sent weighs something: texts by the estimator, images and documents at their price."""
-    weigh = TokenEstimator().weigh
+    estimate_tokens = TokenEstimator().estimate_tokens
 
     def weight(prompt: Prompt) -> float:
-        return ANTHROPIC.weigh(rendered(prompt), TokenEstimator())
+        return ANTHROPIC.estimate_tokens(rendered(prompt), TokenEstimator())
 
     hi = weight(ask(user("hi")))
-    assert hi == TURN_TOKENS + weigh("hi")
-    assert weight(ask(user("hi"), system=("word",))) == hi + weigh("word")
+    assert hi == TURN_TOKENS + estimate_tokens("hi")
+    assert weight(ask(user("hi"), system=("word",))) == hi + estimate_tokens("word")
     assert weight(ask(user("hi", Image("image/png", PNG)))) == hi + IMAGE_TOKENS
     assert weight(ask(user("hi", Document("application/pdf", "QQ==")))) == hi + DOCUMENT_TOKENS
-    assert weight(ask(user("hi", Document("text/plain", text="word")))) == hi + weigh("word")
-    assert weight(ask(user("hi"), tools=(Tool("f", "does"),))) > hi + weigh("does")
+    assert weight(ask(user("hi", Document("text/plain", text="word")))) == hi + estimate_tokens("word")
+    assert weight(ask(user("hi"), tools=(Tool("f", "does"),))) > hi + estimate_tokens("does")
     called = weight(ask(user("hi"), assistant(call(a=1)), user(result("c1", "word"))))
-    assert called > hi + 2 * TURN_TOKENS + weigh("word")
-    assert weight(ask(user("hi"), assistant(THOUGHT, "so"), user("a"))) == hi + 2 * TURN_TOKENS + weigh("hmsoa")
+    assert called > hi + 2 * TURN_TOKENS + estimate_tokens("word")
+    assert weight(ask(user("hi"), assistant(THOUGHT, "so"), user("a"))) == hi + 2 * TURN_TOKENS + estimate_tokens(
+        "hmsoa"
+    )
 
 
 def test_statistics() -> None:

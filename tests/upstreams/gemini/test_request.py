@@ -540,9 +540,9 @@ def test_weight_and_statistics() -> None:
         "system": 3,
     }
     more = rendered(evolve(prompt, turns=(*prompt.turns[:-1], user(result("c1", "r" * 400)))))
-    weight = upstream.weigh(found, TokenEstimator())
+    weight = upstream.estimate_tokens(found, TokenEstimator())
     assert IMAGE_TOKENS < weight < IMAGE_TOKENS + 150
-    assert 90 < upstream.weigh(more, TokenEstimator()) - weight < 110
+    assert 90 < upstream.estimate_tokens(more, TokenEstimator()) - weight < 110
 
 
 def test_an_unknown_prompt_is_not_changed() -> None:

@@ -123,8 +123,8 @@ def test_weight_counts_what_is_sent() -> None:
     tool = {"name": "f", "description": "d", "inputSchema": {"json": OBJECT}}
     texts = ["abcd", "f", "efgh", json.dumps([{"x": 1}, [tool]], separators=(",", ":"))[1:-1]]
 
-    assert KiroUpstream().weigh(rendered(prompt), estimator) == (
-        sum(map(estimator.weigh, texts)) + 3 * TURN_TOKENS + IMAGE_TOKENS + DOCUMENT_TOKENS
+    assert KiroUpstream().estimate_tokens(rendered(prompt), estimator) == (
+        sum(map(estimator.estimate_tokens, texts)) + 3 * TURN_TOKENS + IMAGE_TOKENS + DOCUMENT_TOKENS
     )
 
 
@@ -149,7 +149,7 @@ def test_any_request_can_be_weighed_and_counted(prompt: Prompt) -> None:
     """Nothing that is sent weighs nothing, and all messages are counted."""
     found = rendered(prompt)
 
-    assert KiroUpstream().weigh(found, TokenEstimator()) >= TURN_TOKENS
+    assert KiroUpstream().estimate_tokens(found, TokenEstimator()) >= TURN_TOKENS
     assert KiroUpstream().statistics(found)["messages"] == len(items(json.loads(found.request.body)))
 
 

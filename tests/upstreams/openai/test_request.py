@@ -79,7 +79,7 @@ def test_every_prompt_becomes_a_request_that_the_api_takes(prompt: Prompt, endpo
 
     check_body(json.loads(found.request.body))
     assert {note.rule for note in found.notes} <= {rule.name for rule in RULES}
-    assert upstream.weigh(found, TokenEstimator()) > 0
+    assert upstream.estimate_tokens(found, TokenEstimator()) > 0
     assert upstream.statistics(found)["messages"] == len(found.document["messages"])
 
 
@@ -424,7 +424,7 @@ def test_weight_and_statistics_count_what_is_sent(tools: tuple[Tool, ...]) -> No
     upstream, bare = OpenAIUpstream(), rendered(ask(user("q", IMAGE), system=("abc",)))
     found = upstream.render(ask(user("q", IMAGE), system=("abc",), tools=tools), PLAIN, KEY)
 
-    assert upstream.weigh(found, TokenEstimator()) >= upstream.weigh(bare, TokenEstimator()) > 1_600
+    assert upstream.estimate_tokens(found, TokenEstimator()) >= upstream.estimate_tokens(bare, TokenEstimator()) > 1_600
     assert upstream.statistics(bare) == {
         "bytes": len(bare.request.body),
         "messages": 2,
