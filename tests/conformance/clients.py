@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import anthropic
 import httpx2
@@ -57,6 +58,10 @@ class Clients:
         )
 
 
+_FETCHED: Final = re.compile(r"/responses/[^/]+\Z")
+"""Path of one response that was stored."""
+
+
 @frozen
 class _Judged(httpx2.SyncByteStream):
     """An answer of the Responses API, which must keep to the schema; one that is not read to its end is not judged."""
@@ -80,7 +85,8 @@ class _Judged(httpx2.SyncByteStream):
 class _Judging(httpx2.HTTPTransport):
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         response = super().handle_request(request)
-        if request.url.path.endswith("/responses") and response.status_code == 200:
+        made, fetched = request.url.path.endswith("/responses"), bool(_FETCHED.search(request.url.path))
+        if (made or (fetched and request.method == "GET")) and response.status_code == 200:
             assert isinstance(response.stream, httpx2.SyncByteStream)
             streamed = response.headers["content-type"].startswith("text/event-stream")
             response.stream = _Judged(response.stream, streamed)
