@@ -187,8 +187,8 @@ class PassthroughExchange:
 class PassthroughOutput(Output[bytes], Protocol):
     """Takes the bytes of one answer."""
 
-    def through(self, passage: PassthroughStage) -> None:
-        """Watch the answer of the next try by *passage*."""
+    def through(self, stage: PassthroughStage) -> None:
+        """Watch the answer of the next try by *stage*."""
         ...
 
 
@@ -196,9 +196,9 @@ class PassthroughOutput(Output[bytes], Protocol):
 class PassthroughStream(Sending[bytes]):
     """Sends whole events as they come."""
 
-    def through(self, passage: PassthroughStage) -> None:
-        """Watch the answer of the next try by *passage*."""
-        self._encoder = passage
+    def through(self, stage: PassthroughStage) -> None:
+        """Watch the answer of the next try by *stage*."""
+        self._encoder = stage
 
 
 @define
@@ -206,12 +206,12 @@ class PassthroughWhole(Whole[bytes]):
     """Sends one body."""
 
     _max_bytes: int
-    _passage: PassthroughStage = field(init=False)
+    _stage: PassthroughStage = field(init=False)
     _body: bytearray = field(init=False, factory=bytearray)
 
-    def through(self, passage: PassthroughStage) -> None:
-        """Watch the answer of the next try by *passage*."""
-        self._passage = passage
+    def through(self, stage: PassthroughStage) -> None:
+        """Watch the answer of the next try by *stage*."""
+        self._stage = stage
 
     def restart(self) -> None:
         """Forget what has come."""
@@ -228,7 +228,7 @@ class PassthroughWhole(Whole[bytes]):
 
     async def finish(self) -> None:
         """Send the body."""
-        await self._respond(self._passage.whole(bytes(self._body)))
+        await self._respond(self._stage.whole(bytes(self._body)))
 
 
 @define
@@ -252,7 +252,7 @@ class WholeAsStream:
 class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
     """Hands an answer on as it comes; only one that is whole where a stream was asked for is told anew."""
 
-    _passage: PassthroughStage = field(init=False)
+    _stage: PassthroughStage = field(init=False)
     _as_stream: WholeAsStream | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
@@ -260,20 +260,20 @@ class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
         exchange, source = self._exchange, self._exchange.source
         name = "" if source.peek.model == exchange.route.model.id else source.peek.model
         meta = exchange.request.new_heading(inquiry_of(source.peek))
-        self._passage = source.dialect.passage(_fault_of(exchange.upstream), meta, name)
-        self._output.through(self._passage)
+        self._stage = source.dialect.passthrough(_fault_of(exchange.upstream), meta, name)
+        self._output.through(self._stage)
         if not source.peek.stream:  # nothing comes of such an answer before it is complete
             self.first_event_timeout = self._settings.limits.request_timeout
 
     @property
-    def heard(self) -> bool:
+    def begun(self) -> bool:
         """Whether there has been an event."""
-        return self._passage.begun
+        return self._stage.begun
 
     @property
     def usage(self) -> Usage | None:
         """What the answer took, as far as the service said."""
-        return self._passage.usage
+        return self._stage.usage
 
     def open(self) -> Iterable[bytes]:
         """Nothing: the answer's own start is still to come."""
@@ -287,13 +287,13 @@ class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
         """
         if not self._accepted:
             self._refuse()
-        heard = self._passage.heard
+        seen = self._stage.events_seen
         await self._put(self._said())
-        if self._passage.heard != heard:
+        if self._stage.events_seen != seen:
             self._note_event(content=True)
         if self._as_stream is not None:
             await self._put(self._as_stream.flush())
-        if not self._passage.ended:  # what came before a failure is sent first: it must not matter how it was cut
+        if not self._stage.ended:  # what came before a failure is sent first: it must not matter how it was cut
             await self._push()
         await self._output.finish()
 
@@ -309,10 +309,10 @@ class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
             self._as_stream = WholeAsStream(answer, request.dialect.encoder(request.meta))
 
     async def _advance(self) -> None:
-        heard = self._passage.heard
+        seen = self._stage.events_seen
         await self._put(self._said())
         await self._push()
-        if self._passage.heard != heard:
+        if self._stage.events_seen != seen:
             self._note_event(content=True)
 
     def _said(self) -> Iterable[bytes]:

@@ -133,7 +133,7 @@ class AnswerReading(ABC, Generic[Facts, Way]):
 
     @property
     @abstractmethod
-    def heard(self) -> bool:
+    def begun(self) -> bool:
         """Whether there has been an event since the upstream was asked."""
 
     @property
@@ -266,7 +266,7 @@ class AnswerReading(ABC, Generic[Facts, Way]):
     def _patience(self) -> float:
         """Seconds until the next event must be here; waiting for the client does not count."""
         deadline = self._made + self._settings.limits.request_timeout
-        if not self.heard:
+        if not self.begun:
             deadline = min(deadline, self._asked + self.first_event_timeout)
         elif self._settings.stream.idle_timeout:
             deadline = min(deadline, self._last_event + self._settings.stream.idle_timeout)

@@ -164,7 +164,7 @@ class TranslatedReading(AnswerReading[TranslatedExchange, Output[Event]]):
         self._turn = None if make is None else make()
 
     @property
-    def heard(self) -> bool:
+    def begun(self) -> bool:
         """Whether there has been an event since the upstream was asked."""
         return self.answer is not None and self.answer.events_seen > self._seen_before
 

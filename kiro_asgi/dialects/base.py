@@ -250,7 +250,7 @@ class TransparentDialect(Dialect, Protocol):
         """
         ...
 
-    def passage(self, fault: Fault, meta: ResponseMeta, name: str = "") -> PassthroughStage:
+    def passthrough(self, fault: Fault, meta: ResponseMeta, name: str = "") -> PassthroughStage:
         """A fresh stage for the answer to such a request.
 
         Args:

@@ -53,7 +53,7 @@ class Sign:
 
 @frozen(kw_only=True)
 class Format:
-    """What a passage knows about an API."""
+    """Facts of one API that its passthrough needs."""
 
     heartbeat: bytes
     """A sign of life within an answer."""
@@ -107,7 +107,7 @@ class PassthroughStage:
     begun: bool = field(init=False, default=False)
     """Whether an event has come through."""
 
-    heard: int = field(init=False, default=0)
+    events_seen: int = field(init=False, default=0)
     """Pieces with events in them that have come through; comments and halves of events are none."""
 
     ended: bool = field(init=False, default=False)
@@ -151,7 +151,7 @@ class PassthroughStage:
             data = self._begin(data)
         if not data:
             return
-        self.heard += _FIELD in data
+        self.events_seen += _FIELD in data
         done = self._format.done
         if (done and done in data) or self._format.telling.search(data):
             data = self._look(data)

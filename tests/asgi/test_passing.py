@@ -28,7 +28,7 @@ from kiro_asgi.wire.sse import SseDecoder
 from tests.asgi.answers import comes_true, text_of
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import PATHS, Exchange, post
-from tests.dialects.test_passage import BODIES, ERRORS, HELLO, PIECE, START, WHOLE
+from tests.dialects.test_passthrough import BODIES, ERRORS, HELLO, PIECE, START, WHOLE
 
 UNKNOWN = b'event: novel\r\ndata: {"type": "novel", "x": 1.0}\r\n\r\n: a comment\n\n'
 STREAMS = {name: begun + UNKNOWN + WHOLE[name] for name, begun in (("anthropic", START), ("openai_chat", PIECE))}

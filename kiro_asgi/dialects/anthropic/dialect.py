@@ -59,7 +59,7 @@ class AnthropicMessages:
         """
         return peek(body)
 
-    def passage(self, fault: Fault, meta: ResponseMeta, name: str = "") -> PassthroughStage:
+    def passthrough(self, fault: Fault, meta: ResponseMeta, name: str = "") -> PassthroughStage:
         """A fresh stage for an answer that a service of this API gives."""
         return PassthroughStage(MESSAGES, fault, meta, name)
 

@@ -67,7 +67,7 @@ class GeminiApi:
         """
         return peek(body, self.model, stream=self._stream)
 
-    def passage(self, fault: Fault, meta: ResponseMeta, name: str = "") -> PassthroughStage:
+    def passthrough(self, fault: Fault, meta: ResponseMeta, name: str = "") -> PassthroughStage:
         """A fresh stage for an answer that Google gives; it names the version that answered, whatever was asked."""
         return PassthroughStage(GENERATED, fault, meta)
 

@@ -49,7 +49,7 @@ class OpenAIChat:
         """Look at a request."""
         return peek(body)
 
-    def passage(self, fault: Fault, meta: ResponseMeta, name: str = "") -> PassthroughStage:
+    def passthrough(self, fault: Fault, meta: ResponseMeta, name: str = "") -> PassthroughStage:
         """A fresh stage for an answer that a service of this API gives."""
         return PassthroughStage(COMPLETIONS, fault, meta, name)
 

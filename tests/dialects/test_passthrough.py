@@ -60,9 +60,9 @@ def fault(data: bytes) -> KiroAsgiError:
     return UpstreamFault(data.decode())
 
 
-def through(passage: PassthroughStage, chunks: list[bytes]) -> list[bytes]:
+def through(stage: PassthroughStage, chunks: list[bytes]) -> list[bytes]:
     """What comes out for every chunk, and at the end."""
-    return [b"".join(passage.feed([chunk])) for chunk in chunks] + [b"".join(passage.flush())]
+    return [b"".join(stage.feed([chunk])) for chunk in chunks] + [b"".join(stage.flush())]
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
@@ -91,20 +91,20 @@ def test_bytes_go_through_untouched_however_they_are_cut(
 ) -> None:
     """F429: every byte arrives, in order, unknown events included; after every piece the client has whole events."""
     stream += WHOLE[dialect.name]
-    passage = dialect.passage(fault, HEADING)
+    stage = dialect.passthrough(fault, HEADING)
     out, fed, reader = b"", b"", SseDecoder()
     for chunk in cut(stream, places):
-        piece = b"".join(passage.feed([chunk]))
+        piece = b"".join(stage.feed([chunk]))
         fed, out = fed + chunk, out + piece
         assert fed.startswith(out)
         whole = list(SseDecoder().feed([fed]))
         assert list(SseDecoder().feed([out])) == whole, "an event that is complete is not held back"
         list(reader.feed([piece]))
         assert [each.data for each in reader.feed([b": ping\n\ndata: ours\n\n"])] == ["ours"]
-    out += b"".join(passage.flush())
+    out += b"".join(stage.flush())
 
     assert out == stream
-    assert passage.ended
+    assert stage.ended
 
 
 @BOTH
@@ -112,11 +112,11 @@ def test_bytes_go_through_untouched_however_they_are_cut(
 def test_what_is_learnt_does_not_depend_on_the_cuts(dialect: TransparentDialect, places: list[int], end: str) -> None:
     """Usage and end are found wherever the bytes are cut, with line ends of every kind."""
     stream = WHOLE[dialect.name].replace(b"\n", end.encode())
-    passage = dialect.passage(fault, HEADING)
-    through(passage, cut(stream, places))
+    stage = dialect.passthrough(fault, HEADING)
+    through(stage, cut(stream, places))
 
-    assert passage.ended and passage.begun
-    used = passage.usage
+    assert stage.ended and stage.begun
+    used = stage.usage
     assert used is not None
     assert (used.prompt_tokens, used.output_tokens) == ((7, 9) if dialect is ANTHROPIC else (10, 9))
     assert used.output_source is UsageSource.UPSTREAM
@@ -124,11 +124,11 @@ def test_what_is_learnt_does_not_depend_on_the_cuts(dialect: TransparentDialect,
 
 def test_usage_counts_cached_tokens_once() -> None:
     """Chat Completions counts cached tokens among those of the prompt; we do not."""
-    passage = CHAT.passage(fault, HEADING)
-    through(passage, [WHOLE["openai_chat"]])
+    stage = CHAT.passthrough(fault, HEADING)
+    through(stage, [WHOLE["openai_chat"]])
 
-    assert isinstance(passage.usage, Usage)
-    assert (passage.usage.input_tokens, passage.usage.cache_read_tokens) == (7, 3)
+    assert isinstance(stage.usage, Usage)
+    assert (stage.usage.input_tokens, stage.usage.cache_read_tokens) == (7, 3)
 
 
 @BOTH
@@ -137,7 +137,7 @@ def test_the_clients_name_for_the_model(dialect: TransparentDialect, pieces: int
     """F429: where the client calls the model by another name, that name stands in the answer; nothing else changes."""
     stream = WHOLE[dialect.name]
     chunks = [stream[start : start + pieces] for start in range(0, len(stream), pieces)]
-    out = b"".join(through(dialect.passage(fault, HEADING, 'mine/"é'), chunks))
+    out = b"".join(through(dialect.passthrough(fault, HEADING, 'mine/"é'), chunks))
 
     assert out == stream.replace(b'"model":"theirs"', '"model":"mine/\\"é"'.encode())
     assert out != stream
@@ -146,7 +146,7 @@ def test_the_clients_name_for_the_model(dialect: TransparentDialect, pieces: int
 def test_a_chunk_with_other_members_of_that_name() -> None:
     """Only the name of the model is replaced, wherever a service puts its own members."""
     chunk = event({"choices": [{"delta": {"content": "", "model": "inner"}}], "model": "theirs", "x": {"model": "y"}})
-    out = b"".join(through(CHAT.passage(fault, HEADING, "mine"), [chunk + DONE]))
+    out = b"".join(through(CHAT.passthrough(fault, HEADING, "mine"), [chunk + DONE]))
 
     assert out == chunk.replace(b'"theirs"', b'"mine"') + DONE
 
@@ -157,15 +157,15 @@ def test_a_cut_answer_is_no_whole_one(dialect: TransparentDialect) -> None:
     stream = WHOLE[dialect.name]
     last = stream.index(STOP if dialect is ANTHROPIC else FINISH) + 20
     for place in range(0, last, 5):
-        passage = dialect.passage(fault, HEADING)
-        out = b"".join(passage.feed([stream[:place]]))
+        stage = dialect.passthrough(fault, HEADING)
+        out = b"".join(stage.feed([stream[:place]]))
         with pytest.raises(UpstreamProtocolError) as caught:
-            list(passage.flush())
+            list(stage.flush())
 
         assert caught.value.code == "stream.cut"
         assert out == b"" or out.endswith(b"\n\n")
         assert stream.startswith(out)
-        assert b"".join(passage.error(caught.value))
+        assert b"".join(stage.error(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_the_sentinel_is_the_last_frame_once(tail: bytes, told: bytes, pieces: i
     """F014: whatever way a service ends an answer, ``[DONE]`` ends it for the client, with its empty line, once."""
     stream = PIECE + tail
     chunks = [stream[at : at + pieces] for at in range(0, len(stream), pieces)]
-    assert b"".join(through(CHAT.passage(fault, HEADING), chunks)).replace(b"\r\n", b"\n") == PIECE + told.replace(
+    assert b"".join(through(CHAT.passthrough(fault, HEADING), chunks)).replace(b"\r\n", b"\n") == PIECE + told.replace(
         b"\r\n", b"\n"
     )
 
@@ -195,19 +195,19 @@ def test_a_reason_inside_the_text_ends_nothing() -> None:
     """Words in an answer are no signal."""
     text = '"finish_reason":"stop" [DONE] "error" message_stop'
     piece = event({**CHUNK, "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]})
-    passage = CHAT.passage(fault, HEADING)
-    assert b"".join(passage.feed([piece])) == piece
-    assert not passage.ended and passage.failure is None
+    stage = CHAT.passthrough(fault, HEADING)
+    assert b"".join(stage.feed([piece])) == piece
+    assert not stage.ended and stage.failure is None
 
 
 @BOTH
 def test_an_error_at_the_start_is_raised(dialect: TransparentDialect) -> None:
     """An answer that begins with an error has not begun: nothing goes out, and the service's event says what it is."""
-    passage = dialect.passage(fault, HEADING)
+    stage = dialect.passthrough(fault, HEADING)
     with pytest.raises(UpstreamFault, match="Overloaded"):
-        list(passage.feed([ERRORS[dialect.name] + DONE]))
+        list(stage.feed([ERRORS[dialect.name] + DONE]))
 
-    assert not passage.begun
+    assert not stage.begun
 
 
 @BOTH
@@ -217,45 +217,45 @@ def test_an_error_later_ends_the_answer(dialect: TransparentDialect, pieces: int
     """F084: what came before the service's error is delivered, then the error is raised; nothing behind it is."""
     begun = START + HELLO if dialect is ANTHROPIC else PIECE
     stream = begun + ERRORS[dialect.name] + behind
-    passage, out = dialect.passage(fault, HEADING), b""
+    stage, out = dialect.passthrough(fault, HEADING), b""
     with pytest.raises(UpstreamFault, match="Overloaded"):
         for at in range(0, len(stream), pieces):
-            for piece in passage.feed([stream[at : at + pieces]]):
+            for piece in stage.feed([stream[at : at + pieces]]):
                 out += piece
 
     assert out == begun
-    assert b"".join(passage.error(UpstreamFault("ours")))
+    assert b"".join(stage.error(UpstreamFault("ours")))
 
 
 @pytest.mark.parametrize("name", ["", "mine"])
 def test_an_error_of_ours_belongs_to_the_stream(name: str) -> None:
     """F085/F256: the error chunk has the id, the time and the model of the chunks before it, and no choices."""
     chunk = event({**CHUNK, "created": 5, "choices": [{"index": 0, "delta": {"content": "x"}}]})
-    passage = CHAT.passage(fault, HEADING, name)
-    list(passage.feed([chunk]))
-    told, done = SseDecoder().feed([b"".join(passage.error(UpstreamFault("no")))])
+    stage = CHAT.passthrough(fault, HEADING, name)
+    list(stage.feed([chunk]))
+    told, done = SseDecoder().feed([b"".join(stage.error(UpstreamFault("no")))])
     said = json.loads(told.data)
 
     assert done.data == "[DONE]"
     assert (said["id"], said["created"], said["model"]) == ("chatcmpl-1", 5, name or "theirs")
     assert (said["choices"], said["error"]["code"]) == ([], "stream_error")
-    assert b"".join(passage.error(UpstreamFault("again"))) == b""
+    assert b"".join(stage.error(UpstreamFault("again"))) == b""
 
 
 def test_a_failure_behind_the_end_is_none() -> None:
     """F014: where the answer is complete, and only the sentinel is missing, the client gets that, and no error."""
-    passage = CHAT.passage(fault, HEADING)
-    list(passage.feed([PIECE + FINISH]))
-    assert b"".join(passage.error(UpstreamFault("reset"))) == DONE
+    stage = CHAT.passthrough(fault, HEADING)
+    list(stage.feed([PIECE + FINISH]))
+    assert b"".join(stage.error(UpstreamFault("reset"))) == DONE
 
 
 @BOTH
 def test_signs_of_life(dialect: TransparentDialect) -> None:
     """Before the first event only a comment may be sent, which no client takes for the start of an answer."""
-    passage = dialect.passage(fault, HEADING)
-    assert list(SseDecoder().feed([passage.heartbeat])) == []
-    list(passage.feed([WHOLE[dialect.name]]))
-    assert passage.heartbeat == dialect_heartbeat(dialect)
+    stage = dialect.passthrough(fault, HEADING)
+    assert list(SseDecoder().feed([stage.heartbeat])) == []
+    list(stage.feed([WHOLE[dialect.name]]))
+    assert stage.heartbeat == dialect_heartbeat(dialect)
 
 
 def dialect_heartbeat(dialect: TransparentDialect) -> bytes:
@@ -278,17 +278,17 @@ def dialect_heartbeat(dialect: TransparentDialect) -> bytes:
 )
 def test_an_error_of_ours(dialect: TransparentDialect, told: bytes) -> None:
     """An answer that cannot go on ends in the words of its API."""
-    passage = dialect.passage(fault, HEADING)
-    list(passage.feed([WHOLE[dialect.name][:30]]))
-    assert b"".join(passage.error(UpstreamFault("no"))) == told
+    stage = dialect.passthrough(fault, HEADING)
+    list(stage.feed([WHOLE[dialect.name][:30]]))
+    assert b"".join(stage.error(UpstreamFault("no"))) == told
 
 
 def test_an_event_that_never_ends() -> None:
     """What is held back is bounded."""
-    passage = PassthroughStage(CHAT.passage(fault, HEADING)._format, fault, HEADING, max_event=1000)
-    assert list(passage.feed([b"data: " + b"x" * 900])) == []
+    stage = PassthroughStage(CHAT.passthrough(fault, HEADING)._format, fault, HEADING, max_event=1000)
+    assert list(stage.feed([b"data: " + b"x" * 900])) == []
     with pytest.raises(UpstreamProtocolError) as caught:
-        list(passage.feed([b"x" * 200]))
+        list(stage.feed([b"x" * 200]))
 
     assert caught.value.code == "sse.too_large"
 
@@ -305,16 +305,16 @@ BODIES = {
 @pytest.mark.parametrize("name", ["", "mine"])
 def test_a_collected_answer(dialect: TransparentDialect, name: str) -> None:
     """A body stays as it is but for the model's name, and tells what it used."""
-    passage, body = dialect.passage(fault, HEADING, name), BODIES[dialect.name]
-    assert passage.whole(body) == (body.replace(b'"theirs"', b'"mine"') if name else body)
-    assert passage.usage is not None and (passage.usage.input_tokens, passage.usage.output_tokens) == (7, 9)
+    stage, body = dialect.passthrough(fault, HEADING, name), BODIES[dialect.name]
+    assert stage.whole(body) == (body.replace(b'"theirs"', b'"mine"') if name else body)
+    assert stage.usage is not None and (stage.usage.input_tokens, stage.usage.output_tokens) == (7, 9)
 
 
 @BOTH
 def test_a_collected_answer_that_names_no_model(dialect: TransparentDialect) -> None:
     """What is not there is not put there, and the arguments of a call are not taken for it."""
     body = BODIES[dialect.name].replace(b'"model": "theirs",', b"")
-    assert dialect.passage(fault, HEADING, "mine").whole(body) == body
+    assert dialect.passthrough(fault, HEADING, "mine").whole(body) == body
 
 
 @BOTH
@@ -322,7 +322,7 @@ def test_a_collected_answer_that_names_no_model(dialect: TransparentDialect) -> 
 def test_a_body_that_is_no_answer(dialect: TransparentDialect, body: bytes) -> None:
     """Only an object is an answer."""
     with pytest.raises(UpstreamProtocolError) as caught:
-        dialect.passage(fault, HEADING).whole(body)
+        dialect.passthrough(fault, HEADING).whole(body)
 
     assert caught.value.code == "answer.undecodable"
 
@@ -331,4 +331,4 @@ def test_a_body_that_is_no_answer(dialect: TransparentDialect, body: bytes) -> N
 def test_an_error_with_a_good_status(dialect: TransparentDialect) -> None:
     """Some services answer 200 to say that they could not."""
     with pytest.raises(UpstreamFault, match="Overloaded"):
-        dialect.passage(fault, HEADING).whole(b'{"type": "error", "error": {"message": "Overloaded"}}')
+        dialect.passthrough(fault, HEADING).whole(b'{"type": "error", "error": {"message": "Overloaded"}}')

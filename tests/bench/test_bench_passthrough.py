@@ -1,6 +1,6 @@
 """Bytes that only go through, beside a copy of them and beside the least gateway there can be.
 
-``pytest tests/bench/test_bench_passage.py -s`` prints ratios of two measurements of the same run; none is asserted, as
+``pytest tests/bench/test_bench_passthrough.py -s`` prints ratios of two measurements of the same run; none is asserted, as
 timings are not facts.  What is asserted is that the work was done.
 """
 
@@ -23,7 +23,7 @@ from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.errors import KiroAsgiError, UpstreamFault
 from tests.asgi.driver import Exchange, post
 from tests.bench.test_bench_pipeline import best, show
-from tests.dialects.test_passage import DONE, HEADING, HELLO, PIECE, START, STOP
+from tests.dialects.test_passthrough import DONE, HEADING, HELLO, PIECE, START, STOP
 
 DIALECTS: dict[str, TransparentDialect] = {"anthropic": AnthropicMessages(), "openai": OpenAIChat()}
 STREAMS = {"anthropic": [START, *[HELLO] * 998, STOP], "openai": [*[PIECE] * 999, DONE]}
@@ -41,12 +41,12 @@ def fault(event: bytes) -> KiroAsgiError:
 
 def passing(dialect: str, name: str, chunks: list[bytes]) -> int:
     """Bytes that come out, one event a read."""
-    passage = DIALECTS[dialect].passage(fault, HEADING, name)
+    stage = DIALECTS[dialect].passthrough(fault, HEADING, name)
     size = 0
     for chunk in chunks:
-        for data in passage.feed([chunk]):
+        for data in stage.feed([chunk]):
             size += len(data)
-    return size + sum(map(len, passage.flush()))
+    return size + sum(map(len, stage.flush()))
 
 
 def copying(chunks: list[bytes]) -> int:
