@@ -25,7 +25,7 @@ from kiro_asgi.loops import PerLoop
 from kiro_asgi.model.events import MessageEnd, Usage
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
-from kiro_asgi.net.transport import Enough, Headers
+from kiro_asgi.net.transport import Headers, StopReading
 from kiro_asgi.upstreams.base import UpstreamRequest
 
 __all__ = ["AnswerContext", "AnswerReading"]
@@ -209,7 +209,7 @@ class AnswerReading(ABC, Generic[Facts, Way]):
             if self._accepted:
                 await self._advance()
             elif sum(map(len, self._chunks)) > REFUSAL_BYTES:
-                raise Enough
+                raise StopReading
         return self._patience()
 
     def _refuse(self) -> NoReturn:

@@ -26,7 +26,7 @@ from kiro_asgi.model.message import Message, sentences, whole
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.model.shortening import beginnings, shortened
-from kiro_asgi.net.transport import Enough
+from kiro_asgi.net.transport import StopReading
 from kiro_asgi.stages.answer import Answer, build_pipeline
 from kiro_asgi.upstreams.base import Credential, PausingTurn, Rendered, Upstream, UpstreamRequest
 
@@ -253,4 +253,4 @@ class TranslatedReading(AnswerReading[TranslatedExchange, Output[Event]]):
         if answer.events_seen != seen:
             self._note_event(content=answer.opened)
         if answer.enough:
-            raise Enough
+            raise StopReading

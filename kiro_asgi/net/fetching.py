@@ -28,7 +28,7 @@ from attrs import define, field, frozen
 
 from kiro_asgi.errors import KiroAsgiError, RequestError, TooBusy
 from kiro_asgi.limits import FETCH_ADDRESS_CHARACTERS, FETCH_REDIRECTS
-from kiro_asgi.net.transport import Enough, Headers, Transport
+from kiro_asgi.net.transport import Headers, StopReading, Transport
 from kiro_asgi.upstreams.base import UpstreamRequest
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class _FileReader:
 
     async def turn(self) -> None:
         if self.status != HTTPStatus.OK:
-            raise Enough
+            raise StopReading
         self._check()
 
     def header(self, name: bytes) -> str:

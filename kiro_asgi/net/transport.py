@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
     from kiro_asgi.upstreams.base import UpstreamRequest
 
-__all__ = ["Enough", "Headers", "Reader", "Transport", "authority"]
+__all__ = ["Headers", "Reader", "StopReading", "Transport", "authority"]
 
 Headers = Sequence[tuple[bytes, bytes]]
 
 
-class Enough(Exception):
+class StopReading(Exception):
     """A reader has seen all it wants; the connection is closed, since the rest of the body is still to come."""
 
 
@@ -74,7 +74,7 @@ class Reader(Protocol):
             Seconds that the read may take; ``None`` for ever.
 
         Raises:
-            Enough: Nothing more is wanted.
+            StopReading: Nothing more is wanted.
         """
         ...
 
@@ -333,7 +333,7 @@ class Transport:
                 async for chunk in response.stream:  # type: ignore[union-attr]  # typed for the other kind as well
                     take(chunk)
                 await response.aclose()
-            except Enough:
+            except StopReading:
                 return
             finally:
                 # The stream stays with a connection that is kept: the next answer has a reader of its own.

@@ -14,7 +14,7 @@ import pytest
 from kiro_asgi.simulator import Head, Pause, RawBytes, Stall, answer, refusal, text
 from tests.asgi.answers import ALL_DIALECTS, comes_true, cut_of, error_of, text_of
 from tests.asgi.driver import Exchange, get, post
-from tests.asgi.test_upstreams import DOORS, NOBODY, PATHS
+from tests.asgi.test_upstreams import NOBODY, PATHS, WIRE_STYLES
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +61,7 @@ def app(gateway, sim):
 
 def asked(sim) -> list[str]:
     """The upstreams that were asked for an answer, in order."""
-    return [name for request in sim.requests for name, door in DOORS.items() if request.path == door]
+    return [name for request in sim.requests for name, door in WIRE_STYLES.items() if request.path == door]
 
 
 def without_comments(exchange: Exchange) -> Exchange:
@@ -86,7 +86,7 @@ async def test_tries_are_counted_for_each_upstream(stream, app, sim):
     door = app(retry={"attempts": 2, "base": 0.2, "capacity_base": 0.2})
     exchange = await ask("openai", "kiro-first", stream=stream).run(door)
 
-    times = [request.received_at for request in sim.requests if request.path in DOORS.values()]
+    times = [request.received_at for request in sim.requests if request.path in WIRE_STYLES.values()]
     delays = [later - earlier for earlier, later in pairwise(times)]
     assert "3" in text_of("openai", exchange)
     assert asked(sim) == ["kiro", "kiro", "gemini", "gemini"]
@@ -292,7 +292,7 @@ async def test_a_model_however_it_is_written(member, model, app, sim):
     rest = '"messages": [{"role": "user", "content": "\\"model\\": \\"x\\""}], "metadata": {"model": "other"}'
     exchange = post(PATHS["openai"], f'{{{member}: {model}, "seed": 1.0, {rest}}}'.encode())
     await exchange.run(app(routing=rows))
-    body = json.loads(next(request.body for request in sim.requests if request.path == DOORS["openai"]))
+    body = json.loads(next(request.body for request in sim.requests if request.path == WIRE_STYLES["openai"]))
 
     assert exchange.status == 200
     assert body == {**json.loads(f"{{{rest}}}"), "model": "gpt-4o", "seed": 1.0}
@@ -317,7 +317,7 @@ async def test_the_clients_own_secrets_stay_here(app, sim):
     hop = {b"te": b"trailers", b"connection": b"x-gone", b"x-gone": b"1", b"accept-encoding": b"gzip"}
     exchange.scope["headers"] += [*secret.items(), *hop.items()]
     await exchange.run(app())
-    sent = next(request.headers for request in sim.requests if request.path == DOORS["anthropic"])
+    sent = next(request.headers for request in sim.requests if request.path == WIRE_STYLES["anthropic"])
 
     assert sent["x-api-key"] == "sk-ant" and sent["accept-encoding"] == "identity"
     assert not {"authorization", "cookie", "te", "x-gone", "proxy-authorization"} & set(sent)

@@ -23,7 +23,7 @@ PATHS = {"anthropic": "/v1/messages", "openai": "/v1/chat/completions", "respons
 NOBODY = "http://127.0.0.1:9"
 """Where nothing listens."""
 
-DOORS = {
+WIRE_STYLES = {
     "kiro": "/generateAssistantResponse",
     "anthropic": "/v1/messages",
     "openai": "/v1/chat/completions",
@@ -88,10 +88,12 @@ async def test_a_model_is_found_under_every_name_that_is_asked(name, everything)
 async def test_who_answers(dialect, stream, model, upstream, everything, sim):
     """By prefix, or by who lists the name; the client gets its own name for the model back (F419, F420)."""
     exchange = await ask(dialect, model, stream=stream).run(everything())
-    asked = [request.path.partition("?")[0] for request in sim.requests if request.path.startswith(DOORS[upstream])]
+    asked = [
+        request.path.partition("?")[0] for request in sim.requests if request.path.startswith(WIRE_STYLES[upstream])
+    ]
 
     assert text_of(dialect, exchange)
-    assert asked == [DOORS[upstream]]
+    assert asked == [WIRE_STYLES[upstream]]
     assert f'"{model}"'.encode() in exchange.content
 
 
@@ -119,7 +121,7 @@ async def test_names_that_nobody_lists_go_to_the_default(everything, sim):
     exchange = await ask("openai", "no-such-model").run(app)
 
     assert exchange.status == 502
-    assert not [request for request in sim.requests if request.path in DOORS.values()]
+    assert not [request for request in sim.requests if request.path in WIRE_STYLES.values()]
 
 
 async def test_without_kiro(gateway, sim):
@@ -158,7 +160,9 @@ async def test_from_bytes_that_go_through_to_an_answer_that_is_translated(stream
     exchange = await ask("openai", "relayed", stream=stream).run(everything(routing=TABLE, retry={"attempts": 1}))
 
     assert "3" in text_of("openai", exchange)
-    assert [request.path for request in sim.requests if request.path == DOORS["openai"]] == [DOORS["openai"]]
+    assert [request.path for request in sim.requests if request.path == WIRE_STYLES["openai"]] == [
+        WIRE_STYLES["openai"]
+    ]
 
 
 async def test_a_request_that_is_called_invalid_goes_nowhere_else(everything, sim):
@@ -186,7 +190,9 @@ async def test_exact_ids_come_before_spellings(everything, sim):
     for model, upstream in (("claude-sonnet-4-5", "anthropic"), ("claude-sonnet-4.5", "kiro")):
         sim.forget()
         assert (await ask("openai", model).run(everything())).status == 200
-        assert [request.path for request in sim.requests if request.path in DOORS.values()] == [DOORS[upstream]]
+        assert [request.path for request in sim.requests if request.path in WIRE_STYLES.values()] == [
+            WIRE_STYLES[upstream]
+        ]
 
 
 async def test_a_listed_id_belongs_to_who_lists_it(everything, sim):
@@ -203,7 +209,7 @@ async def test_a_listed_id_belongs_to_who_lists_it(everything, sim):
     for model in ("openai/gpt-oss-120b", "openai/gpt-4o", "groq/openai/gpt-4o", "openai/nobody-lists-this"):
         sim.forget()
         await ask("openai", model).run(app)
-        keys[model] = [each.headers["authorization"] for each in sim.requests if each.path == DOORS["openai"]]
+        keys[model] = [each.headers["authorization"] for each in sim.requests if each.path == WIRE_STYLES["openai"]]
     sim.answer_with(None)
 
     assert keys["openai/gpt-oss-120b"] == keys["groq/openai/gpt-4o"] == ["Bearer sk-groq"]

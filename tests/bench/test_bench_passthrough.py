@@ -1,7 +1,7 @@
 """Bytes that only go through, beside a copy of them and beside the least gateway there can be.
 
-``pytest tests/bench/test_bench_passthrough.py -s`` prints ratios of two measurements of the same run; none is asserted, as
-timings are not facts.  What is asserted is that the work was done.
+``pytest tests/bench/test_bench_passthrough.py -s`` prints ratios of two measurements of the same run; none is asserted,
+as timings are not facts.  What is asserted is that the work was done.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from attrs import define, field
 
-from kiro_asgi.net.transport import Enough, Headers
+from kiro_asgi.net.transport import Headers, StopReading
 from kiro_asgi.upstreams.base import UpstreamRequest
 
 
@@ -44,7 +44,7 @@ class Noting:
         if self.on_turn is not None:
             await self.on_turn(self)
         if self.enough_after is not None and len(self.chunks) >= self.enough_after:
-            raise Enough
+            raise StopReading
         return self.patience
 
     @property

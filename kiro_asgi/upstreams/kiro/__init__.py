@@ -1,4 +1,4 @@
-"""The Kiro service (formerly Amazon Q Developer, CodeWhisperer): a streaming API of its own behind AWS-style doors."""
+"""The Kiro service (formerly Amazon Q Developer, CodeWhisperer): a streaming API of its own with AWS-style endpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Kiro service (formerly Amazon Q Developer, CodeWhisperer): a streaming API of its own behind AWS-style doors.
+"""The Kiro service (formerly Amazon Q Developer, CodeWhisperer): a streaming API of its own with AWS-style endpoints.
 
 Source: https://github.com/aws/amazon-q-developer-cli (the open-source client)
 """
@@ -50,7 +50,7 @@ __all__ = ["KiroUpstream", "credential"]
 
 TARGET: Final = b"AmazonCodeWhispererStreamingService.GenerateAssistantResponse"
 
-DOORS: Final = MappingProxyType(
+WIRE_STYLES: Final = MappingProxyType(
     {
         "rest": ("/generateAssistantResponse", ((b"content-type", b"application/json"),)),
         "rpc": ("/", ((b"content-type", b"application/x-amz-json-1.0"), (b"x-amz-target", TARGET))),
@@ -107,8 +107,8 @@ class KiroUpstream:
         """
         written = self._written(prompt, model, credential, conversation or self.new_id())
         data = self._fitted(written, prompt, model)
-        path, door = DOORS[self.settings.wire_style]
-        headers = (*door, *self._chat_headers(), *self._headers(credential))
+        path, naming = WIRE_STYLES[self.settings.wire_style]
+        headers = (*naming, *self._chat_headers(), *self._headers(credential))
         request = UpstreamRequest("POST", self.base_url(credential) + path, headers, data)
         return Rendered(
             request,
