@@ -1,4 +1,4 @@
-"""The Kiro service (formerly Amazon Q Developer, CodeWhisperer): a streaming API of its own with AWS-style endpoints."""
+"""The Kiro service (formerly Amazon Q Developer, CodeWhisperer): a streaming API of its own, with AWS endpoints."""
 
 from __future__ import annotations
 
