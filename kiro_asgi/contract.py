@@ -134,10 +134,10 @@ async def _executed(
         try:
             message = await _collected(call(rendered.request.body), answer)
         except KiroAsgiError as error:
-            healed = upstream.healed(error, rendered)
-            if healed is None:
+            adapted = upstream.adapt_after_error(error, rendered)
+            if adapted is None:
                 raise
-            upstream = healed
+            upstream = adapted
         else:
             return _for_client(as_response(message), options)
 

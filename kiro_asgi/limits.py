@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "ADAPTED_MODELS",
     "ANSWER_BYTES",
     "ARGUMENT_DEPTH",
     "ARGUMENT_SCHEMAS",
@@ -29,7 +30,6 @@ __all__ = [
     "FETCH_REDIRECTS",
     "FRAME_HEADERS",
     "FRAME_HEADERS_BYTES",
-    "HEALED_MODELS",
     "JSON_DEPTH",
     "JSON_VALUES",
     "LARGEST_COUNT",
@@ -221,7 +221,7 @@ unchecked, with a notice.  They take less than 50 ms, in which nobody else is se
 CONVERSATION_ITEMS: Final = 2_000
 """Items of a conversation from which on nothing is added, with 400; one request and its answer may go beyond it."""
 
-HEALED_MODELS: Final = 256
+ADAPTED_MODELS: Final = 256
 """Models of one service of which is remembered what the service refused; beyond it the oldest is forgotten, and may be
 refused once more."""
 

@@ -14,7 +14,7 @@ from kiro_asgi.asgi.rules import UNCITED
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.dialects.models import Listing
 from kiro_asgi.errors import KiroAsgiError, UnknownModel, UpstreamQuotaSpent
-from kiro_asgi.limits import HEALED_MODELS
+from kiro_asgi.limits import ADAPTED_MODELS
 from kiro_asgi.model.notes import Note, Notes, Rule
 from kiro_asgi.model.prompt import Document, Part, Prompt, Text
 from kiro_asgi.model.server_tools import WEB_SEARCH
@@ -71,7 +71,7 @@ class Provider:
         if upstream is not self.asking(model) and upstream.traits.learns:
             self._learnt[model.id] = upstream
             self._learnt.move_to_end(model.id)
-            if len(self._learnt) > HEALED_MODELS:
+            if len(self._learnt) > ADAPTED_MODELS:
                 self._learnt.popitem(last=False)
 
     @property

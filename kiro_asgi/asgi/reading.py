@@ -203,7 +203,7 @@ class AnswerReading(ABC, Generic[Facts, Way]):
             self._accepted = True
             self.on_accept()
 
-    async def turn(self) -> float:
+    async def process(self) -> float:
         """Bring what has arrived to the client, then say how long the next read may take."""
         if self._chunks:
             if self._accepted:

@@ -109,7 +109,7 @@ class TranslatedExchange:
         prompt = self.parsed.prompt
         if isinstance(error, ContextTooLong) and prompt.shortens and (places := beginnings(prompt)):
             return self._asking(shortened(prompt, places[len(places) // 2]), self.upstream, self.credential)
-        upstream = self.upstream.healed(error, self.rendered)
+        upstream = self.upstream.adapt_after_error(error, self.rendered)
         return None if upstream is None else self._asking(prompt, upstream, self.credential)
 
     def reminded(self, complaint: str) -> TranslatedExchange:

@@ -64,7 +64,7 @@ class _AnswerReader:
     def take(self, chunk: bytes, /) -> None:
         self._chunks.append(chunk)
 
-    async def turn(self) -> float:
+    async def process(self) -> float:
         if self._pipeline is not None:
             self._read(self._pipeline.feed(self._chunks))
             self._chunks.clear()

@@ -213,7 +213,7 @@ class _FileReader:
     def take(self, chunk: bytes, /) -> None:
         self._body += chunk
 
-    async def turn(self) -> None:
+    async def process(self) -> None:
         if self.status != HTTPStatus.OK:
             raise StopReading
         self._check()

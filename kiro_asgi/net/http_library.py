@@ -16,7 +16,15 @@ from kiro_asgi.errors import KiroAsgiError, TooBusy, UpstreamProtocolError, Upst
 if TYPE_CHECKING:
     import httpcore
 
-__all__ = ["EXHAUSTED", "Translation", "TurnBackend", "TurnStream", "WholeBody", "translated", "translations"]
+__all__ = [
+    "EXHAUSTED",
+    "InterleavedBackend",
+    "InterleavedStream",
+    "Translation",
+    "WholeBody",
+    "translated",
+    "translations",
+]
 
 Translation = Callable[[Exception], KiroAsgiError]
 
@@ -86,27 +94,27 @@ _TOGETHER: Final = 64 * 1024
 """Bytes of a body that go with the head: more would be copied for nothing."""
 
 
-class TurnStream:
+class InterleavedStream:
     """A network stream that lets a reader have its turn before every read.
 
     The head of a request goes out together with the beginning of its body: in one packet instead of two.
     """
 
-    __slots__ = ("_head", "_in_request", "_stream", "turn")
+    __slots__ = ("_head", "_in_request", "_stream", "process")
 
     def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
         self._stream = stream
         self._head = b""
         self._in_request = False
-        self.turn: Callable[[], Awaitable[float | None]] | None = None
+        self.process: Callable[[], Awaitable[float | None]] | None = None
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - the interface
         """The next bytes, after the reader's turn, which also says how long they may take."""
         if self._head:
             await self.write(b"", timeout)
         self._in_request = False
-        if self.turn is not None:
-            timeout = await self.turn()
+        if self.process is not None:
+            timeout = await self.process()
         try:
             return await self._stream.read(max_bytes, timeout)
         except BaseException as error:
@@ -130,16 +138,16 @@ class TurnStream:
         """Close the stream."""
         await self._stream.aclose()
 
-    async def start_tls(self, *args: Any, **kwargs: Any) -> TurnStream:
+    async def start_tls(self, *args: Any, **kwargs: Any) -> InterleavedStream:
         """The same with TLS over it."""
-        return TurnStream(await self._stream.start_tls(*args, **kwargs))
+        return InterleavedStream(await self._stream.start_tls(*args, **kwargs))
 
     def get_extra_info(self, info: str) -> Any:
         """Extra information of the library's stream."""
         return self._stream.get_extra_info(info)
 
 
-class TurnBackend:
+class InterleavedBackend:
     """The library's anyio backend, which serves both event loops, with our streams over its streams."""
 
     __slots__ = ("_inner",)
@@ -147,9 +155,9 @@ class TurnBackend:
     def __init__(self, inner: httpcore.AsyncNetworkBackend) -> None:
         self._inner = inner
 
-    async def connect_tcp(self, *args: Any, **kwargs: Any) -> TurnStream:
+    async def connect_tcp(self, *args: Any, **kwargs: Any) -> InterleavedStream:
         """A new stream."""
-        return TurnStream(await self._inner.connect_tcp(*args, **kwargs))
+        return InterleavedStream(await self._inner.connect_tcp(*args, **kwargs))
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""

@@ -47,7 +47,7 @@ class _BodyReader:
     def take(self, chunk: bytes, /) -> None:
         self.body += chunk
 
-    async def turn(self) -> float:
+    async def process(self) -> float:
         if len(self.body) > self._limit:
             raise UpstreamProtocolError(f"an answer of more than {self._limit} bytes", code="answer_too_long")
         return self._patience

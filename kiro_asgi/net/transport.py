@@ -5,10 +5,10 @@ httpcore makes the connections; its pool is not used, because cancelled requests
 idle connections under a semaphore does the same work here.
 
 Reading is turned inside out.  httpcore hands out a body chunk by chunk, and cannot say whether the next chunk is
-already there.  But it reads from the network only when nothing is left, and the network is ours: `TurnStream.read`
-first lets the reader act upon everything that the last read brought (`Reader.turn`).  So one network read becomes one
+already there.  But it reads from the network only when nothing is left, and the network is ours:
+`InterleavedStream.read` first lets the reader act upon all that the last read brought (`Reader.process`).  So one read is one
 pass through the stages and at most one send; nothing is queued; a client that does not read stops the reading from
-the upstream; and whatever `turn` raises leaves httpcore through a read, the one place where its generators close
+the upstream; and whatever `process` raises leaves httpcore through a read, the one place where its generators close
 cleanly on every event loop.
 """
 
@@ -29,7 +29,7 @@ from anyio.lowlevel import RunVar, current_token
 from attrs import define, field
 
 from kiro_asgi.errors import TooBusy, UpstreamTimeout
-from kiro_asgi.net.http_library import TurnBackend, TurnStream, WholeBody, translated, translations
+from kiro_asgi.net.http_library import InterleavedBackend, InterleavedStream, WholeBody, translated, translations
 
 if TYPE_CHECKING:
     import ssl
@@ -64,10 +64,10 @@ class Reader(Protocol):
         ...
 
     def take(self, chunk: bytes, /) -> None:
-        """A piece of the body.  Must only put it aside: what happens with it happens in `turn`."""
+        """A piece of the body.  Must only put it aside: what happens with it happens in `process`."""
         ...
 
-    async def turn(self) -> float | None:
+    async def process(self) -> float | None:
         """Act upon what was taken; called before every network read.
 
         Returns:
@@ -264,7 +264,7 @@ class Transport:
             ssl_context=self._tls,
             proxy=self._way_out(),
             keepalive_expiry=self._keep_alive,
-            network_backend=TurnBackend(self._network(library.AnyIOBackend())),
+            network_backend=InterleavedBackend(self._network(library.AnyIOBackend())),
         )
         return pool
 
@@ -327,8 +327,8 @@ class Transport:
             if limit.cancelled_caught:
                 raise UpstreamTimeout("the upstream did not answer in time", code="timeout")
             reader.begin(response.status, response.headers)
-            stream: TurnStream = response.extensions["network_stream"]
-            take, stream.turn = reader.take, reader.turn
+            stream: InterleavedStream = response.extensions["network_stream"]
+            take, stream.process = reader.take, reader.process
             try:
                 async for chunk in response.stream:  # type: ignore[union-attr]  # typed for the other kind as well
                     take(chunk)
@@ -337,7 +337,7 @@ class Transport:
                 return
             finally:
                 # The stream stays with a connection that is kept: the next answer has a reader of its own.
-                stream.turn = None
+                stream.process = None
 
     async def _release(self, connection: _Connection, idle: _Idle) -> None:
         """Keep the connection if its answer was read to the end, else close it, which stops the upstream at once."""

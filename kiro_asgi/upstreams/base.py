@@ -239,7 +239,7 @@ class Traits:
     """Whether answers may say on which places of the request's documents they rest."""
 
     learns: bool = False
-    """Whether what `Upstream.healed` found out holds for every request to the same model."""
+    """Whether what `Upstream.adapt_after_error` found out holds for every request to the same model."""
 
     signs_calls: bool = False
     """Whether tool calls come with signatures that the service wants back."""
@@ -341,7 +341,7 @@ class Upstream(Protocol):
         """The error that an answer with a *status* other than 200 means; *body* may be cut at 64 KiB."""
         ...
 
-    def healed(self, error: KiroAsgiError, rendered: Rendered) -> Upstream | None:
+    def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> Upstream | None:
         """This upstream as it has to ask again after *error* was the answer to *rendered*; ``None`` where asking
         differently is no remedy, or was tried already."""
         ...

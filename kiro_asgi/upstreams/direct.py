@@ -119,7 +119,7 @@ class DirectUpstream:
         message = worded(kind, f"{clean(said) or 'no explanation'} (HTTP {status})")
         return kind(message, code=code, retry_after=retry_after(fields_of(headers)))
 
-    def healed(self, error: KiroAsgiError, rendered: Rendered) -> Self | None:
+    def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> Self | None:
         """This upstream as it has to ask again: asking differently is no remedy."""
         return None
 

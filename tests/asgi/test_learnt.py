@@ -9,7 +9,7 @@ import pytest
 
 from kiro_asgi import App, create_app
 from kiro_asgi.asgi.models import Provider
-from kiro_asgi.limits import HEALED_MODELS
+from kiro_asgi.limits import ADAPTED_MODELS
 from kiro_asgi.simulator import Head, RawBytes, Step
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
@@ -88,9 +88,9 @@ def test_what_is_learnt_is_bounded():
         answer_options=none,
     )
     other = OpenAIUpstream(name="local", endpoint="http://localhost/v1", without=("top_k",))
-    for number in range(HEALED_MODELS + 1):
+    for number in range(ADAPTED_MODELS + 1):
         provider.learn(ModelCard(str(number)), other)
 
     assert provider.asking(ModelCard("0")) is upstream
     assert provider.asking(ModelCard("1")) is other
-    assert provider.asking(ModelCard(str(HEALED_MODELS))) is other
+    assert provider.asking(ModelCard(str(ADAPTED_MODELS))) is other

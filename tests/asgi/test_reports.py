@@ -115,7 +115,7 @@ async def test_an_improperly_formed_request_is_told_as_text_once(gateway, sim):
 
     assert text_of("anthropic", exchange) == "fine"
     assert b"toolResults" in first.body and b"toolResults" not in second.body and b"nothing there" in second.body
-    assert "healed.as_text" in exchange.headers[HEADER]
+    assert "adapted.as_text" in exchange.headers[HEADER]
 
 
 @pytest.mark.parametrize("history", ["native", "text"])

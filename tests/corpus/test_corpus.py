@@ -41,7 +41,7 @@ HEADERS = {"authorization": "Bearer ksk_test", "tokentype": "API_KEY"}
 FOREIGN = b'{"message": "Invalid signature in thinking block", "reason": "THINKING_SIGNATURE_INVALID"}'
 
 MAY_LOSE: dict[str, tuple[str, ...]] = {
-    "thinking": ("thinking.", "healed.signatures"),
+    "thinking": ("thinking.", "adapted.signatures"),
     "schema": ("schema.", "tools.duplicate_dropped", "tools.withheld"),
     "tool": ("tools.duplicate_dropped", "tools.withheld"),
     "image": ("images.limit",),
@@ -121,12 +121,12 @@ def render(entry: Entry, upstream: KiroUpstream) -> Rendered:
 
 
 def notes_of(entry: Entry) -> set[str]:
-    """The rules that are noted about an entry, once it is healed as the entry expects."""
+    """The rules that are noted about an entry, once it is adapted as the entry expects."""
     upstream = KiroUpstream()
     if entry.expect.heals:
-        healed = upstream.healed(upstream.fault(400, (), FOREIGN), render(entry, upstream))
-        assert healed is not None
-        upstream = healed
+        adapted = upstream.adapt_after_error(upstream.fault(400, (), FOREIGN), render(entry, upstream))
+        assert adapted is not None
+        upstream = adapted
     return {note.rule for note in render(entry, upstream).notes}
 
 

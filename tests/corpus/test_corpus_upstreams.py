@@ -82,11 +82,11 @@ REFUSALS: dict[str, dict[str, str]] = {
 """A request to the APIs of the services that cannot be given it, each with the rule that says so."""
 
 MAY_LOSE: dict[str, tuple[str, ...]] = {
-    "thinking": ("thinking.", "healed.signatures"),
+    "thinking": ("thinking.", "adapted.signatures"),
     "schema": ("schema.", "tools.duplicate_dropped"),
     "tool": ("tools.duplicate_dropped",),
     "name": ("tools.duplicate_dropped", "tools.renamed"),
-    "option": ("sampling.", "stop.", "thinking.max_tokens", "healed.field"),
+    "option": ("sampling.", "stop.", "thinking.max_tokens", "adapted.field"),
 }
 """Kind of content to the rules that may cost some of it; words, attachments and arguments may not be lost at all."""
 
@@ -194,7 +194,7 @@ def check_refusal(entry: Entry, target: Target, answer: Exchange) -> None:
 
 def check_request(entry: Entry, target: Target, notes: dict[str, int], requests: list[RecordedRequest]) -> None:
     """It is taken, at once or after a remedy that was not known from an earlier entry, and tells everything."""
-    remedies = sum(times for name, times in notes.items() if name.startswith("healed."))
+    remedies = sum(times for name, times in notes.items() if name.startswith("adapted."))
     assert target.api not in REFUSALS.get(entry.name, {})
     assert len(requests) <= remedies + 1, target.name
     assert [request.status for request in requests] == [*[400] * (len(requests) - 1), 200], target.name

@@ -39,7 +39,7 @@ class Noting:
     def take(self, chunk: bytes, /) -> None:
         self.chunks.append(chunk)
 
-    async def turn(self) -> float | None:
+    async def process(self) -> float | None:
         self.turns.append(len(self.chunks))
         if self.on_turn is not None:
             await self.on_turn(self)

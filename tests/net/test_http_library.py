@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from kiro_asgi.net.http_library import TurnBackend
+from kiro_asgi.net.http_library import InterleavedBackend
 from kiro_asgi.net.requests import fetch_whole
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.base import UpstreamRequest
@@ -62,7 +62,7 @@ async def test_the_head_of_a_request_goes_out_with_its_body(library, size):
 async def test_what_was_written_goes_out_before_a_read(library):
     """A proxy is greeted with one message, and then waited for; of each request only the first message waits."""
     async with service(bool) as (port, pieces):
-        backend = TurnBackend(importlib.import_module(library).AnyIOBackend())
+        backend = InterleavedBackend(importlib.import_module(library).AnyIOBackend())
         stream = await backend.connect_tcp("127.0.0.1", port)
         with anyio.fail_after(5):
             await stream.write(b"hello", 5.0)

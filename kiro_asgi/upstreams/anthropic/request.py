@@ -149,7 +149,7 @@ def choice(prompt: Prompt, names: WireNames) -> dict[str, Any]:
 CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 
 FORM_RULES: Final[Mapping[str, str]] = MappingProxyType(
-    {"healed.output_format": FORM_UNKNOWN, "healed.output_schema": FORM}
+    {"adapted.output_format": FORM_UNKNOWN, "adapted.output_schema": FORM}
 )
 """Rule by which a schema is told in words, to the code of the refusal that puts it in force."""
 
@@ -163,7 +163,7 @@ class MessagesOptions:
 
     version: str
     replay_thinking: bool
-    healings: tuple[str, ...] = ()
+    adaptations: tuple[str, ...] = ()
     """Rules that earlier refusals put in force."""
 
     custom: bool = False
@@ -196,7 +196,7 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
         RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
     """
     notes, peculiar = Notes(), listed_family(model)
-    for rule in options.healings:
+    for rule in options.adaptations:
         notes.applies(rule)
     prompt = evolve(prompt, turns=tuple(map(told_again, prompt.turns)))
     names = WireNames(TOOL_NAME, 128, "tools.renamed", notes)
@@ -227,7 +227,7 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
 
 def _form(prompt: Prompt, peculiar: ClaudeFamily, options: MessagesOptions, notes: Notes) -> CompiledSchema | None:
     """The schema as the service is asked to obey it; ``None`` where there is none, or it is told in words."""
-    if not prompt.schema or not peculiar.formed or FORM_RULES.keys() & set(options.healings):
+    if not prompt.schema or not peculiar.formed or FORM_RULES.keys() & set(options.adaptations):
         return None
     return compiled(prompt.schema, notes)
 
@@ -312,7 +312,7 @@ def _system(prompt: Prompt, notes: Notes, *, told: bool) -> list[dict[str, Any]]
         if text and not text.isspace()
     ]
     if prompt.schema is not None and told:
-        notes.applies("output.schema_told")
+        notes.applies("output.schema_instruction")
         texts.append({"type": "text", "text": "\n\n".join(schema_instructions(prompt.schema))})
     return texts
 

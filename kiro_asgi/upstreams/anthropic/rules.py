@@ -12,15 +12,17 @@ __all__ = ["RULES"]
 _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 
 RULES: Final[tuple[Rule, ...]] = (
-    Rule("healed.signatures", "Thinking is not handed back, as the service refused a signature.", _CONTENT, "upstream"),
     Rule(
-        "healed.output_format",
+        "adapted.signatures", "Thinking is not handed back, as the service refused a signature.", _CONTENT, "upstream"
+    ),
+    Rule(
+        "adapted.output_format",
         "The schema of the answer is told in the system text, as the service refused every schema for this model.",
         _FORM,
         "request",
     ),
     Rule(
-        "healed.output_schema",
+        "adapted.output_schema",
         "The schema of the answer is told in the system text, as the service refused it.",
         _FORM,
         "request",
@@ -92,7 +94,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "schema",
     ),
     Rule(
-        "output.schema_told",
+        "output.schema_instruction",
         "The schema of the answer is told in the system text, where model, service or schema leave no other way.",
         _FORM,
         "request",

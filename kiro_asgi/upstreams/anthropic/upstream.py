@@ -161,9 +161,9 @@ class MessagesForwarding:
         return self._endpoint.pass_on(credential, body, headers)
 
 
-HEALED: Final = "healed.signatures"
+ADAPTED: Final = "adapted.signatures"
 
-LASTING: Final = ("healed.output_format",)
+LASTING: Final = ("adapted.output_format",)
 """Adaptations that hold for every request to a model; another conversation has other signatures, and another schema."""
 
 
@@ -190,8 +190,8 @@ class AnthropicUpstream(DirectUpstream):
     bearer: bool = False
     """Whether API keys go into ``Authorization`` as tokens do, instead of ``x-api-key``."""
 
-    healings: tuple[str, ...] = ()
-    """Adaptations by `healed`, by the names of its rules."""
+    adaptations: tuple[str, ...] = ()
+    """Adaptations by `adapt_after_error`, by the names of its rules."""
 
     traits: Traits = field(init=False)
     builtin: tuple[ModelCard, ...] = field(init=False, default=models.KNOWN)
@@ -200,7 +200,7 @@ class AnthropicUpstream(DirectUpstream):
 
     @traits.default
     def _make_traits(self) -> Traits:
-        return Traits(runs=frozenset({WEB_SEARCH}), cites=True, learns=self.healings == LASTING)
+        return Traits(runs=frozenset({WEB_SEARCH}), cites=True, learns=self.adaptations == LASTING)
 
     @_endpoint.default
     def _make_endpoint(self) -> MessagesEndpoint:
@@ -228,7 +228,7 @@ class AnthropicUpstream(DirectUpstream):
         options = MessagesOptions(
             version=self.version,
             replay_thinking=self.replay_thinking,
-            healings=self.healings,
+            adaptations=self.adaptations,
             custom=self._endpoint.is_custom(credential),
         )
         body = document(prompt, model, options, conversation)
@@ -258,16 +258,16 @@ class AnthropicUpstream(DirectUpstream):
         """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.anthropic.errors`."""
         return fault(status, headers, body)
 
-    def healed(self, error: KiroAsgiError, rendered: Rendered) -> AnthropicUpstream | None:
+    def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> AnthropicUpstream | None:
         """This upstream without what *error* refuses: earlier thinking, for its signature, or the schema of the answer,
         which is told in words then; ``None`` where that is no remedy, or was tried already."""
         if "format" in rendered.document.get("output_config", {}):
             rule = next((rule for rule, code in FORM_RULES.items() if code == error.code), "")
             if rule:
-                return evolve(self, healings=(*self.healings, rule))
+                return evolve(self, adaptations=(*self.adaptations, rule))
         if error.code != SIGNATURE or not _thought(rendered.document):
             return None
-        return evolve(self, replay_thinking=False, healings=(*self.healings, HEALED))
+        return evolve(self, replay_thinking=False, adaptations=(*self.adaptations, ADAPTED))
 
     def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
         """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.anthropic.request`."""

@@ -55,7 +55,7 @@ class Options:
 
     replay_thinking: bool = True
     betas: tuple[str, ...] = ()
-    healings: tuple[str, ...] = ()
+    adaptations: tuple[str, ...] = ()
     """Rules that earlier refusals put in force."""
 
     extra: Mapping[str, Any] = {}
@@ -123,7 +123,7 @@ def document(prompt: Prompt, model: ModelCard, options: Options) -> Body:
 
 def _form(prompt: Prompt, peculiar: Family, options: Options, notes: Notes) -> claude.CompiledSchema | None:
     """The schema as the service is asked to obey it; ``None`` where there is none, or it is told in words."""
-    if not prompt.schema or not peculiar.formed or claude.FORM_RULES.keys() & set(options.healings):
+    if not prompt.schema or not peculiar.formed or claude.FORM_RULES.keys() & set(options.adaptations):
         return None
     return claude.compiled(prompt.schema, notes)
 
@@ -212,7 +212,7 @@ def _system(prompt: Prompt, peculiar: Family, notes: Notes, *, told: bool) -> It
             if mark and "system" in peculiar.cached:
                 yield cache_point(mark)
     if prompt.schema is not None and told:
-        notes.applies("output.schema_told")
+        notes.applies("output.schema_instruction")
         yield {"text": "\n\n".join(schema_instructions(prompt.schema))}
 
 

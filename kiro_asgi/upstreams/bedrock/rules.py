@@ -73,7 +73,7 @@ _OWN: Final[tuple[Rule, ...]] = (
         "system.told", "For a family without system texts they stand before the user's first words.", _FORM, "request"
     ),
     Rule(
-        "output.schema_told",
+        "output.schema_instruction",
         "The schema of the answer is told in the system text, where model or schema leave no other way.",
         _FORM,
         "request",
@@ -114,9 +114,11 @@ _OWN: Final[tuple[Rule, ...]] = (
     Rule("sampling.stop_blank", "A stop sequence without a visible character is dropped.", _CONTENT, "options"),
     Rule("sampling.ignored", "Seed and penalties are dropped: the service has no such fields.", _CONTENT, "options"),
     Rule("betas.unknown", "A beta that the service does not have is not asked for.", _CONTENT, "claude"),
-    Rule("healed.signatures", "Thinking is not handed back, as the service refused a signature.", _CONTENT, "upstream"),
     Rule(
-        "healed.unstreamed",
+        "adapted.signatures", "Thinking is not handed back, as the service refused a signature.", _CONTENT, "upstream"
+    ),
+    Rule(
+        "adapted.unstreamed",
         "The answer is not streamed, as the model streams none where tools are offered.",
         _FORM,
         "upstream",

@@ -42,12 +42,12 @@ _SUFFIXES: Final = (
 )
 """Beginning of a region's name to the end of its hosts'."""
 
-_SIGNATURES: Final = "healed.signatures"
-_UNSTREAMED: Final = "healed.unstreamed"
+_SIGNATURES: Final = "adapted.signatures"
+_UNSTREAMED: Final = "adapted.unstreamed"
 _FORMS: Final = MappingProxyType({code: rule for rule, code in claude.FORM_RULES.items()})
 """Code of a refused schema to the rule by which it is told in words."""
 
-_LASTING: Final = ((_UNSTREAMED,), ("healed.output_format",))
+_LASTING: Final = ((_UNSTREAMED,), ("adapted.output_format",))
 """Adaptations that hold for every request to a model; another conversation has other signatures, and another schema."""
 
 
@@ -79,8 +79,8 @@ class BedrockUpstream(DirectUpstream):
     """The same for InvokeModel."""
 
     builtin: tuple[ModelCard, ...] = ()
-    healings: tuple[str, ...] = ()
-    """What `healed` changed, by the names of its rules."""
+    adaptations: tuple[str, ...] = ()
+    """What `adapt_after_error` changed, by the names of its rules."""
 
     messages: claude.AnthropicUpstream = field(init=False, repr=False)
     """Renders what Claude is asked by InvokeModel."""
@@ -90,11 +90,11 @@ class BedrockUpstream(DirectUpstream):
     @messages.default
     def _make_messages(self) -> claude.AnthropicUpstream:
         # What it renders goes to an address of ours, so it has none: Bedrock holds Claude to what Anthropic's own does.
-        return claude.AnthropicUpstream(replay_thinking=self.replay_thinking, healings=self.healings)
+        return claude.AnthropicUpstream(replay_thinking=self.replay_thinking, adaptations=self.adaptations)
 
     @traits.default
     def _make_traits(self) -> Traits:
-        return Traits(cites=True, learns=self.healings in _LASTING, unlisted=("arn:",), provider="aws.bedrock")
+        return Traits(cites=True, learns=self.adaptations in _LASTING, unlisted=("arn:",), provider="aws.bedrock")
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Render *prompt* for the API that *model* is asked by; neither has a word for a *conversation*.
@@ -106,16 +106,16 @@ class BedrockUpstream(DirectUpstream):
         if self.invokes and models.is_claude(model):
             return self._invoke(prompt, model, credential)
         options = Options(
-            replay_thinking=self.replay_thinking, betas=self.betas, healings=self.healings, extra=self.extra
+            replay_thinking=self.replay_thinking, betas=self.betas, adaptations=self.adaptations, extra=self.extra
         )
         body = document(prompt, model, options)
-        streamed = body.streamed and _UNSTREAMED not in self.healings
+        streamed = body.streamed and _UNSTREAMED not in self.adaptations
         operation, accept = ("converse-stream", FRAMES) if streamed else ("converse", JSON)
         asked = body.document if streamed else _unstreamed(body.document)
         return Rendered(
             self._ask(model, operation, credential, asked, accept),
             body.names.changed(),
-            notes=(*map(Note, self.healings), *body.notes.found()),
+            notes=(*map(Note, self.adaptations), *body.notes.found()),
             document=asked,
             formed=body.formed,
         )
@@ -154,15 +154,15 @@ class BedrockUpstream(DirectUpstream):
         """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.bedrock.errors`."""
         return fault(status, headers, body)
 
-    def healed(self, error: KiroAsgiError, rendered: Rendered) -> BedrockUpstream | None:
+    def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> BedrockUpstream | None:
         """This upstream without what *error* refuses: earlier thinking, for its signature, a stream, or the schema of
         the answer, which is told in words then; ``None`` where that is no remedy, or was tried already."""
-        if error.code == UNSTREAMED and _UNSTREAMED not in self.healings:
-            return evolve(self, healings=(*self.healings, _UNSTREAMED))
+        if error.code == UNSTREAMED and _UNSTREAMED not in self.adaptations:
+            return evolve(self, adaptations=(*self.adaptations, _UNSTREAMED))
         if error.code in _FORMS and _held_to_schema(rendered.document):
-            return evolve(self, healings=(*self.healings, _FORMS[error.code]))
+            return evolve(self, adaptations=(*self.adaptations, _FORMS[error.code]))
         if error.code == SIGNATURE and self.replay_thinking and _thought(rendered.document):
-            return evolve(self, replay_thinking=False, healings=(*self.healings, _SIGNATURES))
+            return evolve(self, replay_thinking=False, adaptations=(*self.adaptations, _SIGNATURES))
         return None
 
     def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:

@@ -133,7 +133,7 @@ def document(
     model: ModelCard,
     *,
     replay_thinking: bool,
-    healed: bool,
+    without_signatures: bool,
     threshold: str,
     json_schemas: bool = True,
 ) -> GeminiBody:
@@ -143,7 +143,7 @@ def document(
         prompt: What is asked.
         model: Of whom.
         replay_thinking: Hand signed thinking of earlier answers back.
-        healed: Whether the service refused a signature, or the lack of one.
+        without_signatures: Whether the service refused a signature, or the lack of one.
         threshold: From which probability of harm the service blocks; empty for its own.
         json_schemas: Whether the service takes JSON Schema for the answer, from a model that has it.
 
@@ -151,18 +151,18 @@ def document(
         RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
     """
     notes, family = Notes(), listed_family(model)
-    if healed:
-        notes.applies("healed.signatures")
+    if without_signatures:
+        notes.applies("adapted.signatures")
     if not json_schemas:
-        notes.applies("healed.json_schema")
+        notes.applies("adapted.json_schema")
     names, copies = tool_names(notes), Copies()
     tools = written_tools(prompt, names, notes, copies)
-    contents = Contents(notes, names, replay_thinking and not healed).write(prompt)
-    if family.signs_calls or healed:
+    contents = Contents(notes, names, replay_thinking and not without_signatures).write(prompt)
+    if family.signs_calls or without_signatures:
         skip_missing_signatures(contents, notes)
     told = prompt.schema is not None and bool(tools) and not family.schema_with_tools
     if told:
-        notes.applies("output.schema_told")
+        notes.applies("output.schema_instruction")
     system = [*prompt.system, *(schema_instructions(prompt.schema) if told and prompt.schema is not None else ())]
     body = {
         "systemInstruction": {"parts": parts} if (parts := [{"text": text} for text in system if text]) else {},

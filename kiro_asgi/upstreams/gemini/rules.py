@@ -12,9 +12,9 @@ __all__ = ["RULES"]
 _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 
 RULES: Final[tuple[Rule, ...]] = (
-    Rule("healed.signatures", "Signatures are not handed back, as the service refused one.", _CONTENT, "request"),
+    Rule("adapted.signatures", "Signatures are not handed back, as the service refused one.", _CONTENT, "request"),
     Rule(
-        "healed.json_schema",
+        "adapted.json_schema",
         "The schema of the answer is projected, as the service refused it as JSON Schema.",
         _FORM,
         "request",
@@ -118,7 +118,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("turns.user_first", "Where the assistant has the first word, the user speaks before it.", _NONE, "content"),
     Rule("turns.prefill", "Where the assistant has the last word, the user asks it to go on.", _NONE, "content"),
     Rule(
-        "output.schema_told",
+        "output.schema_instruction",
         "The schema of the answer is told in the system text where the model takes none beside tools.",
         _FORM,
         "request",

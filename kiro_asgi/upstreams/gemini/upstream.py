@@ -105,7 +105,7 @@ class GeminiUpstream(DirectUpstream):
     safety_threshold: str = field(default="", validator=_check_threshold)
     """From which probability of harm the service blocks; empty for its own."""
 
-    healed_signatures: bool = False
+    without_signatures: bool = False
     """Whether the service refused a signature, so that none is handed back."""
 
     refused_schema: str = ""
@@ -124,7 +124,7 @@ class GeminiUpstream(DirectUpstream):
     @traits.default
     def _make_traits(self) -> Traits:
         """That there is no such field holds for every request to a model; other conversations have other signatures."""
-        lasting = self.refused_schema == SCHEMA_UNKNOWN and not self.healed_signatures and bool(self.refused_empty)
+        lasting = self.refused_schema == SCHEMA_UNKNOWN and not self.without_signatures and bool(self.refused_empty)
         return evolve(_TRAITS, learns=lasting)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
@@ -138,7 +138,7 @@ class GeminiUpstream(DirectUpstream):
             prompt,
             model,
             replay_thinking=self.replay_thinking,
-            healed=self.healed_signatures,
+            without_signatures=self.without_signatures,
             threshold=self.safety_threshold,
             json_schemas=not self.refused_schema,
         )
@@ -179,16 +179,16 @@ class GeminiUpstream(DirectUpstream):
         """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.gemini.errors`."""
         return fault(status, headers, body)
 
-    def healed(self, error: KiroAsgiError, rendered: Rendered) -> GeminiUpstream | None:
+    def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> GeminiUpstream | None:
         """This upstream without earlier signatures, where *error* blames one, without JSON Schema, where that may be to
         blame, or content with an empty answer, where it got one; ``None`` where that is no remedy, or was tried."""
         if error.code in SCHEMA_REFUSALS and "responseJsonSchema" in rendered.document.get("generationConfig", {}):
             return evolve(self, refused_schema=error.code)
         if error.code == NOTHING and self.refused_empty:
             return evolve(self, refused_empty=frozenset())
-        if self.healed_signatures or error.code != SIGNATURE or not signable(rendered.document["contents"]):
+        if self.without_signatures or error.code != SIGNATURE or not signable(rendered.document["contents"]):
             return None
-        return evolve(self, healed_signatures=True)
+        return evolve(self, without_signatures=True)
 
     def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
         """Tokens that the model will read; see `kiro_asgi.upstreams.gemini.request`."""

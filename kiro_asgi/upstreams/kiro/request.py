@@ -59,17 +59,17 @@ def document(
     model: ModelCard,
     settings: KiroSettings,
     *,
-    healings: Iterable[str] = (),
+    adaptations: Iterable[str] = (),
     conversation_id: str,
     profile_arn: str,
 ) -> RequestBody:
-    """The request body for *prompt*; *healings* are rules that earlier refusals put in force.
+    """The request body for *prompt*; *adaptations* are rules that earlier refusals put in force.
 
     Raises:
         RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
     """
     notes = Notes(frozenset(settings.rules_off))
-    for rule in healings:
+    for rule in adaptations:
         notes.applies(rule)
     names, texts = tool_names(notes), Texts(notes, settings.sanitize_text, settings.strip_system_reminders)
     images, used = _survey(prompt)

@@ -29,13 +29,13 @@ from kiro_asgi.upstreams.base import (
     UpstreamRequest,
 )
 from kiro_asgi.upstreams.kiro import models
+from kiro_asgi.upstreams.kiro.adapting import remedy
 from kiro_asgi.upstreams.kiro.answer import stages
 from kiro_asgi.upstreams.kiro.auth import REGION, authorization, credential, region_of
 from kiro_asgi.upstreams.kiro.contract.answer import contract_stages
 from kiro_asgi.upstreams.kiro.contract.options import ContractOptions, contract_options
 from kiro_asgi.upstreams.kiro.contract.wire import contract_document
 from kiro_asgi.upstreams.kiro.errors import fault
-from kiro_asgi.upstreams.kiro.healing import remedy
 from kiro_asgi.upstreams.kiro.limits import limits_request
 from kiro_asgi.upstreams.kiro.mcp import search_request
 from kiro_asgi.upstreams.kiro.models import normalise
@@ -76,8 +76,8 @@ class KiroUpstream:
     contract: ContractOptions | None = field()
     """Put prompts, and read the ends of answers, as the contract has it; ``None``: as the service likes it best."""
 
-    healings: tuple[str, ...] = ()
-    """Changes that `healed` made, by the names of its rules."""
+    adaptations: tuple[str, ...] = ()
+    """Changes that `adapt_after_error` made, by the names of its rules."""
 
     new_id: Callable[[], str] = _new_id
     """Makes the UUID of a conversation, and that of a call."""
@@ -126,7 +126,7 @@ class KiroUpstream:
             prompt,
             model,
             self.settings,
-            healings=self.healings,
+            adaptations=self.adaptations,
             conversation_id=conversation,
             profile_arn=_profile(credential),
         )
@@ -161,13 +161,13 @@ class KiroUpstream:
         """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.kiro.errors`."""
         return fault(status, headers, body)
 
-    def healed(self, error: KiroAsgiError, rendered: Rendered) -> KiroUpstream | None:
+    def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> KiroUpstream | None:
         """This upstream as it has to ask again after *error* was the answer to *rendered*; ``None`` where asking
         differently is no remedy, or was tried already."""
         rule, changed = remedy(error, self.settings, rendered.document)
         if not changed:
             return None
-        return evolve(self, settings=evolve(self.settings, **changed), healings=(*self.healings, rule))
+        return evolve(self, settings=evolve(self.settings, **changed), adaptations=(*self.adaptations, rule))
 
     def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
         """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.kiro.request`."""

@@ -15,8 +15,8 @@ from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
 from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.openai.adapting import CALL_IDS, DETAILED, RENAMED, REPLAYED
 from kiro_asgi.upstreams.openai.content import AttachmentParts, Messages
-from kiro_asgi.upstreams.openai.healing import CALL_IDS, DETAILED, RENAMED, REPLAYED
 from kiro_asgi.upstreams.openai.options import written_options
 from kiro_asgi.upstreams.rendering import WireNames
 from kiro_asgi.wire.json import dumps
@@ -128,8 +128,8 @@ def _inner(key: str, value: Any) -> Any:
     return _with_items(value) if key in _SCHEMAS else value
 
 
-_HEALED: Final[Mapping[str, str]] = MappingProxyType(
-    {REPLAYED: "healed.reasoning", DETAILED: "healed.reasoning", CALL_IDS: "healed.call_ids"}
+_ADAPTED: Final[Mapping[str, str]] = MappingProxyType(
+    {REPLAYED: "adapted.reasoning", DETAILED: "adapted.reasoning", CALL_IDS: "adapted.call_ids"}
 )
 """Refused values that are no field of their own, to the rule that adapts them."""
 
@@ -151,7 +151,7 @@ class ChatOptions:
     """Whether ids of calls are nine letters and digits."""
 
     without: tuple[str, ...] = ()
-    """Fields that the service refused, see `kiro_asgi.upstreams.openai.healing`."""
+    """Fields that the service refused, see `kiro_asgi.upstreams.openai.adapting`."""
 
 
 @frozen
@@ -171,7 +171,7 @@ def document(prompt: Prompt, model: ModelCard, options: ChatOptions) -> ChatBody
     """
     notes = Notes()
     for name in options.without:
-        notes.applies(_HEALED.get(name, "healed.field"))
+        notes.applies(_ADAPTED.get(name, "adapted.field"))
     names = tool_names(notes)
     tools = written_tools(prompt, names, notes)
     attachments = AttachmentParts(notes, model.images, options.custom)

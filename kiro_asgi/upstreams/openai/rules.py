@@ -12,13 +12,13 @@ __all__ = ["RULES"]
 _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 
 RULES: Final[tuple[Rule, ...]] = (
-    Rule("healed.field", "A field that the service refused is left out, or has its other name.", _CONTENT, "healing"),
-    Rule("healed.reasoning", "Earlier thinking is handed back, or not, as the service asked.", _FORM, "healing"),
+    Rule("adapted.field", "A field that the service refused is left out, or has its other name.", _CONTENT, "adapting"),
+    Rule("adapted.reasoning", "Earlier thinking is handed back, or not, as the service asked.", _FORM, "adapting"),
     Rule(
-        "healed.call_ids",
+        "adapted.call_ids",
         "Ids of calls have nine letters and digits, where the service asked for that.",
         _FORM,
-        "healing",
+        "adapting",
     ),
     Rule("tools.duplicate_dropped", "Of tools with the same name the first counts.", _CONTENT, "request"),
     Rule("tools.choice_unknown", "A choice that names a tool which is not offered is refused.", _NONE, "request"),

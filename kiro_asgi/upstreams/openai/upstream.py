@@ -23,10 +23,10 @@ from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered,
 from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup, signer
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.openai import models
+from kiro_asgi.upstreams.openai.adapting import ASKS, DETAILED, RENAMED, REPLAYED, refused_field
 from kiro_asgi.upstreams.openai.answer import stages
 from kiro_asgi.upstreams.openai.content import CALL_IDS, wants_short_ids
 from kiro_asgi.upstreams.openai.errors import fault
-from kiro_asgi.upstreams.openai.healing import ASKS, DETAILED, RENAMED, REPLAYED, refused_field
 from kiro_asgi.upstreams.openai.models import refuses_sampling
 from kiro_asgi.upstreams.openai.options import guaranteed
 from kiro_asgi.upstreams.openai.request import ChatOptions, document, estimate_tokens, statistics
@@ -102,7 +102,7 @@ class OpenAIUpstream(DirectUpstream):
     """Whether requests of clients that speak the API may go to the server as they are."""
 
     without: tuple[str, ...] = ()
-    """Fields that the server refused, or missed, in the order in which `healed` found them."""
+    """Fields that the server refused, or missed, in the order in which `adapt_after_error` found them."""
 
     new_id: Callable[[], str] = _new_id
     """Makes the id of a call that came without one."""
@@ -182,7 +182,7 @@ class OpenAIUpstream(DirectUpstream):
         """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.openai.errors`."""
         return fault(status, headers, body)
 
-    def healed(self, error: KiroAsgiError, rendered: Rendered) -> OpenAIUpstream | None:
+    def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> OpenAIUpstream | None:
         """This upstream as it has to ask again after *error* was the answer to *rendered*; ``None`` where asking
         differently is no remedy, or was tried already."""
         name = refused_field(error, rendered.document, self.without)

@@ -165,7 +165,7 @@ def asked(schema: Any, model: ModelCard = MODEL, upstream: AnthropicUpstream | N
 
 
 def rules(rendered: Rendered) -> list[str]:
-    return [note.rule for note in rendered.notes if note.rule.startswith(("output", "healed", "turns"))]
+    return [note.rule for note in rendered.notes if note.rule.startswith(("output", "adapted", "turns"))]
 
 
 def test_models_that_can_be_held_to_a_schema_are() -> None:
@@ -197,7 +197,7 @@ def test_which_models_can(model: str, schemas: bool | None, formed: bool) -> Non
 
     assert rendered.formed is formed
     assert ("format" in rendered.document.get("output_config", {})) is formed
-    assert rules(rendered) == ([] if formed else ["output.schema_told"])
+    assert rules(rendered) == ([] if formed else ["output.schema_instruction"])
 
 
 def test_another_server_is_told_in_words_as_well() -> None:
@@ -206,7 +206,7 @@ def test_another_server_is_told_in_words_as_well() -> None:
 
     assert not rendered.formed
     assert "format" in rendered.document["output_config"]
-    assert rules(rendered) == ["output.schema_told"]
+    assert rules(rendered) == ["output.schema_instruction"]
 
 
 def test_no_answer_is_begun_for_the_model() -> None:
@@ -218,11 +218,11 @@ def test_no_answer_is_begun_for_the_model() -> None:
 
 
 REFUSALS = [
-    ("'claude-haiku-4-5' does not support output format.", FORM_UNKNOWN, "healed.output_format", True),
-    ("output_config: Extra inputs are not permitted", FORM_UNKNOWN, "healed.output_format", True),
-    ("output_config.format: Extra inputs are not permitted", FORM_UNKNOWN, "healed.output_format", True),
-    ("Schema is too complex for compilation.", FORM, "healed.output_schema", False),
-    ("output_config.format.schema: Invalid regex in pattern", FORM, "healed.output_schema", False),
+    ("'claude-haiku-4-5' does not support output format.", FORM_UNKNOWN, "adapted.output_format", True),
+    ("output_config: Extra inputs are not permitted", FORM_UNKNOWN, "adapted.output_format", True),
+    ("output_config.format: Extra inputs are not permitted", FORM_UNKNOWN, "adapted.output_format", True),
+    ("Schema is too complex for compilation.", FORM, "adapted.output_schema", False),
+    ("output_config.format.schema: Invalid regex in pattern", FORM, "adapted.output_schema", False),
 ]
 
 
@@ -231,16 +231,16 @@ def test_a_refused_schema_is_told_in_words(message: str, code: str, rule: str, l
     """Once; what is about the model is remembered for it, what is about a schema is not."""
     upstream, rendered = AnthropicUpstream(), asked(CLOSED)
     error = upstream.fault(400, (), dumps({"error": {"type": "invalid_request_error", "message": message}}))
-    healed = upstream.healed(error, rendered)
-    assert healed is not None
-    again = asked(CLOSED, MODEL, healed)
+    adapted = upstream.adapt_after_error(error, rendered)
+    assert adapted is not None
+    again = asked(CLOSED, MODEL, adapted)
 
     assert error.code == code
-    assert rules(again) == [rule, "output.schema_told"]
+    assert rules(again) == [rule, "output.schema_instruction"]
     assert "output_config" not in again.document
     assert not again.formed
-    assert healed.traits.learns is learns
-    assert healed.healed(error, again) is None
+    assert adapted.traits.learns is learns
+    assert adapted.adapt_after_error(error, again) is None
 
 
 def test_other_refusals_are_not_about_the_form() -> None:
@@ -250,4 +250,4 @@ def test_other_refusals_are_not_about_the_form() -> None:
     error = upstream.fault(400, (), dumps({"error": {"type": "invalid_request_error", "message": message}}))
 
     assert error.code == "validation"
-    assert upstream.healed(error, asked(CLOSED)) is None
+    assert upstream.adapt_after_error(error, asked(CLOSED)) is None

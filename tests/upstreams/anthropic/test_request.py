@@ -113,7 +113,7 @@ def test_a_schema_is_told() -> None:
     prompt = ask(HI, system=("one",), schema={"type": "object"})
     assert body(prompt)["system"][0]["text"] == "one"
     assert '{"type":"object"}' in body(prompt)["system"][1]["text"]
-    assert "output.schema_told" in rules(prompt)
+    assert "output.schema_instruction" in rules(prompt)
 
 
 # Turns.

@@ -13,7 +13,7 @@ from kiro_asgi.upstreams.exchanges import PAIRING
 
 ROOM = Path(kiro_asgi.upstreams.__file__).parent
 NAME = re.compile(
-    r"(?:cache|healed|tools|schema|text|images|documents|attachments|turns|calls|results|thinking|output|sampling)\.[a-z_]+"
+    r"(?:cache|adapted|tools|schema|text|images|documents|attachments|turns|calls|results|thinking|output|sampling)\.[a-z_]+"
 )
 
 

@@ -172,19 +172,19 @@ REFUSED = ANTHROPIC.fault(400, (), b'{"error":{"message":"Invalid `signature` in
 def test_a_refused_signature_is_healed_once() -> None:
     """F187: once more without earlier thinking, which is noted; a second refusal is the client's to read."""
     prompt = ask(user("hi"), assistant(THOUGHT, "so"), user("?"))
-    healed = ANTHROPIC.healed(REFUSED, rendered(prompt))
-    assert isinstance(healed, AnthropicUpstream)
-    again = healed.render(prompt, BUDGETED, KEY)
-    assert [note.rule for note in again.notes][:2] == ["healed.signatures", "thinking.dropped"]
+    adapted = ANTHROPIC.adapt_after_error(REFUSED, rendered(prompt))
+    assert isinstance(adapted, AnthropicUpstream)
+    again = adapted.render(prompt, BUDGETED, KEY)
+    assert [note.rule for note in again.notes][:2] == ["adapted.signatures", "thinking.dropped"]
     assert b'"thinking"' not in again.request.body
-    assert healed.healed(REFUSED, again) is None
+    assert adapted.adapt_after_error(REFUSED, again) is None
 
 
-def test_what_is_not_healed() -> None:
+def test_what_is_not_adapted() -> None:
     """Nothing was handed back, or something else was refused."""
-    assert ANTHROPIC.healed(REFUSED, rendered(ask(user("hi")))) is None
+    assert ANTHROPIC.adapt_after_error(REFUSED, rendered(ask(user("hi")))) is None
     thoughtful = rendered(ask(user("hi"), assistant(THOUGHT, "so"), user("?")))
-    assert ANTHROPIC.healed(UpstreamRejected("no", code="validation"), thoughtful) is None
+    assert ANTHROPIC.adapt_after_error(UpstreamRejected("no", code="validation"), thoughtful) is None
 
 
 # Sizes.

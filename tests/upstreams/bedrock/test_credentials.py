@@ -162,10 +162,10 @@ def test_a_model_that_streams_none_is_asked_for_a_whole_answer() -> None:
     credential = Credential(CredentialKind.API_KEY, "k")
     rendered = upstream.render(asked(tools=(LOOK,)), card_of("unheard.of-v1:0"), credential)
 
-    changed = upstream.healed(UpstreamRejected("x", code=UNSTREAMED), rendered)
+    changed = upstream.adapt_after_error(UpstreamRejected("x", code=UNSTREAMED), rendered)
 
     assert changed is not None and changed.traits.learns
     again = changed.render(asked(tools=(LOOK,)), card_of("unheard.of-v1:0"), credential)
     assert rendered.request.url.endswith("/converse-stream") and again.request.url.endswith("/converse")
-    assert changed.healed(UpstreamRejected("x", code=UNSTREAMED), again) is None
-    assert upstream.healed(KiroAsgiError("x"), rendered) is None
+    assert changed.adapt_after_error(UpstreamRejected("x", code=UNSTREAMED), again) is None
+    assert upstream.adapt_after_error(KiroAsgiError("x"), rendered) is None

@@ -45,7 +45,7 @@ def sent(rendered: Rendered) -> Any:
 
 def told(rendered: Rendered) -> bool:
     """Whether the schema is told in words."""
-    noted = any(note.rule == "output.schema_told" for note in rendered.notes)
+    noted = any(note.rule == "output.schema_instruction" for note in rendered.notes)
     assert noted == bool(rendered.document.get("system")), "the note says what the text does not"
     return noted
 
@@ -108,11 +108,11 @@ def test_a_refused_schema_is_told_in_words(said: str, code: str, invokes: bool) 
     """Once; that a model has none at all is remembered for every request."""
     upstream = BedrockUpstream(invokes=invokes)
     error = fault(400, [(b"x-amzn-errortype", b"ValidationException")], b'{"message":"%s"}' % said.encode())
-    healed = upstream.healed(error, asked(CLAUDE, upstream))
+    adapted = upstream.adapt_after_error(error, asked(CLAUDE, upstream))
 
-    assert error.code == code and healed is not None
-    again = asked(CLAUDE, healed)
+    assert error.code == code and adapted is not None
+    again = asked(CLAUDE, adapted)
     assert (sent(again), told(again), again.formed) == (None, True, False)
-    assert healed.healings[0] in {note.rule for note in again.notes}
-    assert healed.healed(error, again) is None
-    assert healed.traits.learns == (code == FORM_UNKNOWN)
+    assert adapted.adaptations[0] in {note.rule for note in again.notes}
+    assert adapted.adapt_after_error(error, again) is None
+    assert adapted.traits.learns == (code == FORM_UNKNOWN)

@@ -203,14 +203,14 @@ def test_a_key_is_not_repeated() -> None:
 
 
 def test_a_refused_signature_is_left_out_once() -> None:
-    """``healed.signatures``: the same conversation is asked once more without; other errors are no reason."""
+    """``adapted.signatures``: the same conversation is asked once more without; other errors are no reason."""
     upstream = GeminiUpstream()
     prompt = ask(user("a"), assistant(ToolCallPart("c", "f", {})), user(result("c")))
     found = rendered(prompt)
-    healed = upstream.healed(refusal(400, MISSING, "INVALID_ARGUMENT"), found)
+    adapted = upstream.adapt_after_error(refusal(400, MISSING, "INVALID_ARGUMENT"), found)
 
-    assert healed is not None
-    assert healed.render(prompt, upstream.builtin[0], KEY).notes[0].rule == "healed.signatures"
-    assert healed.healed(refusal(400, MISSING, "INVALID_ARGUMENT"), found) is None
-    assert upstream.healed(refusal(400, "x", "INVALID_ARGUMENT"), found) is None
-    assert upstream.healed(refusal(400, MISSING, "INVALID_ARGUMENT"), rendered(ask(user("a")))) is None
+    assert adapted is not None
+    assert adapted.render(prompt, upstream.builtin[0], KEY).notes[0].rule == "adapted.signatures"
+    assert adapted.adapt_after_error(refusal(400, MISSING, "INVALID_ARGUMENT"), found) is None
+    assert upstream.adapt_after_error(refusal(400, "x", "INVALID_ARGUMENT"), found) is None
+    assert upstream.adapt_after_error(refusal(400, MISSING, "INVALID_ARGUMENT"), rendered(ask(user("a")))) is None

@@ -121,11 +121,11 @@ def test_a_refusal_falls_back(message: str, learns: bool) -> None:
     told = {"error": {"status": "INVALID_ARGUMENT", "message": message}}
     error = fault(400, (), json.dumps(told).encode())
     assert isinstance(error, UpstreamRejected)
-    healed = upstream.healed(error, rendered)
+    adapted = upstream.adapt_after_error(error, rendered)
 
-    assert healed is not None and healed.traits.learns is learns and not upstream.traits.learns
-    again = healed.render(ask(user("x"), schema=TREE), FLASH, KEY)
+    assert adapted is not None and adapted.traits.learns is learns and not upstream.traits.learns
+    again = adapted.render(ask(user("x"), schema=TREE), FLASH, KEY)
     config = again.document["generationConfig"]
     assert "responseJsonSchema" not in config and config["responseSchema"]["type"] == "object"
-    assert "healed.json_schema" in [note.rule for note in again.notes]
-    assert healed.healed(error, again) is None
+    assert "adapted.json_schema" in [note.rule for note in again.notes]
+    assert adapted.adapt_after_error(error, again) is None

@@ -80,9 +80,9 @@ ASKED = st.builds(
 
 
 @given(ASKED, MODELS, st.booleans(), st.booleans())
-def test_any_conversation_is_well_formed(prompt: Prompt, model: Any, healed: bool, replay: bool) -> None:
+def test_any_conversation_is_well_formed(prompt: Prompt, model: Any, adapted: bool, replay: bool) -> None:
     """However turns, parts, ids, names, signatures and tools are mixed, none of the service's rules is broken."""
-    found = rendered(prompt, model, healed_signatures=healed, replay_thinking=replay, safety_threshold="BLOCK_NONE")
+    found = rendered(prompt, model, without_signatures=adapted, replay_thinking=replay, safety_threshold="BLOCK_NONE")
 
     assert breaches(json.loads(found.request.body)) == []
     assert {note.rule for note in found.notes} <= {rule.name for rule in RULES}

@@ -378,7 +378,7 @@ def test_calls_of_the_current_turn_are_signed() -> None:
     assert signatures(THREE) == [None, None, SKIP, None, SKIP, "QUJD"]
     assert signatures(FLASH) == [None, None, None, None, None, "QUJD"]
     assert signatures(THREE, replay_thinking=False) == [None, None, SKIP, None, SKIP, SKIP]
-    assert signatures(FLASH, healed_signatures=True) == [None, None, SKIP, None, SKIP, SKIP]
+    assert signatures(FLASH, without_signatures=True) == [None, None, SKIP, None, SKIP, SKIP]
     assert "thinking.signature_skipped" in rules(prompt, THREE)
 
 
@@ -505,7 +505,7 @@ def test_answers_with_a_schema() -> None:
     assert body(with_tools, THREE)["generationConfig"] == sent
     assert "generationConfig" not in body(with_tools)
     assert '"const":"x"' in body(with_tools)["systemInstruction"]["parts"][-1]["text"]
-    assert rules(with_tools) == ["output.schema_told"]
+    assert rules(with_tools) == ["output.schema_instruction"]
 
 
 def test_safety_is_said_only_if_it_is_set() -> None:

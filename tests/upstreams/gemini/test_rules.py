@@ -12,7 +12,7 @@ from kiro_asgi.upstreams.gemini.rules import RULES
 
 ROOM = Path(kiro_asgi.upstreams.__file__).parent
 NAME = re.compile(
-    r"(?:healed|tools|schema|images|documents|attachments|turns|calls|results|thinking|output|sampling)\.[a-z_]+"
+    r"(?:adapted|tools|schema|images|documents|attachments|turns|calls|results|thinking|output|sampling)\.[a-z_]+"
 )
 
 

@@ -190,9 +190,9 @@ def test_a_service_that_refuses_them_is_asked_without() -> None:
     first = rendered(ROUTER, ThinkingPart("x", signature), ThinkingPart("y"), Text("Hi"))
     assert first.document["messages"][1]["reasoning_details"] == [{"type": "novel"}]
     error = UpstreamRejected("messages.1.reasoning_details: Extra inputs are not permitted")
-    healed = ROUTER.healed(error, first)
+    adapted = ROUTER.adapt_after_error(error, first)
 
-    assert healed is not None and healed.healed(error, first) is None
-    again = rendered(healed, ThinkingPart("x", signature), ThinkingPart("y"), Text("Hi"))
+    assert adapted is not None and adapted.adapt_after_error(error, first) is None
+    again = rendered(adapted, ThinkingPart("x", signature), ThinkingPart("y"), Text("Hi"))
     assert again.document["messages"][1] == {"role": "assistant", "content": "Hi", "reasoning_content": "y"}
-    assert "healed.reasoning" in [note.rule for note in again.notes]
+    assert "adapted.reasoning" in [note.rule for note in again.notes]

@@ -190,8 +190,8 @@ def refused(message: str) -> UpstreamRejected:
     return UpstreamRejected(f"{message} (HTTP 400)", code="rejected")
 
 
-def healed(upstream: OpenAIUpstream, error: KiroAsgiError) -> OpenAIUpstream | None:
-    return upstream.healed(error, upstream.render(FULL, MODEL, KEY))
+def adapt_after_error(upstream: OpenAIUpstream, error: KiroAsgiError) -> OpenAIUpstream | None:
+    return upstream.adapt_after_error(error, upstream.render(FULL, MODEL, KEY))
 
 
 @pytest.mark.parametrize(
@@ -207,20 +207,20 @@ def healed(upstream: OpenAIUpstream, error: KiroAsgiError) -> OpenAIUpstream | N
 def test_a_field_that_is_refused_is_left_out(message: str, field: str) -> None:
     """Once, and it is told; the rest of the request stays as it was."""
     before = LOCAL.render(FULL, MODEL, KEY)
-    upstream = healed(LOCAL, refused(message))
+    upstream = adapt_after_error(LOCAL, refused(message))
     assert upstream is not None
     after = upstream.render(FULL, MODEL, KEY)
 
     assert {**before.document, field: None} == {**after.document, field: None}
     assert field not in after.document
-    assert "healed.field" in [note.rule for note in after.notes]
+    assert "adapted.field" in [note.rule for note in after.notes]
     assert after.stop == (("x", "y") if field == "stop" else ())
-    assert upstream.healed(refused(message), before) is None
+    assert upstream.adapt_after_error(refused(message), before) is None
 
 
 def test_the_greatest_length_has_two_names() -> None:
     """Old servers know one, new models the other; the refusal often names both."""
-    upstream = healed(LOCAL, refused("extra field: max_completion_tokens"))
+    upstream = adapt_after_error(LOCAL, refused("extra field: max_completion_tokens"))
     assert upstream is not None
     assert upstream.render(FULL, MODEL, KEY).document["max_tokens"] == 10
 
@@ -228,7 +228,7 @@ def test_the_greatest_length_has_two_names() -> None:
     message = (
         "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
     )
-    upstream = healed(old, refused(message))
+    upstream = adapt_after_error(old, refused(message))
     assert upstream is not None
     document = upstream.render(FULL, MODEL, KEY).document
     assert document["max_completion_tokens"] == 10
@@ -240,15 +240,15 @@ def test_ids_of_calls_are_nine_letters_and_digits_where_a_server_wants_that() ->
     message = "Tool call id was call_abc but must be a-z, A-Z, 0-9, with a length of 9."
     called = ToolCallPart("call_abc-1", "f", {})
     prompt = Prompt("m", (Turn(Role.ASSISTANT, (called,)), Turn(Role.USER, (ToolResult("call_abc-1", (Text("1"),)),))))
-    upstream = LOCAL.healed(refused(message), LOCAL.render(prompt, MODEL, KEY))
+    upstream = LOCAL.adapt_after_error(refused(message), LOCAL.render(prompt, MODEL, KEY))
     assert upstream is not None
     found = upstream.render(prompt, MODEL, KEY)
     call, result = (each for each in found.document["messages"] if each["role"] != "user")
 
     assert re.fullmatch("[a-zA-Z0-9]{9}", result["tool_call_id"])
     assert call["tool_calls"][0]["id"] == result["tool_call_id"]
-    assert "healed.call_ids" in [note.rule for note in found.notes]
-    assert upstream.healed(refused(message), found) is None
+    assert "adapted.call_ids" in [note.rule for note in found.notes]
+    assert upstream.adapt_after_error(refused(message), found) is None
 
 
 def _called(*ids: str) -> Prompt:
@@ -327,23 +327,23 @@ def test_several_fields_may_be_refused_one_after_the_other() -> None:
     """Each once, so it comes to an end."""
     upstream: Any = LOCAL
     for name in ("stream_options", "top_k", "max_completion_tokens"):
-        upstream = healed(upstream, refused(f"unknown field {name}"))
+        upstream = adapt_after_error(upstream, refused(f"unknown field {name}"))
 
     assert upstream.without == ("stream_options", "top_k", "max_completion_tokens")
-    assert healed(upstream, refused("unknown field top_k")) is None
+    assert adapt_after_error(upstream, refused("unknown field top_k")) is None
 
 
 def test_thinking_is_handed_back_where_it_is_missed_and_not_where_it_is_refused() -> None:
     """Servers differ, and say so; each is believed once."""
     refusal = refused("reasoning_content is not supported")
-    upstream = healed(LOCAL, refusal)
+    upstream = adapt_after_error(LOCAL, refusal)
     assert upstream is not None
     found = upstream.render(FULL, MODEL, KEY)
     assert "reasoning_content" not in found.document["messages"][1]
-    assert "healed.reasoning" in [note.rule for note in found.notes]
-    assert healed(upstream, refusal) is None
+    assert "adapted.reasoning" in [note.rule for note in found.notes]
+    assert adapt_after_error(upstream, refusal) is None
 
-    upstream = healed(evolve(LOCAL, replay_thinking=False), refused("Missing `reasoning_content` field"))
+    upstream = adapt_after_error(evolve(LOCAL, replay_thinking=False), refused("Missing `reasoning_content` field"))
     assert upstream is not None
     assert upstream.render(FULL, MODEL, KEY).document["messages"][1]["reasoning_content"] == "hm"
 
@@ -359,4 +359,4 @@ def test_thinking_is_handed_back_where_it_is_missed_and_not_where_it_is_refused(
 )
 def test_other_refusals_stand(error: KiroAsgiError) -> None:
     """A bad value, a field that matters, one that was not sent, another trouble."""
-    assert healed(LOCAL, error) is None
+    assert adapt_after_error(LOCAL, error) is None

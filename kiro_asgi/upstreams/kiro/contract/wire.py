@@ -44,7 +44,7 @@ def contract_document(
     settings: KiroSettings,
     *,
     options: ContractOptions,
-    healings: Iterable[str] = (),
+    adaptations: Iterable[str] = (),
     conversation_id: str,
     profile_arn: str,
 ) -> native.RequestBody:
@@ -68,7 +68,7 @@ def contract_document(
         reworded(prompt, request, options),
         model,
         evolve(settings, sanitize_text=False, strip_system_reminders=False),
-        healings=healings,
+        adaptations=adaptations,
         conversation_id=conversation_id,
         profile_arn=profile_arn,
     )

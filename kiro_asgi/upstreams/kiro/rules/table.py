@@ -17,22 +17,22 @@ _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule(
-        "healed.signatures",
+        "adapted.signatures",
         "Thinking is not handed back, as the service refused a signature.",
         _CONTENT,
-        "kiro.healing",
+        "kiro.adapting",
     ),
     Rule(
-        "healed.stubs",
+        "adapted.stubs",
         "Tools that history mentions are defined, as the service missed a definition.",
         _NONE,
-        "kiro.healing",
+        "kiro.adapting",
     ),
     Rule(
-        "healed.as_text",
+        "adapted.as_text",
         "Tool calls are told as text, as the service found them improperly formed.",
         _FORM,
-        "kiro.healing",
+        "kiro.adapting",
     ),
     Rule(
         "contract.system_told",
@@ -183,7 +183,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "sampling.max_tokens", "The greatest length of the answer is kept within the model's bounds.", _NONE, "thinking"
     ),
     Rule("tools.choice_told", "The choice of tools is told in the system text.", _FORM, "tools"),
-    Rule("output.schema_told", "The schema of the answer is told in the system text.", _FORM, "tools"),
+    Rule("output.schema_instruction", "The schema of the answer is told in the system text.", _FORM, "tools"),
     Rule("system.exchange", "The system text becomes the first exchange.", _FORM, "kiro.request"),
     Rule(
         "sampling.ignored",

@@ -276,7 +276,7 @@ def directives(prompt: Prompt, names: WireNames, notes: Notes) -> Iterator[str]:
     sentences = [*_choice(prompt.tool_choice, names)] if prompt.tools else []
     if sentences and notes.applies("tools.choice_told", "tool_choice"):
         yield from sentences
-    if prompt.schema is not None and notes.applies("output.schema_told"):
+    if prompt.schema is not None and notes.applies("output.schema_instruction"):
         yield from schema_instructions(prompt.schema)
 
 

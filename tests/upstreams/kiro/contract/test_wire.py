@@ -154,18 +154,18 @@ def test_what_was_changed_is_noted():
     assert found.keys() <= TABLE.keys()
 
 
-def heal(asking: KiroUpstream, error: UpstreamRejected) -> KiroUpstream | None:
-    return asking.healed(error, asking.render(LOOP, MODEL, KEY))
+def adapt(asking: KiroUpstream, error: UpstreamRejected) -> KiroUpstream | None:
+    return asking.adapt_after_error(error, asking.render(LOOP, MODEL, KEY))
 
 
 def test_after_an_improperly_formed_request_text_is_tried():
     """Once, and not where it is text already (F073, F074)."""
     error = UpstreamRejected("Improperly formed request.", code="improperly_formed")
-    healed, text = heal(upstream("auto"), error), upstream("text")
+    adapted, text = adapt(upstream("auto"), error), upstream("text")
 
-    assert healed is not None
-    assert not STRUCTURES & keys(healed.render(LOOP, MODEL, KEY).document)
-    assert heal(healed, error) is heal(text, error) is None
+    assert adapted is not None
+    assert not STRUCTURES & keys(adapted.render(LOOP, MODEL, KEY).document)
+    assert adapt(adapted, error) is adapt(text, error) is None
 
 
 @given(PROMPTS)

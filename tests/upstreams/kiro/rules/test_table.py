@@ -158,7 +158,7 @@ NOTED = {
     ),
     "sampling.ignored": Case(ask(user("x"), sampling=Sampling(temperature=0.5)), "temperature"),
     "tools.choice_told": Case(ask(user("x"), tools=(F,), tool_choice=TOOL_CHOICE), "tool_choice"),
-    "output.schema_told": Case(ask(user("x"), schema=OBJECT)),
+    "output.schema_instruction": Case(ask(user("x"), schema=OBJECT)),
     "system.exchange": Case(ask(user("x"), system=("Be brief.",)), "system"),
     "size.trimmed": Case(
         ask(user("x" * 500), assistant("y"), user("z"), assistant("y"), user("z")),
@@ -168,14 +168,14 @@ NOTED = {
 }
 """Rules that adapt, with what they note."""
 
-HEALINGS = {"healed.signatures", "healed.stubs", "healed.as_text"}
+ADAPTATIONS = {"adapted.signatures", "adapted.stubs", "adapted.as_text"}
 UNSEEN = {"thinking.unavailable", "sampling.ignored", "turns.empty"}
 """Rules that say that nothing can be done, and one whose work another does where it is off."""
 
 
 def test_every_rule_has_a_case() -> None:
     """A rule that no test sees is not there; names are unique and cannot be mistaken for another setting's."""
-    assert {*REFUSED, *NOTED, *HEALINGS} == {name for name in TABLE if not name.startswith("contract.")}
+    assert {*REFUSED, *NOTED, *ADAPTATIONS} == {name for name in TABLE if not name.startswith("contract.")}
     assert len(TABLE) == len(RULES)
 
 

@@ -55,9 +55,9 @@ IMPROPER_WORDS: Final = "improperly formed request"
 
 REMEDIES: Final[Mapping[str, tuple[str, Change]]] = MappingProxyType(
     {
-        "THINKING_SIGNATURE_INVALID": ("healed.signatures", _without_signatures),
-        "TOOL_CONFIG_MISSING": ("healed.stubs", _with_stubs),
-        IMPROPER: ("healed.as_text", _as_text),
+        "THINKING_SIGNATURE_INVALID": ("adapted.signatures", _without_signatures),
+        "TOOL_CONFIG_MISSING": ("adapted.stubs", _with_stubs),
+        IMPROPER: ("adapted.as_text", _as_text),
     }
 )
 """Code of an error to the rule that answers it, and the settings that it changes; none where that changes nothing."""

@@ -35,36 +35,41 @@ ROUND = (user("x"), assistant(ThinkingPart("hm", "sig"), call()), user(result("c
 OBJECT = {"type": "object", "properties": {}}
 
 
-def heal(upstream: KiroUpstream, code: str, *turns: Turn) -> KiroUpstream | None:
+def adapt(upstream: KiroUpstream, code: str, *turns: Turn) -> KiroUpstream | None:
     """What *upstream* becomes after a refusal of *turns*, of `ROUND` where there are none."""
     rendered = upstream.render(ask(*(turns or ROUND)), PLAIN, TOKEN)
-    return upstream.healed(UpstreamRejected("no", code=code), rendered)
+    return upstream.adapt_after_error(UpstreamRejected("no", code=code), rendered)
 
 
 @pytest.mark.parametrize(
     ("code", "settings", "rule", "gone", "there"),
     [
         pytest.param(
-            "THINKING_SIGNATURE_INVALID", {}, "healed.signatures", "reasoningContent", "toolUses", id="signature"
+            "THINKING_SIGNATURE_INVALID", {}, "adapted.signatures", "reasoningContent", "toolUses", id="signature"
         ),
         pytest.param(
-            "TOOL_CONFIG_MISSING", {"rules_off": ["tools.stubbed"]}, "healed.stubs", "cachePoint", '"tools"', id="stubs"
+            "TOOL_CONFIG_MISSING",
+            {"rules_off": ["tools.stubbed"]},
+            "adapted.stubs",
+            "cachePoint",
+            '"tools"',
+            id="stubs",
         ),
-        pytest.param("improperly_formed", {}, "healed.as_text", "toolUses", "The tool f was run", id="F073"),
+        pytest.param("improperly_formed", {}, "adapted.as_text", "toolUses", "The tool f was run", id="F073"),
     ],
 )
 def test_each_refusal_is_healed_once(code: str, settings: dict[str, Any], rule: str, gone: str, there: str) -> None:
     """F073, F074: the next try differs in what was refused and says so; after a second refusal there is none."""
     upstream = KiroUpstream(settings=KiroSettings(**settings))
-    healed = heal(upstream, code)
-    assert healed is not None
-    body = healed.render(ask(*ROUND), PLAIN, TOKEN).request.body.decode()
-    notes = healed.render(ask(*ROUND), PLAIN, TOKEN).notes
+    adapted = adapt(upstream, code)
+    assert adapted is not None
+    body = adapted.render(ask(*ROUND), PLAIN, TOKEN).request.body.decode()
+    notes = adapted.render(ask(*ROUND), PLAIN, TOKEN).notes
 
     assert gone not in body
     assert there in body
     assert Note(rule) in notes
-    assert heal(healed, code) is None
+    assert adapt(adapted, code) is None
 
 
 @pytest.mark.parametrize(
@@ -74,39 +79,39 @@ def test_each_refusal_is_healed_once(code: str, settings: dict[str, Any], rule: 
         pytest.param("TOOL_CONFIG_MISSING", {}, id="stubs-are-on"),
         pytest.param("improperly_formed", {"tool_history": "text"}, id="F074-text"),
         pytest.param("improperly_formed", {"tool_history": "native"}, id="native-means-native"),
-        pytest.param("improperly_formed", {"rules_off": ["healed.as_text"]}, id="off"),
+        pytest.param("improperly_formed", {"rules_off": ["adapted.as_text"]}, id="off"),
         pytest.param("INVALID_MODEL_ID", {}, id="other"),
     ],
 )
 def test_what_asking_differently_cannot_help(code: str, settings: dict[str, Any]) -> None:
     """There is no second try where it would be the same as the first."""
-    assert heal(KiroUpstream(settings=KiroSettings(**settings)), code) is None
+    assert adapt(KiroUpstream(settings=KiroSettings(**settings)), code) is None
 
 
 @pytest.mark.parametrize("code", ["THINKING_SIGNATURE_INVALID", "improperly_formed"])
 def test_what_was_not_said_cannot_be_the_trouble(code: str) -> None:
     """F072: a conversation without tool calls and without thinking would be the same the second time."""
-    assert heal(KiroUpstream(), code, user("hi")) is None
+    assert adapt(KiroUpstream(), code, user("hi")) is None
 
 
 def test_the_words_count_beside_any_reason() -> None:
     """F073: "Improperly formed request." is what it is, also where the service gives a reason."""
     error = UpstreamRejected("Improperly formed request. (HTTP 400)", code="REQUEST_BODY_INVALID")
     upstream = KiroUpstream()
-    healed = upstream.healed(error, upstream.render(ask(*ROUND), PLAIN, TOKEN))
+    adapted = upstream.adapt_after_error(error, upstream.render(ask(*ROUND), PLAIN, TOKEN))
 
-    assert healed is not None and healed.settings.tool_history == "text"
+    assert adapted is not None and adapted.settings.tool_history == "text"
 
 
-def test_healings_add_up() -> None:
-    """A request that is refused for two reasons is healed of both."""
-    upstream = heal(KiroUpstream(), "THINKING_SIGNATURE_INVALID")
-    upstream = upstream and heal(upstream, "improperly_formed")
+def test_adaptations_add_up() -> None:
+    """A request that is refused for two reasons is adapted of both."""
+    upstream = adapt(KiroUpstream(), "THINKING_SIGNATURE_INVALID")
+    upstream = upstream and adapt(upstream, "improperly_formed")
     assert upstream is not None
 
     assert [note.rule for note in upstream.render(ask(*ROUND), PLAIN, TOKEN).notes][:2] == [
-        "healed.signatures",
-        "healed.as_text",
+        "adapted.signatures",
+        "adapted.as_text",
     ]
 
 
