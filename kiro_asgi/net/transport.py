@@ -6,10 +6,10 @@ idle connections under a semaphore does the same work here.
 
 Reading is turned inside out.  httpcore hands out a body chunk by chunk, and cannot say whether the next chunk is
 already there.  But it reads from the network only when nothing is left, and the network is ours:
-`InterleavedStream.read` first lets the reader act upon all that the last read brought (`Reader.process`).  So one read is one
-pass through the stages and at most one send; nothing is queued; a client that does not read stops the reading from
-the upstream; and whatever `process` raises leaves httpcore through a read, the one place where its generators close
-cleanly on every event loop.
+`InterleavedStream.read` first lets the reader act upon all that the last read brought (`Reader.process`).  So one
+read becomes one pass through the stages and at most one send; nothing is queued; a client that does not read stops
+the reading from the upstream; and whatever `process` raises leaves httpcore through a read, the one place where its
+generators close cleanly on every event loop.
 """
 
 from __future__ import annotations
