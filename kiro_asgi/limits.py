@@ -55,6 +55,10 @@ __all__ = [
     "STATE_PENDING_CHANGES",
     "STOP_CHARACTERS",
     "STRUCTURED_CHARACTERS",
+    "TAPES_PENDING_BYTES",
+    "TAPE_BYTES",
+    "TAPE_EXCHANGE_BYTES",
+    "TAPE_STEPS",
     "TOKEN_BYTES",
     "TOOL_INPUT_BYTES",
     "VALIDATION_STEPS",
@@ -245,6 +249,20 @@ are not kept, and the log says so."""
 
 STATE_PENDING_CHANGES: Final = 10_000
 """The same, counted."""
+
+# Tapes.
+
+TAPES_PENDING_BYTES: Final = 64 * 1024 * 1024
+"""Exchanges that wait to be written to tapes; beyond it one is not recorded, and the log says so."""
+
+TAPE_BYTES: Final = 256 * 1024 * 1024
+"""Tape that is read; a larger one is refused."""
+
+TAPE_EXCHANGE_BYTES: Final = 32 * 1024 * 1024
+"""Bytes of one exchange that are recorded; of a larger one the tape has the beginning, and says that it is cut."""
+
+TAPE_STEPS: Final = 250_000
+"""Steps of one exchange that are shown, of a hundred thousand events a few each; beyond it the rest is only counted."""
 
 # Numbers.
 

@@ -79,6 +79,19 @@ class Redactor:
         hidden = self.hide(text)
         return data if hidden == text else hidden.encode("utf-8", "surrogateescape")
 
+    def cover_in(self, data: bytes) -> bytes:
+        """*data* with as many asterisks in the place of secrets, so that no length and no offset changes."""
+        text = data.decode("utf-8", "surrogateescape")
+        pieces: list[str] = []
+        end = 0
+        for start, stop in self._found(text.translate(_SMALL)):
+            if stop > end:
+                start = max(start, end)
+                covered = "*" * len(text[start:stop].encode("utf-8", "surrogateescape"))
+                pieces += [text[end:start], covered]
+                end = stop
+        return "".join([*pieces, text[end:]]).encode("utf-8", "surrogateescape") if pieces else data
+
     def _found(self, text: str) -> Iterator[tuple[int, int]]:
         """Where secrets begin and end, in order; they may touch."""
         at, last = 0, len(text) - _GRAM

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -30,6 +29,7 @@ from kiro_asgi.asgi.credential_limits import (
 )
 from kiro_asgi.asgi.exchange import ClientRequest, Exchange
 from kiro_asgi.asgi.exchanges import Conversations, ExchangeFactory
+from kiro_asgi.asgi.internals import Internals
 from kiro_asgi.asgi.memory import Recovery, Signatures
 from kiro_asgi.asgi.models import Models, Provider
 from kiro_asgi.asgi.observation import Observers
@@ -59,6 +59,7 @@ from kiro_asgi.asgi.routing import GATEWAY, PROBES, Routes
 from kiro_asgi.asgi.scheduling import Offload, Pace
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.asgi.server_tools import ServerTool
+from kiro_asgi.asgi.taping import new_recorder
 from kiro_asgi.asgi.usage import UsageObserver, new_ledger
 from kiro_asgi.asgi.websocket import handshake_send
 from kiro_asgi.config import Settings
@@ -76,7 +77,7 @@ from kiro_asgi.quota.ledger import UsageWriter
 from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 from kiro_asgi.state.base import Store
-from kiro_asgi.upstreams.manifest import Manifest
+from kiro_asgi.upstreams.manifest import Manifest, new_token
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["App", "create_app"]
@@ -88,10 +89,6 @@ _ALIVE: Final = dumps({"status": "ok"})
 
 _DEBUG_EXTENSION: Final = "http.response.debug"
 """Of hosts under test: Starlette's test client has it in its scopes."""
-
-
-def _token() -> str:
-    return secrets.token_hex(12)
 
 
 class App:
@@ -116,6 +113,7 @@ class App:
         wall_clock: Seconds since the epoch, for ``created``.
         token: Makes 24 characters for ids.
         draw: Makes numbers from 0 to 1, for jitter.
+        internals: Parts that a replay makes differently; ``None`` for the usual ones.
 
     Raises:
         ConfigError: The settings leave nobody who may ask, or no credential to ask with.
@@ -135,15 +133,16 @@ class App:
         observers: Sequence[Observer] = (),
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
-        token: Callable[[], str] = _token,
+        token: Callable[[], str] = new_token,
         draw: Callable[[], float] = random.random,
+        internals: Internals | None = None,
     ) -> None:
+        internals = Internals() if internals is None else internals
         settings = settings.with_defaults(*upstreams, *dialects)
         require(problems_with(settings))
         self._settings = settings
         self._inner = inner
         self._clock = clock
-        self._token = token
         self._calls = CallsUnderWay()
         self._draw = draw
         self._bodies = Bodies(settings.limits.body_bytes_in_flight)
@@ -160,8 +159,14 @@ class App:
             wall_clock,
         )
         clocks = Clocks(clock, wall_clock, draw)
+        self._tapes = new_recorder(settings, lambda: self._context.secrets.redactor, clock)
+        if self._tapes is not None:
+            observers, token = (*observers, self._tapes), self._tapes.tokens(token)
+        self._token = token
         self._store = new_store(settings, clocks) if store is None else store
-        providers = new_providers(settings, clocks, server_tools, self._store)
+        providers = new_providers(
+            settings, clocks, server_tools, self._store, token=token, transports=internals.transports
+        )
         self._providers = tuple(providers.values())
         self._readiness = ReadinessCheck(self._providers, self._store)
         limited = credential_allowances(
@@ -182,6 +187,7 @@ class App:
             pace=PerLoop(partial(Pace, clock)),
             retry_count_headers=self._routes.retry_count_headers,
             credential_limits=self._credential_limits,
+            pipeline=internals.pipeline,
         )
         hide_in_logs(context.secrets)
         self._usage = UsageWriter(new_ledger(settings)) if settings.state.usage else None
@@ -200,6 +206,7 @@ class App:
             signatures=Signatures(self._store, settings.state.ttl),
             attachments=AttachmentFetcher(new_fetcher(settings)),
             estimator=estimator,
+            calibration=internals.calibration,
             stream=settings.stream,
         )
         self._dialects = MappingProxyType({api.name: dialect for api, dialect in made.items()})
@@ -279,6 +286,9 @@ class App:
         if self._usage is not None:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(self._usage.close)
+        if self._tapes is not None:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._tapes.close)
         await self._store.aclose()
 
     async def _close_connections(self) -> None:

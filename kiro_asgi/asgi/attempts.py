@@ -36,7 +36,7 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.net.retry import Remedy
 from kiro_asgi.quota.policy import Cost
-from kiro_asgi.upstreams.base import Credential
+from kiro_asgi.upstreams.base import Credential, UpstreamRequest
 
 __all__ = ["Attempts"]
 
@@ -163,11 +163,24 @@ class Attempts:
         provider = exchange.route.provider
         with provider.credentials.asking(exchange.credential, exchange.route.model.id) as accepted:
             reading.on_accept = accepted
-            await provider.transport.fetch(exchange.rendered.request, reading, patience=settings.limits.request_timeout)
+            await self._fetch(exchange.rendered.request, reading, settings.limits.request_timeout)
             while (following := await reading.next_part()) is not None:
                 request = await self._context.offload.run(exchange.request.size, following)
-                await provider.transport.fetch(request, reading, patience=reading.left)
+                await self._fetch(request, reading, reading.left)
             await reading.finish()
+
+    async def _fetch(self, request: UpstreamRequest, reading: AnswerReading[Any, Any], patience: float) -> None:
+        transport, observation = self.exchange.route.provider.transport, self._call.observation
+        if observation is None:
+            await transport.fetch(request, reading, patience=patience)
+            return
+        observation.ask(request)
+        try:
+            await transport.fetch(request, reading, patience=patience)
+        except KiroAsgiError as error:
+            observation.end_body(error)
+            raise
+        observation.end_body(None)
 
     async def _prepare_another(self, error: KiroAsgiError) -> None:
         """Change what has to be different about the next attempt, and wait as long as the policy says.

@@ -269,7 +269,10 @@ class Call:
     async def body(self, limits: LimitSettings) -> bytes:
         """The request body, within the limits."""
         most, seconds = limits.body_bytes, limits.body_timeout
-        return await read_body(self.scope, self.receive, max_bytes=most, seconds=seconds, hold=self._share.grow)
+        body = await read_body(self.scope, self.receive, max_bytes=most, seconds=seconds, hold=self._share.grow)
+        if self.observation is not None:
+            self.observation.take_request(body)
+        return body
 
     def hold(self, size: int) -> None:
         """Hold *size* more bytes until the answer has ended, as those of the body are held.

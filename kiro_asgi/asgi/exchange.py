@@ -24,6 +24,7 @@ from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.upstreams.base import Credential, Rendered, Upstream
 
 if TYPE_CHECKING:
+    from kiro_asgi.asgi.plan import Estimate
     from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
 
 __all__ = ["ClientRequest", "Exchange", "PassthroughRequest"]
@@ -165,6 +166,11 @@ class Exchange(Protocol):
     @property
     def first_event_timeout(self) -> float:
         """Seconds from asking the upstream to its first event."""
+        ...
+
+    @property
+    def estimate(self) -> Estimate:
+        """How large it is, as far as that is known before the upstream counts."""
         ...
 
     @property

@@ -6,7 +6,7 @@ done, neither for a call nor for its events.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from logging import getLogger
 from typing import Any, Final
@@ -24,6 +24,7 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, Observer, Outcome, PlanFacts
 from kiro_asgi.observers.logs import AccessLog
+from kiro_asgi.upstreams.base import UpstreamRequest
 
 __all__ = ["Observation", "Observers"]
 
@@ -140,6 +141,9 @@ class Observation:
             port=url.port or _PORTS[url.scheme],
             parameters=request.parameters,
             response_id=request.response_id,
+            context_window=route.model.context_window,
+            input_estimate=exchange.estimate.input_tokens,
+            output_factor=exchange.estimate.output_factor,
             started=self._clocks.steady(),
         )
         if self._prepared is None:
@@ -147,6 +151,7 @@ class Observation:
         self._reading, self._under_way = reading, True
         if self._byte_observers:
             reading.take = partial(self._receive, reading.take)
+            reading.on_head = self._receive_head
         for place, observer in enumerate(self._observers):
             self._tell(place, observer.planned, self._call, plan)
 
@@ -199,6 +204,27 @@ class Observation:
         for place, observer in enumerate(self._observers):
             self._tell(place, observer.ended, self._call, facts)
 
+    def take_request(self, body: bytes) -> None:
+        """Tell of the client's request."""
+        for place, observer in self._byte_observers:
+            query = self._scope.get("query_string", b"")
+            self._tell(place, observer.request_received, self._call, query, body, self._clocks.steady())
+
+    def ask(self, request: UpstreamRequest) -> None:
+        """Tell of a request to the upstream."""
+        for place, observer in self._byte_observers:
+            facts = request.method, request.url, request.headers, request.body
+            self._tell(place, observer.request_sent, self._call, *facts, self._clocks.steady())
+
+    def end_body(self, error: KiroAsgiError | None) -> None:
+        """Tell that the upstream's answer was read, or that *error* has ended that."""
+        for place, observer in self._byte_observers:
+            self._tell(place, observer.body_ended, self._call, error, self._clocks.steady())
+
+    def _receive_head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        for place, observer in self._byte_observers:
+            self._tell(place, observer.head_received, self._call, status, headers, self._clocks.steady())
+
     def _receive(self, take: Callable[[bytes], None], data: bytes) -> None:
         at = self._clocks.steady()
         for place, observer in self._byte_observers:
@@ -208,7 +234,12 @@ class Observation:
     async def _send(self, send: Send, message: Message) -> None:
         at = self._clocks.steady()
         await send(message)
-        if self._begun and (data := message.get("body")):
+        if not self._begun:
+            return
+        if message["type"] == "http.response.start":
+            for place, observer in self._byte_observers:
+                self._tell(place, observer.head_sent, self._call, message["status"], message["headers"], at)
+        elif data := message.get("body"):
             blocked = self._clocks.steady() - at
             for place, observer in self._byte_observers:
                 self._tell(place, observer.sent, self._call, data, at, blocked)

@@ -28,7 +28,7 @@ from kiro_asgi.model.events import Event, Usage
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
-from kiro_asgi.stages.answer import Answer, build_pipeline
+from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.base import Pipeline, StageFactory
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Upstream
@@ -119,6 +119,11 @@ class PassthroughExchange:
             rendered=render_passthrough(source, upstream, route.model, credential),
             estimator=estimator,
         )
+
+    @property
+    def estimate(self) -> Estimate:
+        """Nothing but what estimates, for an answer that must be translated after all."""
+        return Estimate(self.estimator)
 
     @property
     def streamed(self) -> bool:
@@ -303,8 +308,9 @@ class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
             return
         decoder = exchange.upstream.decoder(content_type)
         if essence(content_type) == JSON:
-            parsed, estimate = inquiry_of(exchange.source.peek), Estimate(exchange.estimator)
-            answer = build_pipeline(decoder, plan_answer(exchange, parsed, estimate, self._settings))
+            parsed = inquiry_of(exchange.source.peek)
+            plan = plan_answer(exchange, parsed, exchange.estimate, self._settings)
+            answer = self._context.pipeline(decoder, plan)
             request = exchange.request
             self._as_stream = WholeAsStream(answer, request.dialect.encoder(request.meta))
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from ssl import SSLContext
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from kiro_asgi.asgi.models import Provider
 from kiro_asgi.asgi.server_tools import ServerTool, Toolbox, WebSearch
@@ -28,13 +28,25 @@ from kiro_asgi.state.base import Store
 from kiro_asgi.state.memory import MemoryStore
 from kiro_asgi.state.sqlite import SqliteStore
 from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream
-from kiro_asgi.upstreams.manifest import Configured, manifests_in, set_up
+from kiro_asgi.upstreams.manifest import Configured, manifests_in, new_token, set_up
 from kiro_asgi.upstreams.models import read_aliases, resembling
 from kiro_asgi.upstreams.registry import Registry, read_rows
 from kiro_asgi.upstreams.settings import user_agent
 from kiro_asgi.upstreams.setup import Quota, Setup
 
-__all__ = ["new_fetcher", "new_providers", "new_registry", "new_store", "new_transport", "shared_renewals"]
+__all__ = [
+    "Transports",
+    "new_fetcher",
+    "new_providers",
+    "new_registry",
+    "new_store",
+    "new_transport",
+    "shared_renewals",
+]
+
+
+Transports = Callable[[Settings, str], Transport]
+"""Makes the connections to services by settings, through a proxy; empty for none."""
 
 
 def new_transport(settings: Settings, proxy: str) -> Transport:
@@ -154,7 +166,13 @@ _LIMITS_TIMEOUT: Final = 5.0
 
 
 def new_providers(
-    settings: Settings, clocks: Clocks, server_tools: Sequence[ServerTool], store: Store | None = None
+    settings: Settings,
+    clocks: Clocks,
+    server_tools: Sequence[ServerTool],
+    store: Store | None = None,
+    *,
+    token: Callable[[], str] = new_token,
+    transports: Transports = new_transport,
 ) -> Mapping[str, Provider]:
     """The upstreams that are set up, by name, in the order in which they are asked where nobody says another.
 
@@ -163,13 +181,15 @@ def new_providers(
         clocks: Time and chance.
         server_tools: Tools besides those of the services.
         store: Where gateways tell one another of tokens that they have renewed; one in memory has no others.
+        token: Makes 24 characters for ids.
+        transports: Makes the connections through each proxy.
 
     Raises:
         ConfigError: There is none, or one that cannot be used.
     """
     shared = None if store is None else shared_renewals(store)
-    making = _ProviderFactory(settings, clocks, tuple(server_tools), settings.retry, shared)
-    return MappingProxyType({each.name: making.provider(each) for each in set_up(settings)})
+    making = _ProviderFactory(settings, clocks, tuple(server_tools), settings.retry, shared, transports)
+    return MappingProxyType({each.name: making.provider(evolve(each, token=token)) for each in set_up(settings)})
 
 
 @define
@@ -181,6 +201,7 @@ class _ProviderFactory:
     _server_tools: tuple[ServerTool, ...]
     _retry: RetrySettings
     _shared: SharedRenewals | None
+    _new_transport: Transports
     _transports: dict[str, Transport] = field(init=False, factory=dict)
 
     def provider(self, configured: Configured[Any]) -> Provider:
@@ -204,7 +225,7 @@ class _ProviderFactory:
 
     def _transport(self, proxy: str) -> Transport:
         if proxy not in self._transports:
-            self._transports[proxy] = new_transport(self._settings, proxy)
+            self._transports[proxy] = self._new_transport(self._settings, proxy)
         return self._transports[proxy]
 
     def _toolbox(self, setup: Setup, asker: Asker) -> Toolbox:

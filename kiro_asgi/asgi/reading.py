@@ -26,6 +26,8 @@ from kiro_asgi.model.events import MessageEnd, Usage
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.net.transport import Headers, StopReading
+from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
+from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.base import UpstreamRequest
 
 __all__ = ["AnswerContext", "AnswerReading"]
@@ -78,6 +80,8 @@ class AnswerContext:
     """Names of the request headers in which clients count their attempts."""
 
     credential_limits: CredentialLimits
+    pipeline: Callable[[Iterable[Stage[Any, Any]], Plan], Answer] = build_pipeline
+    """Makes the stages of an answer."""
 
 
 @define
@@ -120,6 +124,9 @@ class AnswerReading(ABC, Generic[Facts, Way]):
 
     on_accept: Callable[[], None] = field(init=False, default=_nothing)
     """Called when the upstream says 200."""
+
+    on_head: Callable[[int, Headers], None] | None = field(init=False, default=None)
+    """Called with the head of the answer, where somebody observes."""
 
     take: Callable[[bytes], None] = field(init=False)
     """Puts a chunk aside."""
@@ -196,6 +203,8 @@ class AnswerReading(ABC, Generic[Facts, Way]):
             NotTheUpstream: It is in a media type, or in an encoding, that was not asked for.
         """
         self.status, self._headers = status, headers
+        if self.on_head is not None:
+            self.on_head(status, headers)
         if status == 200:
             if (encoding := _value(headers, b"content-encoding").strip().lower()) not in ("", "identity"):
                 raise NotTheUpstream(f"the upstream answered in {encoding[:60]!r}", code="upstream.content_encoding")

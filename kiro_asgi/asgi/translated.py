@@ -27,7 +27,7 @@ from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.model.shortening import beginnings, shortened
 from kiro_asgi.net.transport import StopReading
-from kiro_asgi.stages.answer import Answer, build_pipeline
+from kiro_asgi.stages.answer import Answer
 from kiro_asgi.upstreams.base import Credential, PausingTurn, Rendered, Upstream, UpstreamRequest
 
 __all__ = ["TranslatedExchange", "TranslatedReading", "with_prompt"]
@@ -232,7 +232,8 @@ class TranslatedReading(AnswerReading[TranslatedExchange, Output[Event]]):
             self.answer.resume(decoder)
             return
         exchange = self._exchange
-        self.answer = build_pipeline(decoder, plan_answer(exchange, exchange.parsed, exchange.estimate, self._settings))
+        plan = plan_answer(exchange, exchange.parsed, exchange.estimate, self._settings)
+        self.answer = self._context.pipeline(decoder, plan)
         if self._output.opened:  # the client has been shown the start of the message before there were stages
             deque(self.answer.begin(), maxlen=0)
 

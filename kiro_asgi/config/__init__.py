@@ -26,6 +26,7 @@ from kiro_asgi.config.gateway import (
 from kiro_asgi.config.reading import Reading, read_environment
 from kiro_asgi.config.tree import Settings
 from kiro_asgi.quota.settings import CredentialSettings, KeySettings, QuotaSettings
+from kiro_asgi.tapes.settings import TapeSettings
 from kiro_asgi.upstreams.builtin import AnthropicSettings, BedrockSettings, GeminiSettings, KiroSettings, OpenAISettings
 from kiro_asgi.upstreams.settings import DirectSettings
 
@@ -53,6 +54,7 @@ __all__ = [
     "StateSettings",
     "StreamSettings",
     "StructuredSettings",
+    "TapeSettings",
     "ToolSettings",
     "describe",
     "read_environment",

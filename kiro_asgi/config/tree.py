@@ -30,6 +30,7 @@ from kiro_asgi.config.rules import require, unnameable, violations
 from kiro_asgi.dialects.manifest import DialectManifest
 from kiro_asgi.quota.settings import CredentialSettings, KeySettings, QuotaSettings
 from kiro_asgi.setting import Choices, setting
+from kiro_asgi.tapes.settings import TapeSettings
 from kiro_asgi.upstreams.builtin import BuiltinSettings
 from kiro_asgi.upstreams.manifest import Manifest
 
@@ -64,6 +65,7 @@ class Settings(BuiltinSettings):
     retry: RetrySettings = field(factory=RetrySettings)
     recovery: RecoverySettings = field(factory=RecoverySettings)
     state: StateSettings = field(factory=StateSettings)
+    tapes: TapeSettings = field(factory=TapeSettings)
     quotas: QuotaSettings = field(factory=QuotaSettings)
     keys: Mapping[str, KeySettings] = field(factory=dict, converter=_read_only, hash=False)
     """Clients' keys, by names of your own."""

@@ -3,20 +3,23 @@
 Of each call an observer is told in this order, whatever becomes of it::
 
     call    = began (planned attempted)* ended
-    bytes   = received* between planned and attempted, sent* between began and ended
+    bytes   = (request_sent head_received received* body_ended)* between planned and attempted,
+              request_received, head_sent, sent* between began and ended
 
 All of it happens in the event loop that serves the call, so an observer must not block; what it raises is logged once
 and hurts nobody.  Two event loops in two threads tell one observer at the same time.  Facts are frozen, and hold names,
-counts and times: no prompt, no answer, and no secret but in `CallFacts.headers`.
+counts and times: no prompt, no answer, and no secret but in `CallFacts.headers`.  What a `ByteObserver` is told holds
+all three.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 
 from attrs import field, frozen
 
+from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Usage
 
 __all__ = ["AttemptFacts", "ByteObserver", "CallFacts", "EndFacts", "Observer", "Outcome", "PlanFacts"]
@@ -112,6 +115,15 @@ class PlanFacts:
 
     response_id: str
     """Of the answer, as the client has it; empty where the service's bytes go through."""
+
+    context_window: int
+    """Tokens that the model can read and write, as far as that is known."""
+
+    input_estimate: int
+    """Tokens of the prompt, estimated; 0 where its bytes go through."""
+
+    output_factor: float
+    """By what estimates of the answer's tokens are multiplied, learnt from answers before."""
 
     started: float
     """By the application's clock."""
@@ -223,7 +235,27 @@ class Observer:
 
 
 class ByteObserver(Observer):
-    """Base of those who are told of every byte, too: the very objects, as they were read and sent."""
+    """Base of those who are told of every byte, too: the very objects, as they were read and sent.
+
+    **Keys of clients and of services are among them.**  Each moment *at* is by the application's clock.
+    """
+
+    def request_received(self, call: CallFacts, query: bytes, body: bytes, at: float) -> None:
+        """The client's request is here, whole; *query* is what stands behind its path."""
+
+    def request_sent(
+        self, call: CallFacts, method: str, url: str, headers: tuple[tuple[bytes, bytes], ...], body: bytes, at: float
+    ) -> None:
+        """The upstream is asked this, without what signs it; where it pauses, again for each part of its answer."""
+
+    def head_received(self, call: CallFacts, status: int, headers: Sequence[tuple[bytes, bytes]], at: float) -> None:
+        """The head of the upstream's answer has come."""
+
+    def body_ended(self, call: CallFacts, error: KiroAsgiError | None, at: float) -> None:
+        """The upstream's answer was read to its end, or as far as it was wanted, or *error* has ended that."""
+
+    def head_sent(self, call: CallFacts, status: int, headers: Sequence[tuple[bytes, bytes]], at: float) -> None:
+        """The head of the response was handed to the server."""
 
     def received(self, call: CallFacts, data: bytes, at: float) -> None:
         """*data* has come from the upstream *at* this moment, by the application's clock."""

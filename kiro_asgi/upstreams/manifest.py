@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from secrets import token_hex
 from types import MappingProxyType, ModuleType
 from typing import Any, Final, Generic, Protocol, Self, TypeVar, cast
 
@@ -18,6 +19,7 @@ __all__ = [
     "all_of",
     "family_of",
     "manifests_in",
+    "new_token",
     "probes_in",
     "set_up",
     "slice_of",
@@ -25,6 +27,11 @@ __all__ = [
 
 _KEY: Final = "kiro_asgi.manifest"
 """Where a field's metadata hold the manifest of those whose settings it has."""
+
+
+def new_token() -> str:
+    """Make 24 letters and digits that nobody has seen before."""
+    return token_hex(12)
 
 
 class UpstreamSettings(Protocol):
@@ -106,6 +113,8 @@ class Configured(Generic[S]):
 
     manifest: Manifest[S]
     settings: S
+    token: Callable[[], str] = field(default=new_token, eq=False, repr=False)
+    """Makes 24 letters and digits, for ids in answers of a service that gives none."""
 
     @property
     def name(self) -> str:

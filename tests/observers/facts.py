@@ -33,6 +33,9 @@ PLAN = PlanFacts(
     port=443,
     parameters={"max_tokens": 64_000, "temperature": 0.5},
     response_id="msg_1",
+    context_window=200_000,
+    input_estimate=90,
+    output_factor=1.0,
     started=100.5,
 )
 USAGE = Usage(

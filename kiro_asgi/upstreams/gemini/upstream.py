@@ -229,5 +229,7 @@ def set_up(configured: Configured[GeminiSettings]) -> Setup:
     Raises:
         ConfigError: A setting that cannot work.
     """
-    upstream = GeminiUpstream(safety_threshold=configured.settings.safety_threshold, **common(configured))
+    upstream = GeminiUpstream(
+        safety_threshold=configured.settings.safety_threshold, new_id=configured.token, **common(configured)
+    )
     return direct_setup(configured, upstream, RULES, ENDPOINT)

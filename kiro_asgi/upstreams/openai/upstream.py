@@ -251,6 +251,7 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
         call_ids=settings.call_ids,
         include_usage=settings.include_usage,
         sign=sign,
+        new_id=lambda: f"call_{configured.token()}",
         **common(configured),
     )
     tags, exchange = settings.thinking_tags, _exchange(settings)

@@ -1,0 +1,29 @@
+"""Parts of an application that are made differently where it is not to serve, but to show what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from attrs import field, frozen
+
+from kiro_asgi.asgi.providers import Transports, new_transport
+from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
+from kiro_asgi.stages.base import Stage
+from kiro_asgi.stages.estimate import Calibration
+
+__all__ = ["Internals"]
+
+
+@frozen(kw_only=True)
+class Internals:
+    """Where the application meets the network, experience and the stages."""
+
+    transports: Transports = new_transport
+    """Makes the connections to services."""
+
+    calibration: Calibration = field(factory=Calibration)
+    """What was learnt of estimates; the application goes on learning with it."""
+
+    pipeline: Callable[[Iterable[Stage[Any, Any]], Plan], Answer] = build_pipeline
+    """Makes the stages of an answer."""

@@ -1,0 +1,278 @@
+"""The file: JSON Lines in UTF-8, one exchange, readable while it grows.
+
+Each line is an object with ``k``, its kind, and ``t``, seconds since the request came.  Bytes are ``text`` where they
+are UTF-8, else ``b64``.  The kinds, in the order in which they come::
+
+    tape            v, id, at, by, content, settings: what it is, and how the gateway was set up
+    token           value: an id that the gateway made; one for each, wherever it was made
+    client.request  method, path, query, api, headers, and the body
+    plan            n, upstream, model, streamed, rules, context_window, input_estimate, output_factor: an attempt
+    up.request      n, method, url, headers, and the body
+    up.head         n, status, headers
+    up.bytes        n, and what one read brought
+    up.end          n, and error, code, message where the answer broke off
+    client.head     status, headers
+    client.bytes    what one send took, and blocked: how long the server had to wait for the client
+    attempt.end     n, outcome, error, code
+    cut             why: what follows is missing, so it cannot be replayed
+    end             outcome, status, error, code
+
+Unknown kinds and members are passed over; a tape of a later version is refused.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from kiro_asgi.errors import ConfigError
+from kiro_asgi.limits import TAPE_BYTES
+from kiro_asgi.wire.json import JsonError, dumps, loads
+
+__all__ = ["BYTES", "VERSION", "Headers", "Line", "Tape", "TapeAnswer", "TapeAttempt", "TapeError", "read_tape"]
+
+VERSION: Final = 1
+
+BYTES: Final = frozenset({"client.request", "up.request", "up.bytes", "client.bytes"})
+"""Kinds of lines that hold bytes."""
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+
+class TapeError(ConfigError):
+    """A file that is no tape, or one that cannot be used for what is asked of it."""
+
+
+@frozen
+class Line:
+    """One line."""
+
+    kind: str
+    t: float
+    """Seconds since the request came."""
+
+    members: Mapping[str, Any] = field(factory=dict)
+    data: bytes = b""
+    """The bytes of a line that holds some."""
+
+    @property
+    def headers(self) -> Headers:
+        """The headers, as they go over the wire."""
+        try:
+            pairs = self.members.get("headers") or ()
+            return tuple((str(name).encode("latin-1"), str(value).encode("latin-1")) for name, value in pairs)
+        except (TypeError, ValueError):
+            raise TapeError(f"the headers of a {self.kind} line are no pairs of texts", code="tape.headers") from None
+
+    def text(self, name: str) -> str:
+        """A member that is a text; empty where it is none."""
+        value = self.members.get(name)
+        return value if isinstance(value, str) else ""
+
+    def number(self, name: str) -> float:
+        """A member that is a number; 0 where it is none."""
+        value = self.members.get(name)
+        return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+
+    def write(self) -> bytes:
+        """The line as it stands in a file, with its end."""
+        told: dict[str, Any] = {"k": self.kind, "t": round(self.t, 6), **self.members}
+        if self.kind in BYTES:
+            try:
+                told["text"] = self.data.decode()
+            except UnicodeDecodeError:
+                told["b64"] = b64encode(self.data).decode()
+        return dumps(told) + b"\n"
+
+    @classmethod
+    def read(cls, written: bytes) -> Line:
+        """The line that *written* is.
+
+        Raises:
+            TapeError: It is no object with a kind and a time.
+        """
+        try:
+            told = loads(written)
+        except JsonError as error:
+            raise TapeError(f"a line is not JSON: {error}", code="tape.json") from error
+        kind, t = (told.pop("k", None), told.pop("t", None)) if isinstance(told, dict) else (None, None)
+        if not isinstance(kind, str) or isinstance(t, bool) or not isinstance(t, int | float):
+            raise TapeError("a line has no kind (k) or no time (t)", code="tape.line")
+        data = _bytes(kind, told) if kind in BYTES else b""
+        return cls(kind, float(t), told, data)
+
+
+def _bytes(kind: str, told: dict[str, Any]) -> bytes:
+    text, encoded = told.pop("text", ""), told.pop("b64", None)
+    try:
+        return str(text).encode() if encoded is None else b64decode(encoded, validate=True)
+    except (UnicodeEncodeError, Base64Error, TypeError, ValueError):
+        raise TapeError(f"the bytes of a {kind} line cannot be read", code="tape.bytes") from None
+
+
+@frozen
+class TapeAnswer:
+    """What a service gave for one request."""
+
+    request: Line
+    head: Line | None
+    reads: tuple[tuple[int, Line], ...]
+    """Each with its place among the tape's lines."""
+
+    end: Line | None
+
+
+@frozen
+class TapeAttempt:
+    """One attempt at the answer."""
+
+    plan: Line
+    answers: tuple[TapeAnswer, ...]
+    """One, or several where the service paused."""
+
+
+@frozen
+class Tape:
+    """One exchange."""
+
+    lines: tuple[Line, ...]
+
+    @property
+    def head(self) -> Line:
+        """What it is."""
+        return self.lines[0]
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether its texts were masked, so that only its shape is what it was."""
+        return self.head.text("content") == "masked"
+
+    @property
+    def request(self) -> Line:
+        """The client's request.
+
+        Raises:
+            TapeError: It is missing.
+        """
+        for line in self.of("client.request"):
+            return line
+        raise TapeError("the tape has no client request, so nothing can be replayed", code="tape.request")
+
+    @property
+    def end(self) -> Line | None:
+        """How it ended; ``None`` where the tape is still being written, or its process ended."""
+        return next(self.of("end"), None)
+
+    @property
+    def cut(self) -> str:
+        """Why something is missing; empty where nothing is."""
+        return next((line.text("why") or "unknown" for line in self.of("cut")), "")
+
+    def of(self, kind: str) -> Iterator[Line]:
+        """The lines of one kind."""
+        return (line for line in self.lines if line.kind == kind)
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The ids that were made."""
+        return tuple(line.text("value") for line in self.of("token"))
+
+    @property
+    def sent(self) -> bytes:
+        """All that the client was sent."""
+        return b"".join(line.data for line in self.of("client.bytes"))
+
+    @property
+    def attempts(self) -> tuple[TapeAttempt, ...]:
+        """The attempts at the answer."""
+        attempts: list[tuple[Line, list[_Answer]]] = []
+        for place, line in enumerate(self.lines):
+            if line.kind == "plan":
+                attempts.append((line, []))
+            elif attempts and line.kind == "up.request":
+                attempts[-1][1].append(_Answer(line))
+            elif attempts and attempts[-1][1]:
+                attempts[-1][1][-1].add(place, line)
+        return tuple(TapeAttempt(plan, tuple(each.whole() for each in answers)) for plan, answers in attempts)
+
+    def write(self) -> bytes:
+        """The whole file."""
+        return b"".join(line.write() for line in self.lines)
+
+
+class _Answer:
+    """Gathers the lines of one answer."""
+
+    def __init__(self, request: Line) -> None:
+        self._request = request
+        self._parts: dict[str, Line] = {}
+        self._reads: list[tuple[int, Line]] = []
+
+    def add(self, place: int, line: Line) -> None:
+        if line.kind == "up.bytes":
+            self._reads.append((place, line))
+        elif line.kind in ("up.head", "up.end"):
+            self._parts.setdefault(line.kind, line)
+
+    def whole(self) -> TapeAnswer:
+        return TapeAnswer(self._request, self._parts.get("up.head"), tuple(self._reads), self._parts.get("up.end"))
+
+
+def read_tape(chunks: Iterable[bytes]) -> Tape:
+    """Read a tape, whole or as far as it is written; a last line without an end is passed over.
+
+    Args:
+        chunks: The file, in pieces of any size.
+
+    Raises:
+        TapeError: It is no tape, larger than `kiro_asgi.limits.TAPE_BYTES`, or of a later version.
+    """
+    lines: list[Line] = []
+    for written in _split(chunks):
+        if written.strip():
+            line = Line.read(written)
+            if not lines:
+                _check_head(line)
+            lines.append(line)
+    if not lines:
+        raise TapeError("the file is empty", code="tape.empty")
+    return Tape(tuple(lines))
+
+
+def _check_head(line: Line) -> None:
+    version = line.members.get("v")
+    if line.kind != "tape" or not isinstance(version, int):
+        raise TapeError('the first line is not that of a tape, {"k":"tape","v":1,…}', code="tape.head")
+    if version > VERSION:
+        raise TapeError(
+            f"the tape has version {version}, and this kiro_asgi reads up to {VERSION}: upgrade it", code="tape.version"
+        )
+
+
+def _split(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    rest: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        size += len(chunk)
+        if size > TAPE_BYTES:
+            raise TapeError(f"the tape is larger than {TAPE_BYTES} bytes", code="tape.size")
+        *whole, left = chunk.split(b"\n")
+        for line in whole:
+            yield b"".join([*rest, line])
+            rest = []
+        rest.append(left)
+    last = b"".join(rest)
+    if _is_whole(last):  # written by an editor that ends files without a line break
+        yield last
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        loads(line)
+    except JsonError:
+        return False
+    return True

@@ -1,0 +1,218 @@
+"""Secrets and prose taken out of what is recorded, without changing a length.
+
+A body is looked at whole, since a secret may be cut by two reads, and cut again at the same places.  In an AWS event
+stream each frame is looked at, and sealed with fresh checksums.
+
+Masking keeps what bugs depend upon: sizes, boundaries, white space, the structure of JSON and of server-sent events,
+names of members, of tools and of events, roles, ids, numbers outside of texts, escapes and known tags.  Of all other
+texts each letter becomes ``x`` or ``X``, each digit ``1``, and each longer character one of the same length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from struct import Struct
+from types import MappingProxyType
+from typing import Final
+from zlib import crc32
+
+from attrs import frozen
+
+from kiro_asgi.redaction import Redactor
+
+__all__ = ["EVENT_STREAM", "SHOWN_HEADERS", "Protection", "cover_shapes", "mask", "shown_headers", "shown_url"]
+
+EVENT_STREAM: Final = "application/vnd.amazon.eventstream"
+
+SHOWN_HEADERS: Final = re.compile(
+    rb"content-(?:type|length|encoding)|accept|user-agent|connection|transfer-encoding|server|date|retry-after(?:-ms)?|via"
+    rb"|(?:x-|apim-|openai-|cf-)?(?:amzn-|amz-)?request-?id|x-(?:amzn|amz)-(?:requestid|errortype|target)|idempotency-key"
+    rb"|(?:x-|anthropic-)?ratelimit-[a-z-]+|anthropic-(?:version|beta)|openai-(?:beta|version|processing-ms)"
+    rb"|x-stainless-[a-z-]+|x-kiro-asgi-[a-z-]+|cache-control",
+    re.IGNORECASE,
+)
+"""Names of headers whose values are shown: a list of what is harmless, as nobody knows all names of what is not."""
+
+_SHAPES: Final = re.compile(
+    rb"\b(?:sk|ksk|pk|rk|xai|gsk|hf|ghp|gho)[-_][A-Za-z0-9_-]{16,512}|\bA[KS]IA[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,64}"
+    rb"|\beyJ[A-Za-z0-9_-]{8,4096}\.[A-Za-z0-9_-]{8,8192}(?:\.[A-Za-z0-9_-]{0,4096})?"
+    rb"|-----BEGIN [A-Z ]{1,40}-----[A-Za-z0-9+/=\\\s]{16,16384}-----END [A-Z ]{1,40}-----"
+    rb"|\barn:aws[a-z-]{0,12}:[a-z-]{2,40}:[a-z0-9-]{0,30}:\d{12}:"
+)
+"""Secrets by their looks: keys of known services, tokens, private keys, and accounts of AWS."""
+
+_QUERY_SECRET: Final = re.compile(
+    r"((?:^|[?&])[a-z_-]{0,40}(?:key|token|secret|signature|credential)[a-z_-]{0,40}=)([^&#]*)", re.IGNORECASE
+)
+
+_KEY: Final = re.compile(rb"[A-Za-z_$@.:][\w$@.:/-]{0,63}")
+"""A member's name that a program has; one that does not look like that is masked too."""
+
+_KEPT: Final = frozenset(
+    b"type role model id name call_id tool_call_id tool_use_id toolUseId object finish_reason finishReason stop_reason"
+    b" status event item_id response_id previous_response_id conversationId messageId responseId modelId modelVersion"
+    b" mimeType mime_type media_type required service_tier effort code __type reason origin unit format".split()
+)
+"""Members whose texts are words of an API, or ids."""
+
+_LONGEST_KEPT: Final = 256
+"""Bytes of such a text."""
+
+_STRING: Final = re.compile(rb'"((?:[^"\\]|\\.)*+)(?:"(\s*+:)?|$|\\$)', re.DOTALL)
+
+_TAGS: Final = rb"</?(?:thinking|think|reasoning|thought|tool_call|tool_calls|invoke|function_calls|parameter)>"
+
+_WITHIN: Final = re.compile(
+    rb"(\\u[0-9a-fA-F]{4}|\\.|\b(?:true|false|null)\b|" + _TAGS + rb"|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}"
+    rb"|[\xf0-\xf4][\x80-\xbf]{3})",
+    re.DOTALL,
+)
+"""Pieces of a text that are no single letters."""
+
+_OUTSIDE: Final = re.compile(
+    rb"((?:^|(?<=[\r\n]))(?:event|id|retry):[^\r\n]{0,200}|(?:^|(?<=[\r\n]))data:|\b(?:true|false|null)\b|\[DONE\]"
+    rb"|-?\b\d[\d.]*(?:[eE][+-]?\d+)?\b|[\xc2-\xf4][\x80-\xbf]{1,3})"
+)
+"""Pieces between the texts of a document, or of a stream of them, that are not to change."""
+
+_LETTERS: Final = bytes.maketrans(
+    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", b"x" * 26 + b"X" * 26 + b"1" * 10
+)
+_LONGER: Final[Mapping[int, bytes]] = MappingProxyType({2: "é".encode(), 3: "中".encode(), 4: "😀".encode()})
+"""Characters by their bytes."""
+
+
+_LENGTHS: Final = Struct(">II")
+_SUM: Final = Struct(">I")
+_FRAME: Final = 16
+"""Bytes of a frame without headers and payload."""
+
+
+def mask(data: bytes) -> bytes:
+    """*data*, which is JSON or server-sent events, whole or not, without a word of prose; of the same length."""
+    pieces: list[bytes] = []
+    end, member = 0, b""
+    for match in _STRING.finditer(data):
+        start, stop = match.span(1)
+        pieces += [_mask_pieces(_OUTSIDE, data[end:start]), b""]
+        inner, is_member = match[1], match[2] is not None
+        if is_member:
+            member = inner
+            pieces[-1] = inner if _KEY.fullmatch(inner) else _mask_text(inner)
+        else:
+            pieces[-1] = inner if member in _KEPT and len(inner) <= _LONGEST_KEPT else _mask_text(inner)
+        end = stop
+    pieces.append(_mask_pieces(_OUTSIDE, data[end:]))
+    return b"".join(pieces)
+
+
+def _mask_text(text: bytes) -> bytes:
+    return _mask_pieces(_WITHIN, text)
+
+
+def _mask_pieces(kept: re.Pattern[bytes], text: bytes) -> bytes:
+    """*text* with its letters masked, but for pieces that *kept* finds, of which characters beyond ASCII are too."""
+    pieces = kept.split(text)
+    pieces[::2] = [each.translate(_LETTERS) for each in pieces[::2]]
+    pieces[1::2] = [_mask_piece(each) for each in pieces[1::2]]
+    return b"".join(pieces)
+
+
+def _mask_piece(piece: bytes) -> bytes:
+    if piece[0] >= 0xC2:
+        return _LONGER[len(piece)]
+    if piece[:2] != rb"\u" or len(piece) != 6:
+        return piece
+    unit = int(piece[2:], 16)
+    if unit < 0x20:  # a line break, or a tab
+        return piece
+    high, low = 0xD800 <= unit < 0xDC00, 0xDC00 <= unit < 0xE000
+    return rb"\ud83d" if high else rb"\ude00" if low else rb"\u0078" if unit < 0x80 else rb"\u4e2d"
+
+
+def cover_shapes(data: bytes) -> bytes:
+    """*data* with asterisks in the place of what looks like a secret."""
+    return _SHAPES.sub(lambda match: b"*" * len(match[0]), data)
+
+
+def shown_headers(headers: Iterable[tuple[bytes, bytes]], cover: Callable[[bytes], bytes]) -> list[list[str]]:
+    """The *headers* as a tape has them: of those that may be secret the length."""
+    return [
+        [name.decode("latin-1"), cover(value).decode("latin-1") if SHOWN_HEADERS.fullmatch(name) else _hidden(value)]
+        for name, value in headers
+    ]
+
+
+def _hidden(value: bytes) -> str:
+    return f"(hidden, {len(value)} bytes)"
+
+
+def shown_url(url: str, cover: Callable[[bytes], bytes]) -> str:
+    """A URL, or a query, as a tape has it."""
+    hidden = _QUERY_SECRET.sub(lambda match: match[1] + "*" * len(match[2]), url)
+    return cover(hidden.encode("utf-8", "surrogateescape")).decode("utf-8", "replace")
+
+
+@frozen
+class Protection:
+    """Takes secrets out of bodies, and prose where they are to be masked."""
+
+    redactor: Redactor
+    is_masking: bool
+
+    def cover(self, data: bytes) -> bytes:
+        """*data* without secrets, be they known or only look like one."""
+        return cover_shapes(self.redactor.cover_in(data))
+
+    def protect(self, data: bytes) -> bytes:
+        """A whole text without secrets, and without prose."""
+        covered = self.cover(data)
+        return mask(covered) if self.is_masking else covered
+
+    def protect_frames(self, data: bytes) -> bytes:
+        """The same for an AWS event stream; a frame that changes is sealed again."""
+        frames: list[bytes] = []
+        at = 0
+        while at < len(data):
+            frame = _frame_at(data, at)
+            frames.append(self._protect_frame(frame))
+            at += len(frame)
+        return b"".join(frames)
+
+    def _protect_frame(self, frame: bytes) -> bytes:
+        if len(frame) < _FRAME:
+            return frame
+        total, headers = _LENGTHS.unpack_from(frame)
+        start = min(_FRAME - 4 + headers, len(frame))
+        is_whole = total == len(frame)
+        stop = total - 4 if is_whole else len(frame)
+        if start > stop:
+            return frame
+        section, payload = self.cover(frame[_FRAME - 4 : start]), self.protect(frame[start:stop])
+        if not is_whole:  # what was missing is still missing: there is nothing to seal
+            return frame[: _FRAME - 4] + section + payload
+        if frame == frame[: _FRAME - 4] + section + payload + frame[stop:]:
+            return frame
+        message = frame[: _FRAME - 4] + section + payload
+        was_intact = _SUM.pack(crc32(frame[:stop])) == frame[stop:]
+        return message + (_SUM.pack(crc32(message)) if was_intact else frame[stop:])
+
+    def protect_reads(self, reads: list[bytes], content_type: str) -> list[bytes]:
+        """What came in pieces, cut at the same places."""
+        whole = b"".join(reads)
+        is_frames = content_type.partition(";")[0].strip().lower() == EVENT_STREAM
+        protected = self.protect_frames(whole) if is_frames else self.protect(whole)
+        cut, at = [], 0
+        for read in reads:
+            cut.append(protected[at : at + len(read)])
+            at += len(read)
+        return cut
+
+
+def _frame_at(data: bytes, at: int) -> bytes:
+    """The frame that begins at an offset; the rest where that is none, or not whole."""
+    if len(data) - at < _FRAME:
+        return data[at:]
+    total, headers = _LENGTHS.unpack_from(data, at)
+    return data[at:] if total < _FRAME + headers else data[at : at + total]
