@@ -24,6 +24,7 @@ from kiro_asgi.config import (
     StateSettings,
     StreamSettings,
     StructuredSettings,
+    TapeSettings,
     ToolSettings,
 )
 from kiro_asgi.dialects.base import Dialect
@@ -77,6 +78,7 @@ __all__ = [
     "StoreUnavailable",
     "StreamSettings",
     "StructuredSettings",
+    "TapeSettings",
     "TokenEstimator",
     "ToolOutput",
     "ToolSettings",
