@@ -96,6 +96,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
             "net",
             "observers",
             "tapes",
+            "inspector",
             "_version",
         ),
         {"anyio", "asgiref", "attrs", "cattrs"},
@@ -104,6 +105,10 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "tapes": (
         ("_version", "errors", "limits", "setting", "private", "redaction", "wire", "observers", "state"),
         {"attrs"},
+    ),
+    "inspector": (
+        ("errors", "limits", "model", "wire", "config", "quota", "observers", "asgi.protocol", "asgi.routing"),
+        {"anyio", "attrs"},
     ),
     "chunks": ((), set()),
     "contract": (
@@ -281,7 +286,8 @@ def test_one_module_names_the_client_apis(name: str) -> None:
 
 
 def test_what_is_not_set_up_is_not_imported() -> None:
-    """Of other upstreams no more than manifest and settings is read, by who imports the package or makes an app."""
+    """Of other upstreams no more than manifest and settings is read, by who imports the package or makes an app; and
+    nothing of the inspector."""
     code = """
 import sys, kiro_asgi
 def loaded():
@@ -290,7 +296,7 @@ def loaded():
 print(*loaded())
 settings = {"client": {"api_keys": ["k"]}, "gemini": {"api_key": "k"}, "custom": {"x": {"endpoint": "http://h/v1"}}}
 kiro_asgi.create_app(kiro_asgi.Settings.from_mapping(settings))
-print(*sorted(loaded()))
+print(*sorted(loaded()), *(name for name in sys.modules if name.startswith("kiro_asgi.inspector")))
 """
     printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from logging import getLogger
 from math import ceil
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 import anyio.to_thread
@@ -66,19 +66,23 @@ from kiro_asgi.config import Settings
 from kiro_asgi.config.rules import require
 from kiro_asgi.dialects.manifest import WEBSOCKET, DialectManifest, Endpoint
 from kiro_asgi.dialects.models import render_model, render_models
-from kiro_asgi.errors import InternalError, KiroAsgiError, RequestError, UnknownModel
+from kiro_asgi.errors import ConfigError, InternalError, KiroAsgiError, RequestError, UnknownModel
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.model.message import unfold
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.observers.base import Observer, Outcome
 from kiro_asgi.observers.logs import AccessLog
+from kiro_asgi.quota.base import UsageRow
 from kiro_asgi.quota.ledger import UsageWriter
 from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 from kiro_asgi.state.base import Store
 from kiro_asgi.upstreams.manifest import Manifest, new_token
 from kiro_asgi.wire.json import dumps
+
+if TYPE_CHECKING:
+    from kiro_asgi.inspector.site import Inspector
 
 __all__ = ["App", "create_app"]
 
@@ -109,6 +113,8 @@ class App:
         server_tools: Tools to run here instead of leaving them to the client; they go before those of the service.
         estimator: Counts tokens where the service does not say.
         observers: Are told of every call; see `kiro_asgi.observers`.
+        may_inspect: Says whether whoever sent a request, given as its scope, may look at the inspector; called where
+            ``inspector.trust_host`` is set.
         clock: Monotonic seconds.
         wall_clock: Seconds since the epoch, for ``created``.
         token: Makes 24 characters for ids.
@@ -131,6 +137,7 @@ class App:
         server_tools: Sequence[ServerTool] = (),
         estimator: Estimator = TokenEstimator(),  # noqa: B008 - a frozen value
         observers: Sequence[Observer] = (),
+        may_inspect: Callable[[Scope], Awaitable[bool]] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         token: Callable[[], str] = new_token,
@@ -193,6 +200,9 @@ class App:
         self._usage = UsageWriter(new_ledger(settings)) if settings.state.usage else None
         if self._usage is not None:
             observers = (*observers, UsageObserver(self._usage, ZoneInfo(settings.quotas.timezone)))
+        self._inspector = self._new_inspector(may_inspect) if settings.inspector.enabled else None
+        if self._inspector is not None:
+            observers = (*observers, self._inspector.calls)
         self._observers = Observers(tuple(observers), AccessLog(self._rests), self._routes, clocks)
         self._admission = new_admission(
             settings, self._reservations, lambda scope: self._routes.api(scope).quota_headers, wall_clock
@@ -232,6 +242,21 @@ class App:
         for api, dialect in made.items():
             self._handlers |= handlers_of(api, dialect, gateway)
 
+    def _new_inspector(self, may_inspect: Callable[[Scope], Awaitable[bool]] | None) -> Inspector:
+        from kiro_asgi.inspector.calls import RecentCalls  # what is off is not imported
+        from kiro_asgi.inspector.site import Inspector, Sources
+
+        settings = self._settings.inspector
+        if settings.trust_host and may_inspect is None:
+            raise ConfigError(
+                "inspector.trust_host: nothing says who may look; give App(may_inspect=…), or set inspector.secret",
+                code="inspector.trust_host",
+            )
+        usage = partial(_usage_rows, self._settings) if self._settings.state.usage else None
+        sources = Sources(accounts=self._accounts, usage=usage, timezone=self._settings.quotas.timezone)
+        calls = RecentCalls(settings.calls, settings.bytes)
+        return Inspector(settings, sources, calls, may_inspect if settings.trust_host else None)
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one connection scope; hosts hand over scope, receive and send with types of their own.
 
@@ -257,6 +282,8 @@ class App:
         """
         self._readiness.drain()
         self._calls.retire()
+        if self._inspector is not None:
+            self._inspector.close()
 
     async def idle(self) -> None:
         """Wait until no call is under way in the running event loop, and no response is made in the background.
@@ -315,6 +342,9 @@ class App:
         self._background.interrupt()
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._inspector is not None and self._inspector.contains(scope):
+            await self._inspector(scope, receive, send)
+            return
         if self._inner is not None and not self._routes.contains(scope):
             await self._inner(scope, receive, send)
             return
@@ -482,6 +512,15 @@ class App:
             await self._auth.identify(scope)
         except RequestError:
             return {}
+        return self._situation(readiness)
+
+    def _accounts(self) -> dict[str, Any]:
+        """The same for the inspector, with all credentials by the names of their upstreams."""
+        readiness = self.readiness()
+        upstreams = [{"name": each.name, "credentials": each.credentials.names} for each in self._providers]
+        return {"ready": readiness.is_ready, **self._situation(readiness), "upstreams": upstreams}
+
+    def _situation(self, readiness: Readiness) -> dict[str, Any]:
         return {
             "reasons": readiness.reasons,
             "degraded": readiness.degraded,
@@ -501,6 +540,15 @@ def _held(given: tuple[str, ...], providers: tuple[Provider, ...]) -> Iterator[s
     yield from given
     for provider in providers:
         yield from provider.credentials.secrets
+
+
+def _usage_rows(settings: Settings, first: str, last: str) -> Iterable[UsageRow]:
+    """The ledger's rows of some days; blocks."""
+    ledger = new_ledger(settings)
+    try:
+        return ledger.rows(first, last)
+    finally:
+        ledger.close()
 
 
 def _forget_frames(error: BaseException | None) -> None:
@@ -532,6 +580,7 @@ def create_app(
     server_tools: Sequence[ServerTool] = (),
     estimator: Estimator = TokenEstimator(),  # noqa: B008 - a frozen value
     observers: Sequence[Observer] = (),
+    may_inspect: Callable[[Scope], Awaitable[bool]] | None = None,
 ) -> App:
     """The application.
 
@@ -546,6 +595,7 @@ def create_app(
         server_tools: Tools to run here.
         estimator: Counts tokens.
         observers: Are told of every call.
+        may_inspect: Says who may look at the inspector.
 
     Raises:
         ConfigError: The settings cannot work; the message lists every reason found.
@@ -565,4 +615,5 @@ def create_app(
         server_tools=server_tools,
         estimator=estimator,
         observers=observers,
+        may_inspect=may_inspect,
     )

@@ -20,6 +20,7 @@ import anyio
 from attrs import define, field
 
 from kiro_asgi.asgi.protocol import (
+    CLIENT_GONE,
     Disconnected,
     Headers,
     Message,
@@ -110,9 +111,6 @@ class Share:
         self._bodies.free(self._size)
         self._size = 0
 
-
-_BROKEN: Final = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
-"""Exceptions that hosts and their middlewares raise where the client is gone."""
 
 _CLIENT_LEFT: Final = 499
 """Status for a client that left before there was an answer.  Nobody reads it but the host's middlewares and the log;
@@ -223,7 +221,7 @@ class Call:
         self.sending_since = self._clock()
         try:
             await self._send(message)
-        except _BROKEN as error:
+        except CLIENT_GONE as error:
             raise Disconnected from error
         except Exception:
             self._cannot_send = True
@@ -241,7 +239,7 @@ class Call:
         """
         try:
             return await self._receive()
-        except _BROKEN as error:
+        except CLIENT_GONE as error:
             raise Disconnected from error
 
     def interrupt(self) -> None:

@@ -21,6 +21,7 @@ from kiro_asgi.errors import BodyTimeout, BodyTooLarge, RequestError, Unsupporte
 from kiro_asgi.limits import QUERY_FIELDS
 
 __all__ = [
+    "CLIENT_GONE",
     "JSON",
     "ASGIApp",
     "AnyASGIApp",
@@ -60,6 +61,10 @@ _PIECE: Final = 256 * 1024
 """Most bytes in one message to the server."""
 
 JSON = (b"content-type", b"application/json")
+
+
+CLIENT_GONE: Final = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
+"""Exceptions that hosts and their middlewares raise where the client is gone."""
 
 
 class Disconnected(Exception):

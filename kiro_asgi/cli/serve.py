@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -18,6 +19,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
+from urllib.parse import quote
 
 import anyio
 from attrs import define, evolve, field, frozen
@@ -113,6 +115,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--metrics-listen", type=_address, metavar="[HOST:]PORT", help="where to serve /metrics for Prometheus"
     )
     parser.add_argument("--opentelemetry", action="store_true", help="make spans and measures for the SDK")
+    parser.add_argument(
+        "--inspect", action="store_true", help="serve a page that shows calls as they happen, and print a link to it"
+    )
     parser.add_argument("--access-log", action="store_true", help="one line a request on standard error")
     add_config(parser)
 
@@ -166,7 +171,13 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         elif several:
             folder = stack.enter_context(TemporaryDirectory(prefix="kiro-asgi-state-"))
             read = partial(_read_lasting, read, Path(folder))
+        if arguments.inspect:
+            read = partial(_read_inspected, read, secrets.token_urlsafe(24), arguments.host)
         settings = read()
+        if several and settings.inspector.enabled:
+            raise ConfigError(
+                "inspector.enabled: each process knows its own calls alone; serve with --workers 1", code="inspector"
+            )
         server = Server(
             loop=arguments.loop,
             root_path="/" + arguments.root_path.strip("/") if arguments.root_path.strip("/") else "",
@@ -178,7 +189,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         process = (_SimulatedProcess if arguments.simulate else _Process)(
             server,
             Ending(arguments.drain_delay, arguments.graceful_timeout),
-            _Watch(arguments.metrics_listen, arguments.opentelemetry),
+            _Watch(arguments.metrics_listen, arguments.opentelemetry, arguments.inspect),
             arguments.host,
             read,
             settings,
@@ -205,6 +216,16 @@ def _read_lasting(read: Callable[[], Settings], folder: Path) -> Settings:
     return with_lasting_state(read(), folder)
 
 
+def _read_inspected(read: Callable[[], Settings], secret: str, host: str) -> Settings:
+    """The settings with an inspector, whose secret is *secret* unless they have one."""
+    settings = read()
+    given = settings.inspector
+    hosts = given.hosts or (() if _is_loopback(host) or not host.strip("0.:") else (_in_url(host.lower()),))
+    return evolve(
+        settings, inspector=evolve(given, enabled=True, secret=given.secret or secret, trust_host=False, hosts=hosts)
+    )
+
+
 def simulated(settings: Settings, url: str, host: str) -> Settings:
     """*settings* with the simulator at *url* as every service.
 
@@ -227,6 +248,9 @@ class _Watch:
 
     opentelemetry: bool
     """Whether OpenTelemetry is told."""
+
+    inspect: bool = False
+    """Whether a link to the inspector is wanted."""
 
     shows: bool = True
     """Whether this process serves the metrics; one of several does."""
@@ -320,7 +344,7 @@ class _Process:
         """Tell what a client needs to know."""
         output = printer_on(sys.stdout, os.environ)
         try:
-            for name, words in (*self._facts(), *more):
+            for name, words in (*self._facts(), *self._inspector(), *more):
                 output.line((f"{name + ':':<20}", Tone.NAME), words, hang=20)
         except BrokenPipeError:
             discard_output()  # nobody reads it, and the clients do not mind
@@ -330,6 +354,12 @@ class _Process:
         yield "Anthropic base_url", self.base
         yield "Client keys", _key_situation(self.settings.client, len(self.settings.keys))
         yield "Services", ", ".join(each.name for each in set_up(self.settings))
+
+    def _inspector(self) -> Iterator[tuple[str, str]]:
+        """Where the page is; with the secret, which no browser sends on, where the link was asked for."""
+        if (inspector := self.settings.inspector).enabled:
+            token = f"#token={quote(inspector.secret)}" if self.watch.inspect else ""
+            yield "Inspector", f"{self.base}/inspector/{token}"
 
     async def _serve(
         self, gateway: Reloadable, orders: AsyncIterator[signal.Signals], watch: _Watch, started: Callable[..., None]
@@ -397,7 +427,11 @@ def _is_loopback(host: str) -> bool:
 
 
 def _url(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"http://{_in_url(host)}:{port}"
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _configure_logging(level: str, form: str, access_log: bool) -> None:

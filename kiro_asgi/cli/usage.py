@@ -6,17 +6,12 @@ Tokens that a service told and those that were estimated stand in columns of the
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import sys
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
-from types import MappingProxyType
 from typing import Final
 from zoneinfo import ZoneInfo
-
-from attrs import frozen
 
 from kiro_asgi.asgi.usage import new_ledger
 from kiro_asgi.cli.lasting import as_served, state_file, state_folder
@@ -27,33 +22,13 @@ from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError, StoreUnavailable
 from kiro_asgi.quota.base import UsageRow
 from kiro_asgi.quota.ledger import AMOUNTS
+from kiro_asgi.quota.totals import PARTS, Total, as_csv, totals
 
 __all__ = ["add_arguments", "run"]
-
-PARTS: Final[Mapping[str, str]] = MappingProxyType(
-    {"day": "day", "key": "principal", "upstream": "upstream", "model": "model"}
-)
-"""What rows can be grouped by, and what of their key that is."""
 
 _DAYS: Final = 30
 _MOST_DAYS: Final = 400
 """Days that ledgers keep."""
-
-_ROUND: Final = 6
-"""Digits of a sum behind the point: the rest is an error of adding."""
-
-
-@frozen
-class Line:
-    """One group of rows."""
-
-    group: tuple[str, ...]
-    amounts: Mapping[str, float]
-
-    def values(self, names: Iterable[str]) -> list[float]:
-        """The sums by *names*: whole numbers where they are."""
-        sums = (round(self.amounts.get(name, 0.0), _ROUND) for name in names)
-        return [int(each) if each == int(each) else each for each in sums]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,13 +64,11 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     settings = _with_ledger(settings, environ)
     last = arguments.until or datetime.now(ZoneInfo(settings.quotas.timezone)).date()
     first = max(arguments.since or last - timedelta(days=_DAYS - 1), last - timedelta(days=_MOST_DAYS - 1))
-    lines = grouped(_rows(settings, first, last), arguments.by)
+    lines = totals(_rows(settings, first, last), arguments.by)
     if arguments.json:
-        print(json.dumps([_told(arguments.by, line) for line in lines], indent=2))
+        print(json.dumps([line.named(arguments.by) for line in lines], indent=2))
     elif arguments.csv:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow([*arguments.by, *AMOUNTS])
-        writer.writerows([*line.group, *line.values(AMOUNTS)] for line in lines)
+        print(as_csv(lines, arguments.by), end="")
     else:
         _print(arguments.by, lines, environ)
     return 0
@@ -130,22 +103,7 @@ def _rows(settings: Settings, first: date, last: date) -> Iterable[UsageRow]:
         ledger.close()
 
 
-def grouped(rows: Iterable[UsageRow], parts: Sequence[str]) -> list[Line]:
-    """Add *rows* up whose *parts* are the same, in their order."""
-    sums: dict[tuple[str, ...], defaultdict[str, float]] = {}
-    for row in rows:
-        group = tuple(getattr(row.key, PARTS[part]) for part in parts)
-        line = sums.setdefault(group, defaultdict(float))
-        for name, amount in row.amounts.items():
-            line[name] += amount
-    return [Line(group, sums[group]) for group in sorted(sums)]
-
-
-def _told(parts: Sequence[str], line: Line) -> dict[str, object]:
-    return {**dict(zip(parts, line.group, strict=True)), **dict(zip(AMOUNTS, line.values(AMOUNTS), strict=True))}
-
-
-def _print(parts: Sequence[str], lines: Sequence[Line], environ: Mapping[str, str]) -> None:
+def _print(parts: Sequence[str], lines: Sequence[Total], environ: Mapping[str, str]) -> None:
     """Print a table of what there is any of."""
     names = [name for name in AMOUNTS if any(line.amounts.get(name) for line in lines)]
     table = [[*parts, *names], *([*line.group, *map(str, line.values(names))] for line in lines)]

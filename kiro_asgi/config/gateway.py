@@ -15,12 +15,16 @@ __all__ = [
     "HOST",
     "PAGE",
     "PARAMETER",
+    "PRICE",
     "REPAIR",
     "ROUTE",
+    "SECRET",
+    "SITE",
     "STATE_URL",
     "ClientSettings",
     "CorsSettings",
     "FetchSettings",
+    "InspectorSettings",
     "LimitSettings",
     "RecoverySettings",
     "ResponsesSettings",
@@ -64,6 +68,14 @@ ROUTE: Final = Shape(
     re.compile(r"[^=\s]+=[a-z][a-z0-9_-]*(/[^>\s]+)?(>[a-z][a-z0-9_-]*(/[^>\s]+)?)*").fullmatch,
     "written as pattern=upstream/model, or pattern=upstream/model>upstream/model",
 )
+SECRET: Final = Shape(re.compile(r"[!-~]{16,}").fullmatch, "16 or more printable ASCII characters without spaces")
+SITE: Final = Shape(
+    re.compile(r"[a-z0-9.-]+|\[[0-9a-f:.]+\]").fullmatch, "names of hosts in small letters, without ports"
+)
+PRICE: Final = Shape(
+    re.compile(r".+=[0-9]{1,9}(\.[0-9]{1,9})?(/[0-9]{1,9}(\.[0-9]{1,9})?){1,3}").fullmatch,
+    "written as model=input/output, or model=input/output/cache read/cache write",
+)
 
 
 @frozen(kw_only=True)
@@ -88,6 +100,43 @@ class CorsSettings:
     origins: tuple[str, ...] = setting((), PAGE)
     """Origins of pages that may, as browsers write them (``https://app.example``, ``app://obsidian.md``, ``null``), or
     ``*`` for all.  Empty: none, and no header of this kind is sent, so a host or proxy in front may send its own."""
+
+
+@frozen(kw_only=True)
+class InspectorSettings:
+    """A page below ``inspector/`` that shows calls as they happen, and what was used."""
+
+    enabled: bool = False
+    """Serve it.  Otherwise there is nothing at its path, and calls are not kept.  ``kiro-asgi serve --inspect`` sets
+    this, with a secret for as long as it runs."""
+
+    secret: str = setting("", SECRET, secret=True)
+    """Who knows it may look, at whatever clients' keys have asked; no key of a client's opens the page."""
+
+    trust_host: bool = False
+    """Let the host decide who may look, by ``App(may_inspect=…)``; then no secret is asked for."""
+
+    hosts: tuple[str, ...] = setting((), SITE)
+    """Names under which browsers may open it, besides those of the machine itself (``localhost``, ``127.0.0.1``,
+    ``[::1]``): another one may be a trick of a hostile page.  With ``inspector.trust_host`` that is the host's
+    business."""
+
+    calls: int = setting(1000, Bounds(1, 100_000))
+    """Calls that are kept, in the memory of each process; the oldest make room for new ones."""
+
+    bytes: int = setting(32 * 1024 * 1024, Bounds(1024 * 1024, 2**40))
+    """Memory that they may take."""
+
+    prices: tuple[str, ...] = setting((), PRICE)
+    """What a million tokens cost, each as ``model=input/output``, in any money; ``/`` and what is read from a cache and
+    written to it may follow.  ``*`` in a model's name stands for any text, and the first row that fits counts.  Without
+    any, no costs are shown."""
+
+    @staticmethod
+    def conflicts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Name and complaint for values that do not go together."""
+        if values.get("enabled") and not (values.get("secret") or values.get("trust_host")):
+            yield "secret", "must be set where inspector.enabled is, unless inspector.trust_host says who may look"
 
 
 @frozen(kw_only=True)

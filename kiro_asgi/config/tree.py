@@ -13,6 +13,7 @@ from kiro_asgi.config.gateway import (
     ClientSettings,
     CorsSettings,
     FetchSettings,
+    InspectorSettings,
     LimitSettings,
     RecoverySettings,
     ResponsesSettings,
@@ -61,6 +62,7 @@ class Settings(BuiltinSettings):
     stream: StreamSettings = field(factory=StreamSettings)
     structured: StructuredSettings = field(factory=StructuredSettings)
     fetch: FetchSettings = field(factory=FetchSettings)
+    inspector: InspectorSettings = field(factory=InspectorSettings)
     limits: LimitSettings = field(factory=LimitSettings)
     retry: RetrySettings = field(factory=RetrySettings)
     recovery: RecoverySettings = field(factory=RecoverySettings)

@@ -1,0 +1,253 @@
+"""The latest calls, in memory: what the page lists.
+
+Names, counts and times are kept, no prompt and no answer.  Each call has the number of its last change, so whoever
+looks asks for all that changed since, however long ago that was: nobody waits for a viewer, and a slow one sees fewer
+steps of the way to the same list.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from enum import StrEnum
+from itertools import islice
+from typing import Final
+
+from attrs import define, field, frozen
+
+from kiro_asgi.inspector.ticks import Ticks
+from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, PlanFacts
+
+__all__ = ["Attempt", "Changes", "RecentCalls", "RecordedCall", "State"]
+
+_TEXT: Final = 200
+"""Characters of a text that a client chose."""
+
+_ATTEMPTS: Final = 100
+"""Attempts that are kept of a call."""
+
+_CALL_BYTES: Final = 4096
+_ATTEMPT_BYTES: Final = 2048
+"""Bytes of memory that a call, and each attempt at its answer, take with all their texts."""
+
+_REFRESH: Final = 0.1
+"""Seconds between two changes of a call that merely goes on."""
+
+
+class State(StrEnum):
+    """How far a call has come."""
+
+    READING = "reading"
+    """The request is being read, and put into a service's words."""
+
+    WAITING = "waiting"
+    """A service was asked."""
+
+    STREAMING = "streaming"
+    """It answers."""
+
+    ENDED = "ended"
+
+
+@define(eq=False)
+class Attempt:
+    """One attempt at an answer."""
+
+    plan: PlanFacts
+    facts: AttemptFacts | None = None
+    """Known once it has ended."""
+
+
+@define(eq=False)
+class RecordedCall:
+    """One call, as far as it has come."""
+
+    number: int
+    """From 1, in the order in which calls came."""
+
+    facts: CallFacts
+    """Without its headers, among which is the client's key."""
+
+    agent: str
+    """The program that called, as it says."""
+
+    change: int
+    """Number of its last change, among those of all calls."""
+
+    state: State = State.READING
+    attempts: list[Attempt] = field(factory=list)
+    received: Ticks = field(factory=Ticks)
+    """What came from services, by seconds from the beginning of the call."""
+
+    sent: Ticks = field(factory=Ticks)
+    """What the client was sent."""
+
+    blocked: float = 0.0
+    """Seconds that the client let its answer wait."""
+
+    end: EndFacts | None = None
+    seen: float = 0.0
+    """When it last changed, by the application's clock."""
+
+    size: int = 0
+    """Bytes of memory that it takes, about."""
+
+
+@frozen
+class Changes:
+    """What has changed since somebody looked."""
+
+    calls: tuple[RecordedCall, ...]
+    """In the order of their changes."""
+
+    latest: int
+    """Number of the last change among them: what to ask with next."""
+
+    oldest: int
+    """Number of the oldest call that is kept in its order; those before it are gone, unless they are in *kept*."""
+
+    kept: tuple[int, ...]
+    """Older calls that have not ended."""
+
+
+@define(eq=False)
+class RecentCalls(ByteObserver):
+    """Keeps calls until there are too many, or they take too much memory; then the oldest go, those under way last.
+
+    Event loops in several threads may tell it at once.
+    """
+
+    _most: int
+    """Calls that are kept."""
+
+    _bytes: int
+    """Bytes of memory that they may take."""
+
+    _by_id: OrderedDict[str, RecordedCall] = field(init=False, factory=OrderedDict)
+    """In the order in which they came."""
+
+    _by_change: OrderedDict[str, RecordedCall] = field(init=False, factory=OrderedDict)
+    """In the order in which they changed."""
+
+    _number: int = field(init=False, default=0)
+    _change: int = field(init=False, default=0)
+    size: int = field(init=False, default=0)
+    """Bytes of memory that all take, about."""
+
+    _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
+
+    def began(self, call: CallFacts) -> None:
+        """Keep a new call."""
+        with self._guard:
+            self._number += 1
+            kept = RecordedCall(self._number, _bare(call), _agent(call), self._change)
+            self._by_id[call.request_id] = kept
+            self._changed(kept, call.started)
+            self._make_room()
+
+    def planned(self, call: CallFacts, plan: PlanFacts) -> None:
+        """Note that a service is asked."""
+        with self._guard:
+            if (kept := self._by_id.get(call.request_id)) is not None:
+                if len(kept.attempts) == _ATTEMPTS:
+                    del kept.attempts[1]
+                kept.attempts.append(Attempt(plan))
+                kept.state = State.WAITING
+                self._changed(kept, plan.started)
+
+    def attempted(self, call: CallFacts, attempt: AttemptFacts) -> None:
+        """Note what became of that."""
+        with self._guard:
+            if (kept := self._by_id.get(call.request_id)) is not None:
+                for each in kept.attempts[-1:]:
+                    each.facts = attempt
+                self._changed(kept, attempt.plan.started + attempt.seconds)
+
+    def received(self, call: CallFacts, data: bytes, at: float) -> None:
+        """Note that some of the answer came."""
+        with self._guard:
+            if (kept := self._by_id.get(call.request_id)) is not None:
+                kept.received.add(at - call.started, len(data))
+                kept.state = State.STREAMING
+                self._went_on(kept, at)
+
+    def sent(self, call: CallFacts, data: bytes, at: float, blocked: float) -> None:
+        """Note that some of it was sent."""
+        with self._guard:
+            if (kept := self._by_id.get(call.request_id)) is not None:
+                kept.sent.add(at - call.started, len(data))
+                kept.blocked += blocked
+                self._went_on(kept, at)
+
+    def ended(self, call: CallFacts, end: EndFacts) -> None:
+        """Note how it ended."""
+        with self._guard:
+            if (kept := self._by_id.get(call.request_id)) is not None:
+                kept.end, kept.state = end, State.ENDED
+                self._changed(kept, call.started + end.seconds)
+                self._make_room()
+
+    def find(self, request_id: str) -> RecordedCall | None:
+        """The call of that id; ``None`` where it is not kept any more."""
+        return self._by_id.get(request_id)
+
+    def changes(self, after: int, most: int) -> Changes:
+        """The calls that changed after that change, those that did so first, and no more than *most*."""
+        with self._guard:
+            found = []
+            for kept in reversed(self._by_change.values()):
+                if kept.change <= after:
+                    break
+                found.append(kept)
+            calls = tuple(islice(reversed(found), most))
+            latest = calls[-1].change if calls else max(after, 0)
+            return Changes(calls, latest, *self._oldest())
+
+    def _oldest(self) -> tuple[int, tuple[int, ...]]:
+        """Number of the oldest call that has ended, or of the next one, and those under way before it."""
+        kept: list[int] = []
+        for each in self._by_id.values():
+            if each.state is State.ENDED:
+                return each.number, tuple(kept)
+            kept.append(each.number)
+        return self._number + 1, tuple(kept)
+
+    def _went_on(self, kept: RecordedCall, at: float) -> None:
+        if at - kept.seen >= _REFRESH:
+            self._changed(kept, at)
+
+    def _changed(self, kept: RecordedCall, at: float) -> None:
+        self._change += 1
+        kept.change, kept.seen = self._change, at
+        self._by_change[kept.facts.request_id] = kept
+        self._by_change.move_to_end(kept.facts.request_id)
+        size = _CALL_BYTES + _ATTEMPT_BYTES * len(kept.attempts) + kept.received.bytes + kept.sent.bytes
+        self.size += size - kept.size
+        kept.size = size
+
+    def _make_room(self) -> None:
+        while len(self._by_id) > 1 and (len(self._by_id) > self._most or self.size > self._bytes):
+            ended = (request_id for request_id, kept in self._by_id.items() if kept.state is State.ENDED)
+            gone = self._by_id.pop(next(ended, next(iter(self._by_id))))
+            del self._by_change[gone.facts.request_id]
+            self.size -= gone.size
+
+
+def _bare(call: CallFacts) -> CallFacts:
+    """*call* without headers, and with texts of bounded length."""
+    return CallFacts(
+        request_id=call.request_id,
+        api=call.api,
+        method=call.method[:_TEXT],
+        path=call.path[:_TEXT],
+        route=call.route,
+        principal=call.principal[:_TEXT],
+        headers=(),
+        time=call.time,
+        started=call.started,
+    )
+
+
+def _agent(call: CallFacts) -> str:
+    values = (value for name, value in call.headers if name.lower() == b"user-agent")
+    return next(values, b"").decode("latin-1")[:_TEXT]

@@ -1,0 +1,406 @@
+"""What is served below ``inspector/``: the page, and what it asks for.
+
+All of it is read with ``GET`` and changes nothing, but for a session's beginning and end.  No header lets a page of
+another origin read any of it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import date, datetime, timedelta
+from time import time
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
+from zoneinfo import ZoneInfo
+
+import anyio
+import anyio.to_thread
+from attrs import define, field, frozen
+
+from kiro_asgi.asgi.protocol import (
+    CLIENT_GONE,
+    JSON,
+    Disconnected,
+    Headers,
+    Receive,
+    Scope,
+    Send,
+    header_values,
+    query_values,
+    read_body,
+    respond,
+    response_body,
+    response_start,
+)
+from kiro_asgi.asgi.routing import local_paths
+from kiro_asgi.config import InspectorSettings
+from kiro_asgi.errors import KiroAsgiError, RequestError
+from kiro_asgi.inspector.calls import Changes, RecentCalls
+from kiro_asgi.inspector.pages import INDEX, PAGE_HEADERS, PageFile, page_files
+from kiro_asgi.inspector.prices import Price, read_prices
+from kiro_asgi.inspector.rows import detail, row
+from kiro_asgi.inspector.sessions import COOKIE, LIFETIME, Sessions, is_allowed_host, is_foreign
+from kiro_asgi.quota.base import UsageRow
+from kiro_asgi.quota.totals import PARTS, as_csv, totals
+from kiro_asgi.wire.json import dumps, loads
+
+__all__ = ["Inspector", "MayInspect", "Sources"]
+
+MayInspect = Callable[[Scope], Awaitable[bool]]
+"""Whether whoever sent a request may look: the host's decision."""
+
+PREFIX: Final = "/inspector"
+
+_API: Final = "api/"
+
+_VIEWERS: Final = 8
+"""Pages that are told of changes at once."""
+
+_LOOK_EVERY: Final = 0.1
+"""Seconds between two looks at what has changed."""
+
+_BATCH: Final = 100
+"""Calls in one message."""
+
+_QUIET: Final = 15.0
+"""Seconds without a change after which a viewer is sent a comment, lest a proxy take the connection for dead."""
+
+_PATIENCE: Final = 10.0
+"""Seconds that a viewer may take for one message; then it has to come again, and is told what it missed."""
+
+_SECRET_BYTES: Final = 4096
+_SECRET_SECONDS: Final = 10.0
+"""Bounds of the request that shows the secret."""
+
+_REFUSED: Final = 0.5
+"""Seconds that the answer to a wrong secret takes."""
+
+_DAYS: Final = 30
+_MOST_DAYS: Final = 400
+"""Days of usage: usually, and that ledgers keep."""
+
+_MOST_TOTALS: Final = 5000
+"""Sums in one answer for the page; the table for spreadsheets has all."""
+
+_PRIVATE: Final = ((b"cache-control", b"no-store"),)
+
+
+@frozen(kw_only=True)
+class Sources:
+    """What the page shows besides calls; nobody but this process is asked for it."""
+
+    accounts: Callable[[], Mapping[str, Any]]
+    """Whether the gateway is ready, and which credentials rest, or are at their limit."""
+
+    usage: Callable[[str, str], Iterable[UsageRow]] | None
+    """The ledger's rows from one day to another, both included; blocks.  ``None`` where none is kept."""
+
+    timezone: str
+    """Where days begin."""
+
+
+class _Refused(Exception):
+    """There is no such thing here, or not for whoever asked."""
+
+    def __init__(self, status: int, words: str, headers: Headers = ()) -> None:
+        self.status, self.words, self.headers = status, words, headers
+
+
+@define(eq=False)
+class Inspector:
+    """Serves the page to whoever may look.
+
+    It is outside of what the gateway counts: its requests are told to no observer, and wait for nothing.
+    """
+
+    _settings: InspectorSettings
+    _sources: Sources
+    calls: RecentCalls
+    _may_inspect: MayInspect | None = None
+    """The host's decision, which is asked instead of the secret."""
+
+    _wall: Callable[[], float] = time
+    _sessions: Sessions = field(init=False)
+    _files: Mapping[str, PageFile] = field(init=False, factory=page_files, repr=False)
+    _prices: tuple[Price, ...] = field(init=False)
+    _run: str = field(init=False, factory=lambda: secrets.token_hex(4))
+    """Name of this inspector: the numbers of changes are its own."""
+
+    _viewers: int = field(init=False, default=0)
+    _closed: bool = field(init=False, default=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._sessions = Sessions(self._settings.secret, self._wall)
+        self._prices = read_prices(self._settings.prices)
+
+    def contains(self, scope: Scope) -> bool:
+        """Whether the request's path is the inspector's."""
+        return _below(scope) is not None
+
+    def close(self) -> None:
+        """Let viewers go, for a process that ends or an application that is replaced; they come again by themselves."""
+        self._closed = True
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            await self._answer(_below(scope) or "", scope, receive, send)
+        except _Refused as refused:
+            headers = (JSON, *_PRIVATE, *PAGE_HEADERS, *refused.headers)
+            await respond(send, refused.status, dumps({"error": refused.words}), headers)
+        except (Disconnected, *CLIENT_GONE):
+            return
+
+    async def _answer(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._admit(scope)
+        if not name:
+            await respond(send, 308, b"", [(b"location", PREFIX.removeprefix("/").encode() + b"/"), *PAGE_HEADERS])
+        elif (asked := name.removeprefix("/")).startswith(_API):
+            await self._serve(asked.removeprefix(_API), scope, receive, send)
+        else:
+            await self._page(asked.rstrip("/"), scope, send)
+
+    async def _admit(self, scope: Scope) -> None:
+        """Refuse browsers that somebody's page sent, and whomever the host does not let in."""
+        if self._may_inspect is not None:
+            if not await self._may_inspect(scope):
+                raise _Refused(403, "this site does not let you look; ask who runs it")
+        elif not is_allowed_host(header_values(scope, b"host"), self._settings.hosts):
+            raise _Refused(421, "the inspector is not served under this name; inspector.hosts names those it may have")
+
+    async def _page(self, name: str, scope: Scope, send: Send) -> None:
+        file = self._files.get(name)
+        if file is None or name == INDEX:
+            raise _Refused(404, "there is nothing here")
+        _require_method(scope, "GET")
+        headers = ((b"etag", file.tag), (b"cache-control", b"no-cache"), *PAGE_HEADERS)
+        if file.tag in header_values(scope, b"if-none-match"):
+            await send(response_start(304, headers))
+            await send(response_body(b""))
+        else:
+            await respond(send, 200, file.body, ((b"content-type", file.type), *headers))
+
+    async def _serve(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer what the page asks for."""
+        if is_foreign(header_values(scope, b"sec-fetch-site")):
+            raise _Refused(403, "the inspector answers no page but its own")
+        name = name.rstrip("/")
+        if name == "session":
+            await self._session(scope, receive, send)
+            return
+        if not self._is_signed_in(scope):
+            raise _Refused(401, "open the inspector with its secret; kiro-asgi serve --inspect prints a link")
+        _require_method(scope, "GET")
+        if name.startswith("calls/"):
+            await self._call(name.removeprefix("calls/"), send)
+        elif (serve := self._handlers.get(name)) is not None:
+            await serve(self, scope, receive, send)
+        else:
+            raise _Refused(404, "there is nothing here")
+
+    def _is_signed_in(self, scope: Scope) -> bool:
+        return self._may_inspect is not None or self._sessions.is_good(header_values(scope, b"cookie"))
+
+    async def _session(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Tell whether there is a session, begin one, or end it.
+
+        The cookie has no path of its own, so browsers give it that of this request, whatever a proxy took away: it goes
+        to what the page asks for and nowhere else.
+        """
+        _require_method(scope, "GET", "POST", "DELETE")
+        secure = "; Secure" if scope.get("scheme") == "https" else ""
+        headers, signed_in = [], self._is_signed_in(scope)
+        if scope["method"] == "POST":
+            if not self._sessions.admits(await _shown_secret(scope, receive)):
+                await anyio.sleep(_REFUSED)
+                raise _Refused(401, "this is not the inspector's secret")
+            value, signed_in = self._sessions.begin(), True
+            headers = [_cookie(f"{COOKIE}={value}; Max-Age={LIFETIME}; HttpOnly; SameSite=Strict{secure}")]
+        elif scope["method"] == "DELETE":
+            headers, signed_in = [_cookie(f"{COOKIE}=; Max-Age=0; HttpOnly; SameSite=Strict{secure}")], False
+        told = {"signed_in": signed_in, "by_host": self._may_inspect is not None}
+        await _tell(send, told, headers)
+
+    async def _list(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """All calls that are kept."""
+        changes = self.calls.changes(0, self._settings.calls)
+        await _tell(send, {"calls": [row(call, self._prices) for call in changes.calls]})
+
+    async def _call(self, request_id: str, send: Send) -> None:
+        call = self.calls.find(request_id)
+        if call is None:
+            raise _Refused(404, "this call is not kept any more")
+        await _tell(send, detail(call, self._prices))
+
+    async def _accounts(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await _tell(send, self._sources.accounts())
+
+    async def _usage(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sums of usage for the page."""
+        if self._sources.usage is None:
+            await _tell(send, {"kept": False})
+            return
+        first, last, parts = self._wanted(scope)
+        found = await self._totals(first, last, parts)
+        told = {"kept": True, "first": first, "last": last, "by": parts, "cut": len(found) > _MOST_TOTALS}
+        await _tell(send, {**told, "totals": [total.named(parts) for total in found[-_MOST_TOTALS:]]})
+
+    async def _usage_table(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The same for spreadsheets."""
+        first, last, parts = self._wanted(scope)
+        text = as_csv(await self._totals(first, last, parts), parts)
+        name = f'attachment; filename="usage-{first}-{last}.csv"'.encode()
+        headers = ((b"content-type", b"text/csv; charset=utf-8"), (b"content-disposition", name))
+        await respond(send, 200, text.encode(errors="replace"), (*headers, *_PRIVATE, *PAGE_HEADERS))
+
+    async def _totals(self, first: str, last: str, parts: tuple[str, ...]) -> Any:
+        usage = self._sources.usage
+        if usage is None:
+            raise _Refused(404, "no usage is kept; see state.usage")
+        try:
+            return await anyio.to_thread.run_sync(lambda: totals(usage(first, last), parts))
+        except KiroAsgiError as error:
+            raise _Refused(503, f"the usage cannot be read now: {error.code}") from error
+
+    def _wanted(self, scope: Scope) -> tuple[str, str, tuple[str, ...]]:
+        """The first day, the last, and what to group by."""
+        query = _query(scope)
+        parts = tuple(query.get("by", "day,key,upstream,model").split(","))
+        if not PARTS.keys() >= {*parts} or len({*parts}) < len(parts):
+            raise _Refused(400, f"by must be some of {', '.join(PARTS)}, with commas between them")
+        today = datetime.fromtimestamp(self._wall(), ZoneInfo(self._sources.timezone)).date()
+        last = _day(query.get("last"), today)
+        first = _day(query.get("first"), last - timedelta(days=_DAYS - 1))
+        first = max(first, last - timedelta(days=_MOST_DAYS - 1))
+        return first.isoformat(), last.isoformat(), parts
+
+    async def _follow(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Tell a viewer of changes, as server-sent events, until it leaves."""
+        if self._closed:
+            raise _Refused(503, "the gateway is being stopped", ((b"retry-after", b"2"),))
+        with self._viewing():
+            run, _, number = b"".join(header_values(scope, b"last-event-id")[:1]).decode("latin-1").partition("-")
+            after = int(number) if run == self._run and number.isascii() and number.isdigit() else None
+            headers = ((b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no"))
+            await send(response_start(200, (*headers, *_PRIVATE, *PAGE_HEADERS)))
+            async with anyio.create_task_group() as group:
+                group.start_soon(_cancel_when_gone, receive, group.cancel_scope)
+                await self._tell_changes(send, after)
+                group.cancel_scope.cancel()
+
+    @contextmanager
+    def _viewing(self) -> Iterator[None]:
+        if self._viewers >= _VIEWERS:
+            raise _Refused(503, f"{_VIEWERS} pages are watching already; close one", ((b"retry-after", b"10"),))
+        self._viewers += 1
+        try:
+            yield
+        finally:
+            self._viewers -= 1
+
+    async def _tell_changes(self, send: Send, after: int | None) -> None:
+        quiet, fresh, seen = 0.0, after is None, after or 0
+        while not self._closed:
+            changes = self.calls.changes(seen, _BATCH)
+            seen = changes.latest
+            if changes.calls or fresh:
+                if not await _taken(send, self._message(changes, fresh)):
+                    return
+                quiet, fresh = 0.0, False
+            elif quiet >= _QUIET:
+                if not await _taken(send, b": \n\n"):
+                    return
+                quiet = 0.0
+            else:
+                quiet += _LOOK_EVERY
+            await anyio.sleep(0 if len(changes.calls) == _BATCH else _LOOK_EVERY)
+        await _taken(send, b"", last=True)
+
+    def _message(self, changes: Changes, fresh: bool) -> bytes:
+        told = {
+            "fresh": fresh,
+            "oldest": changes.oldest,
+            "kept": changes.kept,
+            "bytes": self.calls.size,
+            "most_bytes": self._settings.bytes,
+            "most_calls": self._settings.calls,
+            "calls": [row(call, self._prices) for call in changes.calls],
+        }
+        return b"id: %s-%d\ndata: %s\n\n" % (self._run.encode(), changes.latest, dumps(told))
+
+    _handlers: ClassVar[Mapping[str, Callable[[Inspector, Scope, Receive, Send], Awaitable[None]]]] = MappingProxyType(
+        {
+            "calls": _list,
+            "events": _follow,
+            "usage": _usage,
+            "usage.csv": _usage_table,
+            "accounts": _accounts,
+        }
+    )
+
+
+def _below(scope: Scope) -> str | None:
+    """The path below the inspector's, from the slash on; empty for its own, ``None`` for all others."""
+    for path in local_paths(scope):
+        if path == PREFIX or path.startswith(f"{PREFIX}/"):
+            return path[len(PREFIX) :]
+    return None
+
+
+def _require_method(scope: Scope, *methods: str) -> None:
+    if scope["method"] not in methods:
+        raise _Refused(405, f"use {' or '.join(methods)}", ((b"allow", ", ".join(methods).encode()),))
+
+
+async def _shown_secret(scope: Scope, receive: Receive) -> str:
+    body = read_body(scope, receive, max_bytes=_SECRET_BYTES, seconds=_SECRET_SECONDS, hold=_hold)
+    try:
+        told = loads(await body, max_depth=2)
+    except KiroAsgiError as error:
+        raise _Refused(400, 'send the secret as JSON: {"secret": "…"}') from error
+    shown = told.get("secret") if isinstance(told, dict) else None
+    return shown if isinstance(shown, str) else ""
+
+
+def _hold(size: int) -> None:
+    """Nothing: the request is small."""
+
+
+def _query(scope: Scope) -> Mapping[str, str]:
+    try:
+        return {name: values[-1] for name, values in query_values(scope).items()}
+    except RequestError as error:
+        raise _Refused(400, error.message) from error
+
+
+def _day(text: str | None, otherwise: date) -> date:
+    try:
+        return otherwise if text is None else date.fromisoformat(text)
+    except ValueError:
+        raise _Refused(400, "first and last must be days such as 2026-11-01") from None
+
+
+def _cookie(value: str) -> tuple[bytes, bytes]:
+    return b"set-cookie", value.encode()
+
+
+async def _tell(send: Send, told: Mapping[str, Any], headers: Headers = ()) -> None:
+    await respond(send, 200, dumps(told), (JSON, *_PRIVATE, *PAGE_HEADERS, *headers))
+
+
+async def _cancel_when_gone(receive: Receive, work: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    work.cancel()
+
+
+async def _taken(send: Send, data: bytes, *, last: bool = False) -> bool:
+    """Send *data*; whether the viewer was there to take it, in time."""
+    with anyio.move_on_after(_PATIENCE) as patience:
+        try:
+            await send(response_body(data, more=not last))
+        except CLIENT_GONE:
+            return False
+    return not patience.cancelled_caught

@@ -1,0 +1,41 @@
+// @ts-check
+/** Which credentials there are, which of them rest, and until when; nobody but this process is asked. */
+
+import { ask } from "./api.js";
+import { h, table } from "./dom.js";
+import { clock } from "./format.js";
+
+const AGAIN = 5000; // ms
+
+/** @param {number} left seconds */
+const until = (left) => `until ${clock(Date.now() / 1000 + left)} (${left} s)`;
+
+export class Accounts {
+  #found = h("div");
+  element = h("section", { class: "page", "aria-label": "Accounts" }, h("h2", {}, "Accounts"), this.#found);
+
+  async show() {
+    try {
+      this.#draw(await ask("accounts"));
+    } catch (error) {
+      this.#found.replaceChildren(h("p", { class: "note", role: "alert" }, /** @type {Error} */ (error).message));
+    }
+    setTimeout(() => this.element.isConnected && this.show(), AGAIN);
+  }
+
+  /** @param {any} told */
+  #draw(told) {
+    const rests = new Map(told.resting.map((/** @type {any} */ each) => [each.credential, each]));
+    const limits = new Map(told.at_limit.map((/** @type {any} */ each) => [each.credential, each]));
+    const rows = told.upstreams.flatMap((/** @type {any} */ upstream) => upstream.credentials.map((/** @type {string} */ name) => {
+      const rest = rests.get(name), limit = limits.get(name);
+      const state = rest ? h("span", { class: "bad" }, `⏸ rests: ${rest.reason}`) : limit ? h("span", { class: "left" }, `⏸ at its limit: ${limit.limit}`) : h("span", { class: "good" }, "✓ may be asked");
+      return [upstream.name, name, state, rest ? until(rest.seconds) : limit ? until(limit.seconds) : ""];
+    }));
+    const reasons = [...told.reasons, ...told.degraded];
+    this.#found.replaceChildren(
+      h("p", {}, told.ready ? h("span", { class: "good" }, "✓ ready") : h("span", { class: "bad" }, "✗ not ready"), reasons.length ? `: ${reasons.join(", ")}` : ""),
+      table("Credentials, in the order in which they are asked", ["Upstream", "Credential", "State", "Until"], rows),
+      h("p", { class: "note" }, "What is left of an account's quota, services tell kiro-asgi doctor; a spent one rests here."));
+  }
+}

@@ -1,0 +1,107 @@
+// @ts-check
+/** The page: who looks, what the address asks for, and keys. */
+
+import { Accounts } from "./accounts.js";
+import { Refused, session, signIn, signOut } from "./api.js";
+import { Detail } from "./detail.js";
+import { h } from "./dom.js";
+import { CallList } from "./list.js";
+import { Live } from "./live.js";
+import { Usage } from "./usage.js";
+
+const main = /** @type {HTMLElement} */ (document.getElementById("main"));
+const light = /** @type {HTMLElement} */ (document.getElementById("live"));
+const leave = /** @type {HTMLElement} */ (document.getElementById("leave"));
+
+const WORDS = { connecting: "○ connecting", live: "● live", paused: "⏸ paused", away: "○ the gateway does not answer; trying again" };
+
+/** @param {string} [words] */
+function askForSecret(words) {
+  const input = /** @type {HTMLInputElement} */ (h("input", { type: "password", id: "secret", autocomplete: "current-password", required: true }));
+  const problem = h("p", { role: "alert", class: "bad" }, words ?? "");
+  main.replaceChildren(h("form", { class: "login", submit: async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    try {
+      await signIn(input.value);
+      begin();
+    } catch (error) {
+      problem.textContent = /** @type {Error} */ (error).message;
+      input.select();
+    }
+  } }, h("h2", {}, "Sign in"), h("p", {}, "kiro-asgi serve --inspect prints a link that signs in; inspector.secret is what it asks for."),
+  h("label", { for: "secret" }, "Secret"), input, h("button", { type: "submit" }, "Sign in"), problem));
+  input.focus();
+}
+
+async function enter() {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (token) history.replaceState(null, "", location.pathname + location.search);
+  try {
+    const told = token ? await signIn(token) : await session();
+    if (!told.signed_in) return askForSecret();
+    begin(told.by_host);
+  } catch (error) {
+    if (error instanceof Refused && error.status === 401) askForSecret(error.message);
+    else main.replaceChildren(h("p", { class: "note", role: "alert" }, /** @type {Error} */ (error).message));
+  }
+}
+
+let begun = false;
+
+/** @param {boolean} [byHost] whether the host decides who may look */
+function begin(byHost = false) {
+  if (begun) return;
+  begun = true;
+  leave.hidden = byHost;
+  const live = new Live(), list = new CallList(live), detail = new Detail(), usage = new Usage(), accounts = new Accounts();
+  const calls = h("div", { class: "panes" }, list.element, detail.element);
+  const pages = /** @type {Record<string, {element: Element, show?: () => void}>} */ ({ calls: { element: calls }, call: { element: calls }, usage, accounts });
+
+  const route = () => {
+    const [where, query] = location.hash.slice(1).split("?"), [name, id] = where.split("/"), known = name in pages ? name : "calls";
+    const page = pages[known];
+    if (main.firstChild !== page.element) main.replaceChildren(page.element);
+    if (known === "calls" && query !== undefined) list.filter = new URLSearchParams(query).get("q") ?? "";
+    const chosen = known === "call" ? decodeURIComponent(id ?? "") : "";
+    calls.classList.toggle("two", Boolean(chosen));
+    if (known === "calls" || known === "call") {
+      list.select(chosen);
+      detail.show(chosen);
+      list.refresh();
+    } else page.show?.();
+    for (const link of document.querySelectorAll("nav a")) {
+      const current = link.getAttribute("href") === `#${known === "call" ? "calls" : known}`;
+      if (current) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    }
+  };
+
+  list.onfilter = (text) => history.replaceState(null, "", text ? `#calls?${new URLSearchParams({ q: text })}` : "#calls");
+  live.addEventListener("change", () => {
+    if (light.textContent !== WORDS[live.state]) light.textContent = WORDS[live.state];
+  });
+  const keys = /** @type {Record<string, () => void>} */ ({
+    j: () => { const id = list.move(1); if (id && location.hash.startsWith("#call/")) location.replace(`#call/${encodeURIComponent(id)}`); },
+    k: () => { const id = list.move(-1); if (id && location.hash.startsWith("#call/")) location.replace(`#call/${encodeURIComponent(id)}`); },
+    Enter: () => { const id = list.selected; if (id) location.hash = `call/${encodeURIComponent(id)}`; },
+    p: () => live.toggle(),
+    "/": () => list.focusFilter(),
+    Escape: () => { if (location.hash.startsWith("#call/")) location.hash = "calls"; },
+  });
+  document.addEventListener("keydown", (event) => {
+    const target = /** @type {HTMLElement} */ (event.target);
+    const busy = target.matches("input, select, textarea, button, a, summary") && (event.key === "Enter" || !target.matches("button, a, summary"));
+    if (busy || event.ctrlKey || event.altKey || event.metaKey || !(event.key in keys) || !calls.isConnected) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+  addEventListener("hashchange", route);
+  route();
+  live.start();
+}
+
+leave.addEventListener("click", async () => {
+  await signOut();
+  location.reload();
+});
+enter();

@@ -1,0 +1,56 @@
+// @ts-check
+/** Numbers in words. */
+
+/** @param {number | undefined | null} value in seconds */
+export function seconds(value) {
+  if (value === undefined || value === null) return "";
+  if (value < 1) return `${Math.round(value * 1000)} ms`;
+  return value < 100 ? `${value.toFixed(value < 10 ? 2 : 1)} s` : `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
+}
+
+/** @param {number | undefined | null} value */
+export function count(value) {
+  if (value === undefined || value === null) return "";
+  if (value < 10_000) return String(Math.round(value * 100) / 100);
+  return value < 1e6 ? `${(value / 1000).toFixed(1)} k` : `${(value / 1e6).toFixed(2)} M`;
+}
+
+/** @param {number} value in bytes */
+export function bytes(value) {
+  if (value < 1024) return `${value} B`;
+  return value < 1024 ** 2 ? `${(value / 1024).toFixed(1)} KiB` : `${(value / 1024 ** 2).toFixed(1)} MiB`;
+}
+
+/** @param {number} time in seconds since the epoch */
+export function clock(time) {
+  const when = new Date(time * 1000);
+  return [when.getHours(), when.getMinutes(), when.getSeconds()].map((each) => String(each).padStart(2, "0")).join(":");
+}
+
+/** @param {number | undefined | null} value in any money */
+export function cost(value) {
+  if (value === undefined || value === null) return "";
+  return value === 0 ? "0" : value < 0.01 ? value.toPrecision(2) : value.toFixed(value < 1 ? 3 : 2);
+}
+
+/** Tokens of one answer, `≈` before those that the service did not tell. @param {any} usage */
+export function tokens(usage) {
+  if (!usage) return "";
+  const prompt = usage.input + usage.cache_read + usage.cache_write;
+  return `${usage.input_estimated ? "≈" : ""}${count(prompt)} + ${usage.output_estimated ? "≈" : ""}${count(usage.output)}`;
+}
+
+/** The model that was asked for, and the one that was asked. @param {any} call */
+export function model(call) {
+  const asked = call.model || "", used = call.upstream_model || "";
+  return !used || asked === used ? asked || used : asked ? `${asked} → ${used}` : used;
+}
+
+/** How a call stands, in a mark and words. @param {any} call */
+export function standing(call) {
+  if (call.state !== "ended") return { mark: "▸", words: call.state, kind: "going" };
+  const status = call.status ? `${call.status} ` : "";
+  if (call.outcome === "complete" && (call.status ?? 500) < 400) return { mark: "✓", words: `${status}complete`, kind: "good" };
+  const marks = /** @type {Record<string, string>} */ ({ cut: "✂", disconnected: "↩", stalled: "⏸" });
+  return { mark: marks[call.outcome] ?? "✗", words: `${status}${call.outcome}`, kind: call.outcome === "disconnected" ? "left" : "bad" };
+}

@@ -1,0 +1,7 @@
+"""The simulated service and gateways in front of it, as for the application."""
+
+from __future__ import annotations
+
+from tests.asgi.conftest import anyio_backend, gateway, service, sim
+
+__all__ = ["anyio_backend", "gateway", "service", "sim"]

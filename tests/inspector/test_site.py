@@ -1,0 +1,204 @@
+"""The inspector as a browser asks it: who may look, what there is to see, and nothing of it where it is off."""
+
+from __future__ import annotations
+
+import json
+
+import anyio
+import pytest
+
+from kiro_asgi import App, ConfigError, mount
+from tests.asgi.conftest import settings_for
+from tests.asgi.driver import Exchange, ask, get, http_scope
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "a-secret-of-its-own"
+ON = {"enabled": True, "secret": SECRET}
+
+
+def asked(path, method="GET", host="127.0.0.1:8000", body=b"", prefix="", **headers):
+    given = [("host", host), *((name.replace("_", "-"), value) for name, value in headers.items())]
+    return Exchange(http_scope(method, f"{prefix}/inspector{path}", given), [body])
+
+
+def sign_in(secret=SECRET, **more):
+    return asked("/api/session", "POST", body=json.dumps({"secret": secret}).encode(), **more)
+
+
+async def signed_in(app):
+    answer = await sign_in().run(app)
+    return answer.headers["set-cookie"].partition(";")[0]
+
+
+async def test_who_may_look(gateway, monkeypatch):
+    """Whoever has shown the secret, from the page itself, under a name of this machine; no key of a client's helps."""
+    monkeypatch.setattr("kiro_asgi.inspector.site._REFUSED", 0)
+    app = gateway(inspector=ON)
+    for path in ("/api/calls", "/api/calls/x", "/api/events", "/api/usage", "/api/usage.csv", "/api/accounts"):
+        assert (await asked(path, authorization="Bearer k").run(app)).status == 401
+    assert (await sign_in("k").run(app)).status == 401
+    assert (await asked("/api/session", "POST", body=b"[" * 5000).run(app)).status == 400
+
+    answer = await sign_in().run(app)
+    cookie, *marks = answer.headers["set-cookie"].split("; ")
+    assert {*marks} == {"HttpOnly", "SameSite=Strict", "Max-Age=28800"}
+    assert SECRET not in cookie
+    assert (await asked("/api/calls", cookie=f"x=y; {cookie}").run(app)).json() == {"calls": []}
+    name = cookie.partition("=")[0]
+    for bad in (cookie[:-1], cookie.replace("=1", "=9", 1), f"{name}=..", f"{name}=\xe9"):
+        assert (await asked("/api/calls", cookie=bad).run(app)).status == 401
+    assert (await asked("/api/calls", cookie=cookie, sec_fetch_site="cross-site").run(app)).status == 403
+    for host in ("evil.example", "127.0.0.1.evil.example", ""):
+        assert (await asked("/", cookie=cookie, host=host).run(app)).status == 421
+    assert (await asked("/api/calls", "POST", cookie=cookie).run(app)).headers["allow"] == "GET"
+    ended = await asked("/api/session", "DELETE", cookie=cookie).run(app)
+    assert "Max-Age=0" in ended.headers["set-cookie"]
+
+
+async def test_a_session_ends(gateway):
+    """With the secret."""
+    app = gateway(inspector=ON)
+    cookie = await signed_in(app)
+    other = gateway(inspector={**ON, "secret": "another-secret-of-its-own"})
+    assert (await asked("/api/calls", cookie=cookie).run(other)).status == 401
+
+
+async def test_the_page_is_safe_by_its_headers(gateway):
+    """No script but its own, nothing that becomes one, no frame, no other origin, and no copy of what is told."""
+    app = gateway(inspector=ON, cors={"origins": ["*"]})
+    page = await asked("/", origin="https://evil.example").run(app)
+    assert page.status == 200
+    assert b'src="app.js"' in page.content
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    assert "require-trusted-types-for 'script'" in page.headers["content-security-policy"]
+    assert page.headers["cross-origin-resource-policy"] == "same-origin"
+    assert "access-control-allow-origin" not in page.headers
+    again = await asked("/", if_none_match=page.headers["etag"]).run(app)
+    assert (again.status, again.content) == (304, b"")
+    told = await asked("/api/calls", cookie=await signed_in(app)).run(app)
+    assert told.headers["cache-control"] == "no-store"
+    paths = {"": 308, "/app.js": 200, "/index.html": 404, "/../site.py": 404}
+    assert {path: (await asked(path).run(app)).status for path in paths} == paths
+
+
+async def test_calls_are_listed_as_they_happen(gateway):
+    """Each outcome, with what is known of it; the inspector's own requests are none.  A mount point changes nothing."""
+    app = gateway(fresh=True, inspector={**ON, "prices": ["claude-*=3/15"]}, retry={"attempts": 2})
+    await ask("anthropic", "sim:text", stream=True).run(app)
+    await ask("openai", "sim:500", stream=False).run(app)
+    await get("/v1/models", key="wrong").run(app)
+    cookie = await signed_in(app)
+    site = mount(App(settings_for("http://127.0.0.1:1", {})), "/a/b", app)
+
+    listed = (await asked("/api/calls", cookie=cookie, prefix="/a/b").run(site)).json()["calls"]
+    assert [call["outcome"] for call in listed] == ["complete", "refused", "refused"]
+    good, failed, stranger = listed
+    assert (good["principal"][:4], good["upstream"], good["attempts"], good["finish"]) == ("key:", "kiro", 1, "end")
+    assert good["cost"] == pytest.approx((3 * good["usage"]["input"] + 15 * good["usage"]["output"]) / 1e6)
+    assert good["first"] < good["seconds"]
+    assert (failed["attempts"], failed["error"]) == (2, "UpstreamOverloaded")
+    assert (stranger["status"], stranger.get("upstream")) == (401, None)
+    one = (await asked(f"/api/calls/{good['id']}", cookie=cookie).run(app)).json()
+    assert sum(size for _, size in one["received"]) == one["received_bytes"] == good["received_bytes"] > 0
+    assert [each["outcome"] for each in one["tries"]] == ["complete"]
+    assert (await asked("/api/calls/req_x", cookie=cookie).run(app)).status == 404
+    assert "sim:text" not in json.dumps([listed, one])
+    assert (await asked("/api/accounts", cookie=cookie).run(app)).json()["upstreams"][0]["credentials"]
+
+
+async def test_changes_are_told(gateway):
+    """All that is kept at first, then what changes; whoever comes again is told what was missed, and no more."""
+    app = gateway(fresh=True, inspector=ON)
+    await ask("anthropic", "sim:text", stream=True).run(app)
+    cookie = await signed_in(app)
+
+    async def follow(**headers):
+        viewer = asked("/api/events", cookie=cookie, **headers)
+
+        async def leave(message):
+            if message.get("body"):
+                viewer.leave.set()
+
+        viewer.on_send = leave
+        with anyio.fail_after(5):
+            await viewer.run(app)
+        identity, told = viewer.content.decode().split("\n\n")[0].split("\n")
+        return identity.removeprefix("id: "), json.loads(told.removeprefix("data: "))
+
+    identity, told = await follow()
+    assert told["fresh"]
+    assert [call["number"] for call in told["calls"]] == [1]
+    await ask("anthropic", "sim:text", stream=True).run(app)
+    _, told = await follow(last_event_id=identity)
+    assert not told["fresh"]
+    assert [call["number"] for call in told["calls"]] == [2]
+    assert (await follow(last_event_id="another-1"))[1]["fresh"]
+    viewer = asked("/api/events", cookie=cookie)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(viewer.run, app)
+            await anyio.sleep(0.05)
+            app.drain()
+    assert viewer.complete
+    assert (await asked("/api/events", cookie=cookie).run(app)).status == 503
+
+
+async def test_the_host_decides(gateway, service):
+    """Where it is asked to, in place of the secret, and under any name."""
+
+    async def staff(scope):
+        return scope.get("user") == "alice"
+
+    settings = settings_for(service.url, {"inspector": {"enabled": True, "trust_host": True}})
+    with pytest.raises(ConfigError, match="may_inspect"):
+        App(settings)
+    app = App(settings, may_inspect=staff)
+    for user, status in (("alice", 200), ("bob", 403), (None, 403)):
+        for path in ("/", "/api/calls"):
+            request = asked(path, host="site.example")
+            request.scope["user"] = user
+            assert (await request.run(app)).status == status
+    await app.aclose()
+
+
+async def test_usage_is_summed(gateway, tmp_path):
+    """By what was asked for, as JSON and for spreadsheets; where none is kept, that is said."""
+    cookie = await signed_in(gateway(inspector=ON))
+    assert (await asked("/api/usage", cookie=cookie).run(gateway(inspector=ON))).json() == {"kept": False}
+    state = {"engine": "sqlite", "path": str(tmp_path / "state.db"), "usage": True}
+    before = gateway(fresh=True, state=state)
+    await ask("anthropic", "sim:text", stream=True).run(before)
+    await before.aclose()
+    app = gateway(fresh=True, state=state, inspector=ON)
+
+    async def usage(path, query):
+        request = asked(path, cookie=cookie)
+        request.scope["query_string"] = query
+        return await request.run(app)
+
+    told = (await usage("/api/usage", b"by=upstream,model")).json()
+    (total,) = told["totals"]
+    assert (total["upstream"], total["model"], total["requests"]) == ("kiro", "claude-sonnet-4.5", 1)
+    table = await usage("/api/usage.csv", b"by=model")
+    assert table.content.decode().splitlines()[1].startswith("claude-sonnet-4.5,1,0,")
+    assert table.headers["content-disposition"].startswith("attachment")
+    for query in (b"by=secret", b"by=day,day", b"first=today", b"a=b&" * 5000):
+        assert (await usage("/api/usage", query)).status == 400
+
+
+async def test_nothing_is_there_where_it_is_off(gateway):
+    """Not at its path, and among no observers; ``tests/test_architecture.py`` sees that nothing is imported."""
+    app = gateway()
+    assert (await asked("/").run(app)).status == 404
+    assert app._observers._observers == ()
+
+
+@pytest.mark.parametrize(
+    "slice_",
+    [{"enabled": True}, {"secret": "short"}, {"prices": ["claude"]}, {"prices": ["a=1"]}, {"hosts": ["http://x"]}],
+    ids=str,
+)
+def test_settings_that_cannot_work(slice_):
+    with pytest.raises(ConfigError, match=r"inspector\."):
+        settings_for("http://127.0.0.1:1", {"inspector": slice_})
