@@ -10,7 +10,7 @@ from typing import Final
 import anyio
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.rules import UNCITED
+from kiro_asgi.asgi.rules import PHASE, UNCITED, VERBOSITY
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.dialects.models import Listing
 from kiro_asgi.errors import KiroAsgiError, UnknownModel, UpstreamQuotaSpent
@@ -21,7 +21,7 @@ from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.net.catalogue import Catalogue
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream
+from kiro_asgi.upstreams.base import Credential, ModelCard, Traits, Upstream
 from kiro_asgi.upstreams.registry import Registry, Target
 from kiro_asgi.upstreams.setup import Adapt, AnswerOptions, unchanged
 
@@ -86,7 +86,7 @@ class Provider:
             RequestError: A tool has to be called that nobody runs.
         """
         offered, notes = self.toolbox.offered(self._adapt(prompt, self.catalogue.meant(name), model))
-        return offered, notes if self.upstream.traits.cites else (*notes, *_uncited(offered))
+        return offered, (*notes, *_untold(offered, self.upstream.traits))
 
     async def with_reset(self, error: UpstreamQuotaSpent, credential: Credential, now: float) -> UpstreamQuotaSpent:
         """*error* with the time of the next quota, if the upstream can be asked for it; *now* is since the epoch."""
@@ -100,13 +100,17 @@ class Provider:
         return type(error)(f"{error.message}; resets at {moment}", code=error.code, retry_after=max(reset - now, 0.0))
 
 
-def _uncited(prompt: Prompt) -> tuple[Note, ...]:
-    """Notes on what is left out where a service cites nothing."""
+def _untold(prompt: Prompt, traits: Traits) -> tuple[Note, ...]:
+    """Notes on what is left out because a service of these *traits* cannot be told it."""
     notes = Notes()
+    if prompt.verbosity and not traits.verbose:
+        notes.applies(VERBOSITY, "verbosity")
     for turn in prompt.turns:
         for part in turn.content():
-            if _is_to_cite(part):
+            if not traits.cites and _is_to_cite(part):
                 notes.applies(UNCITED, getattr(part, "place", "") or turn.place)
+            if not traits.phases and type(part) is Text and part.phase:
+                notes.applies(PHASE, turn.place)
     return notes.found()
 
 

@@ -6,12 +6,14 @@ from typing import Final
 
 from kiro_asgi.model.notes import Loss, Rule
 
-__all__ = ["CUT_ANSWER", "HOSTED_DROPPED", "OLDEST_DROPPED", "RULES", "UNCITED"]
+__all__ = ["CUT_ANSWER", "HOSTED_DROPPED", "OLDEST_DROPPED", "PHASE", "RULES", "UNCITED", "VERBOSITY"]
 
 HOSTED_DROPPED: Final = "tools.hosted_dropped"
 CUT_ANSWER: Final = "recovery.cut_answer"
 UNCITED: Final = "citations.unavailable"
 OLDEST_DROPPED: Final = "turns.oldest_dropped"
+PHASE: Final = "phase.unavailable"
+VERBOSITY: Final = "verbosity.unavailable"
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule(
@@ -23,6 +25,18 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         UNCITED,
         "That the answer shall cite documents or search results is left out where the service cites none.",
+        Loss.CONTENT,
+        "kiro_asgi.asgi.models",
+    ),
+    Rule(
+        PHASE,
+        "That an earlier text was commentary, or the final answer, is left out where the service cannot be told.",
+        Loss.FORM,
+        "kiro_asgi.asgi.models",
+    ),
+    Rule(
+        VERBOSITY,
+        "How long the answer shall be is left out where the service cannot be told.",
         Loss.CONTENT,
         "kiro_asgi.asgi.models",
     ),

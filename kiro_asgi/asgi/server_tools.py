@@ -133,17 +133,26 @@ class Toolbox:
         return any(tool.hosted not in self._elsewhere and self._fitting(tool) for tool in prompt.tools)
 
     async def run(self, calls: Sequence[ServerCall], prompt: Prompt) -> list[ServerResult]:
-        """Run *calls*, which name tools of `kinds`, side by side; their results in the same order."""
-        tools, uses = _by_name(prompt), Counter[str]()
+        """Run *calls*, which name tools of `kinds`, side by side; their results in the same order.
+
+        Those over the client's limits are not run, and their results say so.
+        """
+        tools, uses, most = _by_name(prompt), Counter[str](), prompt.max_tool_calls
         outputs = [ToolOutput()] * len(calls)
 
-        async def run_one(place: int, call: ServerCall, use: int) -> None:
-            outputs[place] = await self._output(call, tools[call.name], use)
+        async def run_one(place: int, call: ServerCall) -> None:
+            outputs[place] = await self._output(call, tools[call.name])
 
         async with anyio.create_task_group() as group:
             for place, call in enumerate(calls):
                 uses[call.name] += 1
-                group.start_soon(run_one, place, call, uses[call.name])
+                limit = tools[call.name].options.get("max_uses")
+                if limit is not None and uses[call.name] > limit:
+                    outputs[place] = _exceeded(f"The tool {call.name} may be used {limit} times.")
+                elif most is not None and place >= most:
+                    outputs[place] = _exceeded(f"Tools may be used {most} times in one answer.")
+                else:
+                    group.start_soon(run_one, place, call)
         return list(map(ServerResult, calls, outputs))
 
     def _fitting(self, tool: Tool) -> ServerTool | None:
@@ -160,13 +169,11 @@ class Toolbox:
     def _absent(self, tool: Tool) -> bool:
         return bool(tool.hosted) and tool.hosted not in self._elsewhere and self._fitting(tool) is None
 
-    async def _output(self, call: ServerCall, tool: Tool, use: int) -> ToolOutput:
-        """Run the *use*-th call of *tool*."""
-        fitting, limit = self._fitting(tool), tool.options.get("max_uses")
+    async def _output(self, call: ServerCall, tool: Tool) -> ToolOutput:
+        """Run one call of *tool*."""
+        fitting = self._fitting(tool)
         if fitting is None:
             return ToolOutput(text=f"The tool {call.name} is not available here.", error_code=UNAVAILABLE)
-        if limit is not None and use > limit:
-            return ToolOutput(text=f"The tool {call.name} may be used {limit} times.", error_code="max_uses_exceeded")
         return await self._run(fitting, call, tool.options)
 
     async def _run(self, tool: ServerTool, call: ServerCall, options: Mapping[str, Any]) -> ToolOutput:
@@ -183,6 +190,10 @@ class Toolbox:
         except Exception as error:  # noqa: BLE001 - it may be anybody's tool, and the answer is half sent
             _log.warning("server tool %s failed: %s", call.kind, type(error).__name__)
             return ToolOutput(text=f"The tool {call.name} failed.", error_code=UNAVAILABLE)
+
+
+def _exceeded(text: str) -> ToolOutput:
+    return ToolOutput(text=text, error_code="max_uses_exceeded")
 
 
 def _demanded(tools: Sequence[Tool]) -> RequestError:

@@ -18,7 +18,7 @@ from kiro_asgi.stages.limits import check_stop
 from kiro_asgi.wire.json import dumps, quote_bytes
 from kiro_asgi.wire.members import count
 
-__all__ = ["ChunkStream", "StreamOptions", "read_sampling", "stream_error_object", "usage_object"]
+__all__ = ["ChunkStream", "StreamOptions", "read_sampling", "read_verbosity", "stream_error_object", "usage_object"]
 
 _MOST_STOPS: Final = 4
 
@@ -55,6 +55,20 @@ class Sampled(Protocol):
 
     @property
     def frequency_penalty(self) -> Any: ...
+
+
+VERBOSITIES: Final = ("low", "medium", "high")
+
+
+def read_verbosity(word: str | None, place: str) -> str:
+    """How long answers shall be; empty where nothing is said.
+
+    Raises:
+        RequestError: The API has no such *word*; ``param`` is its *place*.
+    """
+    if word is not None and word not in VERBOSITIES:
+        raise invalid(place, f"expected one of {', '.join(VERBOSITIES)}, got {word[:60]!r}")
+    return word or ""
 
 
 def read_sampling(request: Sampled, limits: Mapping[str, int | None], *, least: int = 1) -> Sampling:

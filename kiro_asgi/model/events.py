@@ -177,7 +177,11 @@ class ToolInputDelta:
 
 @frozen
 class TextBreak:
-    """The service begins another block of text: what it cites sources for stands apart."""
+    """The service ends a block of text: what it cites sources for stands apart, and so do its messages."""
+
+    phase: str = ""
+    """``commentary`` or ``final_answer``, where a message ends with the block and the service says which it was; empty
+    where the next text continues this one."""
 
 
 @frozen
@@ -459,6 +463,8 @@ class BlockEnd:
     """The open block closes."""
 
     index: int
+    phase: str = ""
+    """Of a text, as of `TextBreak`."""
 
 
 @frozen

@@ -64,6 +64,9 @@ class TextBlock:
     continues: bool = False
     """As of `BlockStart`."""
 
+    phase: str = ""
+    """As of `BlockEnd`."""
+
 
 @frozen
 class RefusalBlock:
@@ -118,11 +121,11 @@ class Message:
         return "".join(block.text for block in self.blocks if isinstance(block, TextBlock))
 
 
-def _close(start: BlockStart, pieces: list[str], signature: str, citations: list[Citation]) -> Block:
+def _close(start: BlockStart, pieces: list[str], signature: str, citations: list[Citation], phase: str) -> Block:
     content = "".join(pieces)
     match start.kind:
         case BlockKind.TEXT:
-            return TextBlock(content, tuple(citations), start.continues)
+            return TextBlock(content, tuple(citations), start.continues, phase)
         case BlockKind.REFUSAL:
             return RefusalBlock(content)
         case BlockKind.THINKING:
@@ -168,9 +171,9 @@ class MessageBuilder:
                     self._signature = value
                 case BlockStart():
                     self._start, self._pieces, self._citations, self._signature = event, [], [], ""
-                case BlockEnd():
+                case BlockEnd(_, phase):
                     assert self._start is not None, "a block ended that had not begun"
-                    self._blocks.append(_close(self._start, self._pieces, self._signature, self._citations))
+                    self._blocks.append(_close(self._start, self._pieces, self._signature, self._citations, phase))
                     self._start, self._pieces = None, []
                 case MessageStart():
                     pass
@@ -247,7 +250,7 @@ def unfold(message: Message, cut: Callable[[str], Iterable[str]] = whole) -> Ite
     yield MessageStart(Usage(input_tokens=message.usage.input_tokens))
     for index, block in enumerate(message.blocks):
         yield from _open(index, block, cut)
-        yield BlockEnd(index)
+        yield BlockEnd(index, block.phase if isinstance(block, TextBlock) else "")
     yield MessageEnd(
         message.stop_reason,
         message.stop_sequence,

@@ -56,6 +56,9 @@ class Text:
     is_refusal: bool = False
     """Whether an earlier answer declined with it, as far as the client says so."""
 
+    phase: str = ""
+    """Of an earlier answer's text, as of `kiro_asgi.model.events.TextBreak`; empty where the client does not say it."""
+
     block: Mapping[str, Any] | None = field(default=None, eq=False)
     """The block of the Messages API that the text stands for, where that says more; only its services are told it."""
 
@@ -317,6 +320,12 @@ class Prompt:
     shortens: bool = False
     """Whether the oldest turns may be left out where the whole does not fit the model."""
 
+    verbosity: str = ""
+    """How long answers shall be: ``low``, ``medium`` or ``high``; empty when not said."""
+
+    max_tool_calls: int | None = None
+    """How many calls of tools that the client does not run one answer may hold, all tools together."""
+
     schema: Mapping[str, Any] | None = None
     """JSON Schema that the answer text must obey (structured output); an empty mapping means "any JSON object"."""
 
@@ -328,3 +337,8 @@ class Prompt:
 
     betas: tuple[str, ...] = field(default=(), eq=False)
     """Beta features of the Messages API that its client asks for; only services of that API are told."""
+
+    def max_uses(self, tool: Tool) -> int | None:
+        """How often one answer may call *tool*, which the client does not run; ``None`` for any number."""
+        limits = tool.options.get("max_uses"), self.max_tool_calls
+        return min((limit for limit in limits if limit is not None), default=None)

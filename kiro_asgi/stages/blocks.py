@@ -58,7 +58,8 @@ class BlockFramer:
     for the connection.  Empty text opens nothing; an answer without any block gets one empty text block.  A signature
     is held until its thinking block closes; one that comes outside of thinking gets a thinking block of its own, and so
     does a marked one (`kiro_asgi.model.signatures`) that comes behind another.  Text behind a citation or a `TextBreak`
-    stands in a block of its own that continues the one before; a citation that stands behind no text is dropped.
+    stands in a block of its own, which continues the one before unless that had a phase; a citation that stands behind
+    no text is dropped.
 
     The framer does not decide: `Stop` and `Usage` come from stages before it, and the last one of each counts.
 
@@ -159,24 +160,24 @@ class BlockFramer:
         self._accepts = _PIECE[kind]
         yield start
 
-    def _close_block(self) -> Iterator[Event]:
+    def _close_block(self, phase: str = "") -> Iterator[Event]:
         if self._open is None:
             return
         signature, self._signature = self._signature, ""
         self._open = self._accepts = None
         if signature:
             yield SignatureDelta(signature)
-        yield BlockEnd(self._next - 1)
+        yield BlockEnd(self._next - 1, phase)
 
     def _text(self, delta: TextDelta | RefusalDelta | ThinkingDelta) -> Iterator[Event]:
         if delta.text:
             yield from self._open_block(_KINDS[type(delta)])
             yield delta
 
-    def _break(self, _: TextBreak) -> Iterator[Event]:
+    def _break(self, delta: TextBreak) -> Iterator[Event]:
         if self._open is BlockKind.TEXT:
-            yield from self._close_block()
-            self._broken = True
+            yield from self._close_block(delta.phase)
+            self._broken = not delta.phase
 
     def _cite(self, citation: Citation) -> Iterator[Event]:
         if self._open is BlockKind.TEXT:

@@ -238,6 +238,12 @@ class Traits:
     cites: bool = False
     """Whether answers may say on which places of the request's documents they rest."""
 
+    verbose: bool = False
+    """Whether requests can say how long answers shall be (`kiro_asgi.model.prompt.Prompt.verbosity`)."""
+
+    phases: bool = False
+    """Whether requests can say which earlier texts were commentary (`kiro_asgi.model.prompt.Text.phase`)."""
+
     learns: bool = False
     """Whether what `Upstream.adapt_after_error` found out holds for every request to the same model."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 
 from kiro_asgi import App
 from kiro_asgi.asgi.server_tools import Toolbox
@@ -133,6 +133,11 @@ async def test_results_are_in_the_order_of_the_calls() -> None:
     ]
     assert results[-1].output.error_code == "max_uses_exceeded"
     assert len(tool.asked) == 3
+
+    results = await Toolbox((tool,)).run(calls(3), evolve(prompt_with(max_uses=3), max_tool_calls=2))
+
+    assert results[-1].output.told == "Tools may be used 2 times in one answer."
+    assert len(tool.asked) == 3 + 2
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], str]] = {
         {"extra_body": {"context_management": {"edits": []}}},
         'fields.ignored;at="context_management"',
     ),
-    "responses": ({"max_tool_calls": 3}, 'fields.echoed;at="max_tool_calls"'),
+    "responses": ({"top_logprobs": 3}, 'fields.echoed;at="top_logprobs"'),
 }
 """What each client can say and no service is told, and what the answer's header says of it."""
 
@@ -62,3 +62,17 @@ def test_every_service_is_asked_with_the_same_honesty(
         extra["thinking"] = {"type": "enabled", "budget_tokens": 1024}  # else its bytes would go through
 
     assert expected.partition(";")[0] in (told(clients, scripted, api, stream=False, **extra) or "")
+
+
+def test_services_that_have_no_such_field_are_told_of(clients: Clients, scripted: Gateway) -> None:
+    """How long the answer shall be, and which earlier text was commentary, goes where a service can be told."""
+    said = [{"role": "assistant", "content": "Well.", "phase": "commentary"}, {"role": "user", "content": "hi"}]
+    unheard = {}
+    for model in (MODEL, "gpt-4o"):
+        raw = clients.openai(scripted).responses.with_raw_response.create(
+            model=model, input=said, text={"verbosity": "low"}, extra_headers=ASKING
+        )
+        unheard[model] = {rule.partition(";")[0] for rule in raw.headers[HEADER].split(", ")}
+
+    assert unheard[MODEL] >= {"verbosity.unavailable", "phase.unavailable"}
+    assert "phase.unavailable" in unheard["gpt-4o"] and "verbosity.unavailable" not in unheard["gpt-4o"]

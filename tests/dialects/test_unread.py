@@ -177,8 +177,8 @@ CASES: list[tuple[str, Dialect, dict[str, Any], list[tuple[str, int, str]]]] = [
     (
         "responses-fields",
         RESPONSES,
-        {"max_tool_calls": 3, "image": {"a": 1}, "text": {"verbosity": "low"}},
-        [("fields.echoed", 2, "max_tool_calls"), ("fields.ignored", 1, "image")],
+        {"top_logprobs": 3, "image": {"a": 1}, "text": {"verbosity": "low"}},
+        [("fields.echoed", 1, "top_logprobs"), ("fields.ignored", 1, "image")],
     ),
     (
         "responses-include",

@@ -49,7 +49,7 @@ def content() -> st.SearchStrategy[Delta]:
     return st.one_of(
         st.builds(TextDelta, TEXTS),
         st.builds(RefusalDelta, TEXTS),
-        st.just(TextBreak()),
+        st.builds(TextBreak, st.sampled_from(["", "commentary", "final_answer"])),
         st.just(Citation(1, 0, "t", "https://example.org/")),
         st.builds(ThinkingDelta, TEXTS),
         st.builds(SignatureDelta, st.sampled_from(["", "s1", "s2"])),

@@ -23,6 +23,7 @@ from kiro_asgi.model.events import (
     SignatureDelta,
     Stop,
     StopReason,
+    TextBreak,
     TextDelta,
     ThinkingDelta,
     ToolCallCut,
@@ -72,6 +73,11 @@ def call(index: int, json: str = "{}") -> list[Event]:
         pytest.param([A, A], text(0, "a", "a"), id="text"),
         pytest.param([T, T, A], [*thinking(0, "t", "t"), *text(1, "a")], id="F175-F177-F179-thinking-then-text"),
         pytest.param([A, T, A], [*text(0, "a"), *thinking(1, "t"), *text(2, "a")], id="F173-text-first"),
+        pytest.param(
+            [A, TextBreak("commentary"), A, TextBreak("final_answer")],
+            [*text(0, "a")[:-1], BlockEnd(0, "commentary"), *text(1, "a")[:-1], BlockEnd(1, "final_answer")],
+            id="phases",
+        ),
         pytest.param([T, SEAL, A], [*thinking(0, "t", seal="s"), *text(1, "a")], id="F182-seal-at-the-end-of-thinking"),
         pytest.param([T, SEAL], thinking(0, "t", seal="s"), id="F182-seal-at-the-end-of-all"),
         pytest.param(

@@ -24,7 +24,7 @@ from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
 from kiro_asgi.dialects.openai_chat.content import MessageReader
 from kiro_asgi.dialects.openai_chat.shapes import CONVERTER, ChatJsonObjectFormat, ChatJsonSchemaFormat, ChatRequestBody
 from kiro_asgi.dialects.openai_chat.tools import read_tools
-from kiro_asgi.dialects.openai_fields import read_sampling
+from kiro_asgi.dialects.openai_fields import read_sampling, read_verbosity
 from kiro_asgi.dialects.structure import Raw, structure
 from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
@@ -144,6 +144,7 @@ def parse(body: bytes) -> ParsedRequest:
         ),
         metadata=_metadata(request),
         session=_session(request),
+        verbosity=read_verbosity(request.verbosity, "verbosity"),
         schema=_schema(request),
     )
     require_depths(prompt)

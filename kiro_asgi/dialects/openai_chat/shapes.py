@@ -318,6 +318,7 @@ class ChatRequestBody:
 
     response_format: ResponseFormat | None = None
     reasoning_effort: str | None = None
+    verbosity: str | None = None
     modalities: tuple[str, ...] | None = None
     audio: Any = None
     web_search_options: Mapping[str, Any] | None = None

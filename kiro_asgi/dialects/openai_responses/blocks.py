@@ -86,6 +86,9 @@ class PartBlock(_ItemBlock):
     """Text or thinking."""
 
     shape: PartShape
+    phase: str = field(init=False, default="")
+    """Of its text, where the service tells it."""
+
     annotations: list[dict[str, Any]] = field(init=False, factory=list)
     """Citations of its text, as clients have received them."""
 

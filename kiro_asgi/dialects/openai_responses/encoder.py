@@ -213,8 +213,10 @@ class ResponsesEncoder:
             return []
         return self._finish_text() + _STARTS[event.kind](self, event)
 
-    def _end_block(self, _: BlockEnd) -> list[bytes]:
+    def _end_block(self, event: BlockEnd) -> list[bytes]:
         block, self._block = self._block, None
+        if isinstance(block, PartBlock):
+            block.phase = event.phase
         return _ENDS[block.start.kind](self, block) if block is not None else []
 
     def _piece(self, event: TextDelta | RefusalDelta | ThinkingDelta) -> list[bytes]:
@@ -249,7 +251,7 @@ class ResponsesEncoder:
         for each in url_citations(cited) if cited is not None else ():
             told += self._annotate(block, each)
         part, ended = block.end()
-        self._output.hold(block.place, message([part], ""))
+        self._output.hold(block.place, message([part], "", block.phase))
         return told + ended
 
     def _annotate(self, block: PartBlock, annotation: dict[str, Any]) -> list[bytes]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from kiro_asgi.dialects.errors import invalid, missing, unsupported
 from kiro_asgi.dialects.media import read_file, read_image
@@ -60,7 +60,7 @@ from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Document, Image, Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.wire.members import object_of, objects_of, text_of
 
-__all__ = ["TOLD", "ItemReader", "OpenSummary", "OpenThinking", "read_content", "read_texts", "tell"]
+__all__ = ["PHASES", "TOLD", "ItemReader", "OpenSummary", "OpenThinking", "read_content", "read_texts", "tell"]
 
 ContentPart = Text | Image | Document
 
@@ -213,6 +213,10 @@ OpenSummary = Callable[[str], str | None]
 """Opens that of a compaction."""
 
 
+PHASES: Final = ("commentary", "final_answer")
+"""Phases of the assistant's messages."""
+
+
 @define
 class ItemReader:
     """Reads items in order, and remembers the calls that outputs must answer.
@@ -262,16 +266,17 @@ class ItemReader:
         speak = _ROLES.get(item.role or "")
         if speak is None:
             raise invalid(f"{place}.role", f"expected one of {', '.join(_ROLES)}, got {str(item.role)[:60]!r}")
-        speak(self, item.content, place)
+        speak(self, item.content, place, item.phase)
 
-    def _user(self, content: Any, place: str) -> None:
+    def _user(self, content: Any, place: str, _: Any) -> None:
         self._say(Role.USER, place, *read_content(content, f"{place}.content"))
 
-    def _assistant(self, content: Any, place: str) -> None:
-        said = read_content(content, f"{place}.content")
-        self._say(Role.ASSISTANT, place, *(part for part in said if part != Text("")))
+    def _assistant(self, content: Any, place: str, phase: Any) -> None:
+        said = (part for part in read_content(content, f"{place}.content") if part != Text(""))
+        known = phase if phase in PHASES else ""
+        self._say(Role.ASSISTANT, place, *(evolve(it, phase=known) if isinstance(it, Text) else it for it in said))
 
-    def _developer(self, content: Any, place: str) -> None:
+    def _developer(self, content: Any, place: str, _: Any) -> None:
         texts = read_texts(content, f"{place}.content")
         if self.turns:
             self._say(Role.USER, place, *map(Text, texts))

@@ -13,6 +13,7 @@ from attrs import evolve
 
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
+from kiro_asgi.dialects.openai_fields import read_verbosity
 from kiro_asgi.dialects.openai_responses.compaction import compacting, is_triggered, superseded
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.items import ItemReader, OpenSummary, OpenThinking
@@ -139,8 +140,6 @@ _SUMMARIES: Final = ("auto", "concise", "detailed")
 
 _TRUNCATIONS: Final = ("auto", "disabled")
 
-_VERBOSITIES: Final = ("low", "medium", "high")
-
 _MOST_METADATA: Final = 16
 
 _LONGEST_KEY: Final = 64
@@ -194,6 +193,8 @@ def parse_value(
         metadata=_metadata(request),
         session=request.prompt_cache_key or "",
         shortens=request.truncation == "auto",
+        verbosity=read_verbosity(request.text.verbosity if request.text else None, "text.verbosity"),
+        max_tool_calls=request.max_tool_calls,
         schema=_schema(request),
     )
     require_depths(prompt)
@@ -218,7 +219,6 @@ def _refuse(request: ResponsesBody) -> None:
     if request.background and request.store is False:
         raise unsupported("background", "a response that is made in the background has to be stored")
     _one_of("truncation", request.truncation, _TRUNCATIONS)
-    _one_of("text.verbosity", request.text.verbosity if request.text else None, _VERBOSITIES)
 
 
 def _no_input(request: ResponsesBody) -> RequestError:

@@ -234,9 +234,10 @@ SUMMARY: Final = PartShape(
 )
 
 
-def message(parts: Sequence[Pieces], status: str) -> dict[str, Any]:
-    """Fields of what the model said; of *parts* there is at most one."""
-    return {"type": "message", "status": status, "role": "assistant", "content": _listed(parts)}
+def message(parts: Sequence[Pieces], status: str, phase: str = "") -> dict[str, Any]:
+    """Fields of what the model said; of *parts* there is at most one, and a *phase* where the service tells it."""
+    fields = {"type": "message", "status": status, "role": "assistant", "content": _listed(parts)}
+    return {**fields, "phase": phase} if phase else fields
 
 
 def reasoning(shape: PartShape, parts: Sequence[Pieces], sealed: str = "") -> dict[str, Any]:
@@ -381,12 +382,15 @@ class OutputItems:
 
         Args:
             status: Of the message.
-            phase: ``commentary`` before a call, ``final_answer`` where no call is open; empty where neither is certain.
+            phase: Where the service has not said it: ``commentary`` before a call, ``final_answer`` where no call is
+                open; empty where neither is certain.
         """
         if self._held is None:
             return []
         (place, message), self._held = self._held, None
-        return self.done(place, {**message, "status": status, **({"phase": phase} if phase else {})})
+        if phase:
+            message.setdefault("phase", phase)
+        return self.done(place, {**message, "status": status})
 
     def tell(self, outcome: Outcome, *names: str) -> list[bytes]:
         """The whole response as it stands, in an event of each name."""

@@ -107,6 +107,8 @@ class MessageItem:
     role: str | None = None
     content: Content | None = None
     id: Any = None
+    phase: Any = None
+    """Of one of the assistant's."""
 
 
 @frozen

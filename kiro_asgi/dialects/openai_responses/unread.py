@@ -15,7 +15,6 @@ from kiro_asgi.dialects.openai_responses.shapes import (
     PARTS,
     ResponsesBody,
     ResponsesJsonSchemaFormat,
-    TextConfig,
 )
 from kiro_asgi.dialects.openai_responses.tool_shapes import MEMBERS, TOOLS
 from kiro_asgi.dialects.unread import Finding, Reading, unread, unread_tools
@@ -30,7 +29,6 @@ _READING: Final = Reading(
     members=MappingProxyType(
         {
             **{(ResponsesBody, name): "fields.echoed" for name, it in FIELDS.items() if it.fate is Fate.ECHOED},
-            (TextConfig, "verbosity"): "fields.echoed",
             (ResponsesBody, "user"): "fields.no_effect",
             (ResponsesBody, "safety_identifier"): "fields.no_effect",
             (ResponsesBody, "stream_options"): "fields.no_effect",

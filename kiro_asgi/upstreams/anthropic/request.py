@@ -107,11 +107,11 @@ def _require_choice(choice: ToolChoice, tools: tuple[Tool, ...]) -> None:
     raise RequestError(message, code="unsupported_value", param="tool_choice")
 
 
-def specification(tool: Tool, names: WireNames, notes: Notes) -> dict[str, Any]:
+def specification(tool: Tool, prompt: Prompt, names: WireNames, notes: Notes) -> dict[str, Any]:
     """One entry of ``tools``.  What a client expects to be run for it, and the service does not, is a tool like any."""
     if tool.hosted == WEB_SEARCH:
-        options = {name: tool.options[name] for name in SEARCH_OPTIONS if tool.options.get(name)}
-        return marked({**SEARCH, **options}, tool.cache)
+        options = {**tool.options, "max_uses": prompt.max_uses(tool)}
+        return marked({**SEARCH, **{name: options[name] for name in SEARCH_OPTIONS if options.get(name)}}, tool.cache)
     described = {"description": tool.description} if tool.description.strip() else {}
     schema = _schema(tool.schema, tool.place, notes)
     return marked({"name": names.wire(tool.name, tool.place), **described, "input_schema": schema}, tool.cache)
@@ -200,7 +200,7 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
         notes.applies(rule)
     prompt = evolve(prompt, turns=tuple(map(told_again, prompt.turns)))
     names = WireNames(TOOL_NAME, 128, "tools.renamed", notes)
-    tools = [specification(tool, names, notes) for tool in offered(prompt, notes)]
+    tools = [specification(tool, prompt, names, notes) for tool in offered(prompt, notes)]
     drafts = _conversation(prompt, options, notes)
     thinking = thinks(prompt, peculiar, _is_resumed(drafts), notes)
     form = _form(prompt, peculiar, options, notes)

@@ -69,7 +69,7 @@ def written_tools(prompt: Prompt, names: WireNames, notes: Notes, copies: Copies
         }
     if not searches or prompt.tool_choice.mode is ToolChoiceMode.NONE:
         return {}
-    if any(search.options for search in searches):
+    if prompt.max_tool_calls is not None or any(search.options for search in searches):
         notes.applies("tools.search_options", searches[0].place)
     if prompt.tool_choice.demanded:
         notes.applies("tools.search_demanded", "tool_choice")

@@ -35,6 +35,7 @@ OPTIONAL: Final = frozenset(
         "presence_penalty",
         "frequency_penalty",
         "stop",
+        "verbosity",
     }
 )
 """Fields that a request can do without, or with another name; at stop sequences the gateway ends an answer itself."""

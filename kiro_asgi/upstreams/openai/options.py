@@ -46,6 +46,7 @@ def written_options(
             fields["top_k"] = sampling.top_k
         else:
             notes.applies("sampling.top_k", "top_k")
+    fields["verbosity"] = prompt.verbosity or None
     if prompt.schema is not None:
         fields["response_format"] = _format(prompt.schema)
     return {name: value for name, value in fields.items() if value is not None}

@@ -111,7 +111,7 @@ class OpenAIUpstream(DirectUpstream):
 
     @traits.default
     def _make_traits(self) -> Traits:
-        return Traits(signs_calls=self._is_custom(self.endpoint), learns=True)
+        return Traits(verbose=True, signs_calls=self._is_custom(self.endpoint), learns=True)
 
     @property
     def builtin(self) -> tuple[ModelCard, ...]:

@@ -65,6 +65,7 @@ HONOURED = [
     ("stream_options", {"stream_options": {"include_obfuscation": True}}, lambda i: i.options, ChatOptions()),
     ("stream_options", {"stream_options": None}, lambda i: i.options, ChatOptions()),
     ("max_tokens", {"max_tokens": 5}, lambda i: i.prompt.sampling, Sampling(5)),
+    ("verbosity", {"verbosity": "low"}, lambda i: i.prompt.verbosity, "low"),
     ("max_completion_tokens", {"max_completion_tokens": 5}, lambda i: i.prompt.sampling, Sampling(5)),
     (
         "max_completion_tokens",
@@ -308,6 +309,7 @@ REFUSED = [
     ("stop", {"stop": ["x", "y", "z" * 2**21]}, "stop[2]", "invalid_value"),
     ("max_tokens", {"max_tokens": 10**400}, "max_tokens", "invalid_value"),
     ("reasoning_effort", {"reasoning_effort": "huge"}, "reasoning_effort", "invalid_value"),
+    ("verbosity", {"verbosity": "loud"}, "verbosity", "invalid_value"),
     ("response_format", {"response_format": {"type": "xml"}}, "response_format.type", "invalid_value"),
     (
         "response_format",
@@ -374,7 +376,6 @@ def test_a_responses_request_is_told_where_to_go() -> None:
 
 IGNORED = {
     "logit_bias": {"1": 2},
-    "verbosity": "low",
     "prediction": {"type": "content", "content": "x"},
     "store": True,
     "prompt_cache_retention": "24h",

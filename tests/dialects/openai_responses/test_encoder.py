@@ -30,6 +30,7 @@ from kiro_asgi.model.events import (
     TruncationInfo,
     Usage,
 )
+from kiro_asgi.model.message import TextBlock
 from kiro_asgi.model.message import fold as fold_events
 from kiro_asgi.model.prompt import ThinkingPart
 from kiro_asgi.model.server_tools import SearchHit, ServerCall, ServerResult, ToolOutput
@@ -110,6 +111,16 @@ PHASES = [
 def test_the_phase_of_a_message_is_told_where_it_is_certain(events: list[Event], phases: list[str | None]) -> None:
     """Before a call it is commentary; last, with no call for the client, the final answer; else nobody says."""
     assert [item.get("phase") for item in output(events)] == phases
+
+
+def test_the_phase_that_the_service_tells_counts_more() -> None:
+    """Each of its messages is one here, even where no call stands between them."""
+    said = [*TEXT[:-1], BlockEnd(0, "commentary"), *TEXT[:-1], BlockEnd(1, "final_answer")]
+    events = answer(*said, *CALL, stop=StopReason.TOOL_CALL)
+    phases = ["commentary", "final_answer"]
+
+    assert [item.get("phase") for item in output(events)] == [*phases, None]
+    assert [block.phase for block in fold_events(events).blocks if isinstance(block, TextBlock)] == phases
 
 
 def test_the_bytes_of_an_event() -> None:

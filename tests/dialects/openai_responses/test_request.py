@@ -106,6 +106,8 @@ SEEN = [
     ({"truncation": "auto"}, lambda i: i.options.truncation, "auto"),
     ({"top_logprobs": 20}, lambda i: i.options.top_logprobs, 20),
     ({"max_tool_calls": 3}, lambda i: i.options.max_tool_calls, 3),
+    ({"max_tool_calls": 3}, lambda i: i.prompt.max_tool_calls, 3),
+    ({"text": {"verbosity": "low"}}, lambda i: i.prompt.verbosity, "low"),
     ({"model": "claude-sonnet-4-5-20250929"}, lambda i: i.prompt.model, "claude-sonnet-4-5-20250929"),
 ]
 
@@ -181,7 +183,7 @@ def test_codex() -> None:
         Turn(user, (Text("<environment_context/>"),)),
         Turn(user, (Text("Add a file."),)),
         Turn(assistant, (ThinkingPart("Look first.", "sig"),)),
-        Turn(assistant, (Text("I look around."),)),
+        Turn(assistant, (Text("I look around.", phase="commentary"),)),
         Turn(assistant, (ToolCallPart("call_1", "exec_command", {"cmd": "ls"}),)),
         Turn(user, (ToolResult("call_1", (Text("README.md"),)),)),
         Turn(assistant, (ToolCallPart("call_2", "view_image", {"path": "a.png"}),)),

@@ -228,6 +228,8 @@ def test_the_web_search_is_the_services_own() -> None:
         {"type": "web_search_20250305", "name": "web_search", "max_uses": 2, "allowed_domains": ["a.org"]}
     ]
     assert sent["tool_choice"] == {"type": "tool", "name": "web_search"}
+    assert body(ask(HI, tools=(search,), max_tool_calls=1))["tools"][0]["max_uses"] == 1
+    assert body(ask(HI, tools=(search,), max_tool_calls=3))["tools"][0]["max_uses"] == 2
 
 
 def test_names_are_given_once() -> None:

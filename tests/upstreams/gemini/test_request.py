@@ -285,7 +285,7 @@ def test_the_service_searches_by_itself() -> None:
     alone = ask(user("x"), tools=(evolve(SEARCH, options={"max_uses": 1}),))
 
     assert body(alone)["tools"] == [{"googleSearch": {}}]
-    assert rules(alone) == ["tools.search_options"]
+    assert rules(alone) == ["tools.search_options"] == rules(ask(user("x"), tools=(SEARCH,), max_tool_calls=1))
     assert "tools" not in body(evolve(alone, tool_choice=ToolChoice(ToolChoiceMode.NONE)))
     assert rules(ask(user("x"), tools=(F, SEARCH)), THREE) == ["tools.search_dropped"]
     named = ask(user("x"), tools=(F, SEARCH), tool_choice=ToolChoice(ToolChoiceMode.NAMED, "web_search"))
