@@ -12,7 +12,7 @@ from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.errors import KiroAsgiError, UnknownModel
 from kiro_asgi.model.depth import require_depths
-from kiro_asgi.model.message import Message, MessageBuilder, sentences, unfold, whole
+from kiro_asgi.model.message import Message, MessageBuilder, replay, split_sentences, unsplit
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, ToolChoice
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
@@ -119,7 +119,7 @@ async def stream_kiro(
     """
     message = await _executed(prompt, call, options or ContractOptions(), models)
     encoder = AnthropicMessages().encoder(_heading(prompt.model))
-    for data in encoder.feed(unfold(message, sentences if by_sentence else whole)):
+    for data in encoder.feed(replay(message, split_sentences if by_sentence else unsplit)):
         yield data
 
 

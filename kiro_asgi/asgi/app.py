@@ -68,7 +68,7 @@ from kiro_asgi.dialects.manifest import WEBSOCKET, DialectManifest, Endpoint
 from kiro_asgi.dialects.models import render_model, render_models
 from kiro_asgi.errors import ConfigError, InternalError, KiroAsgiError, RequestError, UnknownModel
 from kiro_asgi.loops import PerLoop
-from kiro_asgi.model.message import unfold
+from kiro_asgi.model.message import replay
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.observers.base import Observer, Outcome
@@ -469,7 +469,7 @@ class App:
 
         if (answer := exchange.known_answer) is not None:
             known = output(exchange)
-            known.put(unfold(answer))
+            known.put(replay(answer))
             await known.finish()
             return
         call.meanwhile = self._reservations.renewal(call)

@@ -19,7 +19,7 @@ from kiro_asgi.asgi.protocol import Headers, Send, respond_in_pieces, response_b
 from kiro_asgi.dialects.base import Writer
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event
-from kiro_asgi.model.message import Message, MessageBuilder, unfold, whole
+from kiro_asgi.model.message import Message, MessageBuilder, replay, unsplit
 
 __all__ = ["PART", "Collected", "Output", "Sending", "Streamed", "Synthetic", "Whole"]
 
@@ -250,7 +250,7 @@ def _slices(parts: Iterable[Iterable[bytes]], clock: Callable[[], float]) -> Ite
 class Synthetic(_Gathering, Streamed):
     """Waits for the whole answer, then sends it as a stream; so nothing is sent of an answer that fails."""
 
-    _cut: Callable[[str], Iterable[str]] = whole
+    _cut: Callable[[str], Iterable[str]] = unsplit
     """Cuts the text of a block into the pieces that are sent."""
 
     _builder: MessageBuilder = field(init=False, factory=MessageBuilder)
@@ -260,7 +260,7 @@ class Synthetic(_Gathering, Streamed):
 
     async def finish(self) -> None:
         """Send the message, a slice at a time: cut into sentences it takes many times its own size."""
-        parts = (self._encoder.feed((event,)) for event in unfold(self._message(), self._cut))
+        parts = (self._encoder.feed((event,)) for event in replay(self._message(), self._cut))
         for pieces in _slices(parts, self._clock):
             if self._pending:
                 await self.push()

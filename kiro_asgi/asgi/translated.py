@@ -22,7 +22,7 @@ from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.errors import ContextTooLong, KiroAsgiError
 from kiro_asgi.limits import CONTINUATIONS
 from kiro_asgi.model.events import Event, MessageEnd, MessageStart, StopReason, Usage
-from kiro_asgi.model.message import Message, sentences, whole
+from kiro_asgi.model.message import Message, split_sentences, unsplit
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.model.shortening import beginnings, shortened
@@ -135,7 +135,7 @@ class TranslatedExchange:
         if not self.streamed:
             return Collected(send, headers, clock, lambda message: dialect.render(message, meta))
         if settings.stream.synthetic:
-            cut = sentences if settings.stream.sentences else whole
+            cut = split_sentences if settings.stream.sentences else unsplit
             return Synthetic(send, headers, clock, partial(dialect.encoder, meta), cut)
         return Streamed(send, headers, clock, partial(dialect.encoder, meta))
 

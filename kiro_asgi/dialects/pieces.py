@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.model.message import LONG, whole
+from kiro_asgi.model.message import LONG, unsplit
 from kiro_asgi.wire.json import dumps, loads, quote_bytes
 
 __all__ = ["Literal", "Pieces", "compact", "dump_array", "dump_object", "dump_text"]
@@ -27,7 +27,7 @@ def dump_text(text: str) -> Iterator[bytes]:
         yield quote_bytes(text)
         return
     yield b'"'
-    for piece in whole(text):
+    for piece in unsplit(text):
         yield quote_bytes(piece)[1:-1]
     yield b'"'
 

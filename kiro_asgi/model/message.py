@@ -44,9 +44,9 @@ __all__ = [
     "ThinkingBlock",
     "ToolCallBlock",
     "fold",
-    "sentences",
-    "unfold",
-    "whole",
+    "replay",
+    "split_sentences",
+    "unsplit",
 ]
 
 LONG: Final = 32 * 1024
@@ -195,7 +195,7 @@ def fold(events: Iterable[Event]) -> Message:
     return builder.message
 
 
-def whole(text: str) -> Iterable[str]:
+def unsplit(text: str) -> Iterable[str]:
     """*text* in one piece, or in pieces of `LONG` characters where it is longer."""
     return (text,) if len(text) <= LONG else _pieces(text)
 
@@ -209,11 +209,11 @@ def _pieces(text: str) -> Iterator[str]:
         start = end
 
 
-def sentences(text: str) -> Iterable[str]:
+def split_sentences(text: str) -> Iterable[str]:
     """*text* cut behind the white space that follows a full stop, a question mark or an exclamation mark."""
     if not text:
         return (text,)
-    return (piece for sentence in _SENTENCE.finditer(text) for piece in whole(sentence[0]))
+    return (piece for sentence in _SENTENCE.finditer(text) for piece in unsplit(sentence[0]))
 
 
 _SENTENCE: Final = re.compile(
@@ -228,23 +228,23 @@ def _open(index: int, block: Block, cut: Callable[[str], Iterable[str]]) -> Iter
             start = BlockStart(index, BlockKind.TEXT, continues=continues)
             return chain((start,), map(TextDelta, cut(text)), citations)
         case RefusalBlock(text):
-            return chain((BlockStart(index, BlockKind.REFUSAL),), map(RefusalDelta, whole(text)))
+            return chain((BlockStart(index, BlockKind.REFUSAL),), map(RefusalDelta, unsplit(text)))
         case ThinkingBlock(text, signature):
-            thinking = map(ThinkingDelta, whole(text)) if text else ()
+            thinking = map(ThinkingDelta, unsplit(text)) if text else ()
             seal = (SignatureDelta(signature),) if signature else ()
             return chain((BlockStart(index, BlockKind.THINKING),), thinking, seal)
         case RedactedThinkingBlock(data):
             return (BlockStart(index, BlockKind.REDACTED_THINKING, data=data),)
         case ToolCallBlock(call_id, name, json):
             start = BlockStart(index, BlockKind.TOOL_CALL, call_id, name)
-            return chain((start,), map(ToolInputDelta, whole(json)))
+            return chain((start,), map(ToolInputDelta, unsplit(json)))
         case ServerCall():
             return (BlockStart(index, BlockKind.SERVER_CALL, value=block),)
         case ServerResult():
             return (BlockStart(index, BlockKind.SERVER_RESULT, value=block),)
 
 
-def unfold(message: Message, cut: Callable[[str], Iterable[str]] = whole) -> Iterable[Event]:
+def replay(message: Message, cut: Callable[[str], Iterable[str]] = unsplit) -> Iterable[Event]:
     """A stream of events that folds to *message*: one delta a block, but for text that *cut* makes several of, for what
     is long, and for thinking that is only a signature."""
     yield MessageStart(Usage(input_tokens=message.usage.input_tokens))

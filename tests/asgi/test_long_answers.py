@@ -15,7 +15,7 @@ from kiro_asgi.asgi.output import Collected, Streamed, Synthetic
 from kiro_asgi.asgi.protocol import respond_in_pieces
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesOptions
-from kiro_asgi.model.message import LONG, Message, TextBlock, ToolCallBlock, sentences, unfold
+from kiro_asgi.model.message import LONG, Message, TextBlock, ToolCallBlock, replay, split_sentences
 from tests.dialects.openai_responses import grammar
 
 pytestmark = pytest.mark.anyio
@@ -76,7 +76,7 @@ async def test_a_body_is_made_in_parts() -> None:
             yield b"xy"
 
     output = Collected(sent, tuple, slow(), render)
-    output.put(unfold(Message()))
+    output.put(replay(Message()))
     await sent.during(output.finish)
 
     assert len(set(seen)) > 15
@@ -88,14 +88,14 @@ async def test_a_small_body_is_made_at_once() -> None:
     """Nobody waits for turns that others do not need."""
     sent = Sent()
     output = Collected(sent, tuple, lambda: 0.0, lambda message: iter((b"{", b"}")))
-    output.put(unfold(Message()))
+    output.put(replay(Message()))
     await sent.during(output.finish)
 
     assert [message["type"] for _, message in sent.messages] == ["http.response.start", "http.response.body"]
     assert sent.turns == 0
 
 
-@pytest.mark.parametrize("cut", [None, sentences])
+@pytest.mark.parametrize("cut", [None, split_sentences])
 @pytest.mark.parametrize("kind", MESSAGES)
 async def test_a_message_is_streamed_in_parts(kind: str, cut: Any) -> None:
     """Where all of it is known before: as in parts, so at once."""
@@ -103,7 +103,7 @@ async def test_a_message_is_streamed_in_parts(kind: str, cut: Any) -> None:
     for clock in (slow(), lambda: 0.0):
         sent = Sent()
         output = Synthetic(sent, tuple, clock, encoder, *([cut] if cut else []))
-        output.put(unfold(MESSAGES[kind]))
+        output.put(replay(MESSAGES[kind]))
         await sent.during(output.finish)
         bodies.append(sent.body)
         if clock() > 0:
@@ -143,7 +143,7 @@ async def test_no_heartbeat_within_an_event() -> None:
     sent.beside = output.beat
 
     async def answer() -> None:
-        for event in unfold(MESSAGES["text"]):
+        for event in replay(MESSAGES["text"]):
             output.put((event,))
             await output.push()
             await checkpoint()

@@ -13,7 +13,7 @@ from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.model.events import MessageStart, Usage
-from kiro_asgi.model.message import Message, TextBlock, unfold
+from kiro_asgi.model.message import Message, TextBlock, replay
 from kiro_asgi.simulator import Head, RawBytes
 from kiro_asgi.wire.eventstream import encode_frame
 from tests.asgi.answers import ALL_DIALECTS, cut_of, partial_text, text_of, told_as
@@ -35,7 +35,7 @@ def streamed(name: str, exchange: Exchange) -> Streamed:
 
 
 def events(words: str) -> list[Any]:
-    return [*unfold(Message((TextBlock(words),)))]
+    return [*replay(Message((TextBlock(words),)))]
 
 
 @EVERY_DIALECT

@@ -14,7 +14,7 @@ from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
-from kiro_asgi.model.message import Message, unfold
+from kiro_asgi.model.message import Message, replay
 from kiro_asgi.model.prompt import Prompt
 from tests.dialects.anthropic import grammar as anthropic_grammar
 from tests.dialects.openai_chat import grammar as chat_grammar
@@ -31,7 +31,7 @@ def given_answer(dialect: Dialect, request: Any, message: Message, streamed: boo
     parsed = dialect.parse(json.dumps({"model": "m", **request, "stream": streamed}).encode())
     meta = dialect.meta(parsed, lambda: "x" * 24, 12)
     if streamed:
-        return b"".join(run(dialect.encoder(meta), unfold(message)))
+        return b"".join(run(dialect.encoder(meta), replay(message)))
     return b"".join(dialect.render(message, meta))
 
 

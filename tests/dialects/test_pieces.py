@@ -17,7 +17,7 @@ from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, Respons
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.pieces import Literal, Pieces, compact, dump_array, dump_object, dump_text
 from kiro_asgi.model.events import Event
-from kiro_asgi.model.message import LONG, Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock, unfold
+from kiro_asgi.model.message import LONG, Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock, replay
 from kiro_asgi.model.prompt import ThinkingPart
 from kiro_asgi.wire.json import dumps, quote_bytes
 from tests.growth import assert_linear
@@ -126,7 +126,7 @@ def streamed(name: str, events: list[Event]) -> list[bytes]:
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_events_with_long_text_are_compact_json_in_pieces(name: str, kind: str) -> None:
     """The same of a stream, whose events have the text whole or cut."""
-    pieces = streamed(name, [*unfold(Message((BLOCKS[kind],)))])
+    pieces = streamed(name, [*replay(Message((BLOCKS[kind],)))])
     lines = [line.removeprefix(b"data: ") for line in b"".join(pieces).splitlines() if line.startswith(b"data: {")]
 
     assert all(dumps(json.loads(line)) == line for line in lines)
@@ -135,7 +135,7 @@ def test_events_with_long_text_are_compact_json_in_pieces(name: str, kind: str) 
 
 def test_what_is_repeated_is_the_same_bytes() -> None:
     """The end of a Responses stream says a text four times and holds it once."""
-    pieces = streamed("responses", [*unfold(Message((TextBlock("x" * 64 * LONG),)))])
+    pieces = streamed("responses", [*replay(Message((TextBlock("x" * 64 * LONG),)))])
     ended = [piece for piece in pieces if len(piece) > 2 * LONG]
 
     assert len(ended) == 4 * len({id(piece) for piece in ended})
@@ -145,7 +145,7 @@ def test_a_text_is_sealed_as_it_was() -> None:
     """Thinking in pieces is one text for its seal."""
     sealer = Sealer.create(b"key", "somebody")
     encoder = OpenAIResponses(sealer=sealer).encoder(ResponseMeta("resp_x", "m", 1, ResponsesOptions(input_items=())))
-    for _ in encoder.feed(unfold(Message((ThinkingBlock(LONG_TEXT, "signed"),)))):
+    for _ in encoder.feed(replay(Message((ThinkingBlock(LONG_TEXT, "signed"),)))):
         pass
 
     assert [*map(sealer.open, encoder.seals.values())] == [ThinkingPart(LONG_TEXT, "signed")]

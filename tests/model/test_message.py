@@ -35,7 +35,7 @@ from kiro_asgi.model.message import (
     ThinkingBlock,
     ToolCallBlock,
     fold,
-    unfold,
+    replay,
 )
 from kiro_asgi.model.server_tools import ServerCall, ServerResult, ToolOutput
 from tests.grammar import check_events
@@ -98,13 +98,13 @@ def messages() -> st.SearchStrategy[Message]:
 @given(messages())
 def test_fold_undoes_unfold(message: Message) -> None:
     """F139: a message and its events say the same."""
-    assert fold(unfold(message)) == message
+    assert fold(replay(message)) == message
 
 
 @given(messages())
 def test_unfolded_events_obey_the_grammar(message: Message) -> None:
     """A collected answer can be streamed by the same encoders."""
-    check_events(unfold(message))
+    check_events(replay(message))
 
 
 @given(messages(), st.data())
@@ -112,7 +112,7 @@ def test_folding_does_not_depend_on_how_deltas_are_cut(message: Message, data: s
     """F139: only the joined text of a block counts."""
 
     def recut() -> Iterator[Event]:
-        for event in unfold(message):
+        for event in replay(message):
             match event:
                 case TextDelta(text) | RefusalDelta(text) | ThinkingDelta(text) | ToolInputDelta(text):
                     place = data.draw(st.integers(0, len(text)))

@@ -20,7 +20,7 @@ from kiro_asgi.dialects.openai_responses.unread import unread_fields
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import noted
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.message import Message, unfold
+from kiro_asgi.model.message import Message, replay
 from kiro_asgi.model.notes import Note
 
 __all__ = ["OpenAIResponses", "ResponsesEncoder", "ResponsesOptions"]
@@ -71,7 +71,7 @@ class OpenAIResponses:
         None of it is known before that event, and what comes before are empty pieces.
         """
         encoder = self.encoder(meta)
-        for _ in encoder.feed(unfold(message)):
+        for _ in encoder.feed(replay(message)):
             yield b""
         yield from encoder.response
 

@@ -16,7 +16,7 @@ from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.anthropic.server_tools import render_server_block
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.model.events import StopReason
-from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock, unfold
+from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock, replay
 from kiro_asgi.model.prompt import Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.server_tools import SearchHit, ServerCall, ServerResult, ToolOutput
 from tests.dialects.anthropic.grammar import check
@@ -34,7 +34,7 @@ def rendered(*blocks: Any) -> dict[str, Any]:
     """A collected answer, which its stream adds up to."""
     message = Message(blocks, StopReason.END)
     body: dict[str, Any] = json.loads(b"".join(DIALECT.render(message, HEADING)))
-    assert check(b"".join(run(DIALECT.encoder(HEADING), unfold(message)))) == body
+    assert check(b"".join(run(DIALECT.encoder(HEADING), replay(message)))) == body
     return body
 
 

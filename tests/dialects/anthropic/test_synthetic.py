@@ -18,9 +18,9 @@ from kiro_asgi.model.message import (
     ThinkingBlock,
     ToolCallBlock,
     fold,
-    sentences,
-    unfold,
-    whole,
+    replay,
+    split_sentences,
+    unsplit,
 )
 from tests.dialects.anthropic.grammar import check, parse_sse
 
@@ -38,9 +38,9 @@ MESSAGE = Message(
 )
 
 
-def stream(message: Message, cut=whole) -> list[dict]:
+def stream(message: Message, cut=unsplit) -> list[dict]:
     encoder = AnthropicMessages().encoder(HEADING)
-    data = b"".join([*encoder.feed(unfold(message, cut)), *encoder.flush()])
+    data = b"".join([*encoder.feed(replay(message, cut)), *encoder.flush()])
     check(data)
     return parse_sse(data)
 
@@ -74,7 +74,7 @@ def test_the_end_tells_why_and_how_much():
 
 def test_text_may_be_cut_into_sentences():
     """F287: there is more than one delta, and together they are the text."""
-    texts = [event["delta"]["text"] for event in stream(MESSAGE, sentences) if "text" in event.get("delta", {})]
+    texts = [event["delta"]["text"] for event in stream(MESSAGE, split_sentences) if "text" in event.get("delta", {})]
 
     assert texts == ["First. ", "Second! ", "Third", "Done."]
 
@@ -85,14 +85,14 @@ def test_sentences_lose_nothing(text, marks):
     whole_text = "".join([text, *marks])
     message = Message((TextBlock(whole_text),), StopReason.END)
 
-    assert "".join(sentences(whole_text)) == whole_text
-    assert fold(unfold(message, sentences)).text == whole_text
+    assert "".join(split_sentences(whole_text)) == whole_text
+    assert fold(replay(message, split_sentences)).text == whole_text
 
 
 def test_the_encoder_takes_typed_events_only():
     """F290: an event is a value of its own class, not a dictionary with a type in it."""
     encoder = AnthropicMessages().encoder(HEADING)
 
-    assert any(isinstance(event, BlockStart) for event in unfold(MESSAGE))
+    assert any(isinstance(event, BlockStart) for event in replay(MESSAGE))
     with pytest.raises(AssertionError, match="not an event"):
         list(encoder.feed([{"type": "text_delta", "text": "a"}]))  # type: ignore[list-item]

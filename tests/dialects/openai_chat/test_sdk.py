@@ -9,7 +9,7 @@ import pytest
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.errors import KiroAsgiError, UpstreamOverloaded
 from kiro_asgi.model.events import Event, StopReason, Usage
-from kiro_asgi.model.message import Message, TextBlock, ThinkingBlock, ToolCallBlock, unfold
+from kiro_asgi.model.message import Message, TextBlock, ThinkingBlock, ToolCallBlock, replay
 
 USAGE = Usage(7, 5, 2, 1, 3)
 MESSAGE = Message(
@@ -34,7 +34,7 @@ def client(broken: KiroAsgiError | None = None) -> openai.OpenAI:
         if not parsed.stream:
             return httpx2.Response(200, content=b"".join(dialect.render(MESSAGE, meta)), headers=JSON)
         encoder = dialect.encoder(meta)
-        events: list[Event] = list(unfold(MESSAGE))
+        events: list[Event] = list(replay(MESSAGE))
         if broken is not None:
             body = b"".join(encoder.feed(events[:7])) + b"".join(encoder.error(broken))
         else:

@@ -22,7 +22,7 @@ from kiro_asgi.dialects.openai_responses.response import UNFINISHED
 from kiro_asgi.errors import BodyTooLarge, RequestError, ResponseNotFound, StoreUnavailable
 from kiro_asgi.limits import PREVIOUS_RESPONSES
 from kiro_asgi.model.message import Message as Answer
-from kiro_asgi.model.message import unfold
+from kiro_asgi.model.message import replay
 from kiro_asgi.state.base import Store, scoped
 from kiro_asgi.wire.json import dumps
 
@@ -329,7 +329,7 @@ class Compacting(Recorded):
         """The JSON body."""
         encoder = self.encoder(meta)
         assert isinstance(encoder, CompactionEncoder), "a request to compact"
-        for _ in encoder.feed(unfold(message)):
+        for _ in encoder.feed(replay(message)):
             yield b""
         yield compaction_object(meta, encoder, self.said(meta))
 
