@@ -41,7 +41,7 @@ BOUNDED = {
     "stages.arguments": {"_decoded": ARGUMENTS, "_with_twins": ARGUMENTS},
     "stages.tool_calls_whole": {"_room": ONCE},
     "upstreams.anthropic.content": {"Blocks._block": PARTS, "Blocks._result": PARTS, "Blocks.write": PARTS},
-    "upstreams.bedrock.content": {"Blocks._block": PARTS, "Blocks._result": PARTS},
+    "upstreams.bedrock.content": {"ConverseBlocks._block": PARTS, "ConverseBlocks._result": PARTS},
     "upstreams.anthropic.schema": {
         "_Writing._alternatives": PROMPT,
         "_Writing._members": PROMPT,

@@ -15,7 +15,7 @@ from kiro_asgi.asgi.auth import principal_of
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.protocol import Scope
-from kiro_asgi.asgi.reservations import Refusal, Reservations, cost_of
+from kiro_asgi.asgi.reservations import LimitRefusal, Reservations, cost_of
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.manifest import QuotaHeaders
 from kiro_asgi.errors import KiroAsgiError, LimitReached
@@ -73,7 +73,7 @@ class LimitedAdmission:
             return
         expected = exchange.expected_tokens
         held = await self._reservations.take(call.principal, allowance, expected, call.request_id)
-        if isinstance(held, Refusal):
+        if isinstance(held, LimitRefusal):
             call.quota_headers = (*self._told(call, [held.claim], [held.standing]),)
             message = held.told("this client")
             raise LimitReached(message, code=f"quota.{held.name}", retry_after=held.retry_after)

@@ -28,7 +28,7 @@ from kiro_asgi.asgi.credential_limits import (
     credential_allowances,
 )
 from kiro_asgi.asgi.exchange import ClientRequest, Exchange
-from kiro_asgi.asgi.exchanges import Conversations, ExchangeFactory
+from kiro_asgi.asgi.exchanges import ConversationIds, ExchangeFactory
 from kiro_asgi.asgi.internals import Internals
 from kiro_asgi.asgi.memory import Recovery, Signatures
 from kiro_asgi.asgi.models import Models, Provider
@@ -211,7 +211,7 @@ class App:
             models=Models(new_registry(settings, providers), providers),
             policy=context.policy,
             offload=context.offload,
-            conversations=Conversations.by(settings.conversation_salt),
+            conversations=ConversationIds.by(settings.conversation_salt),
             recovery=Recovery(self._store, settings.recovery.ttl, settings.recovery.enabled),
             signatures=Signatures(self._store, settings.state.ttl),
             attachments=AttachmentFetcher(new_fetcher(settings)),

@@ -17,7 +17,7 @@ from attrs import define, field
 
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import Exchange
-from kiro_asgi.asgi.reservations import Refusal, Reservations
+from kiro_asgi.asgi.reservations import LimitRefusal, Reservations
 from kiro_asgi.errors import ConfigError, UpstreamLimitReached
 from kiro_asgi.quota.policy import Cost
 from kiro_asgi.quota.settings import Allowance, CredentialSettings
@@ -87,7 +87,7 @@ class LimitedCredentials:
             return
         owner, expected = f"{_OWNER}{name}", exchange.expected_tokens
         held = await self._reservations.take(owner, allowance, expected, call.request_id)
-        if isinstance(held, Refusal):
+        if isinstance(held, LimitRefusal):
             self._note(name, held)
             raise UpstreamLimitReached(held.told(name), code=f"quota.{held.name}", retry_after=held.retry_after)
         self._reached.pop(name, None)
@@ -101,7 +101,7 @@ class LimitedCredentials:
             if until > now:
                 yield name, limit, until - now
 
-    def _note(self, name: str, refusal: Refusal) -> None:
+    def _note(self, name: str, refusal: LimitRefusal) -> None:
         if name not in self._reached:
             _log.info("%s is at its limit of %s; others are asked until there is room", name, refusal.limit)
         self._reached[name] = refusal.limit, self._clock() + refusal.retry_after

@@ -30,17 +30,17 @@ from kiro_asgi.stages.estimate import Calibration, Estimator
 from kiro_asgi.upstreams.base import Credential, Rendered
 from kiro_asgi.upstreams.registry import Target
 
-__all__ = ["Conversations", "ExchangeFactory"]
+__all__ = ["ConversationIds", "ExchangeFactory"]
 
 
 @frozen
-class Conversations:
+class ConversationIds:
     """Names by a secret: without it they cannot be computed, and one gateway's are not another's."""
 
     _salt: bytes = field(factory=lambda: secrets.token_bytes(32), repr=False)
 
     @classmethod
-    def by(cls, salt: str) -> Conversations:
+    def by(cls, salt: str) -> ConversationIds:
         """Names that other processes and later ones give too; with no *salt*, of this object only."""
         return cls(salt.encode()) if salt else cls()
 
@@ -62,7 +62,7 @@ class ExchangeFactory:
     models: Models
     _policy: RetryPolicy
     _offload: Offload
-    _conversations: Conversations
+    _conversations: ConversationIds
     _recovery: Recovery
     _signatures: Signatures
     _attachments: AttachmentFetcher

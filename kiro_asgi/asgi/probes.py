@@ -17,12 +17,12 @@ from kiro_asgi.asgi.models import Provider
 from kiro_asgi.asgi.protocol import Headers, Scope
 from kiro_asgi.state.base import Store, WatchedStore
 
-__all__ = ["Readiness", "ReadinessCheck", "Reason"]
+__all__ = ["Readiness", "ReadinessCheck", "ReadinessReason"]
 
 _CLOSE: Final[Headers] = ((b"connection", b"close"),)
 
 
-class Reason(StrEnum):
+class ReadinessReason(StrEnum):
     """Why a gateway is not ready, or does less than it should."""
 
     DRAINING = "draining"
@@ -39,10 +39,10 @@ class Reason(StrEnum):
 class Readiness:
     """Whether requests should come to a gateway."""
 
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[ReadinessReason, ...] = ()
     """Why not."""
 
-    degraded: tuple[Reason, ...] = ()
+    degraded: tuple[ReadinessReason, ...] = ()
     """What is missing, though it is ready."""
 
     @property
@@ -67,13 +67,13 @@ class ReadinessCheck:
     def readiness(self) -> Readiness:
         """The readiness at this moment."""
         down = isinstance(self._store, WatchedStore) and not self._store.is_reachable
-        return Readiness(tuple(self._reasons()), (Reason.STORE,) if down else ())
+        return Readiness(tuple(self._reasons()), (ReadinessReason.STORE,) if down else ())
 
-    def _reasons(self) -> Iterator[Reason]:
+    def _reasons(self) -> Iterator[ReadinessReason]:
         if self.is_draining:
-            yield Reason.DRAINING
+            yield ReadinessReason.DRAINING
         if not any(provider.credentials.is_usable for provider in self._providers):
-            yield Reason.CREDENTIALS
+            yield ReadinessReason.CREDENTIALS
 
     def headers(self, scope: Scope) -> Headers:
         """Headers that have a client of HTTP/1 connect anew, which may bring it elsewhere, while this is drained."""

@@ -15,7 +15,7 @@ from kiro_asgi.asgi.operations import new_dialects
 from kiro_asgi.asgi.providers import new_registry, new_store, new_transport
 from kiro_asgi.asgi.routing import Routes
 from kiro_asgi.config import Settings, read_environment
-from kiro_asgi.config.reading import Reading
+from kiro_asgi.config.reading import SettingsReading
 from kiro_asgi.config.rules import require
 from kiro_asgi.config.tree import assembled
 from kiro_asgi.dialects.manifest import dialects_in
@@ -42,7 +42,7 @@ def settings_to_serve(environ: Mapping[str, str], root: type[Settings] = Setting
     return assembled(reading)
 
 
-def problems_of(reading: Reading) -> tuple[str, ...]:
+def problems_of(reading: SettingsReading) -> tuple[str, ...]:
     """Every reason against starting with what was read: values that cannot be used, and what the others come to.
 
     What depends on a value that cannot be used is not looked at: it would be blamed for something else.

@@ -28,7 +28,7 @@ from kiro_asgi.quota.settings import Allowance, QuotaSettings
 from kiro_asgi.quota.sqlite import SqliteCounters
 from kiro_asgi.state.base import owner_of, scoped
 
-__all__ = ["Refusal", "Reservation", "Reservations", "cost_of", "new_reservations"]
+__all__ = ["LimitRefusal", "Reservation", "Reservations", "cost_of", "new_reservations"]
 
 _log = getLogger("kiro_asgi")
 
@@ -64,7 +64,7 @@ class Reservation:
 
 
 @frozen
-class Refusal:
+class LimitRefusal:
     """Why nothing was taken."""
 
     claim: Claim
@@ -115,7 +115,7 @@ class Reservations:
         self._zone = ZoneInfo(self._settings.timezone)
         self._own = MemoryCounters(self._wall)
 
-    async def take(self, owner: str, allowance: Allowance, tokens: int, holder: str) -> Reservation | Refusal:
+    async def take(self, owner: str, allowance: Allowance, tokens: int, holder: str) -> Reservation | LimitRefusal:
         """Take what one request needs, or nothing.
 
         Args:
@@ -131,7 +131,7 @@ class Reservations:
         taken = (*claims(owner_of(scoped(owner, "quota", "")), allowance, tokens, holder, now),)
         counters, outcome = await self._take(taken)
         if isinstance(outcome, Refused):
-            return Refusal(taken[outcome.index], outcome.standing, outcome.retry_after)
+            return LimitRefusal(taken[outcome.index], outcome.standing, outcome.retry_after)
         return Reservation(taken, outcome.standings, counters)
 
     @asynccontextmanager

@@ -20,7 +20,7 @@ import anyio
 from attrs import define, field, frozen
 
 from kiro_asgi import create_app
-from kiro_asgi.cli.demo_apis import APIS, RESULT, TOOL, Answer, Api, Kind, post
+from kiro_asgi.cli.demo_apis import APIS, RESULT, TOOL, Answer, Api, PieceKind, post
 from kiro_asgi.cli.serve import simulated
 from kiro_asgi.cli.standalone import LOOPS, Server, bind
 from kiro_asgi.cli.terminal import Part, Printer, Tone, printer_on
@@ -33,12 +33,12 @@ HOST: Final = "127.0.0.1"
 MODEL: Final = "claude-sonnet-4.5"
 QUESTION: Final = "What is the weather in Bergen?"
 
-TONES: Final[Mapping[Kind, Tone]] = {
-    Kind.THINKING: Tone.THINKING,
-    Kind.TEXT: Tone.TEXT,
-    Kind.CALL: Tone.WARNING,
-    Kind.END: Tone.GOOD,
-    Kind.ERROR: Tone.BAD,
+TONES: Final[Mapping[PieceKind, Tone]] = {
+    PieceKind.THINKING: Tone.THINKING,
+    PieceKind.TEXT: Tone.TEXT,
+    PieceKind.CALL: Tone.WARNING,
+    PieceKind.END: Tone.GOOD,
+    PieceKind.ERROR: Tone.BAD,
 }
 """The kinds that have a line of their own; arguments stand behind their call."""
 
@@ -153,10 +153,10 @@ class Dialogue:
         self._output.line((self.api.title, Tone.TITLE), ("  POST ", Tone.ASIDE), (self.api.path, Tone.ASIDE))
         request = {"model": self._model, "stream": True, **self.api.ask(question)}
         answer, calls = await self._ask(request)
-        if calls == 1 and Kind.END in answer:
+        if calls == 1 and PieceKind.END in answer:
             self._output.line((f"{'sent':>8} ", Tone.ASIDE), (f" {'result':<10} ", Tone.NAME), RESULT, hang=HANG)
             answer, _ = await self._ask(self.api.answer_call(request, answer, RESULT))
-        self.answered = Kind.END in answer and Kind.ERROR not in answer
+        self.answered = PieceKind.END in answer and PieceKind.ERROR not in answer
 
     async def _ask(self, request: Mapping[str, Any]) -> tuple[Answer, int]:
         """The answer, and how many calls are in it."""
@@ -174,7 +174,7 @@ class Dialogue:
 class AnswerPart:
     """A part of an answer that is coming in: a line on the screen."""
 
-    kind: Kind
+    kind: PieceKind
     after: float
     """Seconds from the request to its first event."""
 
@@ -195,7 +195,7 @@ class AnswerScreen:
 
     events: int = field(init=False, default=0)
     calls: int = field(init=False, default=0)
-    answer: dict[Kind, str] = field(init=False, factory=dict)
+    answer: dict[PieceKind, str] = field(init=False, factory=dict)
     _decoder: SseDecoder = field(init=False, factory=SseDecoder)
     _status: int = field(init=False, default=0)
     _refusal: bytes = field(init=False, default=b"")
@@ -216,27 +216,27 @@ class AnswerScreen:
     def finish(self) -> None:
         """Show the last part, or why there is no answer."""
         if self._refusal:
-            self._put(Kind.ERROR, f"status {self._status}: {_error_in(json.loads(self._refusal))}", "")
+            self._put(PieceKind.ERROR, f"status {self._status}: {_error_in(json.loads(self._refusal))}", "")
         self._print_part()
 
     def _read(self, data: Mapping[str, Any], event: str) -> None:
         if error := _error_in(data):
-            if Kind.ERROR not in self.answer:  # one API tells of it twice
-                self._put(Kind.ERROR, error, event)
+            if PieceKind.ERROR not in self.answer:  # one API tells of it twice
+                self._put(PieceKind.ERROR, error, event)
             return
         for kind, text in self._api.read(data):
             if text:
                 self._put(kind, text, event)
 
-    def _put(self, kind: Kind, text: str, event: str) -> None:
+    def _put(self, kind: PieceKind, text: str, event: str) -> None:
         self.answer[kind] = self.answer.get(kind, "") + text
-        if kind is Kind.ARGUMENTS and self._part is not None:
+        if kind is PieceKind.ARGUMENTS and self._part is not None:
             text = text if len(self._part.pieces) > 1 else f" {text}"
         elif kind in TONES:
-            if self._part is None or self._part.kind is not kind or kind is Kind.CALL:
+            if self._part is None or self._part.kind is not kind or kind is PieceKind.CALL:
                 self._print_part()
                 self._part = AnswerPart(kind, monotonic() - self.started)
-            self.calls += kind is Kind.CALL
+            self.calls += kind is PieceKind.CALL
         else:
             return
         assert self._part is not None

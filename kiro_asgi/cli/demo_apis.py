@@ -13,7 +13,7 @@ import anyio
 import h11
 from attrs import field, frozen
 
-__all__ = ["APIS", "RESULT", "TOOL", "Answer", "Api", "Kind", "post"]
+__all__ = ["APIS", "RESULT", "TOOL", "Answer", "Api", "PieceKind", "post"]
 
 TOOL: Final = "get_weather"
 RESULT: Final = "9 degrees and rain"
@@ -27,7 +27,7 @@ BUDGET: Final = 1024
 """Tokens for thinking, where an API wants a number; the least that it takes."""
 
 
-class Kind(Enum):
+class PieceKind(Enum):
     """Kind of a piece of an answer; the value is its name on the screen."""
 
     THINKING = "thinking"
@@ -41,11 +41,11 @@ class Kind(Enum):
     RESPONSE_ID = "response id"
 
 
-Answer = Mapping[Kind, str]
+Answer = Mapping[PieceKind, str]
 """All pieces of a kind in a row."""
 
 Document = Mapping[str, Any]
-Piece = tuple[Kind, str | None]
+Piece = tuple[PieceKind, str | None]
 
 
 @frozen
@@ -76,9 +76,9 @@ def _ask_chat(question: str) -> Document:
 
 
 def _answer_chat_call(request: Document, answer: Answer, result: str) -> Document:
-    function = {"name": answer[Kind.CALL], "arguments": answer[Kind.ARGUMENTS]}
-    call = {"id": answer[Kind.CALL_ID], "type": "function", "function": function}
-    called = {"role": "assistant", "content": answer.get(Kind.TEXT), "tool_calls": [call]}
+    function = {"name": answer[PieceKind.CALL], "arguments": answer[PieceKind.ARGUMENTS]}
+    call = {"id": answer[PieceKind.CALL_ID], "type": "function", "function": function}
+    called = {"role": "assistant", "content": answer.get(PieceKind.TEXT), "tool_calls": [call]}
     tool_result = {"role": "tool", "tool_call_id": call["id"], "content": result}
     return {**request, "messages": [*request["messages"], called, tool_result]}
 
@@ -86,13 +86,13 @@ def _answer_chat_call(request: Document, answer: Answer, result: str) -> Documen
 def _read_chat(data: Document) -> Iterator[Piece]:
     for choice in data["choices"]:
         delta = choice["delta"]
-        yield Kind.THINKING, delta.get("reasoning_content")
-        yield Kind.TEXT, delta.get("content")
+        yield PieceKind.THINKING, delta.get("reasoning_content")
+        yield PieceKind.TEXT, delta.get("content")
         for call in delta.get("tool_calls", ()):
-            yield Kind.CALL_ID, call.get("id")
-            yield Kind.CALL, call["function"].get("name")
-            yield Kind.ARGUMENTS, call["function"].get("arguments")
-        yield Kind.END, choice.get("finish_reason")
+            yield PieceKind.CALL_ID, call.get("id")
+            yield PieceKind.CALL, call["function"].get("name")
+            yield PieceKind.ARGUMENTS, call["function"].get("arguments")
+        yield PieceKind.END, choice.get("finish_reason")
 
 
 def _ask_responses(question: str) -> Document:
@@ -104,29 +104,29 @@ def _ask_responses(question: str) -> Document:
 
 
 def _answer_responses_call(request: Document, answer: Answer, result: str) -> Document:
-    tool_result = {"type": "function_call_output", "call_id": answer[Kind.CALL_ID], "output": result}
-    return {**request, "previous_response_id": answer[Kind.RESPONSE_ID], "input": [tool_result]}
+    tool_result = {"type": "function_call_output", "call_id": answer[PieceKind.CALL_ID], "output": result}
+    return {**request, "previous_response_id": answer[PieceKind.RESPONSE_ID], "input": [tool_result]}
 
 
-RESPONSES_DELTAS: Final[Mapping[str, Kind]] = {
-    "response.reasoning_summary_text.delta": Kind.THINKING,
-    "response.output_text.delta": Kind.TEXT,
-    "response.function_call_arguments.delta": Kind.ARGUMENTS,
+RESPONSES_DELTAS: Final[Mapping[str, PieceKind]] = {
+    "response.reasoning_summary_text.delta": PieceKind.THINKING,
+    "response.output_text.delta": PieceKind.TEXT,
+    "response.function_call_arguments.delta": PieceKind.ARGUMENTS,
 }
 
 
 def _read_responses(data: Document) -> Iterator[Piece]:
     match data:
         case {"type": "response.created", "response": {"id": identity}}:
-            yield Kind.RESPONSE_ID, identity
+            yield PieceKind.RESPONSE_ID, identity
         case {
             "type": "response.output_item.added",
             "item": {"type": "function_call", "call_id": identity, "name": name},
         }:
-            yield Kind.CALL_ID, identity
-            yield Kind.CALL, name
+            yield PieceKind.CALL_ID, identity
+            yield PieceKind.CALL, name
         case {"type": "response.completed" | "response.incomplete", "response": {"status": status}}:
-            yield Kind.END, status
+            yield PieceKind.END, status
         case {"type": name, "delta": delta} if name in RESPONSES_DELTAS:
             yield RESPONSES_DELTAS[name], delta
 
@@ -142,12 +142,16 @@ def _ask_messages(question: str) -> Document:
 
 def _answer_messages_call(request: Document, answer: Answer, result: str) -> Document:
     called: list[Document] = []
-    if Kind.SIGNATURE in answer:  # thinking may only come back with it
-        thinking = answer.get(Kind.THINKING, "")
-        called.append({"type": "thinking", "thinking": thinking, "signature": answer[Kind.SIGNATURE]})
-    if Kind.TEXT in answer:
-        called.append({"type": "text", "text": answer[Kind.TEXT]})
-    call = {"id": answer[Kind.CALL_ID], "name": answer[Kind.CALL], "input": json.loads(answer[Kind.ARGUMENTS])}
+    if PieceKind.SIGNATURE in answer:  # thinking may only come back with it
+        thinking = answer.get(PieceKind.THINKING, "")
+        called.append({"type": "thinking", "thinking": thinking, "signature": answer[PieceKind.SIGNATURE]})
+    if PieceKind.TEXT in answer:
+        called.append({"type": "text", "text": answer[PieceKind.TEXT]})
+    call = {
+        "id": answer[PieceKind.CALL_ID],
+        "name": answer[PieceKind.CALL],
+        "input": json.loads(answer[PieceKind.ARGUMENTS]),
+    }
     called.append({"type": "tool_use", **call})
     tool_result = {"type": "tool_result", "tool_use_id": call["id"], "content": result}
     turns = ({"role": "assistant", "content": called}, {"role": "user", "content": [tool_result]})
@@ -157,15 +161,15 @@ def _answer_messages_call(request: Document, answer: Answer, result: str) -> Doc
 def _read_messages(data: Document) -> Iterator[Piece]:
     match data:
         case {"type": "content_block_start", "content_block": {"type": "tool_use", "id": identity, "name": name}}:
-            yield Kind.CALL_ID, identity
-            yield Kind.CALL, name
+            yield PieceKind.CALL_ID, identity
+            yield PieceKind.CALL, name
         case {"type": "content_block_delta", "delta": delta}:
-            yield Kind.THINKING, delta.get("thinking")
-            yield Kind.SIGNATURE, delta.get("signature")
-            yield Kind.TEXT, delta.get("text")
-            yield Kind.ARGUMENTS, delta.get("partial_json")
+            yield PieceKind.THINKING, delta.get("thinking")
+            yield PieceKind.SIGNATURE, delta.get("signature")
+            yield PieceKind.TEXT, delta.get("text")
+            yield PieceKind.ARGUMENTS, delta.get("partial_json")
         case {"type": "message_delta", "delta": {"stop_reason": reason}}:
-            yield Kind.END, reason
+            yield PieceKind.END, reason
 
 
 APIS: Final = (

@@ -20,7 +20,7 @@ from attrs import define, field
 
 from kiro_asgi.cli.findings import Finding, Verdict, span
 from kiro_asgi.cli.terminal import variables_in
-from kiro_asgi.config import Reading, Settings
+from kiro_asgi.config import Settings, SettingsReading
 from kiro_asgi.upstreams.access import Keys
 
 __all__ = ["Way", "clock", "connection", "keys", "proxied", "proxies", "settings", "trusted", "walk"]
@@ -28,7 +28,7 @@ __all__ = ["Way", "clock", "connection", "keys", "proxied", "proxies", "settings
 PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
-def settings(reading: Reading, problems: Collection[str]) -> Iterator[Finding]:
+def settings(reading: SettingsReading, problems: Collection[str]) -> Iterator[Finding]:
     """Where the settings come from; one failure for each reason why no gateway would start with them."""
     for problem in problems:
         variables = ", ".join(variables_in(problem))

@@ -27,7 +27,7 @@ from attrs import define, evolve, field, frozen
 from kiro_asgi.asgi.readiness import settings_to_serve
 from kiro_asgi.cli.lasting import state_folder, with_lasting_state
 from kiro_asgi.cli.reloading import Reloadable, log_kept
-from kiro_asgi.cli.signals import ORDERS, Ending, until_signalled
+from kiro_asgi.cli.signals import ORDERS, DrainTimes, until_signalled
 from kiro_asgi.cli.standalone import (
     LINGER,
     LOOPS,
@@ -188,7 +188,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         server.ready()
         process = (_SimulatedProcess if arguments.simulate else _Process)(
             server,
-            Ending(arguments.drain_delay, arguments.graceful_timeout),
+            DrainTimes(arguments.drain_delay, arguments.graceful_timeout),
             _Watch(arguments.metrics_listen, arguments.opentelemetry, arguments.inspect),
             arguments.host,
             read,
@@ -297,7 +297,7 @@ class _Process:
     """What each process that serves does, with a socket that it may share with others."""
 
     server: Server
-    ending: Ending
+    ending: DrainTimes
     watch: _Watch
     host: str
     read: Callable[[], Settings]

@@ -17,7 +17,7 @@ from attrs import frozen
 
 from kiro_asgi.cli.standalone import LINGER
 
-__all__ = ["ORDERS", "Ending", "Gateway", "until_signalled"]
+__all__ = ["ORDERS", "DrainTimes", "Drainable", "until_signalled"]
 
 ORDERS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals that mean something."""
@@ -26,7 +26,7 @@ Stopped = Callable[[], Awaitable[None]]
 """Returns when nothing new is to be accepted."""
 
 
-class Gateway(Protocol):
+class Drainable(Protocol):
     """What signals are for."""
 
     def drain(self) -> None:
@@ -39,7 +39,7 @@ class Gateway(Protocol):
 
 
 @frozen
-class Ending:
+class DrainTimes:
     """Seconds for each step of the end."""
 
     drain_delay: float
@@ -51,8 +51,8 @@ class Ending:
 
 async def until_signalled(
     orders: AsyncIterator[signal.Signals],
-    gateway: Gateway,
-    ending: Ending,
+    gateway: Drainable,
+    ending: DrainTimes,
     serve: Callable[[Stopped], Awaitable[None]],
 ) -> None:
     """Run *serve*, which is handed something to wait for, and do meanwhile as *orders* say."""
@@ -64,7 +64,7 @@ async def until_signalled(
 
 
 async def _obey(
-    orders: AsyncIterator[signal.Signals], gateway: Gateway, ending: Ending, stop: anyio.Event, tasks: TaskGroup
+    orders: AsyncIterator[signal.Signals], gateway: Drainable, ending: DrainTimes, stop: anyio.Event, tasks: TaskGroup
 ) -> None:
     first = await _next_end(orders, gateway, tasks)
     gateway.drain()
@@ -77,7 +77,7 @@ async def _obey(
     tasks.cancel_scope.cancel()
 
 
-async def _next_end(orders: AsyncIterator[signal.Signals], gateway: Gateway, tasks: TaskGroup) -> signal.Signals:
+async def _next_end(orders: AsyncIterator[signal.Signals], gateway: Drainable, tasks: TaskGroup) -> signal.Signals:
     """The next order that means the end; settings are read anew meanwhile."""
     while (order := await anext(orders)) is signal.SIGHUP:
         tasks.start_soon(gateway.reload)

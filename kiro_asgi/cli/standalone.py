@@ -92,7 +92,7 @@ class Server:
             ConfigError: hypercorn, or its part for this event loop, is not installed.
         """
         port = listener.getsockname()[1]
-        calls, config, server = _Calls(app), self._config(listener), self._worker()
+        calls, config, server = _EndableCalls(app), self._config(listener), self._worker()
         failure: Exception | None = None
 
         async def expire() -> None:
@@ -161,7 +161,7 @@ class Server:
 
 
 @frozen
-class _Calls:
+class _EndableCalls:
     """An application whose open calls can be ended.
 
     The server's own limit is not enough: on asyncio, from Python 3.12 on, it begins to count when the last connection

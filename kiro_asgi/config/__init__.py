@@ -24,7 +24,7 @@ from kiro_asgi.config.gateway import (
     StructuredSettings,
     ToolSettings,
 )
-from kiro_asgi.config.reading import Reading, read_environment
+from kiro_asgi.config.reading import SettingsReading, read_environment
 from kiro_asgi.config.tree import Settings
 from kiro_asgi.quota.settings import CredentialSettings, KeySettings, QuotaSettings
 from kiro_asgi.tapes.settings import TapeSettings
@@ -46,13 +46,13 @@ __all__ = [
     "LimitSettings",
     "OpenAISettings",
     "QuotaSettings",
-    "Reading",
     "RecoverySettings",
     "ResponsesSettings",
     "RetrySettings",
     "RoutingSettings",
     "SettingRow",
     "Settings",
+    "SettingsReading",
     "StateSettings",
     "StreamSettings",
     "StructuredSettings",

@@ -22,7 +22,7 @@ from kiro_asgi.config.rules import complaint, conflicts, misnamed
 __all__ = [
     "CONFIG_VARIABLE",
     "Given",
-    "Reading",
+    "SettingsReading",
     "read",
     "read_environment",
     "read_mapping",
@@ -65,7 +65,7 @@ class Given:
 
 
 @frozen
-class Reading:
+class SettingsReading:
     """Values, sources and problems of all layers together."""
 
     root: type
@@ -83,7 +83,7 @@ class Reading:
     """Tables with a value that cannot be used; *values* have none of theirs."""
 
 
-def read(root: type, given: Iterable[Given]) -> Reading:
+def read(root: type, given: Iterable[Given]) -> SettingsReading:
     """Check every value, and let later ones win; what nobody gave has the value of the preset that was chosen."""
     given = tuple(given)
     members = members_of(root, (it.path for it in given))
@@ -107,28 +107,28 @@ def read(root: type, given: Iterable[Given]) -> Reading:
     below = preset_values(root, preset)
     usable = {path: value for path, value in {**below, **values}.items() if path.rpartition(".")[0] not in faulty}
     origins = dict.fromkeys(below, f"preset {preset}") | sources
-    return Reading(root, usable, origins, tuple(problems), frozenset(faulty))
+    return SettingsReading(root, usable, origins, tuple(problems), frozenset(faulty))
 
 
-def read_environment(root: type, environ: Mapping[str, str]) -> Reading:
+def read_environment(root: type, environ: Mapping[str, str]) -> SettingsReading:
     """The file that `CONFIG_VARIABLE` names, then the variables themselves."""
     file = environ.get(CONFIG_VARIABLE, "")
     return _read(root, _document(Path(file)) if file else {}, Path(file).name, environ)
 
 
-def read_mapping(root: type, mapping: Mapping[str, Any]) -> Reading:
+def read_mapping(root: type, mapping: Mapping[str, Any]) -> SettingsReading:
     """Values of nested mappings."""
     return _read(root, mapping)
 
 
-def read_toml(root: type, file: Path) -> Reading:
+def read_toml(root: type, file: Path) -> SettingsReading:
     """Values of a TOML file; one that cannot be read is a problem like any other."""
     return _read(root, _document(file), file.name)
 
 
 def _read(
     root: type, document: Mapping[str, Any] | Given, place: str = "", environ: Mapping[str, str] = MappingProxyType({})
-) -> Reading:
+) -> SettingsReading:
     """Read *document*, which is called *place* in messages, and above it *environ*."""
     given = [document] if isinstance(document, Given) else []
     written = {} if isinstance(document, Given) else document

@@ -26,7 +26,7 @@ from kiro_asgi.config.gateway import (
 )
 from kiro_asgi.config.installed import including
 from kiro_asgi.config.leaves import assemble, values_of
-from kiro_asgi.config.reading import Reading, read_environment, read_mapping, read_toml
+from kiro_asgi.config.reading import SettingsReading, read_environment, read_mapping, read_toml
 from kiro_asgi.config.rules import require, unnameable, violations
 from kiro_asgi.dialects.manifest import DialectManifest
 from kiro_asgi.quota.settings import CredentialSettings, KeySettings, QuotaSettings
@@ -138,11 +138,11 @@ class Settings(BuiltinSettings):
         return cls._of(read_environment(cls, environ))
 
     @classmethod
-    def _of(cls, reading: Reading) -> Settings:
+    def _of(cls, reading: SettingsReading) -> Settings:
         require(reading.problems)
         return assembled(reading)
 
 
-def assembled(reading: Reading) -> Settings:
+def assembled(reading: SettingsReading) -> Settings:
     """The settings of what was read, with defaults where a value cannot be used."""
     return assemble(reading.root, reading.values)

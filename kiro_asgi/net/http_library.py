@@ -20,8 +20,8 @@ __all__ = [
     "EXHAUSTED",
     "InterleavedBackend",
     "InterleavedStream",
+    "RequestContent",
     "Translation",
-    "WholeBody",
     "translated",
     "translations",
 ]
@@ -164,7 +164,7 @@ class InterleavedBackend:
         await self._inner.sleep(seconds)
 
 
-class WholeBody:
+class RequestContent:
     """A request's body, in one piece.
 
     The library's own is an async generator, and one that a cancellation leaves suspended is reported on trio.
@@ -175,7 +175,7 @@ class WholeBody:
     def __init__(self, body: bytes) -> None:
         self._rest = [body]
 
-    def __aiter__(self) -> WholeBody:
+    def __aiter__(self) -> RequestContent:
         return self
 
     async def __anext__(self) -> bytes:

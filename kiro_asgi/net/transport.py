@@ -29,7 +29,7 @@ from anyio.lowlevel import RunVar, current_token
 from attrs import define, field
 
 from kiro_asgi.errors import TooBusy, UpstreamTimeout
-from kiro_asgi.net.http_library import InterleavedBackend, InterleavedStream, WholeBody, translated, translations
+from kiro_asgi.net.http_library import InterleavedBackend, InterleavedStream, RequestContent, translated, translations
 
 if TYPE_CHECKING:
     import ssl
@@ -284,7 +284,7 @@ class Transport:
             request.method,
             url,
             headers=headers,
-            content=WholeBody(request.body),
+            content=RequestContent(request.body),
             extensions={"timeout": {"connect": limit, "write": limit}},
         )
         return wire

@@ -18,7 +18,7 @@ from attrs import define, field
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.quota.base import UsageKey, UsageRow
 from kiro_asgi.quota.claims import Budget, Claim, Granted, Lease, Rate, Refused, granted, refusal
-from kiro_asgi.state.sqlite_file import Connection
+from kiro_asgi.state.sqlite_file import SqliteConnection
 
 __all__ = ["SqliteCounters", "SqliteLedger"]
 
@@ -49,13 +49,13 @@ class _File:
     """The file, used by one thread at a time for each event loop; more would only wait for each other."""
 
     path: Path
-    _connection: Connection = field(init=False, repr=False)
+    _connection: SqliteConnection = field(init=False, repr=False)
     _threads: PerLoop[anyio.CapacityLimiter] = field(
         init=False, factory=lambda: PerLoop(partial(anyio.CapacityLimiter, 1)), repr=False
     )
 
     def __attrs_post_init__(self) -> None:
-        self._connection = Connection(self.path, _PATIENCE)
+        self._connection = SqliteConnection(self.path, _PATIENCE)
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Call *work* in a thread, in a transaction of its own, and return its result.

@@ -23,7 +23,7 @@ __all__ = ["IncrementalCalls"]
 
 
 @define
-class _StreamedCall(OpenCall):
+class _IncrementalCall(OpenCall):
     verdict: Verdict | None = None
     """Set once the call has ended."""
 
@@ -83,18 +83,18 @@ class IncrementalCalls:
     mendings: Collection[str] = ()
     """Not for a call whose beginning has gone out."""
 
-    _calls: OpenCalls[_StreamedCall] = field(init=False)
+    _calls: OpenCalls[_IncrementalCall] = field(init=False)
     _ended: set[str] = field(init=False, factory=set)
-    _provisional: dict[str, _StreamedCall] = field(init=False, factory=dict)
+    _provisional: dict[str, _IncrementalCall] = field(init=False, factory=dict)
     """Calls that have ended without arguments and have not gone out, by id."""
 
-    _front: _StreamedCall | None = field(init=False, default=None)
-    _line: deque[Delta | _StreamedCall] = field(init=False, factory=deque)
+    _front: _IncrementalCall | None = field(init=False, default=None)
+    _line: deque[Delta | _IncrementalCall] = field(init=False, factory=deque)
     _waiting: int = field(init=False, default=0)
     """Characters of content in line."""
 
     def __attrs_post_init__(self) -> None:
-        self._calls = OpenCalls(_StreamedCall, self.budget, self.id_stem)
+        self._calls = OpenCalls(_IncrementalCall, self.budget, self.id_stem)
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """Pass *items* on, fragments as parts of whole calls."""
@@ -136,7 +136,7 @@ class IncrementalCalls:
         if call is self._front:
             yield from self._advance()
 
-    def _open(self, call_id: str) -> _StreamedCall:
+    def _open(self, call_id: str) -> _IncrementalCall:
         call = self._calls.open(call_id)
         if self._front is None:
             self._front = call
@@ -144,17 +144,17 @@ class IncrementalCalls:
             self._line.append(call)
         return call
 
-    def _begun_again(self, fragment: ToolCallFragment) -> _StreamedCall | None:
+    def _begun_again(self, fragment: ToolCallFragment) -> _IncrementalCall | None:
         """The call that had ended without arguments and now gets some."""
         call = self._provisional.pop(fragment.call_id, None) if fragment.input.strip() else None
         if call is not None:
             self._calls.reopen(call)
         return call
 
-    def _judge(self, call: _StreamedCall, *, stopped: bool) -> Verdict:
+    def _judge(self, call: _IncrementalCall, *, stopped: bool) -> Verdict:
         return call.close(stopped=stopped, mendings=() if call.streaming else self.mendings)
 
-    def _end(self, call: _StreamedCall, verdict: Verdict) -> None:
+    def _end(self, call: _IncrementalCall, verdict: Verdict) -> None:
         call.verdict = verdict
         self._calls.take(call)
         self._ended.add(call.call_id)
@@ -186,7 +186,7 @@ class IncrementalCalls:
     def _move_up(self) -> Iterator[Delta]:
         while self._line:
             item = self._line.popleft()
-            if isinstance(item, _StreamedCall):
+            if isinstance(item, _IncrementalCall):
                 self._front = item
                 return
             self.budget.give_back(size_of(item))

@@ -20,7 +20,7 @@ from kiro_asgi.loops import PerLoop
 from kiro_asgi.state.base import Locks
 from kiro_asgi.state.memory import Room
 from kiro_asgi.state.pending import WriteQueue
-from kiro_asgi.state.sqlite_file import LARGEST, Change, Connection, Found
+from kiro_asgi.state.sqlite_file import LARGEST, Change, Found, SqliteConnection
 
 __all__ = ["SqliteStore"]
 
@@ -81,10 +81,10 @@ class SqliteStore:
     """The same for all processes, also after a restart."""
 
     _room: Room = field(init=False)
-    _reader: Connection = field(init=False, repr=False)
+    _reader: SqliteConnection = field(init=False, repr=False)
     """Apart from the one that writes: nobody who reads waits for somebody who writes."""
 
-    _writer: Connection = field(init=False, repr=False)
+    _writer: SqliteConnection = field(init=False, repr=False)
     _pending: WriteQueue = field(init=False, repr=False)
     _rests_until: float = field(init=False, default=0.0)
     _told_at: float = field(init=False, default=-_TOLD)
@@ -96,7 +96,7 @@ class SqliteStore:
 
     def __attrs_post_init__(self) -> None:
         self._room = Room(self.entries, self.max_bytes)
-        self._reader, self._writer = Connection(self.path, _BUSY), Connection(self.path, _BUSY)
+        self._reader, self._writer = SqliteConnection(self.path, _BUSY), SqliteConnection(self.path, _BUSY)
         self._pending = WriteQueue(lambda changes, uses: self._writer.write(changes, uses, self._room, self._clock()))
 
     async def get(self, key: str) -> bytes | None:

@@ -22,7 +22,7 @@ from kiro_asgi.private import make_folder, require_own_file
 from kiro_asgi.state.base import owner_of
 from kiro_asgi.state.memory import ENTRY_BYTES, Room
 
-__all__ = ["LARGEST", "Change", "Connection", "Found"]
+__all__ = ["LARGEST", "Change", "Found", "SqliteConnection"]
 
 T = TypeVar("T")
 
@@ -110,7 +110,7 @@ class Found:
 
 
 @define(eq=False)
-class Connection:
+class SqliteConnection:
     """One connection to the file, for one thread at a time.  It is opened when it is needed, and opened anew where
     another file has taken the name.
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.asgi.exchanges import Conversations
+from kiro_asgi.asgi.exchanges import ConversationIds
 from tests.asgi.answers import DIALECTS
 from tests.asgi.driver import ask
 
@@ -26,24 +26,24 @@ FIELDS: dict[str, dict[str, Any]] = {
 @given(st.text(), st.text(min_size=1), st.text(), st.text(min_size=1))
 def test_a_name_is_one_to_one_and_a_uuid(principal: str, session: str, other: str, another: str) -> None:
     """The same client and session have the same name, any other pair another; each is a random UUID by its looks."""
-    names = Conversations.by("salt")
+    names = ConversationIds.by("salt")
     name, second = names.name(principal, session), names.name(other, another)
 
     assert (name == second) is ((principal, session) == (other, another))
     assert UUID(name).version == 4 and str(UUID(name)) == name
-    assert Conversations.by("salt").name(principal, session) == name
+    assert ConversationIds.by("salt").name(principal, session) == name
 
 
 def test_a_name_means_nothing_elsewhere() -> None:
     """Without the secret a name cannot be computed; by default each gateway has a secret of its own."""
-    gateways = [Conversations.by("one"), Conversations.by("two"), Conversations.by(""), Conversations.by("")]
+    gateways = [ConversationIds.by("one"), ConversationIds.by("two"), ConversationIds.by(""), ConversationIds.by("")]
 
     assert len({each.name("key:1", SESSION) for each in gateways}) == 4
 
 
 def test_what_has_no_name_gets_a_new_one_each_time() -> None:
     """Nothing is guessed: requests of which nobody says that they belong together do not."""
-    names = Conversations.by("salt")
+    names = ConversationIds.by("salt")
 
     assert names.name("key:1", "") != names.name("key:1", "")
 

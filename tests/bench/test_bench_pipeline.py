@@ -17,7 +17,7 @@ import pytest
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, ResponseMeta
 from kiro_asgi.dialects.gemini.dialect import GeminiStream
-from kiro_asgi.dialects.gemini.request import Options
+from kiro_asgi.dialects.gemini.request import GeminiOptions
 from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
@@ -27,7 +27,7 @@ FRAMES = "application/vnd.amazon.eventstream"
 DIALECTS: dict[str, tuple[Dialect, Any]] = {
     "openai": (OpenAIChat(), ChatOptions()),
     "anthropic": (AnthropicMessages(), None),
-    "gemini": (GeminiStream("m"), Options()),
+    "gemini": (GeminiStream("m"), GeminiOptions()),
 }
 PIECES = [f'p{i:05d}\n"q" \\ end ' if i % 10 == 5 else f"p{i:05d} lorem ipsum" for i in range(1000)]
 PAYLOADS = [json.dumps({"content": piece}, separators=(",", ":")).encode() for piece in PIECES]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kiro_asgi.asgi.auth import Authenticator
-from kiro_asgi.asgi.exchanges import Conversations
+from kiro_asgi.asgi.exchanges import ConversationIds
 from kiro_asgi.asgi.memory import Recovery
 from kiro_asgi.config import ClientSettings
 from kiro_asgi.errors import Unauthorized, UnknownModel, UpstreamFault
@@ -117,7 +117,7 @@ async def test_unknown_names_leave_nothing_behind(listed, names):
 
 def test_names_of_conversations_are_not_kept():
     """R47: they are computed each time."""
-    names, before = Conversations(), resident()
+    names, before = ConversationIds(), resident()
     for number in range(100_000):
         names.name("key:12345678", f"session-{number}")
 

@@ -15,7 +15,7 @@ import tests.dialects.openai_responses.grammar as responses_grammar
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, ResponseMeta
 from kiro_asgi.dialects.gemini.dialect import GeminiStream
-from kiro_asgi.dialects.gemini.request import Options
+from kiro_asgi.dialects.gemini.request import GeminiOptions
 from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesOptions
 from kiro_asgi.errors import UpstreamError, UpstreamProtocolError
@@ -164,7 +164,7 @@ def _apis() -> tuple[Api, ...]:
         (DIALECTS["openai"], of("chatcmpl-", ChatOptions(include_usage=True)), _judge(openai), openai),
         (DIALECTS["anthropic"], of("msg_", None), _anthropic, anthropic_grammar.check_cut),
         (DIALECTS["responses"], of("resp_", ResponsesOptions(store=False)), _judge(responses), responses),
-        (DIALECTS["gemini"], of("", Options()), _gemini, gemini_grammar.check_cut),
+        (DIALECTS["gemini"], of("", GeminiOptions()), _gemini, gemini_grammar.check_cut),
     )
 
 

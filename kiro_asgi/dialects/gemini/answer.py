@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.gemini.grounding import GroundingTally
-from kiro_asgi.dialects.gemini.request import Options
+from kiro_asgi.dialects.gemini.request import GeminiOptions
 from kiro_asgi.dialects.gemini.signatures import Signing
 from kiro_asgi.dialects.pieces import dump_array, dump_text
 from kiro_asgi.errors import UpstreamProtocolError
@@ -87,7 +87,7 @@ def call_part(call_id: str, name: str, arguments: str, signature: Mapping[str, s
 def grounding_of(meta: ResponseMeta) -> GroundingTally:
     """What collects the pages of an answer."""
     options = meta.options
-    return GroundingTally(keeps_text=isinstance(options, Options) and options.grounded)
+    return GroundingTally(keeps_text=isinstance(options, GeminiOptions) and options.grounded)
 
 
 def finish(reason: StopReason, grounding: GroundingTally) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import invalid, missing, unsupported
 from kiro_asgi.dialects.gemini.contents import read_contents, texts_of
 from kiro_asgi.dialects.gemini.schema import json_schema
-from kiro_asgi.dialects.gemini.shapes import Body, CountBody, GenerationConfig, ThinkingConfig
+from kiro_asgi.dialects.gemini.shapes import CountBody, GenerateBody, GenerationConfig, ThinkingConfig
 from kiro_asgi.dialects.gemini.spelling import Spelling
 from kiro_asgi.dialects.gemini.tools import read_tools
 from kiro_asgi.dialects.structure import read_json, structure_value
@@ -23,11 +23,11 @@ from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode
 from kiro_asgi.stages.limits import check_stop
 
-__all__ = ["LEVELS", "Options", "parse_count", "parse_request", "read_body"]
+__all__ = ["LEVELS", "GeminiOptions", "parse_count", "parse_request", "read_body"]
 
 LEVELS: Final = ("minimal", "low", "medium", "high", "xhigh")
 
-_BODY: Final = Spelling(Body)
+_BODY: Final = Spelling(GenerateBody)
 _COUNT: Final = Spelling(CountBody)
 
 _RANGES: Final = (
@@ -50,7 +50,7 @@ _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
 
 
 @frozen
-class Options:
+class GeminiOptions:
     """What only this API knows of a request."""
 
     grounded: bool = False
@@ -76,8 +76,8 @@ def parse_request(body: bytes, model: str, *, stream: bool) -> ParsedRequest:
     Raises:
         RequestError: Not a legal request, or one that cannot be honoured; ``param`` names the place.
     """
-    prompt = _prompt(structure_value(read_body(body), Body), model)
-    return ParsedRequest(prompt, stream, Options(grounded=any(tool.hosted for tool in prompt.tools)))
+    prompt = _prompt(structure_value(read_body(body), GenerateBody), model)
+    return ParsedRequest(prompt, stream, GeminiOptions(grounded=any(tool.hosted for tool in prompt.tools)))
 
 
 def parse_count(body: bytes, model: str) -> Prompt:
@@ -89,10 +89,10 @@ def parse_count(body: bytes, model: str) -> Prompt:
     request = structure_value(_COUNT.plain(read_json(body)), CountBody)
     if request.generate_content_request is not None:
         return _prompt(request.generate_content_request, model)
-    return _prompt(Body(contents=request.contents), model)
+    return _prompt(GenerateBody(contents=request.contents), model)
 
 
-def _prompt(request: Body, model: str) -> Prompt:
+def _prompt(request: GenerateBody, model: str) -> Prompt:
     turns, told = read_contents(request.contents)
     if not turns:
         raise missing("contents", "say something: at least one content with a part is needed")

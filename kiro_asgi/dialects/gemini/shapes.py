@@ -12,7 +12,6 @@ from attrs import frozen
 
 __all__ = [
     "Blob",
-    "Body",
     "Content",
     "CountBody",
     "FileData",
@@ -20,6 +19,7 @@ __all__ = [
     "FunctionCallingConfig",
     "FunctionDeclaration",
     "FunctionResponse",
+    "GenerateBody",
     "GenerationConfig",
     "GoogleSearch",
     "Part",
@@ -188,7 +188,7 @@ class GenerationConfig:
 
 
 @frozen
-class Body:
+class GenerateBody:
     """A request to generate content."""
 
     contents: tuple[Content, ...] = ()
@@ -205,4 +205,4 @@ class CountBody:
     """A request to count tokens: contents, or a whole request."""
 
     contents: tuple[Content, ...] = ()
-    generate_content_request: Body | None = None
+    generate_content_request: GenerateBody | None = None

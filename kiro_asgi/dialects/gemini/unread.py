@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from kiro_asgi.dialects.gemini.shapes import Blob, Body, FileData, ToolBody
+from kiro_asgi.dialects.gemini.shapes import Blob, FileData, GenerateBody, ToolBody
 from kiro_asgi.dialects.unread import Finding, Reading, unread
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.wire.members import objects_of, text_of
@@ -16,13 +16,13 @@ __all__ = ["unread_fields"]
 _NO_EFFECT: Final = "fields.no_effect"
 
 _READING: Final = Reading(
-    body=Body,
+    body=GenerateBody,
     unions=(),
     members=MappingProxyType(
         {
-            (Body, "model"): _NO_EFFECT,
-            (Body, "labels"): _NO_EFFECT,
-            (Body, "safety_settings"): "fields.ignored",
+            (GenerateBody, "model"): _NO_EFFECT,
+            (GenerateBody, "labels"): _NO_EFFECT,
+            (GenerateBody, "safety_settings"): "fields.ignored",
             (Blob, "display_name"): "",
             (FileData, "display_name"): "",
             (ToolBody, "google_search"): "",

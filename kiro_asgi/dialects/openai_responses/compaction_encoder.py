@@ -15,7 +15,7 @@ from attrs import frozen
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_responses.encoder import CommentingEncoder, ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.kept import identified
-from kiro_asgi.dialects.openai_responses.response import Outcome, usage_object
+from kiro_asgi.dialects.openai_responses.response import ResponseOutcome, usage_object
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.model.events import Event, MessageEnd, MessageStart, TextDelta
@@ -66,7 +66,9 @@ class CompactionEncoder(ResponsesEncoder):
         fields = {"type": _KIND, "encrypted_content": sealed}
         self.item, self.usage = {"id": place.id, **fields}, usage_object(end.usage)
         told += self._output.done(place, fields)
-        return told + self._output.tell(Outcome("completed", None, None, self.usage, int(self._clock())), "completed")
+        return told + self._output.tell(
+            ResponseOutcome("completed", None, None, self.usage, int(self._clock())), "completed"
+        )
 
 
 class CommentingCompactionEncoder(CommentingEncoder, CompactionEncoder):

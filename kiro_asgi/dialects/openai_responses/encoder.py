@@ -31,11 +31,11 @@ from kiro_asgi.dialects.openai_responses.response import (
     REFUSAL,
     SUMMARY,
     TEXT,
-    Outcome,
     OutputItems,
     PartShape,
     Place,
     ResponseObject,
+    ResponseOutcome,
     call_fields,
     error_fields,
     failure,
@@ -147,8 +147,8 @@ class ResponsesEncoder:
     def without_answer(self) -> list[bytes]:
         """All events of a response for which no model is asked: it has no output, and costs nothing."""
         self._ended = self.complete = True
-        told = self._output.tell(Outcome(), "created", "in_progress")
-        end = Outcome("completed", None, None, usage_object(Usage()), int(self._clock()))
+        told = self._output.tell(ResponseOutcome(), "created", "in_progress")
+        end = ResponseOutcome("completed", None, None, usage_object(Usage()), int(self._clock()))
         return told + self._output.tell(end, "completed")
 
     def flush(self) -> Iterator[bytes]:
@@ -163,16 +163,16 @@ class ResponsesEncoder:
         told = (
             self._finish_text() + self._output.release("completed") + self._output.event("error", error_fields(error))
         )
-        return told + self._output.tell(Outcome("failed", error=failure(error)), "failed")
+        return told + self._output.tell(ResponseOutcome("failed", error=failure(error)), "failed")
 
     def cancel(self) -> list[bytes]:
         """End what is open; the API has no event for a response that was cancelled."""
         self._ended = True
         told = self._finish_text() + self._output.release("incomplete")
-        return told + self._output.tell(Outcome("cancelled"))
+        return told + self._output.tell(ResponseOutcome("cancelled"))
 
     def _start(self, _: MessageStart) -> list[bytes]:
-        return self._output.tell(Outcome(), "created", "in_progress") + self._tell_compaction()
+        return self._output.tell(ResponseOutcome(), "created", "in_progress") + self._tell_compaction()
 
     def _tell_compaction(self) -> list[bytes]:
         """The compaction that was made before the answer, as its first item."""
@@ -197,10 +197,14 @@ class ResponsesEncoder:
         usage = self._usage(event.usage)
         if reason := INCOMPLETE.get(event.stop_reason):
             told += self._output.release("incomplete")
-            return told + self._output.tell(Outcome("incomplete", None, {"reason": reason}, usage), "incomplete")
+            return told + self._output.tell(
+                ResponseOutcome("incomplete", None, {"reason": reason}, usage), "incomplete"
+            )
         certain = not (self._output.awaits_client or event.malformed)
         told += self._output.release("completed", "final_answer" if certain else "")
-        return told + self._output.tell(Outcome("completed", None, None, usage, int(self._clock())), "completed")
+        return told + self._output.tell(
+            ResponseOutcome("completed", None, None, usage, int(self._clock())), "completed"
+        )
 
     def _speak(self, shape: PartShape, text: str) -> list[bytes]:
         """A message of our own."""

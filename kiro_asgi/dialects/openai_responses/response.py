@@ -44,11 +44,11 @@ __all__ = [
     "SUMMARY",
     "TEXT",
     "UNFINISHED",
-    "Outcome",
     "OutputItems",
     "PartShape",
     "Place",
     "ResponseObject",
+    "ResponseOutcome",
     "call_fields",
     "error_fields",
     "failure",
@@ -75,7 +75,7 @@ UNFINISHED: Final = ("queued", "in_progress")
 
 
 @frozen
-class Outcome:
+class ResponseOutcome:
     """How an answer stands."""
 
     status: str = "in_progress"
@@ -106,7 +106,7 @@ class ResponseObject:
         }
         self._static = dumps(facts)[:-1]
 
-    def render(self, outcome: Outcome, items: Iterable[Pieces]) -> Pieces:
+    def render(self, outcome: ResponseOutcome, items: Iterable[Pieces]) -> Pieces:
         """The object with *items* for its output."""
         state = {
             "status": outcome.status,
@@ -392,7 +392,7 @@ class OutputItems:
             message.setdefault("phase", phase)
         return self.done(place, {**message, "status": status})
 
-    def tell(self, outcome: Outcome, *names: str) -> list[bytes]:
+    def tell(self, outcome: ResponseOutcome, *names: str) -> list[bytes]:
         """The whole response as it stands, in an event of each name."""
         self.response = self._object.render(outcome, [self._items[index] for index in sorted(self._items)])
         told: list[bytes] = []
@@ -406,7 +406,7 @@ class OutputItems:
         Clients may take it for the whole of what has come: https://github.com/openai/openai-node, ``ResponseStream``.
         """
         items = {**self._items, **self._open}
-        response = self._object.render(Outcome(), [items[index] for index in sorted(items)])
+        response = self._object.render(ResponseOutcome(), [items[index] for index in sorted(items)])
         return b"".join(self.frame("response.in_progress", b'"response":', *response, b"}"))
 
 

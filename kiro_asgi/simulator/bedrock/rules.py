@@ -24,11 +24,11 @@ from kiro_asgi.simulator.format import FormatRule, Json
 from kiro_asgi.simulator.models import Model
 from kiro_asgi.simulator.question import Question
 
-__all__ = ["FAMILIES", "MODELS", "RULES", "Family"]
+__all__ = ["FAMILIES", "MODELS", "RULES", "FamilyRules"]
 
 
 @frozen(kw_only=True)
-class Family:
+class FamilyRules:
     """What the models of one kind can be asked for."""
 
     options: frozenset[str] = frozenset()
@@ -55,26 +55,26 @@ class Family:
 
 CLAUDE_OPTIONS: Final = frozenset(("anthropic_beta", "thinking", "tool_choice", "top_k", "output_config"))
 
-FAMILIES: Final[Mapping[str, Family]] = {
-    "claude-3": Family(options=CLAUDE_OPTIONS, prefills=True),
-    "claude-4.5": Family(
+FAMILIES: Final[Mapping[str, FamilyRules]] = {
+    "claude-3": FamilyRules(options=CLAUDE_OPTIONS, prefills=True),
+    "claude-4.5": FamilyRules(
         options=CLAUDE_OPTIONS, thinking=frozenset(("enabled", "disabled")), prefills=True, structured=True
     ),
-    "claude-4.6": Family(
+    "claude-4.6": FamilyRules(
         options=CLAUDE_OPTIONS, thinking=frozenset(("enabled", "disabled", "adaptive")), structured=True
     ),
-    "claude-4.7": Family(
+    "claude-4.7": FamilyRules(
         options=CLAUDE_OPTIONS - {"top_k"}, thinking=frozenset(("disabled", "adaptive")), structured=True
     ),
-    "nova": Family(options=frozenset(("inferenceConfig",))),
-    "nova-2": Family(options=frozenset(("inferenceConfig", "reasoningConfig"))),
-    "llama": Family(choices=frozenset(("auto",)), tools_streamed=False, images=False, caches=False, mixed=False),
-    "mistral-large": Family(
+    "nova": FamilyRules(options=frozenset(("inferenceConfig",))),
+    "nova-2": FamilyRules(options=frozenset(("inferenceConfig", "reasoningConfig"))),
+    "llama": FamilyRules(choices=frozenset(("auto",)), tools_streamed=False, images=False, caches=False, mixed=False),
+    "mistral-large": FamilyRules(
         choices=frozenset(("auto", "any")), tools_streamed=False, images=False, caches=False, mixed=False
     ),
-    "mistral-7b": Family(tools=False, system=False, images=False, caches=False),
-    "gpt-oss": Family(options=frozenset(("reasoning_effort",)), images=False, caches=False),
-    "deepseek-r1": Family(tools=False, images=False, caches=False),
+    "mistral-7b": FamilyRules(tools=False, system=False, images=False, caches=False),
+    "gpt-oss": FamilyRules(options=frozenset(("reasoning_effort",)), images=False, caches=False),
+    "deepseek-r1": FamilyRules(tools=False, images=False, caches=False),
 }
 
 MODELS: Final = (
@@ -100,7 +100,7 @@ def _model(question: Question) -> Model:
     return _BY_ID.get(question.model, MODELS[0])
 
 
-def _family(question: Question) -> Family:
+def _family(question: Question) -> FamilyRules:
     return FAMILIES[_model(question).family]
 
 

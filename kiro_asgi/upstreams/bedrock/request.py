@@ -27,14 +27,14 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.bedrock import claude
-from kiro_asgi.upstreams.bedrock.content import Blocks, cache_point, lifted, sayable
+from kiro_asgi.upstreams.bedrock.content import ConverseBlocks, cache_point, lifted, sayable
 from kiro_asgi.upstreams.bedrock.models import Family, family, is_claude
 from kiro_asgi.upstreams.bedrock.options import claude_options, model_options
 from kiro_asgi.upstreams.exchanges import Draft, exchanges, merged
 from kiro_asgi.upstreams.rendering import COMBINATORS, WireNames, flat, schema_instructions, target
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["Body", "Options", "document"]
+__all__ = ["Body", "ConverseOptions", "document"]
 
 TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 CALL_ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
@@ -50,7 +50,7 @@ MOST_POINTS: Final = 4
 
 
 @frozen(kw_only=True)
-class Options:
+class ConverseOptions:
     """What the operator says about requests."""
 
     replay_thinking: bool = True
@@ -78,7 +78,7 @@ class Body:
     """Whether the service holds the answer to the client's schema."""
 
 
-def document(prompt: Prompt, model: ModelCard, options: Options) -> Body:
+def document(prompt: Prompt, model: ModelCard, options: ConverseOptions) -> Body:
     """The request body for *prompt*.
 
     Raises:
@@ -108,7 +108,7 @@ def document(prompt: Prompt, model: ModelCard, options: Options) -> Body:
     if is_claude(model) and tools and (choice := _messages_choice(prompt, names)):
         config.pop("toolChoice", None)
         made.setdefault("additionalModelRequestFields", {})["tool_choice"] = choice
-    blocks = Blocks(notes, names, model, peculiar)
+    blocks = ConverseBlocks(notes, names, model, peculiar)
     messages: list[dict[str, Any]] = [
         {"role": draft.role.value, "content": blocks.content(draft.parts, draft.place)} for draft in drafts
     ]
@@ -121,7 +121,7 @@ def document(prompt: Prompt, model: ModelCard, options: Options) -> Body:
     return Body(fields, names, notes, streamed, formed=form is not None and form.exact)
 
 
-def _form(prompt: Prompt, peculiar: Family, options: Options, notes: Notes) -> claude.CompiledSchema | None:
+def _form(prompt: Prompt, peculiar: Family, options: ConverseOptions, notes: Notes) -> claude.CompiledSchema | None:
     """The schema as the service is asked to obey it; ``None`` where there is none, or it is told in words."""
     if not prompt.schema or not peculiar.formed or claude.FORM_RULES.keys() & set(options.adaptations):
         return None
@@ -136,7 +136,9 @@ def _output_config(form: claude.CompiledSchema | None) -> dict[str, Any]:
     return {"textFormat": {"type": "json_schema", "structure": schema}}
 
 
-def _conversation(prompt: Prompt, model: ModelCard, peculiar: Family, options: Options, notes: Notes) -> list[Draft]:
+def _conversation(
+    prompt: Prompt, model: ModelCard, peculiar: Family, options: ConverseOptions, notes: Notes
+) -> list[Draft]:
     """The turns in strict order, the user's first, each in the order in which the service wants its parts."""
     ids = WireNames(CALL_ID, 64, "calls.id_changed", notes)
     turns = sayable(prompt, model, peculiar, notes, replay=options.replay_thinking)

@@ -22,7 +22,7 @@ from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered,
 from kiro_asgi.upstreams.bedrock import claude, models
 from kiro_asgi.upstreams.bedrock.answer import FRAMES, stages
 from kiro_asgi.upstreams.bedrock.errors import SIGNATURE, UNSTREAMED, fault
-from kiro_asgi.upstreams.bedrock.request import Options, document
+from kiro_asgi.upstreams.bedrock.request import ConverseOptions, document
 from kiro_asgi.upstreams.direct import DirectUpstream
 from kiro_asgi.upstreams.errors import refusal
 from kiro_asgi.upstreams.headers import JSON
@@ -105,7 +105,7 @@ class BedrockUpstream(DirectUpstream):
         """
         if self.invokes and models.is_claude(model):
             return self._invoke(prompt, model, credential)
-        options = Options(
+        options = ConverseOptions(
             replay_thinking=self.replay_thinking, betas=self.betas, adaptations=self.adaptations, extra=self.extra
         )
         body = document(prompt, model, options)

@@ -22,7 +22,7 @@ from kiro_asgi.wire.members import object_of, text_of
 
 __all__ = [
     "FALLBACK",
-    "Spelling",
+    "ModelSpelling",
     "did_you_mean",
     "efforts_of",
     "find",
@@ -61,7 +61,7 @@ WISH: Final = re.compile(r"((?:claude|gpt)-.*)[-:](thinking|none|minimal|low|med
 
 
 @frozen
-class Spelling:
+class ModelSpelling:
     """The parts of a model's name."""
 
     name: str
@@ -78,11 +78,11 @@ def _inverted(major: str, minor: str | None, family: str) -> str:
     return f"claude-{family}-{major}.{minor}" if minor else f"claude-{family}-{major}"
 
 
-def read_name(name: str) -> Spelling:
+def read_name(name: str) -> ModelSpelling:
     """The parts of a model's name; one that we do not know loses only what surely is no part of it."""
     name = name.strip()
     if len(name) > MAX_NAME or re.fullmatch(r"(?!CLAUDE_)[A-Z0-9]+(?:_[A-Z0-9]+)+", name):
-        return Spelling(name)
+        return ModelSpelling(name)
     name, before = name.lower(), ""
     wishes: list[str] = []
     while name != before:
@@ -93,7 +93,7 @@ def read_name(name: str) -> Spelling:
             name, wish = match.groups()
             wishes.append(wish)
     effort = next((wish for wish in wishes if wish != "thinking"), "")
-    return Spelling(name, effort, "thinking" in wishes)
+    return ModelSpelling(name, effort, "thinking" in wishes)
 
 
 def normalise(name: str) -> str:

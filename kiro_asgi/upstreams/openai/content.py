@@ -140,7 +140,7 @@ class Messages:
     names: WireNames
     attachments: AttachmentParts
     service: str
-    """As of `kiro_asgi.upstreams.openai.request.ChatOptions`."""
+    """As of `kiro_asgi.upstreams.openai.request.ChatRenderOptions`."""
 
     replay_thinking: bool = False
     """Hand thinking that is not sealed back as ``reasoning_content``."""

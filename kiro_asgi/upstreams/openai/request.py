@@ -21,7 +21,7 @@ from kiro_asgi.upstreams.openai.options import written_options
 from kiro_asgi.upstreams.rendering import WireNames
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["ChatBody", "ChatOptions", "document", "estimate_tokens", "statistics", "tool_names", "written_tools"]
+__all__ = ["ChatBody", "ChatRenderOptions", "document", "estimate_tokens", "statistics", "tool_names", "written_tools"]
 
 MAX_NAME: Final = 64
 
@@ -135,7 +135,7 @@ _ADAPTED: Final[Mapping[str, str]] = MappingProxyType(
 
 
 @frozen(kw_only=True)
-class ChatOptions:
+class ChatRenderOptions:
     """How prompts are put, the same for all of them."""
 
     service: str = ""
@@ -163,7 +163,7 @@ class ChatBody:
     notes: tuple[Note, ...]
 
 
-def document(prompt: Prompt, model: ModelCard, options: ChatOptions) -> ChatBody:
+def document(prompt: Prompt, model: ModelCard, options: ChatRenderOptions) -> ChatBody:
     """The request body for *prompt*.
 
     Raises:

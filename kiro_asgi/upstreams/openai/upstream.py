@@ -29,7 +29,7 @@ from kiro_asgi.upstreams.openai.content import CALL_IDS, wants_short_ids
 from kiro_asgi.upstreams.openai.errors import fault
 from kiro_asgi.upstreams.openai.models import refuses_sampling
 from kiro_asgi.upstreams.openai.options import guaranteed
-from kiro_asgi.upstreams.openai.request import ChatOptions, document, estimate_tokens, statistics
+from kiro_asgi.upstreams.openai.request import ChatRenderOptions, document, estimate_tokens, statistics
 from kiro_asgi.upstreams.openai.rules import RULES
 from kiro_asgi.upstreams.openai.settings import OpenAISettings
 from kiro_asgi.upstreams.settings import user_agent
@@ -145,7 +145,7 @@ class OpenAIUpstream(DirectUpstream):
                 the message the rule.
         """
         custom = self._is_custom(credential.endpoint or self.endpoint)
-        options = ChatOptions(
+        options = ChatRenderOptions(
             service=self.name if self.replay_thinking and DETAILED not in self.without else "",
             custom=custom,
             max_tokens_field=self.max_tokens_field,

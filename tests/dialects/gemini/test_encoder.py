@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.gemini.answer import render
 from kiro_asgi.dialects.gemini.encoder import ArrayEncoder, SseEncoder
-from kiro_asgi.dialects.gemini.request import Options
+from kiro_asgi.dialects.gemini.request import GeminiOptions
 from kiro_asgi.dialects.gemini.signatures import opened
 from kiro_asgi.errors import UpstreamThrottled
 from kiro_asgi.model.events import (
@@ -40,7 +40,7 @@ from tests.dialects.strategies import answers
 from tests.growth import assert_linear
 from tests.helpers import run, run_apart
 
-HEADING = ResponseMeta("r1", "m", 1, Options(grounded=True))
+HEADING = ResponseMeta("r1", "m", 1, GeminiOptions(grounded=True))
 USAGE = Usage(7, 5, 2, 1, 3)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kiro_asgi.model.prompt import Thinking, ThinkingMode
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.kiro.models import FALLBACK, Spelling, normalise, read_name, spelled_wishes, with_wishes
+from kiro_asgi.upstreams.kiro.models import FALLBACK, ModelSpelling, normalise, read_name, spelled_wishes, with_wishes
 
 
 @pytest.mark.parametrize(
@@ -184,4 +184,4 @@ def test_the_request_counts_more_than_the_name(said: Thinking, name: str, expect
 def test_wishes_and_name_come_apart(card: ModelCard, effort: str, thinking: bool) -> None:
     """For every known model that takes wishes, whatever is wished."""
     if card.id.startswith(("claude-", "gpt-")):
-        assert read_name(f"{card.id}{'-thinking' * thinking}-{effort}") == Spelling(card.id, effort, thinking)
+        assert read_name(f"{card.id}{'-thinking' * thinking}-{effort}") == ModelSpelling(card.id, effort, thinking)

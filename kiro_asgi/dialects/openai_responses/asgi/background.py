@@ -27,7 +27,7 @@ from kiro_asgi.dialects.errors import unsupported
 from kiro_asgi.dialects.openai_responses.asgi.stored import Recorded, Responses
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.kept import Item, Kept, encode, has_members
-from kiro_asgi.dialects.openai_responses.response import UNFINISHED, Outcome, ResponseObject
+from kiro_asgi.dialects.openai_responses.response import UNFINISHED, ResponseObject, ResponseOutcome
 from kiro_asgi.errors import AnswerTooLarge, KiroAsgiError, ResponseNotFound, StoreUnavailable, UpstreamTimeout
 from kiro_asgi.model.events import MessageStart, Usage
 from kiro_asgi.wire.json import JsonError, dumps, loads
@@ -242,7 +242,7 @@ class Making:
 
     async def begin(self) -> bytes:
         """Keep the response as one that waits, and give its JSON."""
-        queued = b"".join(ResponseObject(self._meta).render(Outcome("queued"), []))
+        queued = b"".join(ResponseObject(self._meta).render(ResponseOutcome("queued"), []))
         await self._write_progress(done=False)
         await self._responses.keep(self._principal, self.id, encode(self.id, [queued], self._items, {}))
         return queued
