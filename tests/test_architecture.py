@@ -106,6 +106,10 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
         ("_version", "errors", "limits", "setting", "private", "redaction", "wire", "observers", "state"),
         {"attrs"},
     ),
+    "replay": (
+        ("asgi", "config", "errors", "limits", "net", "stages", "tapes", "upstreams.base", "upstreams.manifest"),
+        {"anyio", "attrs"},
+    ),
     "inspector": (
         ("errors", "limits", "model", "wire", "config", "quota", "observers", "asgi.protocol", "asgi.routing"),
         {"anyio", "attrs"},

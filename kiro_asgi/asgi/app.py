@@ -56,7 +56,7 @@ from kiro_asgi.asgi.relay import Relay
 from kiro_asgi.asgi.reports import rules_header, wants_rules
 from kiro_asgi.asgi.reservations import new_reservations
 from kiro_asgi.asgi.routing import GATEWAY, PROBES, Routes
-from kiro_asgi.asgi.scheduling import Offload, Pace
+from kiro_asgi.asgi.scheduling import Pace
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.asgi.taping import new_recorder
@@ -172,7 +172,13 @@ class App:
         self._token = token
         self._store = new_store(settings, clocks) if store is None else store
         providers = new_providers(
-            settings, clocks, server_tools, self._store, token=token, transports=internals.transports
+            settings,
+            clocks,
+            server_tools,
+            self._store,
+            token=token,
+            transports=internals.transports,
+            context_windows=internals.context_windows,
         )
         self._providers = tuple(providers.values())
         self._readiness = ReadinessCheck(self._providers, self._store)
@@ -190,7 +196,7 @@ class App:
             clocks=clocks,
             policy=RetryPolicy(settings.retry),
             secrets=Secrets(held),
-            offload=Offload(),
+            offload=internals.offload,
             pace=PerLoop(partial(Pace, clock)),
             retry_count_headers=self._routes.retry_count_headers,
             credential_limits=self._credential_limits,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from attrs import field, frozen
 
 from kiro_asgi.asgi.providers import Transports, new_transport
+from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Calibration
@@ -27,3 +28,9 @@ class Internals:
 
     pipeline: Callable[[Iterable[Stage[Any, Any]], Plan], Answer] = build_pipeline
     """Makes the stages of an answer."""
+
+    offload: Offload = field(factory=Offload)
+    """Does what takes long."""
+
+    context_windows: Mapping[tuple[str, str], int] = field(factory=dict)
+    """Tokens that models can read and write, by upstream and model, as far as that is known without asking."""

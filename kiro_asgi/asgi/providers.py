@@ -173,6 +173,7 @@ def new_providers(
     *,
     token: Callable[[], str] = new_token,
     transports: Transports = new_transport,
+    context_windows: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> Mapping[str, Provider]:
     """The upstreams that are set up, by name, in the order in which they are asked where nobody says another.
 
@@ -183,12 +184,15 @@ def new_providers(
         store: Where gateways tell one another of tokens that they have renewed; one in memory has no others.
         token: Makes 24 characters for ids.
         transports: Makes the connections through each proxy.
+        context_windows: Tokens that models can read and write, by upstream and model, where that is known already.
 
     Raises:
         ConfigError: There is none, or one that cannot be used.
     """
     shared = None if store is None else shared_renewals(store)
-    making = _ProviderFactory(settings, clocks, tuple(server_tools), settings.retry, shared, transports)
+    making = _ProviderFactory(
+        settings, clocks, tuple(server_tools), settings.retry, shared, transports, context_windows
+    )
     return MappingProxyType({each.name: making.provider(evolve(each, token=token)) for each in set_up(settings)})
 
 
@@ -202,6 +206,7 @@ class _ProviderFactory:
     _retry: RetrySettings
     _shared: SharedRenewals | None
     _new_transport: Transports
+    _windows: Mapping[tuple[str, str], int]
     _transports: dict[str, Transport] = field(init=False, factory=dict)
 
     def provider(self, configured: Configured[Any]) -> Provider:
@@ -215,13 +220,21 @@ class _ProviderFactory:
             service=setup.account,
             transport=transport,
             credentials=credentials,
-            catalogue=_catalogue(configured, setup.upstream, asker, transport),
+            catalogue=_catalogue(configured, setup.upstream, asker, transport, self._known(setup.upstream)),
             toolbox=self._toolbox(setup, asker),
             answer_options=setup.answer_options,
             rules=setup.rules,
             ask_reset=partial(_reset, asker, setup.quota),
             adapt=setup.adapt,
         )
+
+    def _known(self, upstream: Upstream) -> tuple[ModelCard, ...]:
+        """Models that are known without asking."""
+        known = {card.id: card for card in upstream.builtin}
+        for (name, model), window in self._windows.items():
+            if name == upstream.name:
+                known[model] = evolve(known.get(model) or ModelCard(model), context_window=window)
+        return tuple(known.values())
 
     def _transport(self, proxy: str) -> Transport:
         if proxy not in self._transports:
@@ -248,7 +261,9 @@ async def _reset(asker: Asker, quota: Quota | None, credential: Credential) -> f
     return None
 
 
-def _catalogue(configured: Configured[Any], upstream: Upstream, asker: Asker, transport: Transport) -> Catalogue:
+def _catalogue(
+    configured: Configured[Any], upstream: Upstream, asker: Asker, transport: Transport, known: tuple[ModelCard, ...]
+) -> Catalogue:
     path, settings = configured.path, configured.settings
 
     async def ask(page: str) -> bytes:
@@ -262,7 +277,7 @@ def _catalogue(configured: Configured[Any], upstream: Upstream, asker: Asker, tr
         parse=upstream.parse_models,
         normalise=upstream.normalise,
         suggest=suggest,
-        builtin=upstream.builtin,
+        builtin=known,
         unlisted=upstream.traits.unlisted,
         aliases=read_aliases(settings.model_aliases, f"{path}.model_aliases"),
     )

@@ -18,6 +18,9 @@ _OF_THE_MACHINE: Final = ("path", "url", "endpoint", "file", "files", "folder", 
 _NOT_REPLAYED: Final = frozenset({"client", "cors", "keys", "credentials", "quotas", "state", "tapes"})
 """Tables that say who may ask and how much, and where things are kept."""
 
+_PLACE: Final = "https://tape.invalid"
+"""Address of every service of the operator's own: which it is, is nobody else's business."""
+
 
 def new_recorder(
     settings: Settings, redactor: Callable[[], Redactor], clock: Callable[[], float]
@@ -34,6 +37,8 @@ def shown_settings(settings: Settings) -> Iterator[tuple[str, Any]]:
     known = leaves(type(settings), members_of(type(settings), values))
     for path, value in values.items():
         leaf = known[path]
+        if leaf.name == "endpoint" and path.count(".") > 1:
+            yield path, _PLACE
         if value == leaf.default or leaf.secret or path.partition(".")[0] in _NOT_REPLAYED:
             continue
         if leaf.name.rpartition("_")[2] not in _OF_THE_MACHINE:

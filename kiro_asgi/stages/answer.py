@@ -144,6 +144,7 @@ class Answer:
     _fingerprinter: Fingerprinter | None
     _call_signatures: CallSignatures | None
     _drained: bool = field(init=False, default=False)
+    _wrap: Callable[[Stage[Any, Any]], Stage[Any, Any]] | None = field(init=False, default=None)
     resumed: bool = field(init=False, default=False)
     """Whether it came in several parts, each of which the upstream was asked for."""
 
@@ -159,6 +160,14 @@ class Answer:
     def resume(self, decoder: Iterable[Stage[Any, Any]]) -> None:
         """Take the bytes of another part, after `end_part`."""
         self._decoder, self.resumed = Pipeline(*decoder), True
+        if self._wrap is not None:
+            self._decoder.stages = tuple(map(self._wrap, self._decoder.stages))
+
+    def wrap(self, wrap: Callable[[Stage[Any, Any]], Stage[Any, Any]]) -> None:
+        """Put what *wrap* makes of it in the place of each stage, in their order; for who wants to watch them."""
+        self._wrap = wrap
+        for pipeline in (self._decoder, self._front, self._back):
+            pipeline.stages = tuple(map(wrap, pipeline.stages))
 
     def drain(self) -> Iterator[Event]:
         """Events at the end of the bytes, before the message ends.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -12,10 +11,11 @@ from kiro_asgi import create_app, simulator
 from kiro_asgi.limits import TAPE_EXCHANGE_BYTES
 from kiro_asgi.simulator import refusal
 from kiro_asgi.simulator.server import Simulator
-from kiro_asgi.tapes import Tape, read_tape
+from kiro_asgi.tapes import read_tape
 from kiro_asgi.tapes import recorder as recording
 from tests.asgi.conftest import settings_for
-from tests.asgi.driver import Exchange, ask, post
+from tests.asgi.driver import ask, post
+from tests.tapes.recording import tapes_of
 
 pytestmark = pytest.mark.anyio
 
@@ -26,26 +26,12 @@ async def sim() -> AsyncIterator[Simulator]:
         yield running
 
 
-async def tapes_of(sim: Simulator, folder: Path, *asked: Exchange, **tapes: object) -> list[Tape]:
-    """The tapes that are written while *asked* is answered, the oldest first."""
-    app = create_app(settings_for(sim.url, {"tapes": {"path": str(folder), **tapes}}))
-    for each in asked:
-        await each.run(app)
-    await app.aclose()
-    return read_all(folder)
-
-
-def read_all(folder: Path) -> list[Tape]:
-    found = [read_tape([path.read_bytes()]) for path in folder.glob("*.tape.jsonl")]
-    return sorted(found, key=lambda tape: tape.head.number("at"))
-
-
 async def test_everything_that_went_in_and_out(sim, tmp_path):
     """One attempt that is refused and one that is answered: requests, heads, reads, sends, ids and decisions."""
     sim.enqueue(refusal(429, "ThrottlingException"))
     asked = ask("anthropic", "Hello, ksk_test", stream=True)
 
-    (tape,) = await tapes_of(sim, tmp_path, asked, when="all", content="full")
+    (tape,) = await tapes_of(sim, tmp_path, [asked], tapes={"when": "all", "content": "full"})
 
     assert "ksk_test" not in tape.write().decode() and "Bearer k" not in tape.write().decode()
     assert json.loads(tape.request.data)["messages"][0]["content"] == "Hello, ********"
@@ -69,7 +55,7 @@ async def test_masked_is_the_default(sim, tmp_path):
     failed, fine, stranger = (ask("openai", "Secret plans", stream=False) for _ in range(3))
     stranger.scope["headers"] = []
 
-    (tape,) = await tapes_of(sim, tmp_path, failed, fine, stranger)
+    (tape,) = await tapes_of(sim, tmp_path, [failed, fine, stranger])
 
     assert (failed.status, fine.status, stranger.status) == (400, 200, 401)
     assert tape.is_masked and "Xxxxxx xxxxx" in tape.write().decode() and "plans" not in tape.write().decode()
@@ -83,7 +69,7 @@ async def test_when(sim, tmp_path, when, count):
     asked = ask("responses", "Hello", stream=True), ask("responses", "Hello", stream=True)
     asked[1].scope["headers"].append((b"x-kiro-asgi-tape", b"1"))
 
-    assert len(await tapes_of(sim, tmp_path, *asked, when=when)) == count
+    assert len(await tapes_of(sim, tmp_path, asked, tapes={"when": when})) == count
 
 
 async def test_caps(sim, tmp_path, monkeypatch):

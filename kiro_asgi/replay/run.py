@@ -1,0 +1,278 @@
+"""One exchange done again: the application itself, between a client and services that are a tape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import anyio
+from attrs import define, evolve, field, frozen
+
+from kiro_asgi.asgi.app import App
+from kiro_asgi.asgi.internals import Internals
+from kiro_asgi.asgi.protocol import Message, Scope
+from kiro_asgi.asgi.scheduling import Offload, T
+from kiro_asgi.config import Settings
+from kiro_asgi.replay.script import Script, TapeTransport, read_rechunk
+from kiro_asgi.replay.steps import Step, StepLog
+from kiro_asgi.replay.virtual import VirtualLoop, run_virtual
+from kiro_asgi.stages.estimate import Calibration
+from kiro_asgi.tapes.format import Line, Tape, TapeError
+from kiro_asgi.tapes.masking import mask
+from kiro_asgi.upstreams.manifest import manifests_in
+
+__all__ = ["Difference", "Replay", "derive", "settings_of"]
+
+_KEY: Final = "replay-key-of-nobody"
+
+_FIXED: Final[tuple[tuple[str, Any], ...]] = (("client.api_keys", [_KEY]), ("raise_unexpected", True))
+
+
+@frozen
+class Difference:
+    """Where two texts differ first."""
+
+    offset: int
+    """In bytes."""
+
+    event: int
+    """Server-sent events before it."""
+
+    expected: bytes
+    actual: bytes
+    """Some bytes from there on."""
+
+    @classmethod
+    def between(cls, expected: bytes, actual: bytes) -> Difference | None:
+        """The difference, ``None`` where there is none."""
+        if expected == actual:
+            return None
+        pairs = enumerate(zip(expected, actual, strict=False))
+        offset = next((at for at, (one, other) in pairs if one != other), min(len(expected), len(actual)))
+        events = expected.count(b"\n\n", 0, offset)
+        return cls(offset, events, expected[offset : offset + 60], actual[offset : offset + 60])
+
+
+@frozen(kw_only=True)
+class Replay:
+    """What became of an exchange that was done again."""
+
+    tape: Tape
+    status: int
+    """Of the response; 0 where there was none."""
+
+    sent: bytes
+    """All that the client would have been sent."""
+
+    steps: tuple[Step, ...]
+    dropped: int
+    """Steps beyond `kiro_asgi.limits.TAPE_STEPS`."""
+
+    missing: int
+    """Answers that were asked for, and are not on the tape."""
+
+    @property
+    def difference(self) -> Difference | None:
+        """From what the tape says that the client was sent; ``None`` where it is the same, byte for byte.
+
+        Of a masked tape the shapes are compared: the words are not there.
+        """
+        return Difference.between(self.tape.sent, mask(self.sent) if self.tape.is_masked else self.sent)
+
+
+def derive(
+    tape: Tape, *, rechunk: str = "recorded", speed: float = 0.0, changed: Mapping[str, Any] | None = None
+) -> Replay:
+    """Do the exchange of *tape* again, and say what happened, step by step.
+
+    Nothing is asked of anybody, and nothing waits: time is the tape's.  The work is that of the exchange itself.  Call
+    it in a thread of its own where an event loop must go on: it blocks.
+
+    Args:
+        tape: What came in.
+        rechunk: How the services' bytes are cut: ``recorded``, a number of bytes, or ``random:SEED``.
+        speed: How many times faster than it was; 0 for as fast as possible.
+        changed: Settings by path, e.g. ``{"stream.heartbeat": 5}``, instead of the tape's.
+
+    Raises:
+        TapeError: The tape is cut, or has no request.
+        ConfigError: The settings cannot work.
+    """
+    if tape.cut:
+        raise TapeError(f"the tape is cut ({tape.cut}), so it cannot be replayed", code="tape.cut")
+    _ = tape.request
+    settings = settings_of(tape, changed or {})
+    cut = read_rechunk(rechunk)
+
+    async def main(loop: VirtualLoop) -> Replay:
+        log = StepLog(loop.time)
+        script = Script.of(tape, cut, log)
+        client = _Client(tape, log)
+        source = _Ids(tape, loop.time)
+        app = App(
+            settings,
+            clock=loop.time,
+            wall_clock=source.wall,
+            token=source.token,
+            draw=lambda: 0.5,
+            internals=Internals(
+                transports=lambda settings, proxy: TapeTransport(script, loop.time),
+                calibration=_Recorded.of(tape),
+                pipeline=log.pipeline,
+                offload=_AtOnce(),
+                context_windows=dict(_windows(tape)),
+            ),
+        )
+        await app(client.scope, client.receive, client.send)
+        await app.aclose()
+        return Replay(
+            tape=tape,
+            status=client.status,
+            sent=b"".join(client.sent),
+            steps=tuple(log.steps),
+            dropped=log.dropped,
+            missing=script.missing,
+        )
+
+    return run_virtual(main, speed)
+
+
+def settings_of(tape: Tape, changed: Mapping[str, Any]) -> Settings:
+    """The settings that the tape names, with *changed*, and with placeholders for every secret.
+
+    Raises:
+        ConfigError: They cannot work.
+    """
+    told = tape.head.members.get("settings")
+    nested: dict[str, Any] = {}
+    for path, value in (*(told if isinstance(told, dict) else {}).items(), *changed.items(), *_FIXED):
+        *tables, name = path.split(".")
+        table = nested
+        for each in tables:
+            table = table.setdefault(each, {})
+        table[name] = value
+    settings = Settings.from_mapping(nested)
+    return evolve(settings, **dict(_keyed(settings, {line.text("upstream") for line in tape.of("plan")})))
+
+
+def _keyed(settings: Settings, asked: set[str]) -> Iterator[tuple[str, Any]]:
+    """The upstreams that were asked, each with a placeholder for its key."""
+    for name, _ in manifests_in(type(settings)):
+        value = getattr(settings, name)
+        if isinstance(value, Mapping):
+            yield name, {each: it.keyed(_KEY) if each in asked else it for each, it in value.items()}
+        elif name in asked:
+            yield name, value.keyed(_KEY)
+
+
+def _windows(tape: Tape) -> Iterator[tuple[tuple[str, str], int]]:
+    for line in tape.of("plan"):
+        if window := int(line.number("context_window")):
+            yield (line.text("upstream"), line.text("model")), window
+
+
+class _AtOnce(Offload):
+    """Works in the event loop: a thread would take our time, in which none of the tape's passes."""
+
+    async def run(self, size: int, work: Callable[[], T]) -> T:
+        return work()
+
+
+class _Recorded(Calibration):
+    """What was estimated then, whatever is estimated now: experience is not on the tape."""
+
+    def __init__(self, plans: Iterable[Line]) -> None:
+        super().__init__()
+        self._recorded = {line.text("model"): line for line in plans}
+
+    @classmethod
+    def of(cls, tape: Tape) -> _Recorded:
+        return cls(tape.of("plan"))
+
+    def tokens(self, model: str, estimated: float) -> int:
+        line = self._recorded.get(model)
+        recorded = 0 if line is None else int(line.number("input_estimate"))
+        return recorded or super().tokens(model, estimated)
+
+    def output_factor(self, model: str) -> float:
+        line = self._recorded.get(model)
+        return (0.0 if line is None else line.number("output_factor")) or super().output_factor(model)
+
+
+@define
+class _Ids:
+    """The ids that were made then, and the time of day."""
+
+    _tape: Tape
+    _clock: Callable[[], float]
+    _tokens: list[Line] = field(init=False)
+    _made: int = field(init=False, default=0)
+
+    def __attrs_post_init__(self) -> None:
+        first = Line("token", 0.0, {"value": self._tape.head.text("id").removeprefix("req_")})
+        self._tokens = [first, *self._tape.of("token")]
+
+    def token(self) -> str:
+        self._made += 1
+        if self._made > len(self._tokens):
+            return f"{self._made:024x}"
+        return self._tokens[self._made - 1].text("value")
+
+    def wall(self) -> float:
+        """The moment: not before that of the next id, as what is computed here takes no time."""
+        due = self._tokens[self._made].t if self._made < len(self._tokens) else 0.0
+        return self._tape.head.number("at") + max(self._clock(), due)
+
+
+@define
+class _Client:
+    """The client of the tape."""
+
+    _tape: Tape
+    _log: StepLog
+    _body: list[bytes] = field(init=False)
+    sent: list[bytes] = field(init=False, factory=list)
+    status: int = field(init=False, default=0)
+    _size: int = field(init=False, default=0)
+
+    def __attrs_post_init__(self) -> None:
+        self._body = [self._tape.request.data]
+
+    @property
+    def scope(self) -> Scope:
+        request = self._tape.request
+        shown = [(name.lower(), it) for name, it in request.headers if not it.startswith(b"(hidden, ")]
+        path = request.text("path")
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": "1.1",
+            "method": request.text("method") or "POST",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode("utf-8", "surrogatepass"),
+            "query_string": request.text("query").encode("latin-1", "replace"),
+            "root_path": "",
+            "headers": [*shown, (b"authorization", b"Bearer " + _KEY.encode())],
+            "client": None,
+            "server": None,
+        }
+
+    async def receive(self) -> Message:
+        if self._body:
+            return {"type": "http.request", "body": self._body.pop(), "more_body": False}
+        end = self._tape.end
+        if end is not None and end.text("outcome") == "disconnected":
+            await anyio.sleep(max(0.0, end.t - self._log.now()))
+            return {"type": "http.disconnect"}
+        await anyio.sleep(math.inf)
+        raise AssertionError("endless")
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        elif data := bytes(message.get("body", b"")):
+            self._log.send(data, self._size)
+            self.sent.append(data)
+            self._size += len(data)

@@ -1,0 +1,161 @@
+"""The network of a replay: answers come from a tape, at the times at which they came."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from random import Random
+from types import MappingProxyType
+from typing import Final
+
+import anyio
+from attrs import define, field
+
+from kiro_asgi.asgi.reading import AnswerReading
+from kiro_asgi.errors import KiroAsgiError, TooBusy, UpstreamProtocolError, UpstreamTimeout, UpstreamUnreachable
+from kiro_asgi.net.transport import Reader, StopReading, Transport
+from kiro_asgi.replay.steps import StepLog
+from kiro_asgi.tapes.format import Line, Tape, TapeAnswer, TapeError
+from kiro_asgi.upstreams.base import UpstreamRequest
+
+__all__ = ["Rechunk", "Script", "TapeTransport", "read_rechunk"]
+
+_OF_THE_NETWORK: Final[Mapping[str, type[KiroAsgiError]]] = MappingProxyType(
+    {each.__name__: each for each in (UpstreamUnreachable, UpstreamTimeout, UpstreamProtocolError, TooBusy)}
+)
+
+Rechunk = Callable[[Sequence[tuple[float, bytes]]], Iterator[tuple[float, bytes]]]
+"""Cuts what was read, each with its time, in another way; the times are those at which a piece was there."""
+
+
+def read_rechunk(text: str) -> Rechunk:
+    """What ``recorded``, a number of bytes, or ``random:SEED`` means.
+
+    Raises:
+        TapeError: It is none of them.
+    """
+    word, _, seed = text.partition(":")
+    if text == "recorded":
+        return iter
+    if text.isdecimal() and int(text) > 0:
+        size = int(text)
+        return lambda reads: _recut(reads, lambda: size)
+    if word == "random":
+        draw = Random(seed)
+        return lambda reads: _recut(reads, lambda: draw.choice((1, 2, 3, 7, 64, 1000)))
+    raise TapeError(f"--rechunk is recorded, a number of bytes, or random:SEED, not {text!r}", code="replay.rechunk")
+
+
+def _recut(reads: Sequence[tuple[float, bytes]], size: Callable[[], int]) -> Iterator[tuple[float, bytes]]:
+    whole = b"".join(data for _, data in reads)
+    ends = [*accumulate(len(data) for _, data in reads)]
+    at = 0
+    while at < len(whole):
+        piece = whole[at : at + size()]
+        at += len(piece)
+        yield reads[bisect_left(ends, at)][0], piece
+
+
+@define
+class Script:
+    """The answers of a tape, in the order in which they came."""
+
+    answers: Iterator[tuple[int, TapeAnswer]]
+    rechunk: Rechunk
+    log: StepLog
+    missing: int = field(init=False, default=0)
+    """Answers that were asked for, and are not on the tape."""
+
+    _read: int = field(init=False, default=0)
+    """Bytes of this attempt."""
+
+    _attempt: int = field(init=False, default=0)
+
+    @classmethod
+    def of(cls, tape: Tape, rechunk: Rechunk, log: StepLog) -> Script:
+        """The script that *tape* is."""
+        numbered = enumerate(tape.attempts, 1)
+        return cls(iter([(n, answer) for n, attempt in numbered for answer in attempt.answers]), rechunk, log)
+
+    def next(self) -> tuple[int, TapeAnswer] | None:
+        """The attempt and the answer that come next; ``None`` after the last."""
+        found = next(self.answers, None)
+        if found is None:
+            self.missing += 1
+        elif found[0] != self._attempt:
+            self._attempt, self._read = found[0], 0
+        return found
+
+    def take(self, reader: Reader, attempt: int, data: bytes) -> None:
+        """Hand *data* to *reader*."""
+        self.log.read(data, attempt, self._read)
+        self._read += len(data)
+        reader.take(data)
+
+
+class TapeTransport(Transport):
+    """Answers from a script; whatever is asked besides answers is unreachable."""
+
+    def __init__(self, script: Script, clock: Callable[[], float]) -> None:
+        self._script = script
+        self._clock = clock
+
+    async def fetch(self, request: UpstreamRequest, reader: Reader, *, patience: float | None) -> None:
+        """As of `Transport`; *request* is not looked at."""
+        found = self._script.next() if isinstance(reader, AnswerReading) else None
+        if found is None:
+            raise UpstreamUnreachable("a replay asks nobody", code="replay")
+        attempt, answer = found
+        began = self._clock() - answer.request.t
+        limit = reader.start()
+        head = answer.head
+        if head is None:
+            await self._until(math.inf if answer.end is None else began + answer.end.t, limit)
+            raise _failure(answer.end)
+        await self._until(began + head.t, limit)
+        reader.begin(int(head.number("status")), head.headers)
+        try:
+            for t, data in self._script.rechunk([(line.t, line.data) for _, line in answer.reads]):
+                await self._until(began + t, await reader.process())
+                self._script.take(reader, attempt, data)
+            if answer.end is None or answer.end.text("error"):
+                await self._until(math.inf if answer.end is None else began + answer.end.t, await reader.process())
+                raise _failure(answer.end)
+        except StopReading:
+            return
+
+    async def _until(self, moment: float, patience: float | None) -> None:
+        """Wait for a moment.
+
+        Raises:
+            UpstreamTimeout: It comes after *patience* seconds.
+        """
+        left = max(0.0, moment - self._clock())
+        if patience is not None and patience < left:
+            await anyio.sleep(max(0.0, patience))
+            raise UpstreamTimeout("the upstream did not answer in time", code="timeout")
+        await anyio.sleep(left)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Nobody waits."""
+        return False
+
+    async def hang_up(self, reader: Reader) -> None:
+        """There is no connection."""
+
+    async def reset(self) -> None:
+        """There is no connection."""
+
+    aclose = reset
+
+
+def _failure(end: Line | None) -> KiroAsgiError:
+    """The error that broke an answer off."""
+    name = "" if end is None else end.text("error")
+    kind = _OF_THE_NETWORK.get(name, UpstreamProtocolError)
+    if end is None:
+        return kind("the tape ends within the answer", code="replay")
+    return kind(end.text("message"), code=end.text("code"))

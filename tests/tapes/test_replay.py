@@ -1,0 +1,88 @@
+"""A tape that is played again gives the same bytes, however the service's are cut, and says where each comes from."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+import pytest
+from attrs import evolve
+
+from kiro_asgi import simulator
+from kiro_asgi.limits import TAPE_STEPS
+from kiro_asgi.replay import Replay, derive, steps
+from kiro_asgi.simulator.server import Simulator
+from kiro_asgi.tapes import Line, Tape, TapeError
+from tests.tapes.recording import MODELS, PATHS, question, services, tapes_of
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def sim() -> AsyncIterator[Simulator]:
+    async with simulator.serve() as running:
+        yield running
+
+
+async def replayed(tape: Tape, **more: Any) -> Replay:
+    return await anyio.to_thread.run_sync(partial(derive, tape, **more))
+
+
+FAULTS = ("sim:thinking", "sim:429-once", "sim:torn", "Count to 5")
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # a replay has a loop of its own
+async def test_byte_for_byte(sim, tmp_path):
+    """Calls of every service through every API, thinking, a refusal, a torn stream; as they came and byte by byte."""
+    calls = [question(api, "sim:tool", model, tools=True) for model in MODELS.values() for api in PATHS]
+    asked = [*calls, *(question("anthropic", fault) for fault in FAULTS)]
+    tapes = await tapes_of(sim, tmp_path, asked, tapes={"when": "all", "content": "full"}, **services(sim))
+
+    for tape, exchange in zip(tapes, asked, strict=True):
+        played = await replayed(tape)
+        assert (played.status, played.missing, played.difference) == (200, 0, None)
+        assert tape.sent == exchange.content and exchange.status == 200
+        if len(tape.sent) < 1500:  # the pieces of each are read one by one
+            assert (await replayed(tape, rechunk="1")).sent == played.sent
+
+
+async def test_steps(sim, tmp_path):
+    """Each item names what led to it, back to a read; and a tape in which something is missing is not played."""
+    asked = question("openai", "sim:tool", tools=True)
+    (tape,) = await tapes_of(sim, tmp_path, [asked], tapes={"when": "all", "content": "full"})
+
+    played = (await replayed(tape)).steps
+
+    reads = [step for step in played if step.kind == "read"]
+    assert b"".join(step.value for step in reads) == b"".join(line.data for line in tape.of("up.bytes"))
+    assert [step.offset for step in reads][:2] == [0, len(reads[0].value)]
+    sends = [step for step in played if step.kind == "send"]
+    assert b"".join(step.value for step in sends) == tape.sent
+    for index, step in enumerate(played):
+        assert step.cause < index
+        seen = step
+        while seen.cause >= 0:
+            seen = played[seen.cause]
+        assert seen.kind == "read" or step.stage in ("BlockFramer", "EndOfStream")
+    assert {"FrameDecoder", "ToolCallAssembler", "BlockFramer"} <= {step.stage for step in played}
+    with pytest.raises(TapeError):
+        derive(Tape((*tape.lines, Line("cut", 1.0, {"why": "over 1 bytes"}))))
+
+
+async def test_other_settings_and_other_bytes(sim, tmp_path, monkeypatch):
+    """What differs is named by its place; hours pass at once; steps are capped, and the rest counted."""
+    (tape,) = await tapes_of(sim, tmp_path, [question("anthropic", "Hi")], tapes={"when": "all", "content": "full"})
+    late = {"up.bytes": 3000.0, "up.end": 3000.0, "client.bytes": 3000.0}
+    slow = Tape(tuple(evolve(line, t=line.t + late.get(line.kind, 0.0)) for line in tape.lines))
+    patient = {"kiro.first_token_timeout": 3600, "limits.request_timeout": 7200, "stream.heartbeat": 1000}
+
+    beaten = await replayed(slow, changed=patient)
+
+    assert beaten.sent.count(b"event: ping") >= 2
+    assert beaten.difference is not None and beaten.difference.actual.startswith(b"ping")
+    assert b"event: error" in (await replayed(slow)).sent
+    monkeypatch.setattr(steps, "TAPE_STEPS", 5)
+    few = await replayed(tape)
+    assert len(few.steps) == 5 and few.dropped > 0 and few.sent == tape.sent and TAPE_STEPS > 5
