@@ -13,7 +13,7 @@ from types import MappingProxyType, ModuleType
 from typing import Final
 
 from kiro_asgi._version import __version__
-from kiro_asgi.cli import check, demo, doctor, explain, keys, login, serve, usage
+from kiro_asgi.cli import check, demo, doctor, explain, keys, login, replay, serve, tape, usage
 from kiro_asgi.cli.terminal import discard_output, print_error, printer_on
 from kiro_asgi.errors import ConfigError
 
@@ -29,6 +29,8 @@ COMMANDS: Final[Mapping[str, ModuleType]] = MappingProxyType(
         "doctor": doctor,
         "keys": keys,
         "usage": usage,
+        "replay": replay,
+        "tape": tape,
     }
 )
 

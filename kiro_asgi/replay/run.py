@@ -76,9 +76,11 @@ class Replay:
     def difference(self) -> Difference | None:
         """From what the tape says that the client was sent; ``None`` where it is the same, byte for byte.
 
-        Of a masked tape the shapes are compared: the words are not there.
+        Of a tape that was masked when it was recorded the shapes are compared: what was sent was masked, too.
         """
-        return Difference.between(self.tape.sent, mask(self.sent) if self.tape.is_masked else self.sent)
+        expected = self.tape.sent
+        is_masked = self.tape.is_masked and expected != self.sent
+        return Difference.between(expected, mask(self.sent) if is_masked else self.sent)
 
 
 def derive(

@@ -1,0 +1,75 @@
+"""The commands on tapes, on a tape of the simulated service."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shlex
+from pathlib import Path
+
+import anyio
+import pytest
+
+from kiro_asgi import simulator
+from kiro_asgi.cli import main
+from kiro_asgi.tapes import read_tape
+from tests.tapes.recording import question, tapes_of
+
+
+@pytest.fixture(scope="module")
+def tape(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tape with its words, of a call that comes in pieces."""
+    folder = tmp_path_factory.mktemp("tapes")
+
+    async def record() -> None:
+        async with simulator.serve() as sim:
+            asked = [question("anthropic", "Plans of mine sim:tool", tools=True)]
+            await tapes_of(sim, folder, asked, tapes={"when": "all", "content": "full"})
+
+    anyio.run(record)
+    (path,) = folder.iterdir()
+    return path
+
+
+def test_replay(tape, capsys):
+    """The same, however it is cut; other settings make a difference, which is told with its place."""
+    for options in ([], ["--rechunk", "1"], ["--rechunk", "random:7", "--diff", str(tape)]):
+        assert main(["replay", str(tape), *options]) == 0
+    capsys.readouterr()
+
+    assert main(["replay", str(tape), "--stage", "toolcallassembler"]) == 0
+    assert "ToolCallAssembler" in capsys.readouterr().out
+    assert main(["replay", str(tape), "--set", "stream.synthetic=true"]) == 1
+    assert "differs at byte" in capsys.readouterr().out
+    assert main(["replay", str(tape), "--rechunk", "often"]) == 1
+    assert "--rechunk is recorded" in capsys.readouterr().err
+
+
+def test_check_and_mask(tape, tmp_path, capsys):
+    """A masked tape has no word of the other, is packed or not, and gives the same again; a secret is found."""
+    assert main(["tape", "check", str(tape)]) == 0
+    capsys.readouterr()
+    assert main(["tape", "mask", str(tape)]) == 0
+    masked = capsys.readouterr().out
+    packed = tmp_path / "masked.tape.jsonl.gz"
+    packed.write_bytes(gzip.compress(masked.encode()))
+    bad = tmp_path / "bad.tape.jsonl"
+    bad.write_bytes(tape.read_bytes().replace(b"Plans of mine", b"sk-" + b"a1" * 20))
+
+    assert main(["tape", "check", str(packed)]) == 0
+    assert read_tape([masked.encode()]).is_masked and "Plans" not in masked
+    assert main(["tape", "check", str(bad)]) == 1
+    assert "looks like a secret" in capsys.readouterr().out
+    assert main(["tape", "check", str(tmp_path / "none")]) == 1
+
+
+def test_for_other_tools(tape, capsys):
+    """A command, and an archive with one entry for the client and one for the service."""
+    assert main(["tape", "curl", str(tape)]) == 0
+    words = shlex.split(capsys.readouterr().out)
+    assert json.loads(words[-1])["stream"] is True and "YOUR-KEY" in " ".join(words)
+
+    assert main(["tape", "har", str(tape)]) == 0
+    log = json.loads(capsys.readouterr().out)["log"]
+    assert [entry["response"]["status"] for entry in log["entries"]] == [200, 200]
+    assert "message_stop" in log["entries"][0]["response"]["content"]["text"]
