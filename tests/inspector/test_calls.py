@@ -1,0 +1,107 @@
+"""What is kept of calls: how far each has come, no more than there is room for, and what has changed since."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiro_asgi.inspector.calls import RecentCalls, State
+from kiro_asgi.inspector.prices import price_of, read_prices
+from kiro_asgi.inspector.ticks import Ticks
+from kiro_asgi.model.events import Usage
+from tests.observers.facts import ATTEMPT, CALL, END, PLAN
+
+ROOM = 32 * 1024 * 1024
+
+
+def call(number):
+    return evolve(CALL, request_id=f"req_{number}")
+
+
+def test_a_call_goes_through_its_states():
+    """Each is a change; a stream that merely goes on is one every 100 ms, and its key is not kept."""
+    calls = RecentCalls(10, ROOM)
+    seen = []
+
+    def changed():
+        changes = calls.changes(seen[-1][1] if seen else 0, 100)
+        seen.append((changes.calls[0].state if changes.calls else None, changes.latest))
+        return seen[-1][0]
+
+    calls.began(CALL)
+    assert changed() is State.READING
+    calls.planned(CALL, PLAN)
+    assert changed() is State.WAITING
+    for at in (100.6, 100.61, 100.62):
+        calls.received(CALL, b"12", at)
+    assert changed() is State.STREAMING
+    for at in (100.63, 100.64):
+        calls.received(CALL, b"12", at)
+    assert changed() is None
+    calls.attempted(CALL, ATTEMPT)
+    calls.ended(CALL, END)
+    assert changed() is State.ENDED
+    kept = calls.find("req_1")
+    assert (kept.received.total, kept.agent, kept.facts.headers) == (10, "test", ())
+    assert kept.attempts[0].facts is ATTEMPT
+
+
+@given(st.lists(st.tuples(st.sampled_from(["began", "ended"]), st.integers(0, 9)), max_size=60), st.integers(1, 4))
+def test_the_oldest_make_room(steps, most):
+    """Those that have ended first; and who was told of every change has exactly what is kept."""
+    calls, viewed, latest, under_way = RecentCalls(most, ROOM), {}, 0, set()
+    for name, number in steps:
+        if name == "began" and number not in under_way and calls.find(f"req_{number}") is None:
+            under_way.add(number)
+            calls.began(call(number))
+        elif name == "ended" and number in under_way:
+            under_way.discard(number)
+            calls.ended(call(number), END)
+        changes = calls.changes(latest, 100)
+        latest = changes.latest
+        viewed |= {each.number: each for each in changes.calls}
+        viewed = {each: it for each, it in viewed.items() if each >= changes.oldest or each in changes.kept}
+        kept = calls.changes(0, 100).calls
+        assert len(kept) <= most
+        assert {each.number for each in kept} <= {*viewed}
+        assert calls.size == sum(each.size for each in kept)
+
+
+def test_calls_take_no_more_memory_than_they_may():
+    calls = RecentCalls(1000, 20_000)
+    for number in range(50):
+        calls.began(call(number))
+        calls.ended(call(number), END)
+    assert calls.size <= 20_000
+    assert calls.find("req_49") is not None
+    assert calls.find("req_0") is None
+    calls.received(call(0), b"late", 101.0)
+    calls.sent(call(0), b"late", 101.0, 0.0)
+    calls.ended(call(0), END)
+
+
+@given(st.lists(st.integers(0, 100), max_size=30), st.sampled_from([1, 700, 5000]))
+def test_moments_keep_their_sum_in_bounded_memory(sizes, times):
+    """However many there are; the first of each group that became one is kept, in order."""
+    ticks = Ticks()
+    for at, size in enumerate(sizes * times if len(sizes) * times < 9000 else sizes * 300):
+        ticks.add(float(at), size)
+    pairs = ticks.pairs()
+    assert sum(size for _, size in pairs) == ticks.total
+    assert [at for at, _ in pairs] == sorted({at for at, _ in pairs})
+    assert len(pairs) < 2048
+    assert ticks.longest == (1.0 if ticks.count > 1 else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("row", "cost"),
+    [("m*=3/15", 3 + 30 + 9 + 12), ("m*=3/15/0.5", 3 + 30 + 1.5 + 12), ("m*=3/15/0.5/6", 3 + 30 + 1.5 + 24)],
+)
+def test_an_answer_costs_what_the_operator_says(row, cost):
+    usage = Usage(1_000_000, 2_000_000, cache_read_tokens=3_000_000, cache_write_tokens=4_000_000)
+    price = price_of(read_prices(["gpt=1/1", row]), "model")
+    assert price is not None
+    assert price.cost(usage) == pytest.approx(cost)
+    assert price_of(read_prices([row]), "other") is None
