@@ -32,7 +32,8 @@ def faults_of_wheel(path: Path) -> Iterator[str]:
     strangers = [name for name in names if name.split("/")[0] not in ("kiro_asgi", info)]
     if strangers:
         yield f"the wheel has more than the package: {strangers[:3]}"
-    for name in ("kiro_asgi/py.typed", "kiro_asgi/inspector/static/app.js", f"{info}/licenses/LICENSE", f"{info}/entry_points.txt"):
+    ours = ("kiro_asgi/py.typed", "kiro_asgi/inspector/static/index.html", "kiro_asgi/inspector/static/app.js")
+    for name in (*ours, f"{info}/licenses/LICENSE", f"{info}/entry_points.txt"):
         if name not in names:
             yield f"the wheel has no {name}"
     for field, value in METADATA.items():

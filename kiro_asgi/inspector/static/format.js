@@ -11,7 +11,7 @@ export function seconds(value) {
 /** @param {number | undefined | null} value */
 export function count(value) {
   if (value === undefined || value === null) return "";
-  if (value < 10_000) return String(Math.round(value * 100) / 100);
+  if (value < 10_000) return String(value < 100 ? Math.round(value * 100) / 100 : Math.round(value));
   return value < 1e6 ? `${(value / 1000).toFixed(1)} k` : `${(value / 1e6).toFixed(2)} M`;
 }
 
@@ -30,7 +30,7 @@ export function clock(time) {
 /** @param {number | undefined | null} value in any money */
 export function cost(value) {
   if (value === undefined || value === null) return "";
-  return value === 0 ? "0" : value < 0.01 ? value.toPrecision(2) : value.toFixed(value < 1 ? 3 : 2);
+  return value === 0 ? "0" : value < 0.0001 ? "< 0.0001" : value < 0.01 ? value.toFixed(4) : value.toFixed(value < 1 ? 3 : 2);
 }
 
 /** Tokens of one answer, `≈` before those that the service did not tell. @param {any} usage */
