@@ -11,7 +11,7 @@ texts each letter becomes ``x`` or ``X``, each digit ``1``, and each longer char
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from struct import Struct
 from types import MappingProxyType
 from typing import Final
@@ -41,6 +41,12 @@ _SHAPES: Final = re.compile(
     rb"|\barn:aws[a-z-]{0,12}:[a-z-]{2,40}:[a-z0-9-]{0,30}:\d{12}:"
 )
 """Secrets by their looks: keys of known services, tokens, private keys, and accounts of AWS."""
+
+_BEGINNINGS: Final = (
+    *(word + mark for word in b"sk pk rk xai gsk hf ghp gho".split() for mark in (b"-", b"_")),
+    *(b"AKIA", b"ASIA", b"AIza", b"eyJ", b"-----BEGIN ", b"arn:aws"),
+)
+"""One of these is in each of them: most texts have none, which is soon seen."""
 
 _QUERY_SECRET: Final = re.compile(
     r"((?:^|[?&])[a-z_-]{0,40}(?:key|token|secret|signature|credential)[a-z_-]{0,40}=)([^&#]*)", re.IGNORECASE
@@ -76,6 +82,9 @@ _OUTSIDE: Final = re.compile(
 )
 """Pieces between the texts of a document, or of a stream of them, that are not to change."""
 
+_PLAIN: Final = b'{}[],:"-.0123456789 \t\r\n'
+_CONSTANTS: Final = (b"true", b"false", b"null")
+
 _LETTERS: Final = bytes.maketrans(
     b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", b"x" * 26 + b"X" * 26 + b"1" * 10
 )
@@ -85,7 +94,8 @@ _LONGER: Final[Mapping[int, bytes]] = MappingProxyType({2: "Ã©".encode(), 3: "ä¸
 
 _LENGTHS: Final = Struct(">II")
 _SUM: Final = Struct(">I")
-_FRAME: Final = 16
+_PRELUDE: Final = 12
+_OVERHEAD: Final = 16
 """Bytes of a frame without headers and payload."""
 
 
@@ -95,20 +105,21 @@ def mask(data: bytes) -> bytes:
     end, member = 0, b""
     for match in _STRING.finditer(data):
         start, stop = match.span(1)
-        pieces += [_mask_pieces(_OUTSIDE, data[end:start]), b""]
-        inner, is_member = match[1], match[2] is not None
-        if is_member:
+        between, inner = data[end:start], match[1]
+        pieces.append(_mask_pieces(_OUTSIDE, between) if between.strip(_PLAIN) else between)
+        if match[2] is not None:
             member = inner
-            pieces[-1] = inner if _KEY.fullmatch(inner) else _mask_text(inner)
+            pieces.append(inner if _KEY.fullmatch(inner) else _mask_text(inner))
         else:
-            pieces[-1] = inner if member in _KEPT and len(inner) <= _LONGEST_KEPT else _mask_text(inner)
+            pieces.append(inner if member in _KEPT and len(inner) <= _LONGEST_KEPT else _mask_text(inner))
         end = stop
     pieces.append(_mask_pieces(_OUTSIDE, data[end:]))
     return b"".join(pieces)
 
 
 def _mask_text(text: bytes) -> bytes:
-    return _mask_pieces(_WITHIN, text)
+    is_special = not text.isascii() or b"\\" in text or b"<" in text or any(word in text for word in _CONSTANTS)
+    return _mask_pieces(_WITHIN, text) if is_special else text.translate(_LETTERS)
 
 
 def _mask_pieces(kept: re.Pattern[bytes], text: bytes) -> bytes:
@@ -133,6 +144,8 @@ def _mask_piece(piece: bytes) -> bytes:
 
 def cover_shapes(data: bytes) -> bytes:
     """*data* with asterisks in the place of what looks like a secret."""
+    if not any(beginning in data for beginning in _BEGINNINGS):
+        return data
     return _SHAPES.sub(lambda match: b"*" * len(match[0]), data)
 
 
@@ -172,31 +185,21 @@ class Protection:
 
     def protect_frames(self, data: bytes) -> bytes:
         """The same for an AWS event stream; a frame that changes is sealed again."""
-        frames: list[bytes] = []
+        covered = self.cover(data)
+        if covered == data and not self.is_masking:
+            return data
+        frames = [*_frames(data)]
+        payloads = b"".join(covered[start:stop] for _, start, stop, _ in frames)
+        masked = mask(payloads) if self.is_masking else payloads
+        sealed: list[bytes] = []
         at = 0
-        while at < len(data):
-            frame = _frame_at(data, at)
-            frames.append(self._protect_frame(frame))
-            at += len(frame)
-        return b"".join(frames)
-
-    def _protect_frame(self, frame: bytes) -> bytes:
-        if len(frame) < _FRAME:
-            return frame
-        total, headers = _LENGTHS.unpack_from(frame)
-        start = min(_FRAME - 4 + headers, len(frame))
-        is_whole = total == len(frame)
-        stop = total - 4 if is_whole else len(frame)
-        if start > stop:
-            return frame
-        section, payload = self.cover(frame[_FRAME - 4 : start]), self.protect(frame[start:stop])
-        if not is_whole:  # what was missing is still missing: there is nothing to seal
-            return frame[: _FRAME - 4] + section + payload
-        if frame == frame[: _FRAME - 4] + section + payload + frame[stop:]:
-            return frame
-        message = frame[: _FRAME - 4] + section + payload
-        was_intact = _SUM.pack(crc32(frame[:stop])) == frame[stop:]
-        return message + (_SUM.pack(crc32(message)) if was_intact else frame[stop:])
+        for begin, start, stop, end in frames:
+            size = stop - start
+            # Lengths stay as they were: a "secret" in them would be one by chance.
+            message = data[begin : begin + _PRELUDE] + covered[begin + _PRELUDE : start] + masked[at : at + size]
+            sealed.append(_sealed(data[begin:end], message[: end - begin]))
+            at += size
+        return b"".join(sealed)
 
     def protect_reads(self, reads: list[bytes], content_type: str) -> list[bytes]:
         """What came in pieces, cut at the same places."""
@@ -210,9 +213,25 @@ class Protection:
         return cut
 
 
-def _frame_at(data: bytes, at: int) -> bytes:
-    """The frame that begins at an offset; the rest where that is none, or not whole."""
-    if len(data) - at < _FRAME:
-        return data[at:]
-    total, headers = _LENGTHS.unpack_from(data, at)
-    return data[at:] if total < _FRAME + headers else data[at : at + total]
+def _frames(data: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Beginning, payload's beginning and end, and end of each frame; the last may be cut, or be no frame at all."""
+    at = 0
+    while at < len(data):
+        begin, at = at, len(data)
+        if at - begin < _OVERHEAD:
+            yield begin, at, at, at
+            return
+        total, headers = _LENGTHS.unpack_from(data, begin)
+        if total < _OVERHEAD + headers or begin + total > at:
+            yield begin, min(begin + _PRELUDE + headers, at), at, at
+        else:
+            at = begin + total
+            yield begin, begin + _PRELUDE + headers, at - _SUM.size, at
+
+
+def _sealed(frame: bytes, message: bytes) -> bytes:
+    """*message*, which is *frame* with other words, with its checksum; one that was wrong, or missing, stays so."""
+    old = frame[len(message) :]
+    if len(old) != _SUM.size or message == frame[: len(message)] or _SUM.pack(crc32(frame[: len(message)])) != old:
+        return message + old
+    return message + _SUM.pack(crc32(message))

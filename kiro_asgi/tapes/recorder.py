@@ -57,17 +57,30 @@ class _Recording:
     """One call, as far as it has come."""
 
     call: CallFacts
-    lines: list[Line] = field(factory=list)
     size: int = 0
-    cut: bool = False
+    _told: list[tuple[str, float, bytes, Mapping[str, Any]]] = field(factory=list)
+    """Kind, moment, bytes and members of each line: tuples, as they are made for each read and send."""
+
+    _cut: bool = False
 
     def add(self, kind: str, at: float, data: bytes = b"", **members: Any) -> None:
-        if self.cut:
-            return
+        """Take down a line."""
         self.size += len(data)
-        if self.size > TAPE_EXCHANGE_BYTES:
-            self.cut, data, kind, members = True, b"", "cut", {"why": f"over {TAPE_EXCHANGE_BYTES} bytes"}
-        self.lines.append(Line(kind, max(0.0, at - self.call.started), members, data))
+        if self.size <= TAPE_EXCHANGE_BYTES:
+            self._told.append((kind, at, data, members))
+        elif not self._cut:
+            self._cut = True
+            self._told.append(("cut", at, b"", {"why": f"over {TAPE_EXCHANGE_BYTES} bytes"}))
+
+    def end(self, at: float, **members: Any) -> None:
+        """Take down the last line, which also an exchange has that is cut."""
+        self._told.append(("end", at, b"", members))
+
+    @property
+    def lines(self) -> list[Line]:
+        """The lines."""
+        started = self.call.started
+        return [Line(kind, max(0.0, at - started), members, data) for kind, at, data, members in self._told]
 
 
 @define(eq=False)
@@ -185,8 +198,8 @@ class TapeRecorder(ByteObserver):
         is_wanted = end.status not in _STRANGERS or self._settings.when == "all"
         if not is_wanted or not _WANTED[self._settings.when](call, end):
             return
-        told = {"outcome": end.outcome.value, "status": end.status, "error": end.error, "code": end.code}
-        recording.lines.append(Line("end", end.seconds, told))
+        outcome, at = end.outcome.value, call.started + end.seconds
+        recording.end(at, outcome=outcome, status=end.status, error=end.error, code=end.code)
         with self._guard:
             is_full = self._pending_bytes + recording.size > TAPES_PENDING_BYTES
             if not is_full:
