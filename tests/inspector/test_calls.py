@@ -105,3 +105,14 @@ def test_an_answer_costs_what_the_operator_says(row, cost):
     assert price is not None
     assert price.cost(usage) == pytest.approx(cost)
     assert price_of(read_prices([row]), "other") is None
+
+
+def test_a_call_under_way_outlives_those_that_have_ended():
+    calls = RecentCalls(3, ROOM)
+    calls.began(call(0))
+    for number in range(1, 10):
+        calls.began(call(number))
+        calls.ended(call(number), END)
+    changes = calls.changes(0, 100)
+    assert sorted(each.number for each in changes.calls) == [1, 9, 10]
+    assert (changes.oldest, changes.kept) == (9, (1,))
