@@ -199,8 +199,8 @@ class ExchangeFactory:
 
         def estimated() -> float:
             adapted, _ = provider.adapted(prompt, route.name, model)
-            rendered = provider.upstream.render(adapted, model, credential)
-            return provider.upstream.estimate_tokens(rendered, self._estimator)
+            upstream = provider.asking(model)
+            return upstream.estimate_tokens(upstream.render(adapted, model, credential), self._estimator)
 
         return self._calibration.tokens(model.id, await self._offload.run(size, estimated))
 

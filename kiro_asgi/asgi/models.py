@@ -58,13 +58,17 @@ class Provider:
 
     _ask_reset: AskReset = _unknown
     _adapt: Adapt = field(default=unchanged)
+    _choose: Callable[[ModelCard], Upstream] | None = None
 
     _learnt: OrderedDict[str, Upstream] = field(init=False, factory=OrderedDict)
     """Models that have to be asked differently, the one learnt last at the end, and the upstream that does so."""
 
     def asking(self, model: ModelCard) -> Upstream:
         """The upstream as it asks *model*, by all that is known of refusals."""
-        return self._learnt.get(model.id, self.upstream)
+        learnt = self._learnt.get(model.id)
+        if learnt is not None:
+            return learnt
+        return self.upstream if self._choose is None else self._choose(model)
 
     def learn(self, model: ModelCard, upstream: Upstream) -> None:
         """Ask *model* the way that *upstream* does from now on: it has just got an answer."""

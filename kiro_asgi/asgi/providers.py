@@ -226,6 +226,7 @@ class _ProviderFactory:
             rules=setup.rules,
             ask_reset=partial(_reset, asker, setup.quota),
             adapt=setup.adapt,
+            choose=setup.choose,
         )
 
     def _known(self, upstream: Upstream) -> tuple[ModelCard, ...]:

@@ -217,13 +217,13 @@ def _reason(passed: PassthroughRequest | None, choice: Choice, settings: Setting
 
 
 def _as_it_is(passed: PassthroughRequest, choice: Choice) -> dict[str, Any]:
-    body = render_passthrough(passed, choice.provider.upstream, choice.model, PLACEHOLDER).request.body
+    body = render_passthrough(passed, choice.provider.asking(choice.model), choice.model, PLACEHOLDER).request.body
     sizes = {"bytes": len(body)}
     return {"as_it_is": True, "rules": [], "tool_names": {}, "sizes": sizes, "payload": _elided(loads(body))}
 
 
 def _adapted(prompt: Prompt, choice: Choice, notes: tuple[Note, ...]) -> dict[str, Any]:
-    upstream = choice.provider.upstream
+    upstream = choice.provider.asking(choice.model)
     adapted, left_out = choice.provider.adapted(prompt, choice.name, choice.model)
     put = upstream.render(adapted, choice.model, PLACEHOLDER)
     return {

@@ -11,7 +11,19 @@ from typing import Final
 
 from attrs import frozen
 
-__all__ = ["CALL", "DETAILS", "GEMINI", "TEXT", "THOUGHT", "UNSIGNED", "Mark", "marked", "read_mark", "unless_unsigned"]
+__all__ = [
+    "CALL",
+    "DETAILS",
+    "GEMINI",
+    "REASONING",
+    "TEXT",
+    "THOUGHT",
+    "UNSIGNED",
+    "Mark",
+    "marked",
+    "read_mark",
+    "unless_unsigned",
+]
 
 GEMINI: Final = "gemini"
 """Owner of what Google's models sign; each signature is of one part, and goes back on a part of that kind."""
@@ -28,6 +40,10 @@ TEXT: Final = "text"
 DETAILS: Final = "details"
 """All that a service behind Chat Completions says of thinking, its text among it, for the upstream whose name is the
 owner.  It stands at the end of the thinking, or before what comes of it."""
+
+REASONING: Final = "reasoning"
+"""An item of reasoning of the Responses API, its summary among it, for the upstream whose name is the owner.  It stands
+where `DETAILS` does."""
 
 UNSIGNED: Final = "nobody.thought:"
 """Stands in an answer for the signature of thinking that has none: a client hands an empty one back as if it were real,

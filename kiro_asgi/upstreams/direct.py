@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Final, Self, TypedDict, TypeVar
+from typing import Final, TypedDict, TypeVar
 from urllib.parse import urlsplit
 
 from attrs import define, field, setters
@@ -119,7 +119,7 @@ class DirectUpstream:
         message = worded(kind, f"{clean(said) or 'no explanation'} (HTTP {status})")
         return kind(message, code=code, retry_after=retry_after(fields_of(headers)))
 
-    def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> Self | None:
+    def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> Upstream | None:
         """This upstream as it has to ask again: asking differently is no remedy."""
         return None
 

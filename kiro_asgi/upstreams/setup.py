@@ -89,5 +89,8 @@ class Setup:
     """The rules of which `kiro_asgi.upstreams.base.Rendered.notes` tell."""
 
     adapt: Adapt = unchanged
+    choose: Callable[[ModelCard], Upstream] | None = None
+    """The upstream for a model, where a service is talked to in several ways; ``None`` where *upstream* is for all."""
+
     search: Search | None = None
     quota: Quota | None = None

@@ -501,13 +501,10 @@ def test_what_rests_is_shown(service: Simulator, tmp_path: Path) -> None:
 # What gateways share.
 
 
-def test_state_that_outlives_a_gateway_is_tried(
-    doctor: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_state_that_outlives_a_gateway_is_tried(doctor: Doctor, tmp_path: Path) -> None:
     """The file that serve would use, once it is there; one that cannot be used is a failure, and says what to do."""
     doctor.keep()
     file = tmp_path / "state" / "kiro-asgi" / "state.db"
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
     assert "state" not in doctor.examine("--no-request")[1]
     file.parent.mkdir(parents=True)

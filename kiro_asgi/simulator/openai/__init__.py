@@ -16,7 +16,7 @@ from kiro_asgi.simulator.record import RecordedRequest
 from kiro_asgi.simulator.scripts import Script
 from kiro_asgi.simulator.sigv4 import access_key_of, signature_fault
 
-__all__ = ["OPENAI"]
+__all__ = ["MODELS", "OPENAI", "RESPONSES_MODELS", "model_list", "unknown_model"]
 
 MODELS: Final = tuple(
     Model(name, 400_000 if "5" in name else 128_000, OUTPUT.get(name, 128_000), family="gpt")
@@ -24,12 +24,24 @@ MODELS: Final = tuple(
 )
 
 
-def _model_list(models: tuple[Model, ...], _: Mapping[str, str]) -> Mapping[str, Any]:
+RESPONSES_MODELS: Final = tuple(
+    Model(name, 400_000, 128_000, family="gpt") for name in ("gpt-5.1-codex-max", "gpt-5-pro")
+)
+"""Models that only the Responses API serves."""
+
+
+def model_list(models: tuple[Model, ...], _: Mapping[str, str]) -> Mapping[str, Any]:
+    """The list, of the models of both APIs."""
+    models = tuple(dict.fromkeys((*models, *RESPONSES_MODELS)))
     entries = [{"id": model.id, "object": "model", "created": CREATED, "owned_by": "simulated"} for model in models]
     return {"object": "list", "data": entries}
 
 
-def _unknown_model(model: str) -> Script:
+def unknown_model(model: str) -> Script:
+    """The refusal of a model that is none, or none of this API."""
+    if any(model == known.id for known in RESPONSES_MODELS):
+        message = "This model is only supported in v1/responses and not in v1/chat/completions."
+        return refusal(404, INVALID, None, message)
     status, kind, code, message = REFUSALS["bad-model"]
     return refusal(status, kind, code, message.replace("none", model, 1))
 
@@ -67,8 +79,8 @@ OPENAI: Final = SimulatedFormat(
     check_signature=_check_signature,
     read=lambda request, document: read(document),
     encoder=lambda request, question, used: OpenAIAnswerEncoder(question, used),
-    model_list=_model_list,
+    model_list=model_list,
     token_count=lambda size: {"input_tokens": size},
     bad_request=lambda message: refusal(400, INVALID, None, message),
-    unknown_model=_unknown_model,
+    unknown_model=unknown_model,
 )

@@ -11,7 +11,7 @@ from kiro_asgi.simulator.format import FormatRule, Json
 from kiro_asgi.simulator.openai.reader import messages_of, parts_of
 from kiro_asgi.simulator.question import Question
 
-__all__ = ["OUTPUT", "RULES"]
+__all__ = ["EFFORTS", "OUTPUT", "RULES"]
 
 
 FIELDS: Final = frozenset(

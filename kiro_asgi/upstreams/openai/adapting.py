@@ -15,7 +15,7 @@ from typing import Any, Final
 from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
 from kiro_asgi.model.features import Ask
 
-__all__ = ["ASKS", "CALL_IDS", "DETAILED", "OPTIONAL", "RENAMED", "REPLAYED", "refused_field"]
+__all__ = ["ASKS", "CALL_IDS", "DETAILED", "OPTIONAL", "RENAMED", "REPLAYED", "UNKNOWN_FIELD", "refused_field"]
 
 RENAMED: Final[Mapping[str, str]] = MappingProxyType(
     {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
@@ -51,7 +51,7 @@ CALL_IDS: Final = "tool_call_id"
 
 _NINE: Final = re.compile(r"tool call id\b.{0,200}\blength of 9\b", re.I | re.S)
 
-_UNKNOWN: Final = re.compile(
+UNKNOWN_FIELD: Final = re.compile(
     r"unsupported|not supported|unknown|unrecogni[sz]ed|not permitted|not allowed|unexpected|extra|does not support"
     r"|no longer supported|must not|missing|required|must be passed|cannot be (?:used|set|specified)"
     r"|array too long|at most \d+ items",
@@ -83,7 +83,7 @@ def refused_field(error: KiroAsgiError, document: Mapping[str, Any], without: tu
         return ""
     if _NINE.search(error.message):
         return "" if CALL_IDS in without else CALL_IDS
-    if not _UNKNOWN.search(error.message):
+    if not UNKNOWN_FIELD.search(error.message):
         return ""
     named = _WORD.findall(error.message)
     for name in (REPLAYED, DETAILED):

@@ -25,7 +25,7 @@ from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, read_details
 from kiro_asgi.upstreams.rendering import WireNames, document_text, image_type, instead_of_address, plain_base64
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["CALL_IDS", "AttachmentParts", "Messages", "wants_short_ids"]
+__all__ = ["CALL_IDS", "FAILED", "AttachmentParts", "Messages", "text_or_attachment", "wants_short_ids"]
 
 FORMATS: Final = ("image/png", "image/jpeg", "image/webp", "image/gif")
 """Of images, as OpenAI knows them."""
@@ -234,7 +234,7 @@ class Messages:
             if isinstance(part, ToolResult):
                 told = self._result(part, said, draft.place)
                 yield {"role": "tool", "tool_call_id": part.call_id, "content": told}
-        said += [self._part(part) for part in draft.parts if not isinstance(part, ToolResult)]
+        said += [text_or_attachment(part, self.attachments) for part in draft.parts if not isinstance(part, ToolResult)]
         if said:
             yield {"role": "user", "content": _content(said)}
 
@@ -248,7 +248,7 @@ class Messages:
 
     def _lines(self, result: ToolResult, lifted: list[dict[str, Any]], place: str) -> Iterator[str]:
         for part in result.parts:
-            written = self._part(part)
+            written = text_or_attachment(part, self.attachments)
             if written["type"] == "text":
                 yield written["text"]
                 continue
@@ -256,15 +256,21 @@ class Messages:
             lifted += [{"type": "text", "text": LIFTED_FROM.format(result.call_id)}, written]
             yield LIFTED
 
-    def _part(self, part: Part) -> dict[str, Any]:
-        match part:
-            case Text(text):
-                return {"type": "text", "text": text}
-            case Image():
-                return self.attachments.image(part)
-            case Document():
-                return self.attachments.document(part)
-        raise AssertionError(f"no part of what a user says: {type(part).__name__}")
+
+def text_or_attachment(part: Part, attachments: AttachmentParts) -> dict[str, Any]:
+    """A part of what a user, or a tool, says.
+
+    Raises:
+        RequestError: It is an attachment that the service cannot be sent.
+    """
+    match part:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case Image():
+            return attachments.image(part)
+        case Document():
+            return attachments.document(part)
+    raise AssertionError(f"no part of what a user says: {type(part).__name__}")
 
 
 def _content(parts: Iterable[dict[str, Any]]) -> Any:

@@ -52,6 +52,10 @@ CODES: Final[Mapping[str, Class]] = MappingProxyType(
         "insufficient_quota": UpstreamQuotaSpent,
         "billing_hard_limit_reached": UpstreamQuotaSpent,
         "billing_not_active": UpstreamQuotaSpent,
+        "credit_balance_exhausted": UpstreamQuotaSpent,
+        "organization_spend_limit_exceeded": UpstreamQuotaSpent,
+        "organization_usage_limit_exceeded": UpstreamQuotaSpent,
+        "project_spend_limit_exceeded": UpstreamQuotaSpent,
         "rate_limit_exceeded": UpstreamThrottled,
         "slow_down": UpstreamThrottled,
         "server_is_overloaded": UpstreamOverloaded,
@@ -62,9 +66,14 @@ CODES: Final[Mapping[str, Class]] = MappingProxyType(
         "content_filter": UpstreamRejected,
         "content_policy_violation": UpstreamRejected,
         "invalid_prompt": UpstreamRejected,
+        "bio_policy": UpstreamRejected,
+        "misalignment_policy_violation": UpstreamRejected,
+        "data_residency_mismatch": UpstreamRejected,
+        "invalid_encrypted_content": UpstreamRejected,
         "unsupported_parameter": UpstreamRejected,
         "unsupported_value": UpstreamRejected,
         "server_error": UpstreamFault,
+        "vector_store_timeout": UpstreamFault,
     }
 )
 """``code`` to what it means; the code becomes the error's."""

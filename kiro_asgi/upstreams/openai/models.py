@@ -16,7 +16,15 @@ from kiro_asgi.upstreams.base import ModelCard, ModelPage, ThinkingForm
 from kiro_asgi.upstreams.models import LEVELS, expected, listed, read_listing
 from kiro_asgi.wire.members import count
 
-__all__ = ["BUILTIN", "USUAL_EFFORTS", "efforts_of", "longest_answer", "parse_models", "refuses_sampling"]
+__all__ = [
+    "BUILTIN",
+    "USUAL_EFFORTS",
+    "efforts_of",
+    "longest_answer",
+    "parse_models",
+    "refuses_sampling",
+    "wants_responses",
+]
 
 USUAL_EFFORTS: Final = ("low", "medium", "high")
 """Efforts to assume of a model where neither its name nor the server says which it knows."""
@@ -45,6 +53,16 @@ def efforts_of(model: str) -> tuple[str, ...] | None:
 def refuses_sampling(model: str) -> bool:
     """Whether this model draws tokens in its own way only."""
     return bool(efforts_of(model))
+
+
+_RESPONSES_ONLY: Final = re.compile(r"-codex|-pro\b|deep-research|computer-use|-cyber|daybreak|rosalind")
+"""In names of OpenAI's models that Chat Completions does not serve, by the types of its own library; where a name
+does not tell, the service's refusal does."""
+
+
+def wants_responses(model: str) -> bool:
+    """Whether OpenAI serves this model by the Responses API alone, as far as its name tells."""
+    return bool(_RESPONSES_ONLY.search(_bare(model)))
 
 
 def _bare(model: str) -> str:

@@ -16,7 +16,7 @@ from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.models import effort_of, nearest_effort
 from kiro_asgi.upstreams.openai.models import USUAL_EFFORTS, efforts_of, longest_answer, refuses_sampling
 
-__all__ = ["MAX_STOPS", "guaranteed", "written_options"]
+__all__ = ["MAX_STOPS", "drawing", "form_of", "is_guaranteed", "max_tokens", "reasoning_effort", "written_options"]
 
 MAX_STOPS: Final = 4
 """Stop sequences that OpenAI takes."""
@@ -37,10 +37,10 @@ def written_options(
         max_tokens_field: Name of the field with the answer's greatest length.
     """
     sampling = prompt.sampling
-    fields: dict[str, Any] = {max_tokens_field: _max_tokens(sampling, model, notes), "seed": sampling.seed}
+    fields: dict[str, Any] = {max_tokens_field: max_tokens(sampling, model, notes), "seed": sampling.seed}
     fields["stop"] = _stop(sampling, model, notes, custom=custom)
     fields["reasoning_effort"] = effort = reasoning_effort(prompt, model, notes) or None
-    fields |= _drawing(sampling, model, notes, thinks=effort != "none")
+    fields |= drawing(sampling, model, notes, thinks=effort != "none")
     if sampling.top_k is not None:
         if custom:
             fields["top_k"] = sampling.top_k
@@ -48,18 +48,17 @@ def written_options(
             notes.applies("sampling.top_k", "top_k")
     fields["verbosity"] = prompt.verbosity or None
     if prompt.schema is not None:
-        fields["response_format"] = _format(prompt.schema)
+        fields["response_format"] = form_of(prompt.schema)
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def guaranteed(body: Mapping[str, Any]) -> bool:
-    """Whether OpenAI's own service, asked with *body*, holds the model to the form of the answer."""
-    form = body.get("response_format", {})
-    return form.get("type") == "json_object" or form.get("json_schema", {}).get("strict") is True
+def is_guaranteed(form: Mapping[str, Any]) -> bool:
+    """Whether OpenAI's own service, asked for this *form* in either of its APIs, holds the model to it."""
+    return form.get("type") == "json_object" or form.get("json_schema", form).get("strict") is True
 
 
-def _max_tokens(sampling: Sampling, model: ModelCard, notes: Notes) -> int | None:
-    """The greatest length: clients of other services ask for more than a model of this one writes."""
+def max_tokens(sampling: Sampling, model: ModelCard, notes: Notes) -> int | None:
+    """The greatest length of the answer: clients of other services ask for more than a model of this one writes."""
     wanted, most = sampling.max_tokens, longest_answer(model)
     if wanted is None or most is None or wanted <= most:
         return wanted
@@ -78,7 +77,8 @@ def _stop(sampling: Sampling, model: ModelCard, notes: Notes, *, custom: bool) -
     return [*sampling.stop] or None
 
 
-def _drawing(sampling: Sampling, model: ModelCard, notes: Notes, *, thinks: bool) -> dict[str, float]:
+def drawing(sampling: Sampling, model: ModelCard, notes: Notes, *, thinks: bool) -> dict[str, float]:
+    """Temperature and its kin, where the model takes them; *thinks* tells whether it is going to."""
     given = {name: getattr(sampling, name) for name in sampling.given(_DRAWING)}
     if not given or not thinks or not refuses_sampling(model.id):
         return given
@@ -87,7 +87,8 @@ def _drawing(sampling: Sampling, model: ModelCard, notes: Notes, *, thinks: bool
     return {}
 
 
-def _format(schema: Mapping[str, Any]) -> dict[str, Any]:
+def form_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The form of an answer that obeys *schema*, in the words of Chat Completions."""
     if not schema:
         return {"type": "json_object"}
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": _is_strict(schema)}}

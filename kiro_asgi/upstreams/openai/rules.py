@@ -49,8 +49,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("turns.empty", "A conversation without a message gets an empty one.", _NONE, "content"),
     Rule(
         "thinking.dropped",
-        "Earlier thinking is not handed back to OpenAI, which has no field for it; to other servers only what is not "
-        "sealed.",
+        "Chat Completions hand earlier thinking back to servers other than OpenAI's, and only what is not sealed; the "
+        "Responses API hands back what the service itself has sealed.",
         _CONTENT,
         "content",
     ),
@@ -76,10 +76,16 @@ RULES: Final[tuple[Rule, ...]] = (
         _NONE,
         "options",
     ),
+    Rule(
+        "sampling.unknown",
+        "The Responses API has no seed, no penalties and no top_k.",
+        _CONTENT,
+        "responses.request",
+    ),
     Rule("sampling.top_k", "OpenAI has no top_k; other servers are sent it.", _CONTENT, "options"),
     Rule(
         "stop.unavailable",
-        "A model that thinks refuses stop sequences; the gateway ends its answer at them.",
+        "A model that thinks, and the Responses API, take no stop sequences; the gateway ends the answer at them.",
         _NONE,
         "options",
     ),

@@ -15,7 +15,11 @@ __all__ = ["OpenAISettings"]
 
 @frozen(kw_only=True)
 class OpenAISettings(SignedSettings):
-    """The API of OpenAI, or of one of the many who speak Chat Completions."""
+    """OpenAI, or one of the many who speak its APIs."""
+
+    api: str = setting("auto", Choices(("auto", "chat", "responses")))
+    """By which of OpenAI's APIs models are asked: ``chat`` (Chat Completions), ``responses``, or ``auto``: by the
+    second where a model is known to be served there alone, or the service has said so."""
 
     token_url: str = setting("", URL)
     """Where a key is exchanged for the token that the service wants instead, by GET.  Empty: the key itself is used."""

@@ -79,12 +79,20 @@ def _forgotten(request: RecordedRequest) -> None:
     assert not any(signature.encode() in request.body for signature in (sign(THOUGHT), text_signature(THOUGHT)))
 
 
+def _seal(request: RecordedRequest) -> str:
+    """The signature of `THOUGHT`; in the Responses API, what stands for the item that it is the summary of."""
+    items = request.json().get("input", ())
+    return next((item["encrypted_content"] for item in items if item["type"] == "reasoning"), sign(THOUGHT))
+
+
 def thinking(pairing: Pairing) -> None:
-    _signed(pairing, _thought(pairing), sign(THOUGHT), words=True)
+    request = _thought(pairing)
+    _signed(pairing, request, _seal(request), words=True)
 
 
 def signed_call(pairing: Pairing) -> None:
-    _signed(pairing, _thought_and_called(pairing), sign(THOUGHT), words=True)
+    request = _thought_and_called(pairing)
+    _signed(pairing, request, _seal(request), words=True)
 
 
 def signature_without_words(pairing: Pairing) -> None:
@@ -294,6 +302,7 @@ class LostPart:
 
 
 UNSIGNED: Final = frozenset(("thinking.unsigned_dropped",))
+DROPPED: Final = frozenset(("thinking.dropped",))
 BEDROCK: Final = ("bedrock", "converse")
 
 LOSSES: Final[Mapping[str, LostPart]] = {
@@ -312,6 +321,21 @@ LOSSES: Final[Mapping[str, LostPart]] = {
         "Chat Completions has no place for a signature before a call either, so the service goes on without its "
         "earlier thinking.",
         UNSIGNED,
+    ),
+    "no-place-for-reasoning": LostPart(
+        "thinking",
+        ("openai-responses",),
+        lambda pairing: _forgotten(_thought(pairing)),
+        "Chat Completions has no place for what OpenAI has sealed of its reasoning. The summary is told as "
+        "``reasoning_content``, and is not handed back.",
+        DROPPED,
+    ),
+    "no-place-for-reasoning-before-calls": LostPart(
+        "signed-call",
+        ("openai-responses",),
+        lambda pairing: _forgotten(_thought_and_called(pairing)),
+        "Chat Completions has no place for sealed reasoning before a call either.",
+        DROPPED,
     ),
     "no-more-thinking": LostPart(
         "signed-call",
@@ -385,7 +409,7 @@ LOSSES: Final[Mapping[str, LostPart]] = {
     ),
     "refusal-as-text": LostPart(
         "refusal",
-        ("openai", "custom"),
+        ("openai", "openai-responses", "custom"),
         refusal_as_text,
         "The words of the refusal are told as text, as the API has no part for them; the reason for the end is its "
         "own word for a refusal.",

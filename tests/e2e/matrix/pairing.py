@@ -48,12 +48,14 @@ SERVICES: Final[Mapping[str, Service]] = {
     "kiro": Service("Kiro", "kiro/claude-sonnet-4.5", "kiro", CHAT),
     "anthropic": Service("Anthropic", "anthropic/claude-sonnet-4-5", "anthropic", "anthropic.chat"),
     "openai": Service("OpenAI", "openai/gpt-5", "openai", "openai.chat"),
+    "openai-responses": Service("OpenAI, Responses", "openai/gpt-5-pro", "openai", "responses.chat"),
     "gemini": Service("Gemini", "gemini/gemini-3-pro-preview", "gemini", "gemini.chat"),
     "bedrock": Service("Bedrock, InvokeModel", CLAUDE_ON_BEDROCK, "bedrock", "bedrock.chat"),
     "converse": Service("Bedrock, Converse", CLAUDE_ON_BEDROCK, "bedrock", "bedrock.chat", "converse"),
     "custom": Service("OpenAI-compatible", "local/gpt-5", "openai", "openai.chat"),
 }
-"""Name to service.  Bedrock is two, as Claude is asked in two ways there: by a key, and by requests that are signed."""
+"""Name to service.  OpenAI is two, as it has two APIs, and so is Bedrock, where Claude is asked in two ways: by a key,
+and by requests that are signed."""
 
 
 @frozen

@@ -1,0 +1,427 @@
+"""Reading an answer of the Responses API: from its media type and bytes to events, and from events to deltas.
+
+Every event names its kind in ``type``, and the item that it is about by its place in the output.  What an item's last
+event says of it counts: what no delta brought before is told then.  An answer is whole when one of the three last
+events has come (`ENDS`); without one it was cut.
+
+Source: https://platform.openai.com/docs/api-reference/responses-streaming
+"""
+
+from __future__ import annotations
+
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import define, field
+
+from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.limits import NOTICES
+from kiro_asgi.model.budget import ITEM, AnswerBudget
+from kiro_asgi.model.events import (
+    Citation,
+    Delta,
+    ModelName,
+    Notice,
+    RefusalDelta,
+    SignatureDelta,
+    Stop,
+    StopReason,
+    TextBreak,
+    TextDelta,
+    ThinkingDelta,
+    TokenUsage,
+    ToolCallFragment,
+)
+from kiro_asgi.stages.base import Pipeline, Stage
+from kiro_asgi.upstreams.errors import clean
+from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
+from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, WholeBody
+from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
+from kiro_asgi.upstreams.openai.responses.reasoning import sealed
+from kiro_asgi.wire.json import JsonError, loads
+from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
+
+__all__ = ["ENDS", "EventDecoder", "WholeResponse", "read_usage", "stages"]
+
+Object = Mapping[str, Any]
+
+ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
+"""Kinds of the event that ends an answer."""
+
+_TEXT: Final = "response.output_text.delta"
+
+_INCOMPLETE: Final[Mapping[str, StopReason]] = MappingProxyType(
+    {"max_output_tokens": StopReason.LENGTH, "content_filter": StopReason.CONTENT_FILTER}
+)
+"""Why an answer is incomplete, to what it means; anything else is a limit, too."""
+
+_ACCEPTED: Final = (EVENT_STREAM, JSON)
+
+
+def stages(content_type: str, new_id: Callable[[], str], service: str) -> tuple[Stage[Any, Any], ...]:
+    """Fresh stages, bytes to `Delta`, for an answer of the upstream named *service*.
+
+    Raises:
+        NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
+    """
+    require_media_type(content_type, _ACCEPTED)
+    return (ResponseDecoder(new_id, service),)
+
+
+@define
+class ResponseDecoder:
+    """Read a stream, or one document: the first byte decides, and nothing is emitted before it."""
+
+    new_id: Callable[[], str]
+    service: str
+    _head: bytes = field(init=False, default=b"")
+    _inner: Stage[bytes, Delta] | None = field(init=False, default=None)
+
+    def feed(self, items: Iterable[bytes], /) -> Iterator[Delta]:
+        """The deltas of the bytes."""
+        return self._begin(items) if self._inner is None else self._inner.feed(items)
+
+    def _begin(self, items: Iterable[bytes]) -> Iterator[Delta]:
+        chunks = iter(items)
+        for chunk in chunks:
+            self._head = (self._head + chunk).lstrip(b"\r\n")
+            if not BOM_UTF8.startswith(self._head):
+                self._inner = self._choose()
+                yield from self._inner.feed(chain((self._head,), chunks))
+
+    def flush(self) -> Iterator[Delta]:
+        """The deltas that are left."""
+        inner = self._inner or self._choose()
+        yield from inner.flush()
+
+    def _choose(self) -> Stage[bytes, Delta]:
+        is_document = self._head.removeprefix(BOM_UTF8).startswith(b"{")
+        return Pipeline(WholeResponse() if is_document else JsonEvents(), EventDecoder(self.new_id, self.service))
+
+
+@define(eq=False)
+class _Item:
+    """What is known of one item of the output."""
+
+    kind: str = ""
+    call_id: str = ""
+    name: str = ""
+    told: int = 0
+    """Characters of a call's arguments so far, or of the text of its latest part."""
+
+    part: int = 0
+    """The latest part."""
+
+    thought: str = ""
+    """Kind of the events that told its thinking: a service may tell it twice."""
+
+    begun: bool = False
+    """Whether a call's name was told."""
+
+    ended: bool = False
+
+
+@define
+class EventDecoder:
+    """The stage from JSON events to deltas.
+
+    Raises:
+        KiroAsgiError: What an error in the place of an event means, see `kiro_asgi.upstreams.openai.errors`.
+        UpstreamProtocolError: Code ``stream.cut``, from `flush`: the answer is not whole.
+        AnswerTooLarge: It has more items than there is room for.
+    """
+
+    new_id: Callable[[], str]
+    """Makes ids of calls that have none."""
+
+    service: str = ""
+    """Name of the upstream, to which alone its reasoning is handed back."""
+
+    _items: dict[int, _Item] = field(init=False, factory=dict)
+    """By their places in the output."""
+
+    _budget: AnswerBudget = field(init=False, factory=AnswerBudget)
+    _end: Object | None = field(init=False, default=None)
+    """The event that ended the answer."""
+
+    _model: str = field(init=False, default="")
+    _calls: int = field(init=False, default=0)
+    _refused: bool = field(init=False, default=False)
+    _notices: set[Notice] = field(init=False, factory=set)
+
+    def feed(self, items: Iterable[JsonEvent | Notice], /) -> Iterator[Delta]:
+        """The deltas of the events."""
+        for item in items:
+            if isinstance(item, Notice):
+                yield from self._notice(item)
+            elif not item.done and self._end is None:
+                yield from self._read(item.value)
+
+    def flush(self) -> Iterator[Delta]:
+        """How the answer ended."""
+        if self._end is None:
+            raise UpstreamProtocolError("the upstream's answer ended in the middle", code="stream.cut")
+        response = object_of(self._end.get("response"))
+        is_complete = self._end.get("type") == ENDS[0]
+        for item in self._items.values():
+            if item.kind == "function_call" and not item.ended and (is_complete or not item.begun):
+                yield self._fragment(item, "", stop=is_complete)
+        if usage := object_of(response.get("usage")):
+            yield read_usage(usage)
+        yield Stop(self._reason(response, is_complete))
+
+    def _reason(self, response: Object, is_complete: bool) -> StopReason:
+        if not is_complete:
+            why = text_of(object_of(response.get("incomplete_details")), "reason")
+            return _INCOMPLETE.get(why, StopReason.LENGTH)
+        if self._calls:
+            return StopReason.TOOL_CALL
+        return StopReason.REFUSAL if self._refused else StopReason.END
+
+    def _read(self, value: Object) -> Iterator[Delta]:
+        kind = value.get("type")
+        read = _READERS.get(kind) if type(kind) is str else None
+        if read is not None:
+            yield from read(self, value)
+        elif kind in ENDS:
+            yield from self._finish(value)
+        elif is_report(value) or kind == "error":
+            raise stream_fault(value)
+        elif kind not in _SILENT:
+            yield from self._notice(Notice("event.unknown", clean(str(kind))[:60]))
+
+    def _created(self, value: Object) -> Iterator[Delta]:
+        model = text_of(object_of(value.get("response")), "model")
+        if model and model != self._model:
+            self._model = model
+            yield ModelName(model)
+
+    def _finish(self, value: Object) -> Iterator[Delta]:
+        response = object_of(value.get("response"))
+        if value.get("type") == "response.failed":
+            error = object_of(response.get("error"))
+            raise stream_fault(
+                {"error": {"message": "the service gave the answer up", "code": "server_error", **error}}
+            )
+        yield from self._created(value)
+        for place, item in enumerate(objects_of(response.get("output"))):
+            if not self._item(place).ended:
+                yield from self._done({"output_index": place, "item": item})
+        self._end = value
+
+    def _item(self, place: Any) -> _Item:
+        key = place if type(place) is int else 0
+        found = self._items.get(key)
+        if found is None:
+            self._budget.take(ITEM)
+            found = self._items[key] = _Item()
+        return found
+
+    def _added(self, value: Object) -> Iterator[Delta]:
+        item, said = self._item(value.get("output_index")), object_of(value.get("item"))
+        yield from self._begin(item, said)
+
+    def _begin(self, item: _Item, said: Object) -> Iterator[Delta]:
+        """Take what is said of an item at its beginning, or at its end where it had none."""
+        if item.kind:
+            return
+        item.kind = text_of(said, "type")
+        if item.kind == "function_call":
+            self._calls += 1
+            item.call_id, item.name = text_of(said, "call_id") or self.new_id(), text_of(said, "name")
+            yield self._fragment(item, "")
+
+    def _fragment(self, item: _Item, arguments: str, *, stop: bool = False) -> ToolCallFragment:
+        name = "" if item.begun else item.name
+        item.begun, item.ended = True, stop
+        item.told += len(arguments)
+        return ToolCallFragment(item.call_id, name, arguments, stop)
+
+    def _text_delta(self, value: Object) -> Iterator[Delta]:
+        yield from self._say(value, text_of(value, "delta"))
+
+    def _text_done(self, value: Object) -> Iterator[Delta]:
+        """All of a part's text, of which the end may be new."""
+        item = self._part(value)
+        yield from self._say(value, text_of(value, "text")[item.told :])
+
+    def _say(self, value: Object, text: str) -> Iterator[Delta]:
+        if text:
+            self._part(value).told += len(text)
+            yield TextDelta(text)
+
+    def _part(self, value: Object) -> _Item:
+        """The message that *value* is about, at the part that it is about."""
+        item, part = self._item(value.get("output_index")), count_of(value, "content_index") or 0
+        item.kind = item.kind or "message"
+        if part != item.part:
+            item.part, item.told = part, 0
+        return item
+
+    def _refusal_delta(self, value: Object) -> Iterator[Delta]:
+        yield from self._refuse(value, text_of(value, "delta"))
+
+    def _refusal_done(self, value: Object) -> Iterator[Delta]:
+        item = self._part(value)
+        yield from self._refuse(value, text_of(value, "refusal")[item.told :])
+
+    def _refuse(self, value: Object, text: str) -> Iterator[Delta]:
+        if text:
+            self._refused = True
+            self._part(value).told += len(text)
+            yield RefusalDelta(text)
+
+    def _annotation(self, value: Object) -> Iterator[Delta]:
+        """A page that the text of a part relies on."""
+        page, told = object_of(value.get("annotation")), self._part(value).told
+        if url := text_of(page, "url"):
+            start, end = count_of(page, "start_index") or 0, count_of(page, "end_index") or told
+            begins, ends = max(told - start, 0), max(told - end, 0)
+            yield Citation(max(begins, ends), ends, text_of(page, "title"), url)
+        else:
+            yield from self._notice(Notice("annotation.unknown", clean(text_of(page, "type"))[:60]))
+
+    def _arguments_delta(self, value: Object) -> Iterator[Delta]:
+        item, piece = self._item(value.get("output_index")), text_of(value, "delta")
+        if piece and item.kind == "function_call" and not item.ended:
+            yield self._fragment(item, piece)
+
+    def _arguments_done(self, value: Object) -> Iterator[Delta]:
+        item = self._item(value.get("output_index"))
+        rest = text_of(value, "arguments")[item.told :]
+        if rest and item.kind == "function_call" and not item.ended:
+            yield self._fragment(item, rest)
+
+    def _summary_part(self, value: Object) -> Iterator[Delta]:
+        """A part of a summary is a paragraph."""
+        item = self._item(value.get("output_index"))
+        if item.thought:
+            yield ThinkingDelta("\n\n")
+
+    def _thinking(self, value: Object) -> Iterator[Delta]:
+        item, kind, piece = self._item(value.get("output_index")), text_of(value, "type"), text_of(value, "delta")
+        if piece and item.thought in ("", kind):
+            item.thought = kind
+            yield ThinkingDelta(piece)
+
+    def _done(self, value: Object) -> Iterator[Delta]:
+        """An item is whole: what was not told of it is told now."""
+        item, said = self._item(value.get("output_index")), object_of(value.get("item"))
+        if item.ended:
+            return
+        yield from self._begin(item, said)
+        match item.kind:
+            case "message":
+                yield from self._message(value, said)
+                if phase := text_of(said, "phase"):
+                    yield TextBreak(phase)
+            case "function_call":
+                yield from self._arguments_done({**value, "arguments": said.get("arguments")})
+                if said.get("status") != "incomplete":
+                    yield self._fragment(item, "", stop=True)
+                return
+            case "reasoning":
+                yield from self._reasoning(item, said)
+            case _:
+                yield from self._notice(Notice("item.unknown", clean(item.kind)[:60]))
+        item.ended = True
+
+    def _message(self, value: Object, said: Object) -> Iterator[Delta]:
+        item = self._item(value.get("output_index"))
+        for place, part in enumerate(objects_of(said.get("content"))):
+            if place < item.part:
+                continue
+            about = {**value, "content_index": place}
+            is_new = place != item.part or not item.told
+            yield from self._text_done({**about, "text": part.get("text")})
+            yield from self._refusal_done({**about, "refusal": part.get("refusal")})
+            if is_new:
+                for annotation in objects_of(part.get("annotations")):
+                    yield from self._annotation({**about, "annotation": annotation})
+
+    def _reasoning(self, item: _Item, said: Object) -> Iterator[Delta]:
+        if not item.thought:
+            parts = objects_of(said.get("summary")) or objects_of(said.get("content"))
+            if text := "\n\n".join(filter(None, (text_of(part, "text") for part in parts))):
+                yield ThinkingDelta(text)
+        if seal := sealed(said, self.service):
+            yield SignatureDelta(seal)
+
+    def _notice(self, notice: Notice) -> Iterator[Delta]:
+        """Each once."""
+        if notice not in self._notices and len(self._notices) < NOTICES:
+            self._notices.add(notice)
+            yield notice
+
+
+_READERS: Final[Mapping[str, Callable[[EventDecoder, Object], Iterator[Delta]]]] = MappingProxyType(
+    {
+        _TEXT: EventDecoder._text_delta,
+        "response.function_call_arguments.delta": EventDecoder._arguments_delta,
+        "response.reasoning_summary_text.delta": EventDecoder._thinking,
+        "response.reasoning_text.delta": EventDecoder._thinking,
+        "response.reasoning_summary_part.added": EventDecoder._summary_part,
+        "response.output_item.added": EventDecoder._added,
+        "response.output_item.done": EventDecoder._done,
+        "response.output_text.done": EventDecoder._text_done,
+        "response.output_text.annotation.added": EventDecoder._annotation,
+        "response.function_call_arguments.done": EventDecoder._arguments_done,
+        "response.refusal.delta": EventDecoder._refusal_delta,
+        "response.refusal.done": EventDecoder._refusal_done,
+        "response.created": EventDecoder._created,
+    }
+)
+"""Kind of event to what reads it."""
+
+_SILENT: Final = frozenset(
+    {
+        "keepalive",
+        "response.queued",
+        "response.in_progress",
+        "response.content_part.added",
+        "response.content_part.done",
+        "response.reasoning_summary_part.done",
+        "response.reasoning_summary_text.done",
+        "response.reasoning_text.done",
+    }
+)
+"""Kinds of events that say nothing which others do not say."""
+
+
+def read_usage(usage: Object) -> TokenUsage:
+    """Counts; what is absent or is none stays unsaid."""
+    of_input, of_output = object_of(usage.get("input_tokens_details")), object_of(usage.get("output_tokens_details"))
+    prompt, cached = count_of(usage, "input_tokens"), count_of(of_input, "cached_tokens")
+    written = count_of(of_input, "cache_write_tokens")
+    uncached = None if prompt is None else max(prompt - (cached or 0) - (written or 0), 0)
+    return TokenUsage(
+        uncached, count_of(usage, "output_tokens"), cached, written, count_of(of_output, "reasoning_tokens")
+    )
+
+
+@define
+class WholeResponse(WholeBody):
+    """Read a document as the only event of a stream.
+
+    Raises:
+        AnswerTooLarge: From `feed`: there is too much of it.
+        UpstreamProtocolError: From `flush`: it is no answer.
+        KiroAsgiError: From `flush`: the error that it reports.
+    """
+
+    def flush(self) -> Iterator[JsonEvent | Notice]:
+        """The event."""
+        try:
+            value = loads(bytes(self._body))
+        except JsonError as error:
+            raise UpstreamProtocolError(f"the upstream's answer is unreadable: {error}", code="stream.cut") from None
+        status = value.get("status") if type(value) is dict else None
+        if type(value) is not dict or type(value.get("output")) is not list:
+            if type(value) is dict and is_report(value):
+                raise stream_fault(value)
+            raise UpstreamProtocolError("the upstream's answer is no response", code="answer.unreadable")
+        kind = f"response.{status}"
+        yield JsonEvent(kind, {"type": kind if kind in ENDS else ENDS[0], "response": value})
