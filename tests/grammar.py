@@ -74,7 +74,9 @@ def _check_block(stream: list[Event], position: int, number: int, cut: set[str])
         position += 1
     if start.kind is BlockKind.TOOL_CALL and start.call_id not in cut:
         assert isinstance(json.loads("".join(piece.json for piece in pieces)), dict)
-    assert stream[position] == BlockEnd(number), f"{stream[position]} in a block of {start.kind}"
+    end = stream[position]
+    assert isinstance(end, BlockEnd) and end.index == number, f"{end} in a block of {start.kind}"
+    assert not end.phase or start.kind is BlockKind.TEXT
     return position + 1
 
 
