@@ -11,7 +11,7 @@ Source: dynamic thresholds of switches, https://doi.org/10.1109/90.664262 (Choud
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
@@ -342,11 +342,29 @@ def stopping() -> TooBusy:
 
 @define(eq=False)
 class _Presence:
-    """Calls of one event loop."""
+    """Calls of one event loop, each from its first moment to the end of its response."""
 
-    calls: int = 0
-    gone: anyio.Event = field(factory=anyio.Event)
-    """Set, and replaced, when the last has gone."""
+    _calls: int = field(init=False, default=0)
+    _gone: anyio.Event | None = field(init=False, default=None)
+    """Set when the last has gone; there is one while somebody waits for that."""
+
+    def __enter__(self) -> None:
+        self._calls += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._calls -= 1
+        if not self._calls and self._gone is not None:
+            self._gone.set()
+            self._gone = None
+
+    async def all_gone(self) -> None:
+        """Wait until there is none."""
+        while self._calls:
+            if self._gone is None:
+                self._gone = anyio.Event()
+            await self._gone.wait()
 
 
 @define(eq=False)
@@ -356,24 +374,13 @@ class CallsUnderWay:
     _under_way: PerLoop[set[Call]] = field(init=False, factory=lambda: PerLoop(set))
     _present: PerLoop[_Presence] = field(init=False, factory=lambda: PerLoop(_Presence))
 
-    @contextmanager
-    def counting(self) -> Iterator[None]:
-        """Count a call from its first moment to the end of its response."""
-        presence = self._present.here()
-        presence.calls += 1
-        try:
-            yield
-        finally:
-            presence.calls -= 1
-            if not presence.calls:
-                presence.gone.set()
-                presence.gone = anyio.Event()
+    def counting(self) -> AbstractContextManager[None]:
+        """Count a call within the block: from its first moment to the end of its response."""
+        return self._present.here()
 
     async def all_gone(self) -> None:
         """Wait until none is under way in the running event loop."""
-        presence = self._present.here()
-        while presence.calls:
-            await presence.gone.wait()
+        await self._present.here().all_gone()
 
     @contextmanager
     def doing(self, call: Call) -> Iterator[None]:

@@ -258,7 +258,8 @@ async def test_a_silent_service_is_asked_as_often_as_set(times, gateway, sim):
     app = gateway(kiro={"first_token_timeout": 0.1}, retry={"attempts": 5, "timeout_attempts": times})
     exchange = await ask("openai", "sim:stall", stream=True).run(app)
 
-    assert (exchange.status, len(sim.requests)) == (504, times)
+    assert exchange.status == 504
+    assert await comes_true(sim, lambda: len(sim.requests) == times)  # the last was given up when it had hardly come
 
 
 @EACH_DIALECT
