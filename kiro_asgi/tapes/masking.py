@@ -35,9 +35,9 @@ SHOWN_HEADERS: Final = re.compile(
 """Names of headers whose values are shown: a list of what is harmless, as nobody knows all names of what is not."""
 
 _SHAPES: Final = re.compile(
-    rb"\b(?:sk|ksk|pk|rk|xai|gsk|hf|ghp|gho)[-_][A-Za-z0-9_-]{16,512}|\bA[KS]IA[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,64}"
-    rb"|\beyJ[A-Za-z0-9_-]{8,4096}\.[A-Za-z0-9_-]{8,8192}(?:\.[A-Za-z0-9_-]{0,4096})?"
-    rb"|-----BEGIN [A-Z ]{1,40}-----[A-Za-z0-9+/=\\\s]{16,16384}-----END [A-Z ]{1,40}-----"
+    rb"\b(?:sk|ksk|pk|rk|xai|gsk|hf|ghp|gho)[-_][A-Za-z0-9_-]{16,}+|\bA[KS]IA[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,}+"
+    rb"|(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?"
+    rb"|-----BEGIN [A-Z ]{1,40}-----[A-Za-z0-9+/=\\\s]{16,}+-----END [A-Z ]{1,40}-----"
     rb"|\barn:aws[a-z-]{0,12}:[a-z-]{2,40}:[a-z0-9-]{0,30}:\d{12}:"
 )
 """Secrets by their looks: keys of known services, tokens, private keys, and accounts of AWS."""

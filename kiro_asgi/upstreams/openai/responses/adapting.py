@@ -36,7 +36,7 @@ OPTIONAL: Final = frozenset(
 """Fields that a request can do without."""
 
 _UNVERIFIED: Final = re.compile(r"\bmust be verified\b", re.I)
-_BAD_SEAL: Final = re.compile(r"\bencrypted content\b.{0,200}\b(?:could not be|cannot be|not)\b", re.I | re.S)
+_BAD_SEAL: Final = re.compile(r"\bencrypted content\b.{0,100}\b(?:cannot be|not)\b", re.I | re.S)
 _NOT_SEALED: Final = re.compile(r"\bencrypted content is not supported\b", re.I)
 _WORD: Final = re.compile(r"[a-z_]+")
 
