@@ -144,8 +144,11 @@ def text_of(route: str, content: bytes) -> str:
 
 
 @contextmanager
-def start(loop: str, folder: Path) -> Iterator[Served]:
-    """Run a gateway in *folder* until the end of the block; it must not have exited by then."""
+def start(loop: str, folder: Path, **settings: str) -> Iterator[Served]:
+    """Run a gateway in *folder* until the end of the block; it must not have exited by then.
+
+    *settings* are more of them, as variables of its environment.
+    """
     log = folder / "stderr"
     with running(keep=10_000, send_buffer=64 * 1024) as simulator, log.open("w") as errors:
         process = subprocess.Popen(
@@ -169,6 +172,7 @@ def start(loop: str, folder: Path) -> Iterator[Served]:
                 KIRO_ASGI__KIRO__ENDPOINT=simulator.url,
                 KIRO_ASGI__KIRO__MODELS_TTL="0",
                 KIRO_ASGI__RETRY__BASE="0",
+                **settings,
             ),
             stdout=subprocess.PIPE,
             stderr=errors,
