@@ -147,8 +147,10 @@ class WriteQueue:
                 if failures == 0:
                     _log.warning("what is kept waits in memory to be written: %r", error)
                 self._expire(error)
-                self._hurry.wait(min(_FIRST_PAUSE * 2**failures, _LONGEST_PAUSE))
                 failures = min(failures + 1, 10)
+                if self._hurry.wait(min(_FIRST_PAUSE * 2 ** (failures - 1), _LONGEST_PAUSE)):
+                    self._hurry.clear()  # it says once to try at once: trying without pauses would take a whole core
+                    failures = 1
             except BaseException as error:  # a bug of ours must not keep the thread, or the values, for ever
                 self.discard(type(error).__name__)
                 self._thread.end()

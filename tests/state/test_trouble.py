@@ -22,6 +22,7 @@ from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.private import make_folder, require_own_file
 from kiro_asgi.state import pending, sqlite
 from kiro_asgi.state.sqlite import SqliteStore
+from kiro_asgi.state.sqlite_file import Change
 from tests.state.engines import Clock
 
 pytestmark = pytest.mark.anyio
@@ -255,6 +256,25 @@ async def test_a_damaged_file_is_missing_values(path, how, caplog, monkeypatch):
     if how not in ("zero bytes", "zeros", "counts gone"):
         assert any("damaged" in record.message for record in caplog.records)
     await store.aclose()
+
+
+def test_waiting_for_the_end_takes_no_core():
+    """What cannot be written is tried again at once when somebody waits for it, and then with pauses."""
+    attempts = 0
+
+    def write(*_: object) -> None:
+        nonlocal attempts
+        attempts += 1
+        raise StoreUnavailable("the file is locked", code="state.unreachable")
+
+    queue = pending.WriteQueue(write)
+    queue.put("k", Change(b"v"))
+    assert not queue._thread.wait(0.3)  # by then the pauses are long
+    before = attempts
+    assert not queue.flush(0.6)
+    queue.discard("this test ends")
+
+    assert 3 <= attempts - before <= 6
 
 
 async def test_rows_of_another_kind_are_missing(path, caplog):
