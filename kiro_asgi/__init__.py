@@ -2,45 +2,51 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
 from kiro_asgi._version import __version__
-from kiro_asgi.asgi.app import App, create_app
-from kiro_asgi.asgi.mount import mount
-from kiro_asgi.asgi.probes import Readiness
-from kiro_asgi.asgi.server_tools import ServerTool
-from kiro_asgi.config import (
-    ClientSettings,
-    CorsSettings,
-    CredentialSettings,
-    DirectSettings,
-    FetchSettings,
-    InspectorSettings,
-    KeySettings,
-    LimitSettings,
-    QuotaSettings,
-    RecoverySettings,
-    ResponsesSettings,
-    RetrySettings,
-    RoutingSettings,
-    Settings,
-    StateSettings,
-    StreamSettings,
-    StructuredSettings,
-    TapeSettings,
-    ToolSettings,
-)
-from kiro_asgi.dialects.base import Dialect
-from kiro_asgi.dialects.manifest import DialectManifest
-from kiro_asgi.errors import ConfigError, KiroAsgiError, RequestError, StoreUnavailable, UpstreamError
-from kiro_asgi.model.events import Event
-from kiro_asgi.model.message import Message
-from kiro_asgi.model.prompt import Prompt
-from kiro_asgi.model.server_tools import SearchHit, ToolOutput
-from kiro_asgi.observers.base import Observer
-from kiro_asgi.stages.base import Stage, StageFactory
-from kiro_asgi.stages.estimate import Estimator, TokenEstimator
-from kiro_asgi.state.base import Locks, Store, WatchedStore
-from kiro_asgi.upstreams.base import Upstream
-from kiro_asgi.upstreams.manifest import Manifest
+
+if TYPE_CHECKING:
+    from kiro_asgi.asgi.app import App, create_app
+    from kiro_asgi.asgi.mount import mount
+    from kiro_asgi.asgi.probes import Readiness
+    from kiro_asgi.asgi.server_tools import ServerTool
+    from kiro_asgi.config import (
+        ClientSettings,
+        CorsSettings,
+        CredentialSettings,
+        DirectSettings,
+        FetchSettings,
+        InspectorSettings,
+        KeySettings,
+        LimitSettings,
+        QuotaSettings,
+        RecoverySettings,
+        ResponsesSettings,
+        RetrySettings,
+        RoutingSettings,
+        Settings,
+        StateSettings,
+        StreamSettings,
+        StructuredSettings,
+        TapeSettings,
+        ToolSettings,
+    )
+    from kiro_asgi.dialects.base import Dialect
+    from kiro_asgi.dialects.manifest import DialectManifest
+    from kiro_asgi.errors import ConfigError, KiroAsgiError, RequestError, StoreUnavailable, UpstreamError
+    from kiro_asgi.model.events import Event
+    from kiro_asgi.model.message import Message
+    from kiro_asgi.model.prompt import Prompt
+    from kiro_asgi.model.server_tools import SearchHit, ToolOutput
+    from kiro_asgi.observers.base import Observer
+    from kiro_asgi.stages.base import Stage, StageFactory
+    from kiro_asgi.stages.estimate import Estimator, TokenEstimator
+    from kiro_asgi.state.base import Locks, Store, WatchedStore
+    from kiro_asgi.upstreams.base import Upstream
+    from kiro_asgi.upstreams.manifest import Manifest
 
 __all__ = [
     "App",
@@ -91,3 +97,46 @@ __all__ = [
     "create_app",
     "mount",
 ]
+
+_HOMES: Final = MappingProxyType(
+    {
+        name: module
+        for module, names in {
+            "asgi.app": "App create_app",
+            "asgi.mount": "mount",
+            "asgi.probes": "Readiness",
+            "asgi.server_tools": "ServerTool",
+            "dialects.base": "Dialect",
+            "dialects.manifest": "DialectManifest",
+            "errors": "ConfigError KiroAsgiError RequestError StoreUnavailable UpstreamError",
+            "model.events": "Event",
+            "model.message": "Message",
+            "model.prompt": "Prompt",
+            "model.server_tools": "SearchHit ToolOutput",
+            "observers.base": "Observer",
+            "stages.base": "Stage StageFactory",
+            "stages.estimate": "Estimator TokenEstimator",
+            "state.base": "Locks Store WatchedStore",
+            "upstreams.base": "Upstream",
+            "upstreams.manifest": "Manifest",
+        }.items()
+        for name in names.split()
+    }
+)
+"""Name to the module that defines it; all others are settings, of ``config``."""
+
+_MODULES: Final = frozenset({"config", "dialects", "errors", "observers", "stages", "streaming", "upstreams"})
+
+
+def __getattr__(name: str) -> Any:
+    """Import what *name* stands for when it is first asked for: who needs one module need not wait for all others."""
+    if name in _MODULES:
+        return import_module(f"kiro_asgi.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module 'kiro_asgi' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"kiro_asgi.{_HOMES.get(name, 'config')}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

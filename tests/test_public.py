@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, get_args, get_type_hints
@@ -39,6 +41,23 @@ REFERENCE = (
     (EXAMPLES.parent / "reference" / "extending.rst").read_text("utf-8"),
     (EXAMPLES.parent / "reference" / "python.rst").read_text("utf-8"),
 )
+
+
+def test_the_names_of_the_package_come_when_they_are_asked_for() -> None:
+    """A program that needs one module, as a plugin of pytest does, waits for no other; checkers see what there is."""
+    alone = "import sys, kiro_asgi, kiro_asgi.errors; print(*[it for it in sys.modules if it.startswith('kiro')])"
+    found = subprocess.run([sys.executable, "-c", alone], check=True, capture_output=True, text=True).stdout.split()
+    tree = ast.parse(inspect.getsource(kiro_asgi))
+    (told,) = (node for node in tree.body if isinstance(node, ast.If))
+    homes = {it.name: node.module for node in told.body if isinstance(node, ast.ImportFrom) for it in node.names}
+
+    assert set(found) <= {"kiro_asgi", "kiro_asgi._version", "kiro_asgi.errors", "kiro_asgi.redaction"}
+    assert {*homes, "__version__"} == set(kiro_asgi.__all__) <= set(dir(kiro_asgi))
+    for name, module in homes.items():
+        assert getattr(kiro_asgi, name) is getattr(import_module(module or ""), name)
+    assert kiro_asgi.streaming is streaming
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = kiro_asgi.nothing
 
 
 @pytest.mark.parametrize("name", EXTENDING)
