@@ -46,7 +46,7 @@ FUNCTIONS: Final = {
 """Function of `re`, or method of a pattern, to how the text is gone through."""
 
 
-FEW: Final = 60
+FEW: Final = 40
 """Texts that one pattern is tried with where time is short."""
 
 TABLES: Final = {
