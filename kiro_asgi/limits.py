@@ -41,6 +41,7 @@ __all__ = [
     "PREFLIGHT_NAMES",
     "PREVIOUS_RESPONSES",
     "QUERY_FIELDS",
+    "REFERRED_ITEMS",
     "REFUSAL_BYTES",
     "REMEMBERED_BYTES",
     "REMEMBERED_HEADERS",
@@ -234,6 +235,9 @@ LOOKUPS: Final = 64
 
 PREVIOUS_RESPONSES: Final = 1_000
 """Responses that one request may build on; beyond it 400."""
+
+REFERRED_ITEMS: Final = 200
+"""Items of a response that went through as it was, which a later request may name; further ones are only kept."""
 
 RENEWALS_FOLLOWED: Final = 1_000
 """Renewals of one sign-in by other gateways that are followed in the store, one by one: a month of hourly ones.  Beyond

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from logging import getLogger
 from math import ceil
 from types import MappingProxyType
@@ -226,7 +227,6 @@ class App:
             stream=settings.stream,
         )
         self._dialects = MappingProxyType({api.name: dialect for api, dialect in made.items()})
-        forwardings = (provider.upstream.forwarding for provider in self._providers)
         self._background = Background(settings.responses.background, self._calls.interrupt, self._close_connections)
         gateway = Gateway(
             settings=settings,
@@ -234,7 +234,7 @@ class App:
             offload=context.offload,
             exchanges=self._exchanges,
             stages=tuple(stages),
-            spoken=frozenset(each.dialect for each in forwardings if each is not None),
+            spoken=frozenset(chain.from_iterable(provider.spoken for provider in self._providers)),
             token=token,
             wall=wall_clock,
             reply=self._reply,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -59,9 +59,16 @@ class Provider:
     _ask_reset: AskReset = _unknown
     _adapt: Adapt = field(default=unchanged)
     _choose: Callable[[ModelCard], Upstream] | None = None
+    _others: tuple[Upstream, ...] = ()
 
     _learnt: OrderedDict[str, Upstream] = field(init=False, factory=OrderedDict)
     """Models that have to be asked differently, the one learnt last at the end, and the upstream that does so."""
+
+    @property
+    def spoken(self) -> Iterator[str]:
+        """Client APIs in which it may be sent a client's own bytes."""
+        forwardings = (upstream.forwarding for upstream in (self.upstream, *self._others))
+        return (each.dialect for each in forwardings if each is not None)
 
     def asking(self, model: ModelCard) -> Upstream:
         """The upstream as it asks *model*, by all that is known of refusals."""

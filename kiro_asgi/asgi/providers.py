@@ -227,6 +227,7 @@ class _ProviderFactory:
             ask_reset=partial(_reset, asker, setup.quota),
             adapt=setup.adapt,
             choose=setup.choose,
+            others=setup.others,
         )
 
     def _known(self, upstream: Upstream) -> tuple[ModelCard, ...]:

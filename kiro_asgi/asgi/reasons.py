@@ -74,6 +74,12 @@ REASONS: Final[tuple[Reason, ...]] = (
         lambda c: c.forwarding is None or c.forwarding.dialect != c.dialect.name,
     ),
     Reason(
+        "state.kept_here",
+        "The gateway has a part in it by what it keeps or makes: a conversation that is named, a compaction, an item "
+        "that is not known; or a field is to be refused, such as ``prompt``.",
+        lambda c: c.asks(Ask.STATE),
+    ),
+    Reason(
         "stages.own",
         "The application has stages of its own (``App(..., stages=...)``): they see answers in our words.",
         lambda c: bool(c.stages),
@@ -122,6 +128,11 @@ REASONS: Final[tuple[Reason, ...]] = (
         "thinking.asked",
         "Thinking is asked for: it is put as the model knows it, and found in the answer between tags, too.",
         lambda c: c.asks(Ask.THINKING) and not c.asks(Ask.SERVED),
+    ),
+    Reason(
+        "thinking.effort",
+        "A word says how much to think, and the model knows none, or the service has refused it.",
+        lambda c: c.differs(Ask.EFFORT),
     ),
     Reason(
         "thinking.handled",

@@ -76,7 +76,7 @@ class RequestPeek:
     @property
     def thinking(self) -> bool:
         """Whether thinking was asked for in so many words."""
-        return Ask.THINKING in self.asks
+        return not self.asks.isdisjoint((Ask.THINKING, Ask.EFFORT))
 
     def renamed(self, model: str) -> bytes:
         """The client's very bytes, but for the model's name where *model* is another.

@@ -156,7 +156,7 @@ class PassthroughStage:
         if (done and done in data) or self._format.telling.search(data):
             data = self._look(data)
         if data:
-            yield self._renamed(data) if self._literal else data
+            yield self._rewritten(data)
         if self.failure is not None:
             raise self.failure
 
@@ -177,7 +177,7 @@ class PassthroughStage:
         if not self.ended:
             raise UpstreamProtocolError("the upstream's answer ended before it was complete", code="stream.cut")
         if rest and told != (self.ended, self._closed):  # anything else that has no end is half an event
-            yield self._renamed(rest) if self._literal else rest
+            yield self._rewritten(rest)
         elif cut:
             yield b"\n"
         if not self._closed:
@@ -208,6 +208,10 @@ class PassthroughStage:
         if self._closed or (self.ended and self.failure is None):
             return [] if self._closed else [self._sentinel()]
         self._closed = True
+        return self._ending(error)
+
+    def _ending(self, error: KiroAsgiError) -> list[bytes]:
+        """The in-band ending of an answer that cannot go on."""
         return self._format.error(error, self._heading)
 
     def _sentinel(self) -> bytes:
@@ -295,10 +299,10 @@ class PassthroughStage:
                 self._meter = UsageMeter(input_tokens=0, cumulative=True)
             deque(self._meter.feed([usage]), maxlen=0)
 
-    def _renamed(self, data: bytes) -> bytes:
-        """*data* with the client's name for the model in every event that names it."""
+    def _rewritten(self, data: bytes) -> bytes:
+        """*data*, whole events, with the client's name for the model in every event that names it."""
         named, literal, place = self._format.named, self._literal, self._format.place
-        if named not in data:
+        if not literal or named not in data:
             return data
         lines = data.splitlines(keepends=True)
         return b"".join([renamed(line, literal, place) if named in line else line for line in lines])

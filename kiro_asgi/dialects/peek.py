@@ -14,7 +14,7 @@ from kiro_asgi.dialects.structure import read_json, structure_value
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool
 
-__all__ = ["peek_at"]
+__all__ = ["peek_at", "peek_in"]
 
 
 @frozen
@@ -35,7 +35,22 @@ def peek_at(
     Raises:
         RequestError: No JSON object, or one without a model; ``param`` names the place.
     """
-    document = read_json(body)
+    return peek_in(read_json(body), body, missing, tools=tools, asks=asks)
+
+
+def peek_in(
+    document: Any,
+    body: bytes,
+    missing: str,
+    *,
+    tools: Callable[[Mapping[str, Any]], tuple[Tool, ...]],
+    asks: Callable[[Mapping[str, Any]], Iterable[Ask]],
+) -> RequestPeek:
+    """Look at a request that was read, which goes on as *body*.
+
+    Raises:
+        RequestError: As from `peek_at`.
+    """
     asked = structure_value(document, _Asked, missing=missing)
     if not asked.model:
         raise no_value("model", NO_MODEL)

@@ -34,10 +34,14 @@ class Ask(Enum):
     """An answer that is JSON, by a schema or without one."""
 
     SERVED = "served"
-    """Tools that only the service itself runs, and that a translation leaves out."""
+    """Tools that only the service itself runs, or only its own API can call; a translation leaves them out, or makes
+    functions of them."""
 
     THINKING = "thinking"
     """Thinking, asked for explicitly."""
+
+    EFFORT = "effort"
+    """How much to think, in the word that the service knows for it."""
 
     THOUGHTS = "thoughts"
     """Earlier thinking, handed back."""
@@ -62,6 +66,9 @@ class Ask(Enum):
 
     MAX_COMPLETION_TOKENS = "max_completion_tokens"
     """The greatest length by its newer name."""
+
+    STATE = "state"
+    """Something that the gateway keeps, makes or refuses itself."""
 
     COUNTS = "counts"
     """Token counts at the end of a stream."""

@@ -92,5 +92,8 @@ class Setup:
     choose: Callable[[ModelCard], Upstream] | None = None
     """The upstream for a model, where a service is talked to in several ways; ``None`` where *upstream* is for all."""
 
+    others: tuple[Upstream, ...] = ()
+    """Further ways in which the service may be talked to, some of which *choose* or a refusal may lead to."""
+
     search: Search | None = None
     quota: Quota | None = None

@@ -17,11 +17,13 @@ from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.model.server_tools import ToolOutput
 from kiro_asgi.simulator import CloseEarly, Head, Layout, Pause, RawBytes, Stall, Step
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.openai.responses.upstream import ResponsesUpstream
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from kiro_asgi.upstreams.setup import AnswerOptions
 from kiro_asgi.wire.sse import SseDecoder
@@ -397,12 +399,13 @@ def thought(signature: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": [block]}]}
 
 
-OWN = {"anthropic": AnthropicMessages(), "openai_chat": OpenAIChat()}
+OWN = {"anthropic": AnthropicMessages(), "openai_chat": OpenAIChat(), "openai_responses": OpenAIResponses()}
 MESSAGES = AnthropicUpstream()
 SILENT = AnthropicUpstream(replay_thinking=False)
 CHAT = OpenAIUpstream()
 CUSTOM = OpenAIUpstream(name="local", endpoint="http://localhost/v1")
 OLDER = OpenAIUpstream(max_tokens_field="max_tokens")
+RESPONSES = ResponsesUpstream()
 FINISHING = OpenAIChat(usage_in_finish_chunk=True)
 COUNTLESS = OpenAIUpstream(include_usage=False)
 REMOVING = AnswerOptions(first_event_timeout=1.0, thinking_first_event_timeout=1.0, thinking_handling="remove")
@@ -422,6 +425,37 @@ SERVED: Any = (
     {"tools": [*TOOLS["tools"], {"type": "mcp_toolset", "mcp_server_name": "x"}]},
     {**TOOLS, "mcp_servers": [{"type": "url", "url": "https://mcp.example.org", "name": "x"}]},
 )
+
+
+REASONING = {"model": "gpt-5", "reasoning": {"effort": "low", "summary": "auto"}}
+RESPONDED: Any = (
+    {"tools": [{"type": "web_search"}]},
+    REASONING,
+    {
+        "tools": [{"type": "function", "name": "f"}, {"type": "custom", "name": "apply_patch"}],
+        "tool_choice": "required",
+    },
+    {"tools": [{"type": "mcp", "server_label": "x"}, {"type": "code_interpreter"}], "store": False},
+    {
+        "previous_response_id": "resp_1",
+        "input": [{"type": "message", "role": "user", "content": "x"}],
+        "background": False,
+    },
+)
+"""Parts of requests that go through: the service has these tools, and nobody else has."""
+
+KEPT_HERE: Any = (
+    {"conversation": "conv_1"},
+    {"input": [{"type": "item_reference", "id": "msg_1"}]},
+    {"input": [{"type": "compaction", "encrypted_content": "x"}]},
+    {"context_management": [{"type": "compaction", "compact_threshold": 9}]},
+    {"prompt": {"id": "pmpt_1"}},
+)
+
+
+def reasoned(seal: str) -> dict[str, Any]:
+    """A request that hands reasoning back."""
+    return {"input": [{"type": "reasoning", "summary": [], "encrypted_content": seal}]}
 
 
 @pytest.mark.parametrize(
@@ -446,6 +480,17 @@ SERVED: Any = (
         ("", "openai_chat", CHAT, {}, {"max_completion_tokens": 9, "stream_options": {"include_usage": True}}),
         ("", "openai_chat", CHAT, {}, {"stop": ["a", "b", "c", "d"], "response_format": {"type": "text"}}),
         ("", "openai_chat", OLDER, {}, {"max_tokens": 9}),
+        *(("", "openai_responses", RESPONSES, {}, asked) for asked in RESPONDED),
+        *(("state.kept_here", "openai_responses", RESPONSES, {}, asked) for asked in KEPT_HERE),
+        ("signatures.foreign", "openai_responses", RESPONSES, {}, reasoned("kas2.x")),
+        ("thinking.replayed", "openai_responses", ResponsesUpstream(replay_thinking=False), {}, reasoned("gAAA")),
+        ("thinking.effort", "openai_responses", RESPONSES, {}, {"model": "gpt-4o", "reasoning": {"effort": "low"}}),
+        ("thinking.effort", "openai_responses", ResponsesUpstream(without=("summary",)), {}, REASONING),
+        ("sampling.differs", "openai_responses", RESPONSES, {}, {"model": "gpt-5", "top_p": 1}),
+        ("tools.calls", "openai_responses", RESPONSES, {}, {"tools": [{"type": "function", "name": "f"}]}),
+        ("tools.run_here", "openai_responses", RESPONSES, {"toolbox": Toolbox((Search(),))}, RESPONDED[0]),
+        ("output.checked", "openai_responses", RESPONSES, {}, {"text": {"format": {"type": "json_object"}}}),
+        ("service.other", "openai_responses", CHAT, {}, {}),
         ("relay.never", "anthropic", MESSAGES, {"stream": StreamSettings(relay="never")}, {}),
         ("service.other", "openai_chat", MESSAGES, {}, {}),
         ("service.other", "openai_chat", OpenAIUpstream(forwards=False), {}, {}),

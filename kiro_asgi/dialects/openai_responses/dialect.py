@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterator
 
 from attrs import field, frozen
 
-from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
+from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, RequestPeek, ResponseMeta
 from kiro_asgi.dialects.openai_errors import error_reply
 from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.options import ResponsesOptions, options_of
+from kiro_asgi.dialects.openai_responses.passthrough import RESPONSES, ResponsePassthrough, peek
 from kiro_asgi.dialects.openai_responses.request import parse_request
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.openai_responses.unread import unread_fields
+from kiro_asgi.dialects.passthrough import Fault
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import noted
 from kiro_asgi.errors import KiroAsgiError
@@ -40,7 +42,7 @@ class OpenAIResponses:
     """What streams, and shows signs of life its own way."""
 
     name = "openai_responses"
-    traits = DialectTraits(repeats_answers=True, cites_pages_only=True)
+    traits = DialectTraits(repeats_answers=True, cites_pages_only=True, transparent=True)
 
     def parse(self, body: bytes, headers: RequestHeaders = (), /) -> ParsedRequest:
         """Read a request.
@@ -55,6 +57,14 @@ class OpenAIResponses:
     def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
         """Parts of a request that no service receives, whichever it is."""
         return noted(unread_fields(read_json(body), parsed.prompt))
+
+    def peek(self, body: bytes) -> RequestPeek:
+        """Look at a request."""
+        return peek(body)
+
+    def passthrough(self, fault: Fault, meta: ResponseMeta, name: str = "") -> ResponsePassthrough:
+        """A fresh stage for an answer that a service of this API gives."""
+        return ResponsePassthrough(RESPONSES, fault, meta, name)
 
     def meta(self, parsed: ParsedRequest, token: Callable[[], str], created: int) -> ResponseMeta:
         """Facts for one answer."""

@@ -84,6 +84,7 @@ class ResponsesEncoder:
         meta: Facts of the answer, with the `ResponsesOptions` of its request.
         sealer: Makes ``encrypted_content``; the client is shown it where its request asks for that.
         clock: Seconds since the epoch, for ``completed_at``; without it an answer is complete when it begins.
+        first: Number of its first event.
     """
 
     __slots__ = (
@@ -101,14 +102,19 @@ class ResponsesEncoder:
     )
 
     def __init__(
-        self, meta: ResponseMeta, sealer: Sealer | None = None, clock: Callable[[], float] | None = None
+        self,
+        meta: ResponseMeta,
+        sealer: Sealer | None = None,
+        clock: Callable[[], float] | None = None,
+        *,
+        first: int = 0,
     ) -> None:
         self._clock = clock or (lambda: meta.created)
         self._options = options_of(meta)
         self._sealer = sealer
         self.seals: dict[str, str] = {}
         """``encrypted_content`` of reasoning items, by their ids, also where the client is not shown it."""
-        self._output = OutputItems(ResponseObject(meta))
+        self._output = OutputItems(ResponseObject(meta), first)
         self._block: PartBlock | CallBlock | None = None
         self._text: PartBlock | None = None
         """Text whose block has ended, and that another block may continue."""

@@ -19,7 +19,18 @@ from attrs import frozen
 from kiro_asgi.limits import REQUEST_DEPTH
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
-__all__ = ["Item", "Kept", "deleted", "encode", "has_members", "identified", "page", "references", "response_of"]
+__all__ = [
+    "NO_RESPONSE",
+    "Item",
+    "Kept",
+    "deleted",
+    "encode",
+    "has_members",
+    "identified",
+    "page",
+    "references",
+    "response_of",
+]
 
 _PREFIXES: Final = MappingProxyType(
     {
@@ -137,9 +148,13 @@ def references(items: Iterable[Any]) -> Iterator[tuple[int, str]]:
                 yield place, known
 
 
+NO_RESPONSE: Final = "resp_"
+"""What `response_of` gives for an id that tells of no response, as a service's own may be."""
+
+
 def response_of(item_id: str) -> str:
     """Id of the response that an item belongs to, where the item is one of ours; else some text."""
-    return f"resp_{item_id.rpartition('_')[0].partition('_')[2]}"
+    return f"{NO_RESPONSE}{item_id.rpartition('_')[0].partition('_')[2]}"
 
 
 def page(items: Sequence[Item], after: str | None, limit: int) -> bytes | None:

@@ -30,7 +30,7 @@ from kiro_asgi.errors import RequestError
 from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode
 
-__all__ = ["conversation_named", "parse_request", "parse_value", "read_options", "require_metadata"]
+__all__ = ["conversation_named", "input_items", "parse_request", "parse_value", "read_options", "require_metadata"]
 
 _ECHOED: Final = (
     "background",
@@ -75,7 +75,7 @@ def read_options(request: ResponsesBody, value: Mapping[str, Any], toolbox: Tool
         custom_tools=frozenset(toolbox.custom),
         client_tools=toolbox.items,
         namespaces=toolbox.namespaces,
-        input_items=_input_items(value["input"]),
+        input_items=input_items(value["input"]),
     )
 
 
@@ -112,7 +112,7 @@ def _shown_format(form: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"name": "response", "description": None, **form, "strict": form.get("strict") is True}
 
 
-def _input_items(value: str | list[Any]) -> tuple[Mapping[str, Any], ...]:
+def input_items(value: str | list[Any]) -> tuple[Mapping[str, Any], ...]:
     """The input as items, as they came."""
     if isinstance(value, str):
         return ({"type": "message", "role": "user", "content": [{"type": "input_text", "text": value}]},)

@@ -312,7 +312,7 @@ class OutputItems:
     response: Pieces = field(init=False, factory=Pieces)
     """The response object as it was told last."""
 
-    _sequence: int = field(init=False, default=0)
+    _sequence: int = 0
     _kinds: list[str] = field(init=False, factory=list)
     """Of the items that have begun, in their order."""
 

@@ -21,7 +21,7 @@ from attrs import field, frozen
 from kiro_asgi.model.prompt import ThinkingPart
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["Sealer"]
+__all__ = ["Sealer", "is_ours"]
 
 _PREFIX: Final = "kas2."
 """The version of the layout; part of what the key is made from, so no other version's seal is taken for one."""
@@ -30,6 +30,11 @@ _SUMMARY_PREFIX: Final = "kac1."
 """The same of a sealed summary; part of what is proved, so that neither is taken for the other."""
 
 _MAC_BYTES: Final = 32
+
+
+def is_ours(seal: str) -> bool:
+    """Whether a gateway of ours has made *seal*, for whomever."""
+    return seal.startswith((_PREFIX, _SUMMARY_PREFIX))
 
 
 @frozen

@@ -16,12 +16,22 @@ from kiro_asgi.upstreams.direct import DirectUpstream
 from kiro_asgi.upstreams.openai import models
 from kiro_asgi.upstreams.openai.errors import fault
 
-__all__ = ["ENDPOINT", "OpenAIServer"]
+__all__ = ["ENDPOINT", "OpenAIServer", "forwarded"]
 
 ENDPOINT: Final = "https://api.openai.com/v1"
 
 _HOST: Final = "api.openai.com"
 """OpenAI's, and the end of the names of its regional hosts."""
+
+
+_FORWARDED: Final = frozenset({b"openai-beta"})
+"""Headers of a client that belong to the API.  Those that name an organization or a project are the client's own
+account's, not the one that we ask for; the operator's stand in ``headers``."""
+
+
+def forwarded(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Those of a client's *headers* that go on."""
+    return [(name.lower(), value) for name, value in headers if name.lower() in _FORWARDED]
 
 
 def _new_id() -> str:

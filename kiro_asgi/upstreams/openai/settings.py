@@ -39,9 +39,9 @@ class OpenAISettings(SignedSettings):
     nine where the host or the model is Mistral's.  Others are replaced, by the same ones in every request."""
 
     relay: str = setting("auto", Choices(("auto", "allow", "never")))
-    """Whether requests of clients of Chat Completions may go to the server as they are, where ``stream.relay`` and the
-    request allow it: ``auto`` (to OpenAI, the slice ``openai``; not to a server in ``custom``), ``allow`` or
-    ``never``."""
+    """Whether requests of clients of the API by which it is asked may go to the server as they are, where
+    ``stream.relay`` and the request allow it: ``auto`` (to OpenAI, the slice ``openai``; not to a server in
+    ``custom``), ``allow`` or ``never``."""
 
     include_usage: bool = True
     """Ask for the tokens that a stream cost; to be switched off for a service that refuses ``stream_options``."""

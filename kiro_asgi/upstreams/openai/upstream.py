@@ -29,7 +29,7 @@ from kiro_asgi.upstreams.openai.options import is_guaranteed
 from kiro_asgi.upstreams.openai.request import ChatRenderOptions, document, estimate_tokens, statistics
 from kiro_asgi.upstreams.openai.responses.upstream import ResponsesUpstream
 from kiro_asgi.upstreams.openai.rules import RULES
-from kiro_asgi.upstreams.openai.server import ENDPOINT, OpenAIServer
+from kiro_asgi.upstreams.openai.server import ENDPOINT, OpenAIServer, forwarded
 from kiro_asgi.upstreams.openai.settings import OpenAISettings
 from kiro_asgi.upstreams.settings import user_agent
 from kiro_asgi.upstreams.setup import Setup
@@ -41,10 +41,6 @@ _RESPONSES_ONLY: Final = re.compile(
     r"\bonly (?:supported|available) (?:in|with|through) (?:the )?/?v1/responses\b", re.I
 )
 """A refusal of a model that Chat Completions does not serve."""
-
-_FORWARDED: Final = frozenset({b"openai-beta"})
-"""Headers of a client that belong to the API.  Those that name an organization or a project are the client's own
-account's, not the one that we ask for; the operator's stand in ``headers``."""
 
 
 @frozen
@@ -72,8 +68,7 @@ class ChatForwarding:
         stream: bool,
     ) -> UpstreamRequest:
         """The same request to the service; of the client's *headers* those go on that belong to the API."""
-        kept = [(name.lower(), value) for name, value in headers if name.lower() in _FORWARDED]
-        return self.upstream.asked("/chat/completions", body, credential, kept)
+        return self.upstream.asked("/chat/completions", body, credential, forwarded(headers))
 
 
 @define(kw_only=True, on_setattr=setters.frozen)
@@ -189,10 +184,11 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
     def new_id() -> str:
         return f"call_{configured.token()}"
 
-    responses = ResponsesUpstream(sign=sign, new_id=new_id, **common(configured))
+    forwards = settings.relay == "allow" or (settings.relay == "auto" and itself)
+    responses = ResponsesUpstream(forwards=forwards, sign=sign, new_id=new_id, **common(configured))
     upstream = OpenAIUpstream(
         responses=None if settings.api == "chat" else responses,
-        forwards=settings.relay == "allow" or (settings.relay == "auto" and itself),
+        forwards=forwards,
         thinking_tags=settings.thinking_tags,
         max_tokens_field=settings.max_tokens_field,
         call_ids=settings.call_ids,
@@ -207,8 +203,8 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
         case "responses":
             return evolve(setup, upstream=responses)
         case "auto" if not upstream.is_custom(upstream.endpoint):
-            return evolve(setup, choose=lambda model: responses if wants_responses(model.id) else upstream)
-    return setup
+            setup = evolve(setup, choose=lambda model: responses if wants_responses(model.id) else upstream)
+    return setup if upstream.responses is None else evolve(setup, others=(responses,))
 
 
 def _exchange(settings: OpenAISettings) -> KeyExchange | None:

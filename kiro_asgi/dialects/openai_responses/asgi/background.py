@@ -331,7 +331,9 @@ class Making:
 
     def _encoder(self) -> ResponsesEncoder:
         """The encoder of the latest attempt; a new one where there has been none."""
-        return self._dialect.answers[-1][1] if self._dialect.answers else self._dialect.encoder(self._meta)
+        encoder = self._dialect.answers[-1][1] if self._dialect.answers else self._dialect.encoder(self._meta)
+        assert isinstance(encoder, ResponsesEncoder), "an answer that goes through is not made in the background"
+        return encoder
 
     async def _keep(self, encoder: ResponsesEncoder) -> None:
         """Keep the response as it stands, unless it was deleted."""

@@ -11,10 +11,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import anyio
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.call import Call
-from kiro_asgi.asgi.exchange import ClientRequest
+from kiro_asgi.asgi.exchange import ClientRequest, PassthroughRequest
 from kiro_asgi.asgi.protocol import JSON, Disconnected, Message, Scope, Send, query_values, respond_in_pieces
 from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.dialects.base import ParsedRequest
@@ -38,12 +38,14 @@ from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
 from kiro_asgi.dialects.openai_responses.frames import Create
 from kiro_asgi.dialects.openai_responses.kept import deleted
 from kiro_asgi.dialects.openai_responses.options import ResponsesOptions
+from kiro_asgi.dialects.openai_responses.passthrough import passed_options, peek_value
 from kiro_asgi.dialects.openai_responses.request import conversation_named, parse_value
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.openai_responses.unread import unread_fields
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import noted
 from kiro_asgi.errors import KiroAsgiError, NoWebSocket, RequestError
+from kiro_asgi.model.features import Ask
 from kiro_asgi.observers.base import Outcome
 from kiro_asgi.state.base import Store
 from kiro_asgi.state.memory import MemoryStore
@@ -63,6 +65,27 @@ _COMPACTING: Final = MappingProxyType({"messages": Compacting, "item": Compactin
 """Word of ``responses.compact_output`` to who answers a request to compact."""
 
 _INPUT: Final = re.compile(r"\binput\[(\d{1,9})\]")
+
+
+@frozen
+class _Request:
+    """A request with everything that it builds on."""
+
+    dialect: Recorded
+    own: Any
+    """As it came."""
+
+    value: Any
+    """With all of that in its input."""
+
+    earlier: int
+    """How many items of the input come from elsewhere."""
+
+    size: int
+    """Bytes of all."""
+
+    noted: bool
+    """Whether it is to be told what no service receives."""
 
 
 @define
@@ -174,15 +197,30 @@ class ResponsesOperations(ConversationOperations):
         self, call: Call, value: Any, size: int, known: Responses
     ) -> tuple[ClientRequest, Recorded, Send]:
         """The request of *value*, of *size* bytes, its dialect, and the way out, on which the answer is kept."""
-        dialect, parsed, earlier, size = await self._read(call, value, size, known)
-        parsed = await self._shortened(call, value, parsed, size)
-        options = parsed.options
+        whole = await self._completed(call, value, size, known)
+        source, parse = await self._passing(call, whole), partial(_parse, whole)
+        if source is None or Ask.STATE in source.peek.asks:
+            parsed = await self._gateway.offload.run(whole.size, parse)
+            parsed = await self._shortened(call, value, parsed, whole.size)
+            options, dialect = parsed.options, whole.dialect
+            parse = partial(_known, parsed)
+        else:
+            options = passed_options(whole.value)
+            dialect = evolve(whole.dialect, passed=options)
         self._warn_of(options)
         keep = partial(known.keep, call.principal) if options.store else known.unstored
+        refer = partial(known.refer, call.principal) if options.store else None
         if options.conversation is not None:
             keep = partial(self._conversations.extend, call.principal, options.conversation, keep)
-        send = call.send if keep is None else Keeping(keep, dialect, earlier, call.send).send
-        return self._gateway.request(call, dialect, size, lambda: parsed), dialect, send
+        send = call.send if keep is None else Keeping(keep, dialect, whole.earlier, call.send, refer).send
+        return self._gateway.request(call, dialect, whole.size, parse, source), dialect, send
+
+    async def _passing(self, call: Call, whole: _Request) -> PassthroughRequest | None:
+        """The request as it may go on to a service of this API; ``None`` where there is no such service."""
+        if not self._gateway.passes(self._dialect):
+            return None
+        peek = await self._gateway.offload.run(whole.size, partial(peek_value, whole.value))
+        return PassthroughRequest(dialect=whole.dialect, peek=peek, headers=tuple(call.scope.get("headers") or ()))
 
     async def _shortened(self, call: Call, value: Any, parsed: ParsedRequest, size: int) -> ParsedRequest:
         """The request *value*, read as *parsed*, with a compaction in its input where that is longer than it wants.
@@ -287,32 +325,24 @@ class ResponsesOperations(ConversationOperations):
     ) -> tuple[Recorded, ParsedRequest, int, int]:
         """The request *value*, of *size* bytes, with all of *known* that it builds on, how many items of its input come
         from there, and the bytes of all."""
-        sealer, offload = Sealer.create(self._key, call.principal), self._gateway.offload
-        own, earlier = value, 0
+        whole = await self._completed(call, value, size, known, dialect)
+        parsed = await self._gateway.offload.run(whole.size, partial(_parse, whole))
+        return whole.dialect, parsed, whole.earlier, whole.size
+
+    async def _completed(
+        self, call: Call, value: Any, size: int, known: Responses, dialect: type[Recorded] = Recorded
+    ) -> _Request:
+        """The request *value*, of *size* bytes, with all of *known* that it builds on."""
+        sealer, whole, earlier = Sealer.create(self._key, call.principal), value, 0
         if isinstance(value, dict):
             named = conversation_named(value)
             goes_on = None if named is None else await self._conversations.get(call.principal, named)
             if goes_on is not None:
                 goes_on[0].require_room("conversation")
             conversation = await known.complete(call.principal, value, goes_on)
-            value, earlier, size = conversation.value, conversation.earlier, size + conversation.size
-        try:
-            parsed = await offload.run(
-                size, partial(parse_value, value, open_thinking=sealer.open, open_summary=sealer.open_summary)
-            )
-            if wants_notes(call.scope):
-                unread = partial(unread_fields, own, parsed.prompt, earlier)
-                parsed = evolve(parsed, notes=await offload.run(size, lambda: noted(unread())))
-            return dialect(sealer, self._gateway.wall, self._styles), parsed, earlier, size
-        except RequestError as error:
-            if (place := _INPUT.search(error.param)) and int(place[1]) < earlier:
-                if value.get("conversation") is not None:
-                    raise invalid(
-                        "conversation", f"an item cannot be read any more, delete it: {error.message}"
-                    ) from None
-                _log.error("a conversation is damaged, and counts as missing: %s", error.message)
-                raise not_built_on(value["previous_response_id"]) from None
-            raise _shifted(error, earlier) from None
+            whole, earlier, size = conversation.value, conversation.earlier, size + conversation.size
+        made = dialect(sealer, self._gateway.wall, self._styles)
+        return _Request(made, value, whole, earlier, size, wants_notes(call.scope))
 
     def _missed(self) -> None:
         """Say once why responses may be missing, where nobody has decided where they are kept."""
@@ -333,6 +363,32 @@ class ResponsesOperations(ConversationOperations):
         if not self._lasting:
             self._lasting = True
             _log.warning("state.seal_key is not set: reasoning that this process has sealed, no other can open")
+
+
+def _parse(request: _Request) -> ParsedRequest:
+    """Read *request*.
+
+    Raises:
+        RequestError: It is not legal; places are the client's.
+    """
+    value, earlier, sealer = request.value, request.earlier, request.dialect.sealer
+    assert sealer is not None, "a dialect of operations"
+    try:
+        parsed = parse_value(value, open_thinking=sealer.open, open_summary=sealer.open_summary)
+        if not request.noted:
+            return parsed
+        return evolve(parsed, notes=noted(unread_fields(request.own, parsed.prompt, earlier)))
+    except RequestError as error:
+        if (place := _INPUT.search(error.param)) and int(place[1]) < earlier:
+            if value.get("conversation") is not None:
+                raise invalid("conversation", f"an item cannot be read any more, delete it: {error.message}") from None
+            _log.error("a conversation is damaged, and counts as missing: %s", error.message)
+            raise not_built_on(value["previous_response_id"]) from None
+        raise _shifted(error, earlier) from None
+
+
+def _known(parsed: ParsedRequest) -> ParsedRequest:
+    return parsed
 
 
 def _shifted(error: RequestError, earlier: int) -> RequestError:

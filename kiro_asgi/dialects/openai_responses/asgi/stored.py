@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
+from itertools import islice
 from logging import getLogger
 from typing import Any, Final
 
 import anyio
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.protocol import Message, Send
 from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
@@ -16,11 +17,13 @@ from kiro_asgi.dialects.openai_responses.compaction import last_said, untriggere
 from kiro_asgi.dialects.openai_responses.compaction_encoder import CompactionEncoder, compaction_object
 from kiro_asgi.dialects.openai_responses.conversation import Conversation
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesEncoder
-from kiro_asgi.dialects.openai_responses.kept import Item, Kept, encode, references, response_of
-from kiro_asgi.dialects.openai_responses.options import options_of
+from kiro_asgi.dialects.openai_responses.kept import NO_RESPONSE, Item, Kept, encode, references, response_of
+from kiro_asgi.dialects.openai_responses.options import ResponsesOptions, options_of
+from kiro_asgi.dialects.openai_responses.passthrough import ResponsePassthrough
 from kiro_asgi.dialects.openai_responses.response import UNFINISHED
+from kiro_asgi.dialects.passthrough import Fault
 from kiro_asgi.errors import BodyTooLarge, RequestError, ResponseNotFound, StoreUnavailable
-from kiro_asgi.limits import PREVIOUS_RESPONSES
+from kiro_asgi.limits import PREVIOUS_RESPONSES, REFERRED_ITEMS
 from kiro_asgi.model.message import Message as Answer
 from kiro_asgi.model.message import replay
 from kiro_asgi.state.base import Store, scoped
@@ -42,12 +45,17 @@ _log = getLogger("kiro_asgi")
 
 _KIND: Final = "response"
 
+_ITEM: Final = "response_item"
+
 _MAX_ECHO: Final = 80
 """Characters of an unknown id that are repeated."""
 
 
 Keep = Callable[[str, bytes], Awaitable[None]]
 """Keeps a response under its id, as bytes that `kiro_asgi.dialects.openai_responses.kept.encode` has made."""
+
+Refer = Callable[[str, Iterable[str]], Awaitable[None]]
+"""Has items found that belong to the response of an id, by their own ids."""
 
 
 @frozen
@@ -101,6 +109,12 @@ class Responses:
     async def keep(self, principal: str, response_id: str, data: bytes) -> None:
         """Keep a response, which `kiro_asgi.dialects.openai_responses.kept.encode` has made *data* of."""
         await self.write(principal, _KIND, response_id, data)
+
+    async def refer(self, principal: str, response_id: str, item_ids: Iterable[str]) -> None:
+        """Have items found whose ids do not tell that they belong to this response."""
+        for item_id in islice(item_ids, REFERRED_ITEMS):
+            if response_of(item_id) == NO_RESPONSE:
+                await self.write(principal, _ITEM, item_id, response_id.encode())
 
     async def write(self, principal: str, kind: str, name: str, data: bytes) -> None:
         """Keep a record of some kind."""
@@ -216,7 +230,7 @@ class Responses:
                 size += len(dumps(here[item_id]))
                 self._check(size)
                 continue
-            owner = response_of(item_id)
+            owner = await self._owner(principal, item_id)
             if owner not in known:
                 kept, more = await self._kept(principal, owner)
                 known[owner] = {} if kept is None else kept.sized
@@ -225,6 +239,14 @@ class Responses:
             size += more  # each time anew: a hundred references to a large item are a large request
             self._check(size)
         return resolved, size
+
+    async def _owner(self, principal: str, item_id: str) -> str:
+        """Id of the response that an item belongs to; some text where none is known."""
+        told = response_of(item_id)
+        if told != NO_RESPONSE:
+            return told
+        data = await self._store.get(scoped(principal, _ITEM, item_id))
+        return told if data is None else data.decode()
 
     def _check(self, size: int) -> None:
         """Build on no more than a request may hold that sends it all."""
@@ -304,15 +326,25 @@ def _chain_error(message: str, code: str) -> RequestError:
 
 @frozen
 class Recorded(OpenAIResponses):
-    """The dialect for one request: it remembers the encoder of the answer, which knows what the client was told."""
+    """The dialect for one request: it remembers what the answer goes through, which knows what the client was told."""
 
-    answers: list[tuple[ResponseMeta, ResponsesEncoder]] = field(factory=list)
+    answers: list[tuple[ResponseMeta, ResponsesEncoder | ResponsePassthrough]] = field(factory=list)
     settled: ResponseMeta | None = None
     """Facts of the answer that the client knows already."""
 
+    passed: ResponsesOptions | None = None
+    """Options of a request that goes on as it is."""
+
     def meta(self, parsed: ParsedRequest, token: Callable[[], str], created: int) -> ResponseMeta:
         """Facts for one answer."""
-        return self.settled or super().meta(parsed, token, created)
+        meta = self.settled or super().meta(parsed, token, created)
+        return meta if meta.options is not None else evolve(meta, options=self.passed)
+
+    def passthrough(self, fault: Fault, meta: ResponseMeta, name: str = "") -> ResponsePassthrough:
+        """A fresh stage for an answer that a service of this API gives, the last of which counts."""
+        stage = super().passthrough(fault, meta, name)
+        self.answers.append((meta, stage))
+        return stage
 
     def encoder(self, meta: ResponseMeta) -> ResponsesEncoder:
         """A fresh encoder, the last of which counts."""
@@ -360,6 +392,8 @@ class Keeping:
     """How many items of the input are not the request's own."""
 
     _send: Send
+    _refer: Refer | None = None
+    """Has the items of an answer found that went through, by the ids that the service has given them."""
 
     async def send(self, message: Message) -> None:
         """Send; before the last message, keep what there is."""
@@ -375,5 +409,7 @@ class Keeping:
         data = encode(meta.id, encoder.response, items, encoder.seals)
         try:
             await self._keep_as(meta.id, data)
+            if self._refer is not None and isinstance(encoder, ResponsePassthrough):
+                await self._refer(meta.id, encoder.item_ids)
         except StoreUnavailable as error:
             _log.warning("a response is not kept: %r", error)

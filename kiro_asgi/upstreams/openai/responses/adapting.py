@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
+from kiro_asgi.model.features import Ask
 from kiro_asgi.upstreams.openai.adapting import UNKNOWN_FIELD
 
-__all__ = ["leave_out", "refused_field"]
+__all__ = ["ASKS", "leave_out", "refused_field"]
 
 SUMMARY: Final = "summary"
 """Of reasoning: accounts whose owner has not been verified are refused it."""
@@ -34,6 +36,17 @@ OPTIONAL: Final = frozenset(
     }
 )
 """Fields that a request can do without."""
+
+ASKS: Final[Mapping[str, Ask]] = MappingProxyType(
+    {
+        ENCRYPTED: Ask.THOUGHTS,
+        SUMMARY: Ask.EFFORT,
+        "reasoning": Ask.EFFORT,
+        "max_output_tokens": Ask.MAX_TOKENS,
+        **dict.fromkeys(("temperature", "top_p"), Ask.SAMPLING),
+    }
+)
+"""What was refused to what a request asks for by it, where that alone does not keep it from going through as it is."""
 
 _UNVERIFIED: Final = re.compile(r"\bmust be verified\b", re.I)
 _BAD_SEAL: Final = re.compile(r"\bencrypted content\b.{0,100}\b(?:cannot be|not)\b", re.I | re.S)

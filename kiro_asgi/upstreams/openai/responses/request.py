@@ -29,10 +29,14 @@ from kiro_asgi.upstreams.openai.responses.reasoning import opened
 from kiro_asgi.upstreams.rendering import WireNames
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["document", "estimate_tokens", "statistics"]
+__all__ = ["INCLUDE", "SEALED", "document", "estimate_tokens", "statistics"]
 
 MAX_CALL_ID: Final = 64
 """Characters."""
+
+INCLUDE: Final = "include"
+SEALED: Final = "reasoning.encrypted_content"
+"""Of the field `INCLUDE`: reasoning comes in a form in which it can be handed back."""
 
 LEAST_TOKENS: Final = 16
 """Of the greatest length of an answer."""
@@ -75,7 +79,7 @@ def document(
     if conversation:
         body["prompt_cache_key"] = conversation
     if efforts_of(model.id) != ():
-        body["include"] = ["reasoning.encrypted_content"]
+        body[INCLUDE] = [SEALED]
     body |= _options(prompt, model, notes)
     body |= tools
     leave_out(body, without)

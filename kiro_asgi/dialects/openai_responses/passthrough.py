@@ -1,0 +1,252 @@
+"""The facts that the gateway reads in requests to a service of this API, and in the responses that come of them.
+
+What a client stores is the gateway's: a request goes on with everything in its input that it builds on, and the service
+is to store nothing.  So the response object, which the first events and the last repeat, is given the id under which it
+is kept here, and what the client said about storing.  All other events go through byte for byte.
+
+Source: https://platform.openai.com/docs/api-reference/responses-streaming
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import define, field
+
+from kiro_asgi.dialects.base import RequestPeek, ResponseMeta
+from kiro_asgi.dialects.openai_responses.calls import CLIENT_TOOLS
+from kiro_asgi.dialects.openai_responses.compaction import COMPACTIONS, TRIGGER
+from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
+from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
+from kiro_asgi.dialects.openai_responses.kept import references
+from kiro_asgi.dialects.openai_responses.options import ResponsesOptions, options_of
+from kiro_asgi.dialects.openai_responses.request import input_items
+from kiro_asgi.dialects.openai_responses.sealing import is_ours
+from kiro_asgi.dialects.passthrough import Format, PassthroughStage, Sign
+from kiro_asgi.dialects.peek import peek_in
+from kiro_asgi.dialects.structure import MISSING, read_json
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.limits import REQUEST_DEPTH
+from kiro_asgi.model.events import TokenUsage
+from kiro_asgi.model.features import Ask
+from kiro_asgi.model.prompt import Tool
+from kiro_asgi.model.server_tools import WEB_SEARCH
+from kiro_asgi.wire.json import JsonError, dumps, loads
+from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
+from kiro_asgi.wire.sse import encode_comment
+
+__all__ = ["RESPONSES", "ResponsePassthrough", "passed_options", "peek", "peek_value"]
+
+_FAILED: Final = Sign(failed=True)
+_FUNCTION: Final = "function"
+
+_FUNCTIONS: Final = frozenset({_FUNCTION, "namespace"})
+"""Types of tools that have a form in every API."""
+
+_CLIENT_TOOLS: Final = frozenset({*_FUNCTIONS, "custom", *CLIENT_TOOLS})
+"""Types of tools that the client runs."""
+
+_OURS: Final = ("previous_response_id", "conversation", "background", "client_metadata")
+"""Fields that are for the gateway alone."""
+
+_STATE: Final = (
+    "conversation",
+    "context_management",
+    *(name for name, support in FIELDS.items() if support.fate is Fate.REFUSED),
+)
+"""Fields that only the gateway can do something about, if it is to refuse them."""
+
+_WISHES: Final[Mapping[str, Ask]] = MappingProxyType(
+    {"max_output_tokens": Ask.MAX_TOKENS, "temperature": Ask.SAMPLING, "top_p": Ask.SAMPLING}
+)
+"""Fields that ask for something where they are there at all."""
+
+
+def peek(body: bytes) -> RequestPeek:
+    """The facts that decide where a request goes."""
+    return peek_value(read_json(body))
+
+
+def peek_value(value: Any) -> RequestPeek:
+    """The same of a body that was read, into which everything was put that it builds on.
+
+    Raises:
+        RequestError: No object, or one without a model.
+    """
+    sent = {name: it for name, it in value.items() if name not in _OURS} if type(value) is dict else {}
+    return peek_in(value, dumps(sent), MISSING, tools=_tools, asks=_asks)
+
+
+def passed_options(value: Mapping[str, Any]) -> ResponsesOptions:
+    """What the gateway has to know of a request that it does not read."""
+    told, given = value.get("previous_response_id"), value.get("input")
+    return ResponsesOptions(
+        store=value.get("store") is not False,
+        previous_response_id=told if type(told) is str else None,
+        input_items=input_items(given) if isinstance(given, str | list) else (),
+    )
+
+
+def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
+    kinds = {text_of(tool, "type") or _FUNCTION for tool in objects_of(document.get("tools"))}
+    if kinds & _FUNCTIONS:
+        yield Ask.TOOLS
+    if kinds - _FUNCTIONS:
+        yield Ask.SERVED
+    if document.get("tool_choice") not in (None, "auto") or document.get("parallel_tool_calls") is False:
+        yield Ask.CHOICE
+    if object_of(object_of(document.get("text")).get("format")).get("type", "text") != "text":
+        yield Ask.FORM
+    if object_of(document.get("reasoning")).get("effort") not in (None, "none", "minimal"):
+        yield Ask.EFFORT
+    if any(document.get(name) not in (None, False, []) for name in _STATE):
+        yield Ask.STATE
+    for name, ask in _WISHES.items():
+        if document.get(name) is not None:
+            yield ask
+    items = document.get("input")
+    if type(items) is list:
+        yield from _asks_of_items(items)
+
+
+def _asks_of_items(items: list[Any]) -> Iterator[Ask]:
+    if any(references(items)):
+        yield Ask.STATE
+    for item in objects_of(items):
+        kind, seal = item.get("type"), item.get("encrypted_content")
+        if kind == TRIGGER or kind in COMPACTIONS:
+            yield Ask.STATE
+        elif kind == "reasoning":
+            yield Ask.FOREIGN_SIGNATURES if type(seal) is str and is_ours(seal) else Ask.THOUGHTS
+
+
+def _tools(document: Mapping[str, Any]) -> tuple[Tool, ...]:
+    return tuple(map(_tool, objects_of(document.get("tools"))))
+
+
+def _tool(tool: Mapping[str, Any]) -> Tool:
+    kind = text_of(tool, "type") or _FUNCTION
+    name = text_of(object_of(tool.get("function")) or tool, "name") or kind
+    hosted = WEB_SEARCH if kind.startswith(WEB_SEARCH) else kind
+    return Tool(name, hosted="" if kind in _CLIENT_TOOLS else hosted)
+
+
+def _read(document: Mapping[str, Any]) -> Sign:
+    match document:
+        case {"type": "response.completed" | "response.incomplete", "response": dict(response)}:
+            return Sign(True, usage=_usage(object_of(response.get("usage"))))
+        case {"type": "response.failed" | "error"} | {"object": "response", "status": "failed"}:
+            return _FAILED
+        case {"object": "response", "usage": dict(usage)}:
+            return Sign(usage=_usage(usage))
+        case {"error": dict()} if "type" not in document:
+            return _FAILED
+    return Sign()
+
+
+def _usage(usage: Mapping[str, Any]) -> TokenUsage | None:
+    prompt, details = count_of(usage, "input_tokens"), object_of(usage.get("input_tokens_details"))
+    cached, written = count_of(details, "cached_tokens"), count_of(details, "cache_write_tokens")
+    if prompt is None:
+        return None
+    return TokenUsage(
+        input_tokens=max(prompt - (cached or 0) - (written or 0), 0),
+        output_tokens=count_of(usage, "output_tokens"),
+        cache_read_tokens=cached,
+        cache_write_tokens=written,
+        thinking_tokens=count_of(object_of(usage.get("output_tokens_details")), "reasoning_tokens"),
+    )
+
+
+def _error(error: KiroAsgiError, meta: ResponseMeta) -> list[bytes]:
+    return ResponsesEncoder(meta).error(error)
+
+
+RESPONSES: Final = Format(
+    heartbeat=encode_comment("ping"),
+    telling=re.compile(rb'"(?:response\.(?:completed|incomplete|failed)|error)"'),
+    read=_read,
+    error=_error,
+)
+"""The Responses API.  A comment is its sign of life: an event of ours would have a number that the service's have."""
+
+_HOLDS: Final = b'"response"'
+"""In every event that holds the response object; within a text its quotes have backslashes before them."""
+
+_NUMBER: Final = re.compile(rb'"sequence_number"\s*:\s*([0-9]{1,9})')
+
+
+@define
+class ResponsePassthrough(PassthroughStage):
+    """The stage for one answer, which remembers the response that it ended with.
+
+    Of `ResponseMeta` the id counts, and of its options what the client said about storing.
+    """
+
+    seals: Mapping[str, str] = field(init=False, factory=dict)
+    """None of ours: what the service has sealed stands in the response."""
+
+    _response: Mapping[str, Any] | None = field(init=False, default=None)
+    _last: bytes = field(init=False, default=b"")
+    """The latest of what went out that has a number."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the answer has come to its end, with nothing going wrong, and can be kept."""
+        return self._response is not None and self.failure is None
+
+    @property
+    def response(self) -> Iterator[bytes]:
+        """The response object as the client was told it last."""
+        yield dumps(self._response)
+
+    @property
+    def item_ids(self) -> Iterator[str]:
+        """Ids of the items of that response, which the service has given them."""
+        ids = (text_of(item, "id") for item in objects_of(object_of(self._response).get("output")))
+        return filter(None, ids)
+
+    def whole(self, body: bytes) -> bytes:
+        """A collected answer.
+
+        Raises:
+            KiroAsgiError: As from `PassthroughStage.whole`.
+        """
+        super().whole(body)
+        self._response = self._ours(loads(body, max_depth=REQUEST_DEPTH))
+        return dumps(self._response)
+
+    def _rewritten(self, data: bytes) -> bytes:
+        if _HOLDS in data:
+            lines = data.splitlines(keepends=True)
+            data = b"".join([self._line(line) if _HOLDS in line else line for line in lines])
+        self._last = data if _NUMBER.search(data) else self._last
+        return data
+
+    def _line(self, line: bytes) -> bytes:
+        """A line of an event, with the response in it as the client is to see it."""
+        name, _, text = line.partition(b":")
+        try:
+            event = object_of(loads(text, max_depth=REQUEST_DEPTH)) if name == b"data" else {}
+        except JsonError:
+            return line
+        response = event.get("response")
+        if type(response) is not dict:
+            return line
+        shown = self._ours(response)
+        if _read(event).ended:
+            self._response = shown
+        return b"data: %b%b" % (dumps({**event, "response": shown}), line[len(line.rstrip(b"\r\n")) :])
+
+    def _ours(self, response: dict[str, Any]) -> dict[str, Any]:
+        options = options_of(self._heading)
+        told = {"id": self._heading.id, "previous_response_id": options.previous_response_id, "store": options.store}
+        return {**response, **told, **({"model": self._name} if self._name else {})}
+
+    def _ending(self, error: KiroAsgiError) -> list[bytes]:
+        """Its numbers go on from those of the service."""
+        numbers = [int(number) for number in _NUMBER.findall(self._last)]
+        return ResponsesEncoder(self._heading, first=max(numbers, default=-1) + 1).error(error)
