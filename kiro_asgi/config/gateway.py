@@ -314,6 +314,10 @@ class ResponsesSettings:
     websocket: bool = True
     """Take requests over WebSocket as well.  Switched off, a handshake is answered with 426, and clients use HTTP."""
 
+    websockets: int = setting(256, Bounds(1, 2**20))
+    """WebSockets that one client may have open at once, in each process; the handshake of a further one is refused with
+    503."""
+
     frame_bytes: int = setting(32 * 1024 * 1024, Bounds(1, 2**40))
     """Largest frame of a client's, in bytes; a WebSocket with a larger one is closed with 1009.  A server has a limit
     of its own, mostly 16 MiB: ``kiro-asgi serve`` takes this one when it starts."""

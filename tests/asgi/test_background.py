@@ -8,7 +8,10 @@ from typing import Any
 import anyio
 import pytest
 
+from kiro_asgi import create_app
 from kiro_asgi.dialects.openai_responses.asgi import background
+from kiro_asgi.state.memory import MemoryStore
+from tests.asgi.conftest import settings_for
 from tests.asgi.driver import get, post
 from tests.asgi.test_stored_responses import PATH, asking, delete, error_of, response_of
 
@@ -58,6 +61,25 @@ async def test_it_goes_on_without_its_client(gateway):
     assert response_of(goes_on)["previous_response_id"] == queued["id"]
     assert (await delete(f"{PATH}/{queued['id']}").run(app)).status == 200
     assert (await get(f"{PATH}/{queued['id']}").run(app)).status == 404
+
+
+async def test_deleted_it_leaves_nothing(service):
+    """Neither while it is made nor afterwards: no event, and no note on how it proceeds."""
+    store = MemoryStore(1000, 10**7)
+    app = create_app(settings_for(service.url, {}), store=store)
+    for prompt in (SLOW, "hi"):
+        queued = await begun(app, prompt)
+        if prompt == SLOW:
+            await anyio.sleep(0.5)
+        else:
+            await polled(app, queued["id"])
+        assert (await delete(f"{PATH}/{queued['id']}").run(app)).status == 200
+    with anyio.fail_after(10):
+        await app.idle()
+
+    await app.aclose()
+
+    assert len(store) == 0
 
 
 async def test_what_cannot_be(gateway):

@@ -202,6 +202,24 @@ async def test_requests_are_answered_one_after_the_other(gateway, sim, caplog):
     ]
 
 
+async def test_one_client_has_so_many_connections(gateway, sim):
+    """A further handshake is refused until one of them has ended; other clients are not in its way."""
+    app = gateway(keys={"ada": {"hash": hash_of(b"ada-key")}}, responses={"websockets": 1}, fresh=True)
+    async with connected(app) as peer:
+        await turn(peer, "sim:count=1")
+        async with connected(app) as refused, refused.arrived:
+            while len(refused.messages) < 2:
+                await refused.arrived.wait()
+        async with connected(app, socket_scope(key="ada-key")) as other:
+            assert text_of(await turn(other, "sim:count=1")) == "1 "
+    async with connected(app) as peer:
+        assert text_of(await turn(peer, "sim:count=1")) == "1 "
+
+    start, body = refused.messages
+    assert (start["status"], dict(start["headers"])[b"retry-after"]) == (503, b"5")
+    assert "(responses.websockets)" in json.loads(body["body"])["error"]["message"]
+
+
 async def test_errors_have_a_status_and_a_code(gateway, sim):
     """Before the first event in a frame of their own, afterwards as the response's end; the connection stays."""
     async with connected(gateway()) as peer:

@@ -123,14 +123,14 @@ class BackgroundResponses:
         return kept
 
     async def forget(self, principal: str, response_id: str) -> None:
-        """Delete a response with its events; if it is still made, that ends."""
+        """Delete a response with its events; if it is still made, that ends, and who makes it deletes them."""
+        progress = await self._progress(principal, response_id)
+        if progress is not None and not progress.done:
+            await self._responses.write(principal, _CANCEL, response_id, b"1")
         await self._responses.forget(principal, response_id)
         progress = await self._progress(principal, response_id)
-        if progress is not None:
-            if not progress.done:
-                await self._responses.write(principal, _CANCEL, response_id, b"1")
-            for number in range(progress.chunks):
-                await self._responses.discard(principal, f"{response_id}/{number}", _EVENTS)
+        if progress is not None and (progress.done or progress.until < self._wall()):
+            await _clear(self._responses, principal, response_id, progress.chunks)
 
     async def stream(self, call: Call, response_id: str, after: int) -> None:
         """Give the events behind number *after* again, and those that are still to come as they come.
@@ -185,6 +185,14 @@ class BackgroundResponses:
     async def _is_made(self, principal: str, response_id: str) -> bool:
         progress = await self._progress(principal, response_id)
         return progress is not None and progress.until >= self._wall()
+
+
+async def _clear(responses: Responses, principal: str, response_id: str, chunks: int) -> None:
+    """Delete all that is kept of a response but itself."""
+    for number in range(chunks):
+        await responses.discard(principal, f"{response_id}/{number}", _EVENTS)
+    for kind in (_CANCEL, _PROGRESS):
+        await responses.discard(principal, response_id, kind)
 
 
 async def _left(call: Call) -> None:
@@ -328,6 +336,8 @@ class Making:
             await self._keep(encoder)
         await self._keep_events()
         await self._write_progress(done=True)
+        if not await self._responses.has(self._principal, self.id):
+            await _clear(self._responses, self._principal, self.id, self._chunks)
 
     def _encoder(self) -> ResponsesEncoder:
         """The encoder of the latest attempt; a new one where there has been none."""

@@ -4,13 +4,16 @@ One task reads what the client sends.  Requests wait for their turn; what is abo
 once.  The other task answers, and sees to the connection's end: after so much time, when the client leaves, or when
 something has happened after which nobody can know what the client has.
 
-A client that closes the connection ends the answer under way, as one that hangs up over HTTP does.
+A client that closes the connection ends the answer under way, as one that hangs up over HTTP does.  Of connections each
+client has so many at once, and no more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
@@ -28,7 +31,7 @@ from kiro_asgi.errors import KiroAsgiError, LimitReached, RequestError, TooBusy,
 from kiro_asgi.limits import WEBSOCKET_BAD_FRAMES, WEBSOCKET_WAITING
 from kiro_asgi.observers.base import Outcome
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "OpenConnections"]
 
 _GOING_AWAY: Final = 1001
 _NOT_TEXT: Final = 1003
@@ -44,7 +47,45 @@ Source: https://www.iana.org/assignments/websocket/websocket.xhtml#close-code-nu
 _LOST: Final = (Outcome.STALLED, Outcome.DISCONNECTED)
 """Outcomes after which nobody knows what the client has."""
 
+_RETRY_AFTER: Final = 5.0
+"""Seconds after which a client may try whether one of its connections has ended."""
+
 _LIMIT_REACHED: Final = "Create a new websocket connection to continue."
+
+
+@define(eq=False)
+class OpenConnections:
+    """The connections that are open, whichever event loop they are in."""
+
+    _most: int
+    """Of one client."""
+
+    _open: Counter[str] = field(init=False, factory=Counter)
+    """By principal."""
+
+    _guard: threading.Lock = field(init=False, factory=threading.Lock)
+
+    @contextmanager
+    def another(self, principal: str) -> Iterator[None]:
+        """Count one more as long as the context lasts.
+
+        Raises:
+            TooBusy: The client has as many as it may have.
+        """
+        with self._guard:
+            if self._open[principal] >= self._most:
+                message = (
+                    f"{self._most} WebSockets of this client are open (responses.websockets): use one of them again"
+                )
+                raise TooBusy(message, code="too_many_websockets", retry_after=_RETRY_AFTER)
+            self._open[principal] += 1
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._open[principal] -= 1
+                if not self._open[principal]:
+                    del self._open[principal]
 
 
 @define(eq=False)

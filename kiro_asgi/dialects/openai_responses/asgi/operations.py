@@ -20,7 +20,7 @@ from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import invalid, unsupported
 from kiro_asgi.dialects.openai_responses.asgi.background import BackgroundResponses, Making
-from kiro_asgi.dialects.openai_responses.asgi.connection import Connection
+from kiro_asgi.dialects.openai_responses.asgi.connection import Connection, OpenConnections
 from kiro_asgi.dialects.openai_responses.asgi.conversations import ConversationOperations, Conversations
 from kiro_asgi.dialects.openai_responses.asgi.pages import Page
 from kiro_asgi.dialects.openai_responses.asgi.stored import (
@@ -98,6 +98,7 @@ class ResponsesOperations(ConversationOperations):
     _held: Store = field(init=False)
     """Responses that connections hold."""
 
+    _connections: OpenConnections = field(init=False)
     _key: bytes = field(init=False, repr=False)
     _background: BackgroundResponses = field(init=False)
     _styles: EncoderStyles = field(init=False)
@@ -117,6 +118,7 @@ class ResponsesOperations(ConversationOperations):
         self._background = BackgroundResponses(self._responses, self._gateway.wall, settings.stream.heartbeat)
         self._styles = _ENCODERS[settings.stream.heartbeat_style]
         self._compacting = _COMPACTING[settings.responses.compact_output]
+        self._connections = OpenConnections(settings.responses.websockets)
         self._held = MemoryStore(state.entries, state.bytes)
         self._key, self._lasting = state.seal_key.encode() or secrets.token_bytes(32), bool(state.seal_key)
 
@@ -175,7 +177,8 @@ class ResponsesOperations(ConversationOperations):
             raise NoWebSocket("WebSocket is switched off here; use HTTP", code="websocket_not_supported")
         known = self._responses.of_connection(self._held, call.request_id)
         try:
-            await Connection(call, self._gateway, known, partial(self._answer_frame, known)).run()
+            with self._connections.another(call.principal):
+                await Connection(call, self._gateway, known, partial(self._answer_frame, known)).run()
         finally:
             with anyio.CancelScope(shield=True):
                 await known.let_go_all()

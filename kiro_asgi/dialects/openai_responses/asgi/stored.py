@@ -120,9 +120,13 @@ class Responses:
         """Keep a record of some kind."""
         await self._store.set(scoped(principal, kind, name), data, self._ttl)
 
+    async def has(self, principal: str, response_id: str) -> bool:
+        """Whether a response is kept."""
+        return await self._store.get(scoped(principal, _KIND, response_id)) is not None
+
     async def replace(self, principal: str, response_id: str, data: bytes) -> None:
         """Keep a response in the place of its earlier state, unless that was deleted."""
-        if await self._store.get(scoped(principal, _KIND, response_id)) is not None:
+        if await self.has(principal, response_id):
             await self.keep(principal, response_id, data)
 
     async def read(self, principal: str, kind: str, name: str, *, second_look: bool = True) -> bytes | None:
