@@ -197,3 +197,23 @@ def test_a_silence_that_is_longer_than_its_patience(
         (item,) = codex.ask("sim:late=4")
 
     assert item["text"] == "This is a simulated answer,"
+
+
+@pytest.mark.parametrize("provider", ["", WEBSOCKET], ids=["http", "websocket"])
+def test_compaction_at_the_server(
+    provider: str, packages: Path, home: Path, project: Path, secluded: bool, tmp_path: Path
+) -> None:
+    """A provider that says that it compacts is asked for it, and the conversation goes on from what it has sealed."""
+    short = ("--config", "model_auto_compact_token_limit=50")
+    with running(tmp_path, "--access-log", secluded=secluded) as gateway:
+        codex = Codex(gateway, packages, home, project)
+        codex.set_up(f'{provider}capabilities = {{ remote_compaction = "v2" }}\n')
+        codex.ask("sim:text", *short)
+        (last,) = codex.ask("sim:text", *short, "resume", "--last")
+        log = gateway.stop()
+
+    assert last["text"] == "This is a simulated answer, and it is streamed in small pieces."
+    (kept,) = codex.settings.glob("sessions/**/*.jsonl")
+    records = kept.read_text("utf-8")
+    assert "compacted" in [json.loads(line)["type"] for line in records.splitlines()], log
+    assert "kac1." in records, log
