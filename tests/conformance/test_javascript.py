@@ -331,12 +331,13 @@ def test_30_45_responses_helper(responses_js: Reports, content: str, kinds: list
 
 
 def test_30_responses_over_websocket(responses_js: Reports) -> None:
-    """A tool loop on what is not stored, an error that the connection survives, and an answer that is cut."""
+    """A tool loop on what is not stored, an error that the connection survives, an answer that is cut; and a connection
+    that is torn in the middle of one, and dialled again by the SDK."""
     seen = value(responses_js, "websocket")
 
     assert seen["second"]["output"][-1]["content"][0]["text"] == "The tool says: noon"
     assert seen["missing"]["code"] == "previous_response_not_found"
-    assert seen["last"]["output"][-1]["content"][0]["text"] == SENTENCE
+    assert [seen[turn]["output"][-1]["content"][0]["text"] for turn in ("last", "again")] == [SENTENCE, SENTENCE]
 
 
 def _without(found: Any, *names: str) -> Any:

@@ -69,7 +69,22 @@ await report("websocket", async () => {
   socket.send({ type: "response.create", ...asked("sim:count=400 sim:slow=0.05") });
   while ((await told.next()).value.message?.type !== "response.output_text.delta");
   socket.close();
-  return { second, missing, last };
+  const torn = new ResponsesWS(client, { reconnect: { onReconnecting: () => {}, initialDelay: 10 } });
+  const cut = torn.stream();
+  const until = async (found) => {
+    for (;;) {
+      const { value, done } = await cut.next();
+      if (done || found(value)) return value;
+    }
+  };
+  torn.send({ type: "response.create", ...asked("sim:count=400 sim:slow=0.05") });
+  await until(({ message }) => message?.type === "response.output_text.delta");
+  torn.socket.platformSocket.terminate(); // without a closing handshake, as a network does it
+  await until(({ type }) => type === "reconnected");
+  torn.send({ type: "response.create", ...asked("sim:text") });
+  const again = (await until(({ message }) => message?.type === "response.completed")).message.response;
+  torn.close();
+  return { second, missing, last, again };
 });
 
 for (const marker of given.broken) {
