@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 __all__ = [
     "REMEMBERED",
+    "TEXT_INPUT",
     "Attachment",
     "Document",
     "Image",
@@ -18,6 +19,7 @@ __all__ = [
     "Role",
     "Sampling",
     "Text",
+    "TextForm",
     "Thinking",
     "ThinkingMode",
     "ThinkingPart",
@@ -32,6 +34,9 @@ __all__ = [
 
 REMEMBERED: Final = "ephemeral"
 """A mark for the service's cache that does not say for how long."""
+
+TEXT_INPUT: Final = "input"
+"""The argument that holds the text of a call, where a tool takes a text; see `TextForm`."""
 
 _NUMBERS: Final = ("max_tokens", "temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty")
 """Fields of `Sampling`."""
@@ -173,6 +178,18 @@ class Turn:
 
 
 @frozen
+class TextForm:
+    """A tool that takes a text as the model writes it, in the words of a service that has such tools.
+
+    Everywhere else it is a function with one string, `TEXT_INPUT`.
+    """
+
+    description: str = ""
+    format: Mapping[str, Any] | None = None
+    """What the text may be, such as a grammar, in the words of the client; ``None`` for any text."""
+
+
+@frozen
 class Tool:
     """A tool that the model may call."""
 
@@ -186,6 +203,9 @@ class Tool:
 
     options: Mapping[str, Any] = field(factory=dict)
     """Of a hosted tool, as far as it was said: ``max_uses``, ``allowed_domains``, ``blocked_domains``."""
+
+    text_form: TextForm | None = None
+    """Its other form, if it takes a text."""
 
     place: str = field(default="", eq=False)
     """As for `Image`, e.g. ``tools[2]``."""

@@ -69,6 +69,9 @@ class Question:
     fields_wanted: tuple[str, ...] = ()
     """Paths of fields of the model's own answer that are to be passed on."""
 
+    texts: frozenset[str] = frozenset()
+    """Names of tools that take a text, which is the ``input`` of the arguments."""
+
     with_usage: bool = True
     """Whether a stream reports usage."""
 

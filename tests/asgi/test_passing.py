@@ -506,6 +506,7 @@ def reasoned(seal: str) -> dict[str, Any]:
         ("tools.calls", "anthropic", MESSAGES, {}, TOOLS),
         ("tools.calls", "anthropic", MESSAGES, {}, {"tools": [{"type": "bash_20250124", "name": "bash"}]}),
         ("tools.calls", "openai_chat", CHAT, {}, FUNCTIONS),
+        ("", "openai_chat", CHAT, {}, {"tools": [*FUNCTIONS["tools"], {"type": "custom", "custom": {"name": "x"}}]}),
         ("tools.calls", "openai_chat", CHAT, {}, {"functions": [{"name": "f"}]}),
         ("tools.choice", "anthropic", MESSAGES, {}, {**SEARCHING, "tool_choice": {"type": "any"}}),
         ("tools.choice", "openai_chat", CHAT, {"stream": StreamSettings(relay="unrepaired")},

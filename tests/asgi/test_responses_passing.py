@@ -95,7 +95,7 @@ async def direct(sim):
 
 def asking(text: str = "Hi", *, model: str = "gpt-5", **more: Any) -> Exchange:
     tools = [{"type": "code_interpreter", "container": {"type": "auto"}}, {"type": "custom", "name": "patch"}]
-    return post(PATH, {"model": model, "input": text, "novel": {"x": 1.0}, "tools": tools, **more})
+    return post(PATH, {"model": model, "input": text, "tools": tools, **more})
 
 
 @EACH_MODE
@@ -107,7 +107,7 @@ async def test_an_answer_goes_through_and_is_kept(direct, sim, stream, caplog):
     app = direct()
     sim.enqueue(answer(stream=stream), operation="responses.chat")
     with caplog.at_level(logging.INFO, "kiro_asgi.access"):
-        first = await asking(stream=stream, model="mine").run(app)
+        first = await asking(stream=stream, model="mine", novel={"x": 1.0}).run(app)
     one = told(first)
     assert one == {**response("completed", ITEMS), "id": one["id"], "store": True, "model": "mine"}
     assert one["id"].startswith("resp_") and one["id"] != "resp_theirs"
@@ -115,7 +115,7 @@ async def test_an_answer_goes_through_and_is_kept(direct, sim, stream, caplog):
     assert first.content.count(one["id"].encode()) == (2 if stream else 1)
     assert "tokens=7+9 " in caplog.messages[-1], "cached tokens are apart"
     assert sim.requests[-1].json() == {
-        **json.loads(asking(stream=stream).body[0]),
+        **json.loads(asking(stream=stream, novel={"x": 1.0}).body[0]),
         "store": False,
         "include": ["reasoning.encrypted_content"],
     }
@@ -177,3 +177,24 @@ async def test_over_a_websocket(direct, sim):
     sent = sim.requests[-1].json()
     assert sent["input"][1:4] == ITEMS
     assert not sent.keys() & {"type", "previous_response_id", "include"}
+
+
+@EACH_MODE
+@pytest.mark.parametrize("relay", ["auto", "never"])
+async def test_a_custom_tool_is_one_for_the_service(direct, sim, relay, stream):
+    """Whether its request goes through or is translated: with its grammar, and its call and result with theirs."""
+    app = direct(stream={"relay": relay})
+    form = {"type": "grammar", "syntax": "lark", "definition": "start: /x+/"}
+    more = {"tools": [{"type": "custom", "name": "patch", "description": "Patches.", "format": form}], "stream": stream}
+    one = told(await asking("Patch it.", tool_choice="required", **more).run(app))
+    (call,) = (item for item in one["output"] if item["type"] == "custom_tool_call")
+    assert (call["name"], bool(call["input"])) == ("patch", True)
+
+    result = {"type": "custom_tool_call_output", "call_id": call["call_id"], "output": "Done!"}
+    two = told(await asking([result], previous_response_id=one["id"], **more).run(app))
+    sent = sim.requests[-1].json()
+    assert sent["tools"] == more["tools"]
+    again, answered = (item for item in sent["input"] if item["type"] != "message")
+    assert (again["type"], again["input"]) == ("custom_tool_call", call["input"])
+    assert (answered["type"], answered["output"]) == ("custom_tool_call_output", "Done!")
+    assert "Done!" in json.dumps(two["output"])

@@ -64,6 +64,8 @@ def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
         yield Ask.TOOLS
     if kinds - _CLIENT_TOOLS:
         yield Ask.UNKNOWN_TOOLS
+    if "custom" in kinds:
+        yield Ask.SERVED
     choices = (document.get("tool_choice"), document.get("function_call"))
     if any(choice not in (None, "auto") for choice in choices) or document.get("parallel_tool_calls") is False:
         yield Ask.CHOICE
@@ -96,7 +98,7 @@ def _tools(document: Mapping[str, Any]) -> tuple[Tool, ...]:
 
 
 def _tool(tool: Mapping[str, Any]) -> Tool:
-    name = (object_of(tool.get("function")) or tool).get("name")
+    name = (object_of(tool.get("function") or tool.get("custom")) or tool).get("name")
     hosted = WEB_SEARCH if str(tool.get("type")).startswith(WEB_SEARCH) else ""
     return Tool(str(name), hosted=hosted)
 

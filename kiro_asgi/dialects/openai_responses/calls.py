@@ -19,13 +19,12 @@ from attrs import frozen
 
 from kiro_asgi.dialects.openai_responses.shapes import ClientCall
 from kiro_asgi.model.events import Citation
-from kiro_asgi.model.prompt import Tool
+from kiro_asgi.model.prompt import TEXT_INPUT, Tool
 from kiro_asgi.model.server_tools import ServerCall, ToolOutput
 from kiro_asgi.wire.json import JsonError, loads
 
 __all__ = [
     "CLIENT_TOOLS",
-    "CUSTOM_INPUT",
     "PROGRESS",
     "ClientTool",
     "custom_input",
@@ -39,16 +38,13 @@ __all__ = [
 
 Object = Mapping[str, Any]
 
-CUSTOM_INPUT: Final = "input"
-"""The argument that holds the text of a custom tool's call."""
-
 
 def custom_schema(description: str) -> dict[str, Any]:
     """The one string that a custom tool takes."""
     return {
         "type": "object",
-        "properties": {CUSTOM_INPUT: {"type": "string", "description": description}},
-        "required": [CUSTOM_INPUT],
+        "properties": {TEXT_INPUT: {"type": "string", "description": description}},
+        "required": [TEXT_INPUT],
         "additionalProperties": False,
     }
 
@@ -56,7 +52,7 @@ def custom_schema(description: str) -> dict[str, Any]:
 def custom_input(arguments: str) -> str:
     """The text of a custom tool's call; arguments of another form are taken as they are."""
     try:
-        text = loads(arguments)[CUSTOM_INPUT]
+        text = loads(arguments)[TEXT_INPUT]
     except (JsonError, KeyError, TypeError, IndexError):
         return arguments
     return text if isinstance(text, str) else arguments

@@ -31,7 +31,7 @@ from kiro_asgi.dialects.openai_parts import (
     refuse_audio,
     refuse_unknown,
 )
-from kiro_asgi.dialects.openai_responses.calls import CLIENT_TOOLS, CUSTOM_INPUT, flat_name
+from kiro_asgi.dialects.openai_responses.calls import CLIENT_TOOLS, flat_name
 from kiro_asgi.dialects.openai_responses.compaction import GO_ON, summarising
 from kiro_asgi.dialects.openai_responses.shapes import (
     CallOutput,
@@ -57,7 +57,18 @@ from kiro_asgi.dialects.openai_responses.tools import ToolCollector
 from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.dialects.tools import SEARCH_TOOL, is_callable, read_arguments
 from kiro_asgi.errors import RequestError
-from kiro_asgi.model.prompt import Document, Image, Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
+from kiro_asgi.model.prompt import (
+    TEXT_INPUT,
+    Document,
+    Image,
+    Part,
+    Role,
+    Text,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResult,
+    Turn,
+)
 from kiro_asgi.wire.members import object_of, objects_of, text_of
 
 __all__ = ["PHASES", "TOLD", "ItemReader", "OpenSummary", "OpenThinking", "read_content", "read_texts", "tell"]
@@ -294,7 +305,7 @@ class ItemReader:
         self._call(item, place, read_arguments(item.arguments, f"{place}.arguments"))
 
     def _custom_call(self, item: CustomCall, place: str) -> None:
-        self._call(item, place, {CUSTOM_INPUT: item.input})
+        self._call(item, place, {TEXT_INPUT: item.input})
 
     def _call(self, item: FunctionCallItem | CustomCall, place: str, arguments: Mapping[str, Any]) -> None:
         name = flat_name(item.namespace, item.name) if item.namespace else item.name

@@ -60,7 +60,7 @@ class ResponsesOptions:
 
     custom_tools: frozenset[str] = frozenset()
     """Names of tools, as the model calls them, whose calls come back as ``custom_tool_call``: the input is the one
-    string of the arguments, under `kiro_asgi.dialects.openai_responses.calls.CUSTOM_INPUT`."""
+    string of the arguments, under `kiro_asgi.model.prompt.TEXT_INPUT`."""
 
     client_tools: Mapping[str, str] = _NOTHING
     """Names of tools, as the model calls them, whose calls come back as items of a kind of their own, to that kind:

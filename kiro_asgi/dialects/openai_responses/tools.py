@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import define, evolve, field
+from attrs import asdict, define, evolve, field
 
 from kiro_asgi.dialects.errors import invalid, missing, unsupported
 from kiro_asgi.dialects.openai_responses.calls import CLIENT_TOOLS, custom_schema, flat_name
@@ -30,7 +30,7 @@ from kiro_asgi.dialects.openai_responses.tool_shapes import (
 )
 from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind
-from kiro_asgi.model.prompt import Tool, ToolChoice, ToolChoiceMode
+from kiro_asgi.model.prompt import TextForm, Tool, ToolChoice, ToolChoiceMode
 
 __all__ = ["ToolCollector", "read_choice"]
 
@@ -77,7 +77,9 @@ class ToolCollector:
 
     def _custom(self, body: ResponsesCustomTool, place: str) -> str:
         schema = custom_schema("The whole input, as plain text.")
-        name = self._put(Tool(body.name, _description(body), schema, place=place), place)
+        rule = None if body.format is None else {name: it for name, it in asdict(body.format).items() if it is not None}
+        form = TextForm(body.description or "", rule)
+        name = self._put(Tool(body.name, _description(body), schema, text_form=form, place=place), place)
         self.custom |= {name} if name else set()
         return name
 

@@ -52,6 +52,11 @@ def seal_of(reasoning_id: str) -> str:
     return "gAAAA" + sha256(reasoning_id.encode()).hexdigest()
 
 
+def text_in(arguments: str) -> str:
+    """The text that a call is given, in whole arguments."""
+    return str(json.loads(arguments or "{}").get("input", ""))
+
+
 @define
 class ResponsesAnswerEncoder:
     """One answer, streamed or whole."""
@@ -65,6 +70,9 @@ class ResponsesAnswerEncoder:
 
     _open: dict[str, int] = field(init=False, factory=dict)
     """What has not ended, a call by its id and others by their kinds, to its place in the output."""
+
+    _written: str = field(init=False, default="")
+    """The arguments of a call with a text, as far as they have come."""
 
     _thoughts: int = field(init=False, default=0)
     _stop: AnswerEnd | None = field(init=False, default=None)
@@ -133,7 +141,9 @@ class ResponsesAnswerEncoder:
                     }
                 )
             case CallPart() as call:
-                yield {**self._new_call(call), "arguments": block.text, "status": "completed"}
+                item = self._new_call(call)
+                said = {"input": text_in(block.text)} if "input" in item else {"arguments": block.text}
+                yield {**item, **said, "status": "completed"}
 
     def _message(self, content: list[Json]) -> Json:
         return {
@@ -146,6 +156,9 @@ class ResponsesAnswerEncoder:
 
     def _new_call(self, call: CallPart) -> Json:
         call_id = "call_" + call.call_id.removeprefix("tooluse_").replace("-", "A")
+        if call.name in self.question.texts:
+            about = {"id": self._id("ctc"), "type": "custom_tool_call", "call_id": call_id}
+            return {**about, "name": call.name, "input": "", "status": "in_progress"}
         return {
             "id": self._id("fc"),
             "type": "function_call",
@@ -194,11 +207,26 @@ class ResponsesAnswerEncoder:
             yield from self._end(kind)
         if part.call_id not in self._open:
             yield from self._begin(part.call_id, self._new_call(part))
-        if part.input:
-            self._output[self._open[part.call_id]]["arguments"] += part.input
+        item = self._output[self._open[part.call_id]]
+        if part.input and "input" in item:
+            self._written += part.input
+        elif part.input:
+            item["arguments"] += part.input
             yield self._about(part.call_id, "response.function_call_arguments.delta", delta=part.input)
         if part.stop:
+            yield from self._say_input(part.call_id)
             yield from self._end(part.call_id)
+
+    def _say_input(self, key: str) -> Iterator[bytes]:
+        """The text of a call, in two pieces, if it is one with a text."""
+        item = self._output[self._open[key]]
+        if "input" not in item:
+            return
+        item["input"], self._written = text_in(self._written), ""
+        half = len(item["input"]) // 2
+        for piece in (item["input"][:half], item["input"][half:]):
+            yield self._about(key, "response.custom_tool_call_input.delta", delta=piece)
+        yield self._about(key, "response.custom_tool_call_input.done", input=item["input"])
 
     def _cite(self, searched: Searched) -> Iterator[bytes]:
         yield from self._say("")
@@ -238,7 +266,7 @@ class ResponsesAnswerEncoder:
                 yield self._about(key, "response.reasoning_summary_text.done", summary_index=0, text=part["text"])
                 yield self._about(key, "response.reasoning_summary_part.done", summary_index=0, part=part)
                 item = self._output[place] = self._sealed(item)
-            case _ if status == "completed":
+            case _ if status == "completed" and "arguments" in item:
                 told = {"name": item["name"], "arguments": item["arguments"]}
                 yield self._about(key, "response.function_call_arguments.done", **told)
         if key != "reasoning":

@@ -12,7 +12,7 @@ from kiro_asgi.simulator.format import FormatRule, Json
 from kiro_asgi.simulator.openai.rules import EFFORTS, OUTPUT
 from kiro_asgi.simulator.question import Question
 from kiro_asgi.simulator.responses.encoder import SEALS, seal_of
-from kiro_asgi.simulator.responses.reader import items_of, parts_of
+from kiro_asgi.simulator.responses.reader import CALLED, items_of, parts_of
 
 __all__ = ["RULES"]
 
@@ -30,9 +30,13 @@ ITEMS: Final[Mapping[str, frozenset[str]]] = {
     "message": frozenset(("type", "role", "content", "id", "status", "phase")),
     "function_call": frozenset(("type", "call_id", "name", "arguments", "id", "status")),
     "function_call_output": frozenset(("type", "call_id", "output", "id", "status")),
+    "custom_tool_call": frozenset(("type", "call_id", "name", "input", "id", "status")),
+    "custom_tool_call_output": frozenset(("type", "call_id", "output", "id", "status")),
     "reasoning": frozenset(("type", "id", "summary", "content", "encrypted_content", "status")),
 }
 """Type of an item to its members."""
+
+OUTPUTS: Final = ("function_call_output", "custom_tool_call_output")
 
 PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "user": ("input_text", "input_image", "input_file"),
@@ -42,6 +46,11 @@ PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tool": ("input_text", "input_image", "input_file"),
 }
 """Role to its types of parts; ``tool`` is a call's output."""
+
+HOSTED: Final = frozenset(
+    ("web_search", "web_search_preview", "file_search", "code_interpreter", "image_generation", "mcp", "computer")
+)
+"""Types of tools that the service runs, which have no name."""
 
 LEAST_TOKENS: Final = 16
 NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -96,7 +105,7 @@ def _item(item: Mapping[str, Any], place: str) -> str:
         return f"Invalid value: '{kind}'. Supported values are: …, at {place}.type"
     if unknown := next((name for name in item if name not in members), ""):
         return f"Unknown parameter: '{place}.{unknown}'."
-    if kind in ("message", "function_call_output"):
+    if kind in ("message", *OUTPUTS):
         role = str(item.get("role")) if kind == "message" else "tool"
         content = item.get("content" if kind == "message" else "output")
         for part in [] if isinstance(content, str) else parts_of(content):
@@ -120,23 +129,25 @@ def calls_answered(document: Json, _: Question) -> str:
     for item in items_of(document):
         call_id = str(item.get("call_id"))
         match item.get("type"):
-            case "function_call":
+            case "function_call" | "custom_tool_call":
                 calls[call_id] = None
-            case "function_call_output" if call_id in calls:
+            case kind if kind in OUTPUTS and call_id in calls:
                 del calls[call_id]
-            case "function_call_output":
+            case kind if kind in OUTPUTS:
                 return f"No tool call found for function call output with call_id {call_id}."
     return f"No tool output found for function call {next(iter(calls))}." if calls else ""
 
 
 def tools_flat(document: Json, _: Question) -> str:
-    """Tools are functions, each once, without an object around them; a choice is of one of them."""
+    """Tools are functions, without an object around them, or take a text, each once; a choice is of one of them."""
     names = []
     for place, tool in enumerate(map(as_map, as_list(document.get("tools")))):
         name = tool.get("name")
-        if tool.get("type") != "function" or not isinstance(name, str) or not NAME.fullmatch(name):
+        if tool.get("type") in HOSTED:
+            continue
+        if tool.get("type") not in CALLED or not isinstance(name, str) or not NAME.fullmatch(name):
             return f"Missing required parameter: 'tools[{place}].name'."
-        if as_map(tool.get("parameters")).get("type") != "object":
+        if tool.get("type") == "function" and as_map(tool.get("parameters")).get("type") != "object":
             return f"Invalid schema for function '{name}': schema must be a JSON Schema of 'type: \"object\"'."
         names.append(name)
     if len(names) != len(set(names)):

@@ -185,7 +185,8 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
         return f"call_{configured.token()}"
 
     forwards = settings.relay == "allow" or (settings.relay == "auto" and itself)
-    responses = ResponsesUpstream(forwards=forwards, sign=sign, new_id=new_id, **common(configured))
+    known = itself or settings.relay == "allow"
+    responses = ResponsesUpstream(takes_text=known, forwards=forwards, sign=sign, new_id=new_id, **common(configured))
     upstream = OpenAIUpstream(
         responses=None if settings.api == "chat" else responses,
         forwards=forwards,

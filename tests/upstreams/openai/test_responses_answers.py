@@ -342,3 +342,34 @@ def test_work_grows_with_the_answer(make: Any) -> None:
         return partial(run, decoder(), [sse(*make(size), ended())])
 
     assert_linear(work, 60)
+
+
+PATCH = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_7", "name": "patch"}
+TEXTS = ('*** "é"\n\u2028\\', "")
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("told", ["deltas", "done", "item", "end"])
+def test_a_call_with_a_text_is_one_with_a_string(text: str, told: str) -> None:
+    """Wherever the text is told first; also of an item that only the last event has."""
+    whole = {**PATCH, "input": text, "status": "completed"}
+    pieces = [event("custom_tool_call_input.delta", delta=each) for each in (text[:3], text[3:])]
+    done = event("custom_tool_call_input.done", input=text)
+    begun = event("output_item.added", item={**PATCH, "input": "", "status": "in_progress"})
+    ways = {"deltas": [begun, *pieces, done], "done": [begun, done], "item": [begun], "end": []}
+    last = [] if told == "end" else [event("output_item.done", item=whole)]
+    found = deltas(*ways[told], *last, ended(output=[whole]))
+
+    calls = [each for each in found if isinstance(each, ToolCallFragment)]
+    assert (calls[0].call_id, calls[0].name) == ("call_7", "patch")
+    assert json.loads("".join(each.input for each in calls)) == {"input": text}
+    assert [each.stop for each in calls] == [*([False] * (len(calls) - 1)), True]
+    assert found[-1] == Stop(StopReason.TOOL_CALL)
+
+
+def test_a_call_with_a_text_that_is_cut_has_no_end() -> None:
+    """What came of it is told, and no more."""
+    begun = event("output_item.added", item={**PATCH, "input": ""})
+    found = deltas(begun, event("custom_tool_call_input.delta", delta='a"'), ended("incomplete"))
+    assert "".join(each.input for each in found if isinstance(each, ToolCallFragment)) == '{"input":"a\\"'
+    assert not any(each.stop for each in found if isinstance(each, ToolCallFragment))

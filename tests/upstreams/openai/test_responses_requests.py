@@ -268,3 +268,32 @@ def test_sizes() -> None:
         "images": 1,
         "system": 0,
     }
+
+
+GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "start: /x+/"}
+
+
+def test_tools_that_take_a_text() -> None:
+    """They, the choice of one, their calls and what came of these have a form of their own; elsewhere none."""
+    asked = {
+        "model": "gpt-5",
+        "tools": [{"type": "custom", "name": "patch", "description": "Patches.", "format": GRAMMAR}],
+        "tool_choice": {"type": "custom", "name": "patch"},
+        "input": [
+            {"type": "custom_tool_call", "call_id": "c1", "name": "patch", "input": "xx"},
+            {"type": "custom_tool_call_output", "call_id": "c1", "output": "Done."},
+        ],
+    }
+    prompt = OpenAIResponses().parse(json.dumps(asked).encode()).prompt
+    found = body(prompt)
+    assert {name: found[name] for name in ("tools", "tool_choice")} == {
+        name: asked[name] for name in ("tools", "tool_choice")
+    }
+    assert [item for item in found["input"] if item["type"] != "message"] == asked["input"]
+    assert [rule(found, read(found)) for rule in SERVICE_RULES] == [""] * len(SERVICE_RULES)
+
+    plain = body(prompt, takes_text=False)
+    assert plain["tools"][0]["type"] == plain["tool_choice"]["type"] == "function"
+    assert "start: /x+/" in plain["tools"][0]["description"]
+    call = next(item for item in plain["input"] if item["type"] == "function_call")
+    assert json.loads(call["arguments"]) == {"input": "xx"}

@@ -35,13 +35,14 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
 )
+from kiro_asgi.model.prompt import TEXT_INPUT
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, WholeBody
 from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.responses.reasoning import sealed
-from kiro_asgi.wire.json import JsonError, loads
+from kiro_asgi.wire.json import JsonError, loads, quote
 from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
 
 __all__ = ["ENDS", "EventDecoder", "WholeResponse", "read_usage", "stages"]
@@ -52,6 +53,14 @@ ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
 """Kinds of the event that ends an answer."""
 
 _TEXT: Final = "response.output_text.delta"
+
+_CUSTOM_CALL: Final = "custom_tool_call"
+_CALLS: Final = ("function_call", _CUSTOM_CALL)
+"""Kinds of items that are calls."""
+
+_OPENING: Final = f'{{"{TEXT_INPUT}":"'
+_CLOSING: Final = '"}'
+"""Around a text that is the one string of a function's arguments."""
 
 _INCOMPLETE: Final[Mapping[str, StopReason]] = MappingProxyType(
     {"max_output_tokens": StopReason.LENGTH, "content_filter": StopReason.CONTENT_FILTER}
@@ -167,8 +176,8 @@ class EventDecoder:
         response = object_of(self._end.get("response"))
         is_complete = self._end.get("type") == ENDS[0]
         for item in self._items.values():
-            if item.kind == "function_call" and not item.ended and (is_complete or not item.begun):
-                yield self._fragment(item, "", stop=is_complete)
+            if item.kind in _CALLS and not item.ended and (is_complete or not item.begun):
+                yield self._fragment(item, self._closing(item) if is_complete else "", stop=is_complete)
         if usage := object_of(response.get("usage")):
             yield read_usage(usage)
         yield Stop(self._reason(response, is_complete))
@@ -229,7 +238,7 @@ class EventDecoder:
         if item.kind:
             return
         item.kind = text_of(said, "type")
-        if item.kind == "function_call":
+        if item.kind in _CALLS:
             self._calls += 1
             item.call_id, item.name = text_of(said, "call_id") or self.new_id(), text_of(said, "name")
             yield self._fragment(item, "")
@@ -295,6 +304,28 @@ class EventDecoder:
         if rest and item.kind == "function_call" and not item.ended:
             yield self._fragment(item, rest)
 
+    def _input_delta(self, value: Object) -> Iterator[Delta]:
+        yield from self._input(value, text_of(value, "delta"))
+
+    def _input_done(self, value: Object) -> Iterator[Delta]:
+        item = self._item(value.get("output_index"))
+        yield from self._input(value, text_of(value, "input")[item.told :])
+
+    def _input(self, value: Object, text: str) -> Iterator[Delta]:
+        """Text that a tool is given, as the one string of a function's arguments."""
+        item = self._item(value.get("output_index"))
+        if text and item.kind == _CUSTOM_CALL and not item.ended:
+            told = item.told + len(text)
+            yield self._fragment(item, ("" if item.told else _OPENING) + quote(text)[1:-1])
+            item.told = told
+
+    @staticmethod
+    def _closing(item: _Item) -> str:
+        """What ends the arguments of a call that is whole."""
+        if item.kind != _CUSTOM_CALL:
+            return ""
+        return ("" if item.told else _OPENING) + _CLOSING
+
     def _summary_part(self, value: Object) -> Iterator[Delta]:
         """A part of a summary is a paragraph."""
         item = self._item(value.get("output_index"))
@@ -322,6 +353,11 @@ class EventDecoder:
                 yield from self._arguments_done({**value, "arguments": said.get("arguments")})
                 if said.get("status") != "incomplete":
                     yield self._fragment(item, "", stop=True)
+                return
+            case "custom_tool_call":
+                yield from self._input_done({**value, "input": said.get("input")})
+                if said.get("status") != "incomplete":
+                    yield self._fragment(item, self._closing(item), stop=True)
                 return
             case "reasoning":
                 yield from self._reasoning(item, said)
@@ -364,6 +400,8 @@ _READERS: Final[Mapping[str, Callable[[EventDecoder, Object], Iterator[Delta]]]]
         "response.reasoning_summary_text.delta": EventDecoder._thinking,
         "response.reasoning_text.delta": EventDecoder._thinking,
         "response.reasoning_summary_part.added": EventDecoder._summary_part,
+        "response.custom_tool_call_input.delta": EventDecoder._input_delta,
+        "response.custom_tool_call_input.done": EventDecoder._input_done,
         "response.output_item.added": EventDecoder._added,
         "response.output_item.done": EventDecoder._done,
         "response.output_text.done": EventDecoder._text_done,

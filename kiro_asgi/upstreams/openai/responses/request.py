@@ -13,10 +13,21 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Part, Prompt, Role, Sampling, Text, ThinkingPart, ToolCallPart, ToolResult
+from kiro_asgi.model.prompt import (
+    TEXT_INPUT,
+    Part,
+    Prompt,
+    Role,
+    Sampling,
+    Text,
+    TextForm,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResult,
+)
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.exchanges import Draft, exchanges
@@ -41,6 +52,9 @@ SEALED: Final = "reasoning.encrypted_content"
 LEAST_TOKENS: Final = 16
 """Of the greatest length of an answer."""
 
+_CUSTOM: Final = "custom"
+"""Type of a tool that takes a text."""
+
 _CALL_ID: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_CALL_ID}}}")
 
 _UNKNOWN: Final = ("seed", "presence_penalty", "frequency_penalty", "top_k")
@@ -51,7 +65,14 @@ _INPUT: Final[Mapping[str, str]] = {"text": "input_text", "image_url": "input_im
 
 
 def document(
-    prompt: Prompt, model: ModelCard, *, service: str, custom: bool, conversation: str, without: Iterable[str]
+    prompt: Prompt,
+    model: ModelCard,
+    *,
+    service: str,
+    custom: bool,
+    takes_text: bool,
+    conversation: str,
+    without: Iterable[str],
 ) -> ChatBody:
     """The request body for *prompt*.
 
@@ -60,6 +81,7 @@ def document(
         model: Of whom.
         service: Name of the upstream, which is handed back its reasoning; empty where it is not to be.
         custom: Whether the server is another than OpenAI's.
+        takes_text: Whether it has tools that take a text.
         conversation: The same for all requests of a conversation; empty for none.
         without: What the service refused, see `kiro_asgi.upstreams.openai.responses.adapting`.
 
@@ -70,8 +92,12 @@ def document(
     for _ in without:
         notes.applies("healed.field")
     names = tool_names(notes)
-    tools = _tools(written_tools(prompt, names, notes))
-    items = Items(notes, names, AttachmentParts(notes, model.images, custom), service)
+    fields = written_tools(prompt, names, notes)
+    forms = {
+        names.wire(tool.name): tool.text_form for tool in prompt.tools if tool.text_form is not None and takes_text
+    }
+    tools = _tools(fields, forms)
+    items = Items(notes, names, AttachmentParts(notes, model.images, custom), service, frozenset(forms))
     body: dict[str, Any] = {"model": model.id, "input": items.write(prompt), "stream": True, "store": False}
     if system := "\n\n".join(filter(None, prompt.system)):
         body["instructions"] = system
@@ -115,15 +141,26 @@ def _max_tokens(sampling: Sampling, model: ModelCard, notes: Notes) -> int | Non
     return LEAST_TOKENS
 
 
-def _tools(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields about tools of Chat Completions as those of this API, which has no object around a function."""
+def _tools(fields: Mapping[str, Any], forms: Mapping[str, TextForm]) -> dict[str, Any]:
+    """The fields about tools of Chat Completions as those of this API, which has no object around a function.
+
+    Those that *forms* name take a text.
+    """
     if not fields:
         return {}
-    tools = [{"type": "function", **tool["function"], "strict": False} for tool in fields["tools"]]
+    tools = [_tool(tool["function"], forms.get(tool["function"]["name"])) for tool in fields["tools"]]
     choice = fields.get("tool_choice")
     if isinstance(choice, Mapping):
-        choice = {"type": "function", **choice["function"]}
+        name = choice["function"]["name"]
+        choice = {"type": _CUSTOM if name in forms else "function", "name": name}
     return {**fields, "tools": tools, **({} if choice is None else {"tool_choice": choice})}
+
+
+def _tool(function: Mapping[str, Any], form: TextForm | None) -> dict[str, Any]:
+    if form is None:
+        return {"type": "function", **function, "strict": False}
+    said = {"description": form.description or None, "format": form.format}
+    return {"type": _CUSTOM, "name": function["name"], **{name: it for name, it in said.items() if it is not None}}
 
 
 @frozen
@@ -135,6 +172,12 @@ class Items:
     attachments: AttachmentParts
     service: str
     """As of `document`."""
+
+    texts: frozenset[str] = frozenset()
+    """Names of tools that take a text, as they are called here."""
+
+    _of_texts: set[str] = field(init=False, factory=set)
+    """Ids of calls of these."""
 
     def write(self, prompt: Prompt) -> list[dict[str, Any]]:
         """The items for *prompt*.
@@ -169,9 +212,7 @@ class Items:
     def _assistant(self, part: Part, place: str) -> Iterator[dict[str, Any]]:
         match part:
             case ToolCallPart(call_id, name, value):
-                arguments = dumps(dict(value)).decode()
-                name = self.names.wire(name, place)
-                yield {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
+                yield self._call(call_id, self.names.wire(name, place), value)
             case ThinkingPart(_, signature):
                 item = opened(signature, self.service) if self.service else None
                 if item is None:
@@ -179,12 +220,20 @@ class Items:
                 else:
                     yield item
 
+    def _call(self, call_id: str, name: str, value: Mapping[str, Any]) -> dict[str, Any]:
+        about, text = {"call_id": call_id, "name": name}, value.get(TEXT_INPUT)
+        if name in self.texts and type(text) is str:
+            self._of_texts.add(call_id)
+            return {"type": "custom_tool_call", **about, "input": text}
+        return {"type": "function_call", **about, "arguments": dumps(dict(value)).decode()}
+
     def _user(self, draft: Draft) -> Iterator[dict[str, Any]]:
         """Results of tools, then the user's own parts."""
         for part in draft.parts:
             if isinstance(part, ToolResult):
                 output = self._result(part, draft.place)
-                yield {"type": "function_call_output", "call_id": part.call_id, "output": output}
+                kind = "custom_tool_call_output" if part.call_id in self._of_texts else "function_call_output"
+                yield {"type": kind, "call_id": part.call_id, "output": output}
         content = [self._part(part) for part in draft.parts if not isinstance(part, ToolResult)]
         if content:
             yield {"type": "message", "role": "user", "content": content}

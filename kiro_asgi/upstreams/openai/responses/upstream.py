@@ -71,6 +71,9 @@ def _is_lost(item: object) -> bool:
 class ResponsesUpstream(OpenAIServer):
     """Asks by the Responses API; holds no state and no secret."""
 
+    takes_text: bool = True
+    """Whether the server has tools that take a text; elsewhere they are functions."""
+
     forwards: bool = True
     """Whether requests of clients that speak the API may go to the server as they are."""
 
@@ -107,6 +110,7 @@ class ResponsesUpstream(OpenAIServer):
             model,
             service=self.name if self.replay_thinking else "",
             custom=custom,
+            takes_text=self.takes_text,
             conversation=conversation,
             without=self.without,
         )
