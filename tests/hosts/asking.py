@@ -11,7 +11,7 @@ import openai
 
 from tests.hosts.running import KEY, Running
 
-__all__ = ["APIS", "collect", "pieces"]
+__all__ = ["APIS", "collect", "converse", "pieces"]
 
 MODEL: Final = "claude-sonnet-4.5"
 _TURNS: Final[Any] = [{"role": "user", "content": "sim:text"}]
@@ -87,3 +87,17 @@ def pieces(server: Running, api: str) -> Iterator[tuple[str, float]]:
     with server.client() as http:
         for text in APIS[api](server, http, True):
             yield text, time.monotonic()
+
+
+def converse(server: Running, turns: int) -> list[str]:
+    """The answers of so many requests over one WebSocket, each of which goes on with the one before."""
+    told, previous = [], None
+    with server.client() as http, _openai(server, http).responses.connect() as connection:
+        for _ in range(turns):
+            more = {} if previous is None else {"previous_response_id": previous}
+            connection.response.create(model=MODEL, input=_TURNS, store=False, **more)
+            last = next(event for event in connection if event.type in ("response.completed", "error"))
+            assert last.type == "response.completed", last
+            told.append(last.response.output_text)
+            previous = last.response.id
+    return told

@@ -10,7 +10,7 @@ import pytest
 
 from kiro_asgi.simulator import Pause, answer, text
 from kiro_asgi.simulator.server import Simulator
-from tests.hosts.asking import APIS, collect, pieces
+from tests.hosts.asking import APIS, collect, converse, pieces
 from tests.hosts.matrix import Host
 from tests.hosts.running import KEY, Running
 from tests.hosts.troubles import TROUBLES
@@ -95,6 +95,14 @@ def test_streamed(server: Running, sim: Simulator) -> None:
     for api, came in answers.items():
         for (_, before), (words, after) in pairwise(came):
             assert after - before > PAUSE / 2, (api, words)
+
+
+@pytest.mark.filterwarnings("ignore:connect\\(\\) must be used:DeprecationWarning")  # the client's own use
+def test_websocket(server: Running, sim: Simulator) -> None:
+    """The official client opens a WebSocket for responses, and each answer goes on with the one before."""
+    sim.enqueue(*[answer(*text(*WORDS))] * 2)
+
+    assert converse(server, 2) == ["".join(WORDS)] * 2
 
 
 def test_disconnect(server: Running, sim: Simulator) -> None:

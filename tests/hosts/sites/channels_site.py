@@ -7,4 +7,9 @@ from django.urls import re_path
 
 from tests.hosts.sites.django_site import gateway, site
 
-application = ProtocolTypeRouter({"http": URLRouter([re_path(r"^llm/", gateway), re_path(r"", site)])})
+application = ProtocolTypeRouter(
+    {
+        "http": URLRouter([re_path(r"^llm/", gateway), re_path(r"", site)]),
+        "websocket": URLRouter([re_path(r"^llm/", gateway)]),
+    }
+)
