@@ -76,6 +76,15 @@ def test_every_upstream_has_its_links(service: Simulator, examine: Any) -> None:
         assert found[f"{name} request"][1].endswith("stop reason end, usage in tokens by the service")
 
 
+def test_the_api_that_is_set_is_asked(service: Simulator, examine: Any) -> None:
+    """By a small question, which is answered."""
+    openai = {"OPENAI__API_KEY": "oai-canary", "OPENAI__ENDPOINT": f"{service.url}/v1", "OPENAI__API": "responses"}
+    status, found = examine(openai)
+
+    assert (status, found["openai request"][0]) == (0, "ok")
+    assert [service.calls[f"{api}.chat"] for api in ("openai", "responses")] == [0, 1]
+
+
 def test_kiro_and_another(service: Simulator, examine: Any) -> None:
     """Kiro's links come first and keep their names."""
     status, found = examine({**KIRO, "KIRO__ENDPOINT": service.url, **gemini(service)}, "--no-request")

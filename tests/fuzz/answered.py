@@ -30,6 +30,7 @@ from kiro_asgi.upstreams.base import Upstream
 from kiro_asgi.upstreams.bedrock.upstream import BedrockUpstream
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
+from kiro_asgi.upstreams.openai.responses.upstream import ResponsesUpstream
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from kiro_asgi.wire.eventstream import encode_frame
 from tests.fuzz.seeds import FRAMED, TOOL, Step, answers, steps
@@ -97,6 +98,7 @@ DECODERS: Final[Mapping[str, Callable[[Callable[[], str]], Upstream]]] = {
     "gemini": lambda new_id: GeminiUpstream(new_id=new_id),
     "anthropic": lambda _: AnthropicUpstream(),
     "openai": lambda new_id: OpenAIUpstream(new_id=new_id),
+    "responses": lambda new_id: ResponsesUpstream(new_id=new_id),
 }
 """Service to who reads its answers, ids being made by *new_id*."""
 

@@ -91,6 +91,11 @@ def _asked(service: str, prompt: str) -> tuple[str, dict[str, str], Any]:
             tools = [{"name": "get_weather", "input_schema": TOOL}]
             body = {"model": "claude-sonnet-4-5", "max_tokens": 4096, "stream": True, "messages": turns, "tools": tools}
             return "/v1/messages", {"x-api-key": "k", "anthropic-version": "2023-06-01"}, body
+        case "responses":
+            tools = [{"type": "function", "name": "get_weather", "parameters": TOOL}]
+            body = {"model": "gpt-5", "stream": True, "input": turns, "tools": tools, "reasoning": {"effort": "low"}}
+            body["include"] = ["reasoning.encrypted_content"]
+            return "/v1/responses", {"authorization": "Bearer k"}, body
         case _:
             tools = [{"type": "function", "function": {"name": "get_weather", "parameters": TOOL}}]
             body = {"model": "gpt-5", "stream": True, "messages": turns, "tools": tools}

@@ -26,6 +26,9 @@ def _served(service: str) -> Callable[[bytes], int]:
     return run
 
 
+ANSWERING: Final = (*SERVICES, "bedrock", "responses")
+"""Services whose answers are read; ``responses`` is OpenAI's other API."""
+
 TARGETS: Final[Mapping[str, Target]] = {
     "frames": Target(frames, 6_000, 60),
     "sse": Target(sse, 6_000, 60),
@@ -39,7 +42,7 @@ TARGETS: Final[Mapping[str, Target]] = {
     "stops": Target(stops, 10_000, 100),
     "library": Target(library, 40_000, 100),
     "scopes": Target(lambda data: serve_request(Source(data)), 60_000, 100),
-    **{f"answers-{service}": Target(answers_of(service), 60_000, 100) for service in (*SERVICES, "bedrock")},
+    **{f"answers-{service}": Target(answers_of(service), 60_000, 100) for service in ANSWERING},
     **{f"app-{service}": Target(_served(service), 100_000, 200) for service in SERVICES},
 }
 """Name to target."""

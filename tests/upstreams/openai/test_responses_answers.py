@@ -309,6 +309,11 @@ def test_what_is_unknown_is_passed_over_with_one_notice() -> None:
     ]
 
 
+def test_an_event_of_no_type_is_passed_over() -> None:
+    """Whatever stands in the place of its name."""
+    assert deltas({"type": {"a": 1}}, {"type": None}, ended()) == [Notice("event.unknown", ""), END]
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-1, 3) | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(sorted(

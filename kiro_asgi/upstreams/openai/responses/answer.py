@@ -191,8 +191,8 @@ class EventDecoder:
         return StopReason.REFUSAL if self._refused else StopReason.END
 
     def _read(self, value: Object) -> Iterator[Delta]:
-        kind = value.get("type")
-        read = _READERS.get(kind) if type(kind) is str else None
+        kind = text_of(value, "type")
+        read = _READERS.get(kind)
         if read is not None:
             yield from read(self, value)
         elif kind in ENDS:
@@ -200,7 +200,7 @@ class EventDecoder:
         elif is_report(value) or kind == "error":
             raise stream_fault(value)
         elif kind not in _SILENT:
-            yield from self._notice(Notice("event.unknown", clean(str(kind))[:60]))
+            yield from self._notice(Notice("event.unknown", clean(kind)[:60]))
 
     def _created(self, value: Object) -> Iterator[Delta]:
         model = text_of(object_of(value.get("response")), "model")
