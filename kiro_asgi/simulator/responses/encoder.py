@@ -44,6 +44,24 @@ LIMITS: Final = {
 }
 """Stop reason in Kiro's words to why an answer is incomplete."""
 
+UNSAID: Final[Json] = {
+    "background": False,
+    "frequency_penalty": 0.0,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "presence_penalty": 0.0,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
+    "service_tier": "default",
+    "text": {"format": {"type": "text"}, "verbosity": "medium"},
+    "top_logprobs": 0,
+    "truncation": "disabled",
+    "user": None,
+}
+"""Members of a response that repeat what a request may say, as they are where it says nothing."""
+
 TEXT_PART: Final[Json] = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
 
 
@@ -287,6 +305,8 @@ class ResponsesAnswerEncoder:
         ended = status != "in_progress"
         reason = LIMITS.get(self._stop.reason) if self._stop is not None and ended else None
         return {
+            **UNSAID,
+            "completed_at": CREATED if status == "completed" else None,
             "id": f"resp_{conversation_id(self.question.conversation.content).replace('-', '')}",
             "object": "response",
             "created_at": CREATED,
@@ -310,7 +330,7 @@ class ResponsesAnswerEncoder:
         prompt = self.used.input + self.used.cached
         return {
             "input_tokens": prompt,
-            "input_tokens_details": {"cached_tokens": self.used.cached},
+            "input_tokens_details": {"cached_tokens": self.used.cached, "cache_write_tokens": 0},
             "output_tokens": self.used.output,
             "output_tokens_details": {"reasoning_tokens": self._thoughts},
             "total_tokens": prompt + self.used.output,
