@@ -12,18 +12,17 @@ import pytest
 from tests.conformance.clients import Clients
 from tests.conformance.gateways import TRANSIENT_RETRIES, Gateway, watched
 
-MODEL = "gpt-5"
+EACH_WAY = pytest.mark.parametrize("model", ["openai/gpt-5", "local/gpt-5"], ids=["through", "translated"])
 SEALED: Any = "reasoning.encrypted_content"
 THINKING: Any = {"effort": "low", "summary": "auto"}
 
 
-@pytest.fixture(scope="module", params=["auto", "never"])
-def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway in front of a service that is asked by that API; whether its requests go through."""
-    openai_ = {"API": "responses", "API_KEY": "oai", "ENDPOINT": "{service}/v1"}
-    settings = {f"KIRO_ASGI__OPENAI__{name}": value for name, value in openai_.items()}
-    relay = {"KIRO_ASGI__STREAM__RELAY": request.param}
-    with watched(tmp_path_factory.mktemp("responses"), **TRANSIENT_RETRIES, **settings, **relay) as running:
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway in front of a service that is asked by that API: as ``openai`` it is sent a client's own bytes."""
+    said = {"API": "responses", "API_KEY": "key", "ENDPOINT": "{service}/v1"}
+    settings = {f"KIRO_ASGI__{path}__{name}": it for path in ("OPENAI", "CUSTOM__LOCAL") for name, it in said.items()}
+    with watched(tmp_path_factory.mktemp("responses"), **TRANSIENT_RETRIES, **settings) as running:
         yield running
 
 
@@ -38,9 +37,10 @@ def reasoned(items: list[Any]) -> Any:
     return found
 
 
-def test_reasoning_is_handed_back_by_the_client(client: openai.OpenAI, served: Gateway) -> None:
+@EACH_WAY
+def test_reasoning_is_handed_back_by_the_client(client: openai.OpenAI, served: Gateway, model: str) -> None:
     """Sealed, in the form that the client got; the service, which verifies it, has its own back."""
-    asked: Any = {"model": MODEL, "reasoning": THINKING, "include": [SEALED], "store": False}
+    asked: Any = {"model": model, "reasoning": THINKING, "include": [SEALED], "store": False}
     with client.responses.stream(**asked, input="sim:thinking One?") as events:
         one = events.get_final_response()
     output = [item.model_dump(exclude_none=True) for item in one.output]
@@ -52,9 +52,10 @@ def test_reasoning_is_handed_back_by_the_client(client: openai.OpenAI, served: G
     assert reasoned(sent)["encrypted_content"].startswith("gAAAA"), "the service's own"
 
 
-def test_reasoning_is_kept_for_the_next_request(client: openai.OpenAI, served: Gateway) -> None:
+@EACH_WAY
+def test_reasoning_is_kept_for_the_next_request(client: openai.OpenAI, served: Gateway, model: str) -> None:
     """Also where the client did not ask for seals; what it fetches is what it was told."""
-    asked: Any = {"model": MODEL, "reasoning": THINKING}
+    asked: Any = {"model": model, "reasoning": THINKING}
     one = client.responses.create(**asked, input="sim:thinking One?")
     assert client.responses.retrieve(one.id).output == one.output
     two = client.responses.create(**asked, input="Two of kept?", previous_response_id=one.id)
