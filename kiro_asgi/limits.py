@@ -263,7 +263,7 @@ TAPE_BYTES: Final = 256 * 1024 * 1024
 """Tape that is read; a larger one is refused."""
 
 TAPE_EXCHANGE_BYTES: Final = 32 * 1024 * 1024
-"""Bytes of one exchange that are recorded; of a larger one the tape has the beginning, and says that it is cut."""
+"""Memory for one exchange that is recorded; of a larger one the tape has the beginning, and says that it is cut."""
 
 TAPE_STEPS: Final = 250_000
 """Steps of one exchange that are shown, of a hundred thousand events a few each; beyond it the rest is only counted."""

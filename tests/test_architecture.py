@@ -111,7 +111,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
         {"anyio", "attrs"},
     ),
     "inspector": (
-        ("errors", "limits", "model", "wire", "config", "quota", "observers", "asgi.protocol", "asgi.routing"),
+        ("errors", "limits", "model", "wire", "config", "quota", "observers", "tapes", "replay", "asgi"),
         {"anyio", "attrs"},
     ),
     "chunks": ((), set()),

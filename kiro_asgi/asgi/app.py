@@ -60,7 +60,7 @@ from kiro_asgi.asgi.routing import GATEWAY, PROBES, Routes
 from kiro_asgi.asgi.scheduling import Pace
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.asgi.server_tools import ServerTool
-from kiro_asgi.asgi.taping import new_recorder
+from kiro_asgi.asgi.taping import new_taping
 from kiro_asgi.asgi.usage import UsageObserver, new_ledger
 from kiro_asgi.asgi.websocket import handshake_send
 from kiro_asgi.config import Settings
@@ -167,9 +167,10 @@ class App:
             wall_clock,
         )
         clocks = Clocks(clock, wall_clock, draw)
-        self._tapes = new_recorder(settings, lambda: self._context.secrets.redactor, clock)
-        if self._tapes is not None:
-            observers, token = (*observers, self._tapes), self._tapes.tokens(token)
+        self._taping = new_taping(settings, lambda: self._context.secrets.redactor, clock)
+        if self._taping is not None:
+            recorder = self._taping.recorder
+            observers, token = (*observers, recorder), recorder.tokens(token)
         self._token = token
         self._store = new_store(settings, clocks) if store is None else store
         providers = new_providers(
@@ -319,9 +320,9 @@ class App:
         if self._usage is not None:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(self._usage.close)
-        if self._tapes is not None:
+        if self._taping is not None and self._taping.folder is not None:
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(self._tapes.close)
+                await anyio.to_thread.run_sync(self._taping.folder.close)
         await self._store.aclose()
 
     async def _close_connections(self) -> None:

@@ -36,17 +36,34 @@ from kiro_asgi.upstreams.setup import Quota, Setup
 
 __all__ = [
     "Transports",
+    "keyed",
     "new_fetcher",
     "new_providers",
     "new_registry",
     "new_store",
     "new_transport",
     "shared_renewals",
+    "with_each",
 ]
 
 
 Transports = Callable[[Settings, str], Transport]
 """Makes the connections to services by settings, through a proxy; empty for none."""
+
+
+def keyed(settings: Settings, key: str) -> Settings:
+    """*settings* with *key* as the only credential of every service, so that each well-known one is set up."""
+    return with_each(settings, lambda upstream: upstream.keyed(key))
+
+
+def with_each(settings: Settings, change: Callable[[Any], Any]) -> Settings:
+    """*settings* with what *change* makes of the settings of each upstream."""
+    changed: dict[str, Any] = {}
+    for name, _ in manifests_in(type(settings)):
+        value = getattr(settings, name)
+        family = isinstance(value, Mapping)
+        changed[name] = {member: change(it) for member, it in value.items()} if family else change(value)
+    return evolve(settings, **changed)
 
 
 def new_transport(settings: Settings, proxy: str) -> Transport:

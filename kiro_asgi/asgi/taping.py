@@ -1,34 +1,51 @@
-"""The recorder of an application, and the settings that its tapes name."""
+"""What records the calls of an application, and the settings that tapes name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from attrs import frozen
+
 from kiro_asgi.config import Settings
 from kiro_asgi.config.leaves import leaves, members_of, values_of
+from kiro_asgi.limits import TAPE_EXCHANGE_BYTES
 from kiro_asgi.redaction import Redactor
-from kiro_asgi.tapes.recorder import TapeRecorder
+from kiro_asgi.tapes.folder import TapeFolder
+from kiro_asgi.tapes.recorder import Recorder, TapeMaker
 
-__all__ = ["new_recorder", "shown_settings"]
+__all__ = ["Taping", "new_taping", "shown_settings"]
 
 _OF_THE_MACHINE: Final = ("path", "url", "endpoint", "file", "files", "folder", "principals", "source")
 """Last words of settings that name a place, or a person: a replay does without them."""
 
-_NOT_REPLAYED: Final = frozenset({"client", "cors", "keys", "credentials", "quotas", "state", "tapes"})
-"""Tables that say who may ask and how much, and where things are kept."""
+_NOT_REPLAYED: Final = frozenset({"client", "cors", "keys", "credentials", "quotas", "state", "tapes", "inspector"})
+"""Tables that say who may ask and how much, who may look, and where things are kept."""
 
 _PLACE: Final = "https://tape.invalid"
 """Address of every service of the operator's own: which it is, is nobody else's business."""
 
 
-def new_recorder(
-    settings: Settings, redactor: Callable[[], Redactor], clock: Callable[[], float]
-) -> TapeRecorder | None:
-    """Make what records tapes; ``None`` where none are wanted."""
-    if not settings.tapes.path:
+@frozen
+class Taping:
+    """What records the calls of an application, and makes tapes of them."""
+
+    recorder: Recorder
+    maker: TapeMaker
+    folder: TapeFolder | None
+    """``None`` where recordings are only looked at."""
+
+
+def new_taping(settings: Settings, redactor: Callable[[], Redactor], clock: Callable[[], float]) -> Taping | None:
+    """Make what records calls; ``None`` where nobody wants that."""
+    inspector = settings.inspector
+    is_inspected = inspector.enabled and inspector.content != "none"
+    if not settings.tapes.path and not is_inspected:
         return None
-    return TapeRecorder(settings.tapes, redactor, dict(shown_settings(settings)), clock)
+    maker = TapeMaker(redactor, dict(shown_settings(settings)))
+    folder = TapeFolder(settings.tapes, maker) if settings.tapes.path else None
+    most = TAPE_EXCHANGE_BYTES if folder is not None else min(TAPE_EXCHANGE_BYTES, inspector.bytes // 4)
+    return Taping(Recorder(clock, most, None if folder is None else folder.take), maker, folder)
 
 
 def shown_settings(settings: Settings) -> Iterator[tuple[str, Any]]:

@@ -18,12 +18,13 @@ from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import anyio
 from attrs import define, evolve, field, frozen
 
+from kiro_asgi.asgi.providers import keyed, with_each
 from kiro_asgi.asgi.readiness import settings_to_serve
 from kiro_asgi.cli.lasting import state_folder, with_lasting_state
 from kiro_asgi.cli.reloading import Reloadable, log_kept
@@ -48,24 +49,9 @@ from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.observers.base import Observer
 from kiro_asgi.observers.logs import JsonFormatter
-from kiro_asgi.upstreams.manifest import manifests_in, set_up
+from kiro_asgi.upstreams.manifest import set_up
 
-__all__ = ["add_arguments", "add_config", "keyed", "run", "simulated", "with_each"]
-
-
-def keyed(settings: Settings, key: str) -> Settings:
-    """*settings* with *key* as the only credential of every service, so that each well-known one is set up."""
-    return with_each(settings, lambda upstream: upstream.keyed(key))
-
-
-def with_each(settings: Settings, change: Callable[[Any], Any]) -> Settings:
-    """*settings* with what *change* makes of the settings of each upstream."""
-    changed: dict[str, Any] = {}
-    for name, _ in manifests_in(type(settings)):
-        value = getattr(settings, name)
-        family = isinstance(value, Mapping)
-        changed[name] = {member: change(it) for member, it in value.items()} if family else change(value)
-    return evolve(settings, **changed)
+__all__ = ["add_arguments", "add_config", "run", "simulated"]
 
 
 SIMULATOR_KEY: Final = "ksk_simulator"
@@ -116,7 +102,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--opentelemetry", action="store_true", help="make spans and measures for the SDK")
     parser.add_argument(
-        "--inspect", action="store_true", help="serve a page that shows calls as they happen, and print a link to it"
+        "--inspect",
+        nargs="?",
+        const="full",
+        choices=("none", "masked", "full"),
+        metavar="CONTENT",
+        help="serve a page that shows calls as they happen, and print a link to it; CONTENT is what of prompts and"
+        " answers is kept for it: full (default), masked or none",
     )
     parser.add_argument("--access-log", action="store_true", help="one line a request on standard error")
     add_config(parser)
@@ -172,7 +164,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             folder = stack.enter_context(TemporaryDirectory(prefix="kiro-asgi-state-"))
             read = partial(_read_lasting, read, Path(folder))
         if arguments.inspect:
-            read = partial(_read_inspected, read, secrets.token_urlsafe(24), arguments.host)
+            read = partial(_read_inspected, read, arguments.inspect, secrets.token_urlsafe(24), arguments.host)
         settings = read()
         if several and settings.inspector.enabled:
             raise ConfigError(
@@ -189,7 +181,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         process = (_SimulatedProcess if arguments.simulate else _Process)(
             server,
             DrainTimes(arguments.drain_delay, arguments.graceful_timeout),
-            _Watch(arguments.metrics_listen, arguments.opentelemetry, arguments.inspect),
+            _Watch(arguments.metrics_listen, arguments.opentelemetry, bool(arguments.inspect)),
             arguments.host,
             read,
             settings,
@@ -216,13 +208,15 @@ def _read_lasting(read: Callable[[], Settings], folder: Path) -> Settings:
     return with_lasting_state(read(), folder)
 
 
-def _read_inspected(read: Callable[[], Settings], secret: str, host: str) -> Settings:
-    """The settings with an inspector, whose secret is *secret* unless they have one."""
+def _read_inspected(read: Callable[[], Settings], content: str, secret: str, host: str) -> Settings:
+    """The settings with an inspector of that *content*, whose secret is *secret* unless they have one."""
     settings = read()
     given = settings.inspector
     hosts = given.hosts or (() if _is_loopback(host) or not host.strip("0.:") else (_in_url(host.lower()),))
+    secret = given.secret or secret
     return evolve(
-        settings, inspector=evolve(given, enabled=True, secret=given.secret or secret, trust_host=False, hosts=hosts)
+        settings,
+        inspector=evolve(given, enabled=True, content=content, secret=secret, trust_host=False, hosts=hosts),
     )
 
 

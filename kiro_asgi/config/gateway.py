@@ -107,7 +107,7 @@ class InspectorSettings:
     """A page below ``inspector/`` that shows calls as they happen, and what was used."""
 
     enabled: bool = False
-    """Serve it.  Otherwise there is nothing at its path, and calls are not kept.  ``kiro-asgi serve --inspect`` sets
+    """Serve it.  Otherwise there is nothing at its path, and calls are not kept.  ``kiro-asgi serve --inspect``
     this, with a secret for as long as it runs."""
 
     secret: str = setting("", SECRET, secret=True)
@@ -125,7 +125,13 @@ class InspectorSettings:
     """Calls that are kept, in the memory of each process; the oldest make room for new ones."""
 
     bytes: int = setting(32 * 1024 * 1024, Bounds(1024 * 1024, 2**40))
-    """Memory that they may take."""
+    """Memory that they may take, with what *content* adds to them."""
+
+    content: str = setting("none", Choices(("none", "masked", "full")))
+    """What is kept of the bytes that clients and services sent, from which each step of an answer can be seen:
+    ``none``; ``masked`` shows no word of prompts and answers, only their shape; ``full`` shows everything but secrets.
+    Where memory is short, bytes of old calls go first.  ``kiro-asgi serve --inspect`` sets ``full``, and
+    ``--inspect=masked`` or ``--inspect=none`` the others."""
 
     prices: tuple[str, ...] = setting((), PRICE)
     """What a million tokens cost, each as ``model=input/output``, in any money; ``/`` and what is read from a cache and

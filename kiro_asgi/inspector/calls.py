@@ -1,6 +1,7 @@
 """The latest calls, in memory: what the page lists.
 
-Names, counts and times are kept, no prompt and no answer.  Each call has the number of its last change, so whoever
+Names, counts and times are kept; prompts and answers only where there is a recorder, whose recordings go first when
+memory is short.  Each call has the number of its last change, so whoever
 looks asks for all that changed since, however long ago that was: nobody waits for a viewer, and a slow one sees fewer
 steps of the way to the same list.
 """
@@ -17,6 +18,7 @@ from attrs import define, field, frozen
 
 from kiro_asgi.inspector.ticks import Ticks
 from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, PlanFacts
+from kiro_asgi.tapes.recorder import Recorder, Recording
 
 __all__ = ["Attempt", "Changes", "RecentCalls", "RecordedCall", "State"]
 
@@ -85,6 +87,9 @@ class RecordedCall:
     blocked: float = 0.0
     """Seconds that the client let its answer wait."""
 
+    recording: Recording | None = None
+    """What came and went; ``None`` where nothing was recorded, or memory was short."""
+
     end: EndFacts | None = None
     seen: float = 0.0
     """When it last changed, by the application's clock."""
@@ -123,11 +128,17 @@ class RecentCalls(ByteObserver):
     _bytes: int
     """Bytes of memory that they may take."""
 
+    _recorder: Recorder | None = None
+    """Is told of each call before this is."""
+
     _by_id: OrderedDict[str, RecordedCall] = field(init=False, factory=OrderedDict)
     """In the order in which they came."""
 
     _by_change: OrderedDict[str, RecordedCall] = field(init=False, factory=OrderedDict)
     """In the order in which they changed."""
+
+    _recorded: dict[str, RecordedCall] = field(init=False, factory=dict)
+    """Those with a recording, in the order in which they came."""
 
     _number: int = field(init=False, default=0)
     _change: int = field(init=False, default=0)
@@ -141,6 +152,9 @@ class RecentCalls(ByteObserver):
         with self._guard:
             self._number += 1
             kept = RecordedCall(self._number, _bare(call), _agent(call), self._change)
+            if self._recorder is not None:
+                kept.recording = self._recorder.recording(call)
+                self._recorded[call.request_id] = kept
             self._by_id[call.request_id] = kept
             self._changed(kept, call.started)
             self._make_room()
@@ -222,15 +236,30 @@ class RecentCalls(ByteObserver):
         self._by_change[kept.facts.request_id] = kept
         self._by_change.move_to_end(kept.facts.request_id)
         size = _CALL_BYTES + _ATTEMPT_BYTES * len(kept.attempts) + kept.received.bytes + kept.sent.bytes
+        size += 0 if kept.recording is None else kept.recording.size
         self.size += size - kept.size
         kept.size = size
 
     def _make_room(self) -> None:
+        while self._recorded and self.size > self._bytes:
+            self._forget(next((each for each in self._recorded.values() if each.end), None))
         while len(self._by_id) > 1 and (len(self._by_id) > self._most or self.size > self._bytes):
             ended = (request_id for request_id, kept in self._by_id.items() if kept.state is State.ENDED)
             gone = self._by_id.pop(next(ended, next(iter(self._by_id))))
             del self._by_change[gone.facts.request_id]
+            self._recorded.pop(gone.facts.request_id, None)
             self.size -= gone.size
+
+    def _forget(self, kept: RecordedCall | None) -> None:
+        """Let go of a recording; of ``None`` the oldest of a call under way."""
+        gone = next(iter(self._recorded.values())) if kept is None else kept
+        del self._recorded[gone.facts.request_id]
+        if gone.recording is not None and self._recorder is not None:
+            self.size -= gone.recording.size
+            gone.size -= gone.recording.size
+            if gone.end is None:
+                self._recorder.forget(gone.recording)
+        gone.recording = None
 
 
 def _bare(call: CallFacts) -> CallFacts:

@@ -1,63 +1,41 @@
-"""The observer that records tapes.
+"""The observer that records exchanges.
 
-While a call goes on, it keeps references to the bytes that were read and sent, and nothing is copied.  When the call
-has ended, a thread takes secrets and prose out of it and writes the file, so neither the client nor anybody else waits.
+While a call goes on, it keeps references to the bytes that were read and sent, and nothing is copied.  Secrets and
+prose are taken out when somebody wants a tape of it, not before: neither the client nor anybody else waits for that.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from datetime import UTC, datetime
-from logging import getLogger
-from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from kiro_asgi._version import __version__
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.limits import TAPE_EXCHANGE_BYTES, TAPES_PENDING_BYTES
-from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, Outcome, PlanFacts
-from kiro_asgi.private import make_folder, write_new_file
+from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, PlanFacts
 from kiro_asgi.redaction import Redactor
-from kiro_asgi.state.pending import WriterThread
 from kiro_asgi.tapes.format import VERSION, Line, Tape
 from kiro_asgi.tapes.masking import Protection, shown_headers, shown_url
-from kiro_asgi.tapes.settings import TapeSettings
 
-__all__ = ["TapeRecorder", "protected"]
+__all__ = ["Recorder", "Recording", "TapeMaker", "protected"]
 
-_log = getLogger("kiro_asgi")
-
-_ASKED_BY: Final = b"x-kiro-asgi-tape"
-
-_FAILED: Final = frozenset({Outcome.REFUSED, Outcome.CUT, Outcome.STALLED})
-_BROKEN_OFF: Final = frozenset({Outcome.CUT, Outcome.STALLED})
-
-_STRANGERS: Final = frozenset({401, 403, 404, 405})
-"""Statuses of requests that nobody need have a key for: they must not push the tapes of others out of the folder."""
-
-_WANTED: Final[Mapping[str, Callable[[CallFacts, EndFacts], bool]]] = MappingProxyType(
-    {
-        "error": lambda call, end: end.outcome in _FAILED,
-        "cut": lambda call, end: end.outcome in _BROKEN_OFF,
-        "retried": lambda call, end: end.outcome in _FAILED or end.attempts > 1,
-        "header": lambda call, end: any(name == _ASKED_BY for name, _ in call.headers),
-        "all": lambda call, end: True,
-    }
-)
+_LINE_BYTES: Final = 400
+"""Bytes of memory that a line takes besides its data, about."""
 
 
 @define(eq=False)
-class _Recording:
+class Recording:
     """One call, as far as it has come."""
 
     call: CallFacts
+    _most: int
+    """Bytes of memory that it may take; of a larger exchange the beginning is recorded."""
+
     size: int = 0
+    """Bytes of memory that it takes, about."""
+
     _told: list[tuple[str, float, bytes, Mapping[str, Any]]] = field(factory=list)
     """Kind, moment, bytes and members of each line: tuples, as they are made for each read and send."""
 
@@ -65,12 +43,20 @@ class _Recording:
 
     def add(self, kind: str, at: float, data: bytes = b"", **members: Any) -> None:
         """Take down a line."""
-        self.size += len(data)
-        if self.size <= TAPE_EXCHANGE_BYTES:
+        if self._cut:
+            return
+        self.size += len(data) + _LINE_BYTES
+        if self.size <= self._most:
             self._told.append((kind, at, data, members))
-        elif not self._cut:
+        else:
+            self.size -= len(data)
             self._cut = True
-            self._told.append(("cut", at, b"", {"why": f"over {TAPE_EXCHANGE_BYTES} bytes"}))
+            self._told.append(("cut", at, b"", {"why": f"over {self._most} bytes"}))
+
+    def stop(self, why: str) -> None:
+        """Let go of all lines; none is taken down any more."""
+        self._cut, self.size = True, 0
+        self._told[:] = [("cut", self.call.started, b"", {"why": why})]
 
     def end(self, at: float, **members: Any) -> None:
         """Take down the last line, which also an exchange has that is cut."""
@@ -83,31 +69,48 @@ class _Recording:
         return [Line(kind, max(0.0, at - started), members, data) for kind, at, data, members in self._told]
 
 
-@define(eq=False)
-class TapeRecorder(ByteObserver):
-    """Records the calls that are wanted."""
+@frozen
+class TapeMaker:
+    """Makes tapes of what was recorded."""
 
-    _settings: TapeSettings
     _redactor: Callable[[], Redactor]
     """Of the secrets that there are now."""
 
     _shown: Mapping[str, Any]
     """Settings that differ from their defaults, without secrets."""
 
-    _clock: Callable[[], float]
-    _calls: dict[CallFacts, _Recording] = field(init=False, factory=dict)
-    _current: ContextVar[_Recording | None] = field(init=False, repr=False)
-    """The call that the running task serves."""
+    def make(self, recording: Recording, content: str) -> Tape:
+        """The tape of *recording*, as far as it has come, without secrets; *content* as of `TapeSettings.content`."""
+        call = recording.call
+        members = {
+            "v": VERSION,
+            "id": call.request_id,
+            "at": call.time,
+            "by": f"kiro_asgi {__version__}",
+            "content": content,
+            "settings": self._shown,
+        }
+        whole = Tape((Line("tape", 0.0, members), *recording.lines))
+        return protected(whole, Protection(self._redactor(), is_masking=content == "masked"))
 
-    _pending: deque[_Recording] = field(init=False, factory=deque, repr=False)
-    _pending_bytes: int = field(init=False, default=0)
-    _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
-    _thread: WriterThread = field(init=False)
-    _is_failing: bool = field(init=False, default=False)
+
+@define(eq=False)
+class Recorder(ByteObserver):
+    """Records calls, and hands over each that has ended."""
+
+    _clock: Callable[[], float]
+    _most: int
+    """Bytes of memory that one call may take."""
+
+    _ended: Callable[[Recording, EndFacts], None] | None = None
+    """Told of each call that has ended; must not block."""
+
+    _calls: dict[CallFacts, Recording] = field(init=False, factory=dict)
+    _current: ContextVar[Recording | None] = field(init=False, repr=False)
+    """The call that the running task serves."""
 
     def __attrs_post_init__(self) -> None:
         self._current = ContextVar("kiro_asgi.tapes", default=None)
-        self._thread = WriterThread(self._run, "tapes")
 
     def tokens(self, token: Callable[[], str]) -> Callable[[], str]:
         """*token*, of which is recorded what it makes for a call."""
@@ -123,7 +126,7 @@ class TapeRecorder(ByteObserver):
 
     def began(self, call: CallFacts) -> None:
         """Begin to record."""
-        recording = _Recording(call)
+        recording = Recording(call, self._most)
         self._calls[call] = recording
         self._current.set(recording)
 
@@ -192,87 +195,22 @@ class TapeRecorder(ByteObserver):
         self._calls[call].add("client.bytes", at, bytes(data), blocked=round(blocked, 6))
 
     def ended(self, call: CallFacts, end: EndFacts) -> None:
-        """Have the tape written, if it is wanted."""
+        """Record the end."""
         recording = self._calls.pop(call)
         self._current.set(None)
-        is_wanted = end.status not in _STRANGERS or self._settings.when == "all"
-        if not is_wanted or not _WANTED[self._settings.when](call, end):
-            return
-        outcome, at = end.outcome.value, call.started + end.seconds
-        recording.end(at, outcome=outcome, status=end.status, error=end.error, code=end.code)
-        with self._guard:
-            is_full = self._pending_bytes + recording.size > TAPES_PENDING_BYTES
-            if not is_full:
-                self._pending.append(recording)
-                self._pending_bytes += recording.size
-                self._thread.start()
-        if is_full:
-            _log.warning("the tape of %s is not kept: too much waits to be written", call.request_id)
+        at = call.started + end.seconds
+        recording.end(at, outcome=end.outcome.value, status=end.status, error=end.error, code=end.code)
+        if self._ended is not None:
+            self._ended(recording, end)
 
-    def close(self) -> None:
-        """Wait until the tapes of calls that have ended are written; blocks."""
-        self._thread.wait()
+    def recording(self, call: CallFacts) -> Recording:
+        """That of a call under way."""
+        return self._calls[call]
 
-    def _run(self) -> None:
-        try:
-            while (recording := self._next()) is not None:
-                self._write(recording)
-        except BaseException:  # a bug of ours must not keep who closes, for ever
-            with self._guard:
-                self._pending.clear()
-                self._pending_bytes = 0
-                self._thread.end()
-            raise
-
-    def _next(self) -> _Recording | None:
-        with self._guard:
-            if not self._pending:
-                self._thread.end()
-                return None
-            recording = self._pending.popleft()
-            self._pending_bytes -= recording.size
-            return recording
-
-    def _write(self, recording: _Recording) -> None:
-        call, folder = recording.call, Path(self._settings.path).expanduser()
-        moment = datetime.fromtimestamp(call.time, UTC)
-        head = Line(
-            "tape",
-            0.0,
-            {
-                "v": VERSION,
-                "id": call.request_id,
-                "at": call.time,
-                "by": f"kiro_asgi {__version__}",
-                "content": self._settings.content,
-                "settings": self._shown,
-            },
-        )
-        protection = Protection(self._redactor(), is_masking=self._settings.content == "masked")
-        written = protected(Tape((head, *recording.lines)), protection).write()
-        name = f"{moment:%Y%m%dT%H%M%S}-{call.request_id}.tape.jsonl"
-        try:
-            make_folder(folder)
-            write_new_file(folder / name, written)
-            _make_room(folder, self._settings.bytes)
-        except OSError as error:
-            if not self._is_failing:
-                _log.warning("tapes cannot be written to %s: %s", folder, error.strerror)
-            self._is_failing = True
-        else:
-            self._is_failing = False
-
-
-def _make_room(folder: Path, room: int) -> None:
-    """Delete the oldest tapes, so that all that are left have *room*; names begin with the time."""
-    tapes = sorted(folder.glob("*.tape.jsonl"))
-    sizes = [each.stat().st_size for each in tapes]
-    left = sum(sizes)
-    for tape, size in zip(tapes[:-1], sizes, strict=False):
-        if left <= room:
-            return
-        tape.unlink(missing_ok=True)
-        left -= size
+    def forget(self, recording: Recording) -> None:
+        """Let go of *recording*, unless it is to be handed over."""
+        if self._ended is None:
+            recording.stop("memory was short")
 
 
 def protected(tape: Tape, protection: Protection) -> Tape:

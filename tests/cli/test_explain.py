@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from kiro_asgi import ConfigError
-from kiro_asgi.asgi.providers import new_providers
+from kiro_asgi.asgi.providers import keyed, new_providers
 from kiro_asgi.cli import explain
-from kiro_asgi.cli.serve import keyed
 from kiro_asgi.config import Settings
 from kiro_asgi.net.clocks import Clocks
 from tests.cli.processes import PREFIX, clean_environment, command

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kiro_asgi import create_app, simulator
+from kiro_asgi.asgi import taping
 from kiro_asgi.limits import TAPE_EXCHANGE_BYTES
 from kiro_asgi.simulator import refusal
 from kiro_asgi.simulator.server import Simulator
 from kiro_asgi.tapes import read_tape
-from kiro_asgi.tapes import recorder as recording
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import ask, post
 from tests.tapes.recording import tapes_of
@@ -74,7 +74,7 @@ async def test_when(sim, tmp_path, when, count):
 
 async def test_caps(sim, tmp_path, monkeypatch):
     """A long exchange is cut, and says so; a full folder loses its oldest tapes."""
-    monkeypatch.setattr(recording, "TAPE_EXCHANGE_BYTES", 600)
+    monkeypatch.setattr(taping, "TAPE_EXCHANGE_BYTES", 2000)
     body = json.dumps({"model": "claude-sonnet-4.5", "messages": [{"role": "user", "content": "a" * 400}]}).encode()
     (tmp_path / "19700101T000000-req_old.tape.jsonl").write_bytes(bytes(1024 * 1024))
     app = create_app(settings_for(sim.url, {"tapes": {"path": str(tmp_path), "when": "all", "bytes": 1024 * 1024}}))
@@ -85,4 +85,4 @@ async def test_caps(sim, tmp_path, monkeypatch):
     (path,) = tmp_path.iterdir()
     tape = read_tape([path.read_bytes()])
     assert tape.cut and tape.end is not None and not tape.sent
-    assert TAPE_EXCHANGE_BYTES > 600
+    assert TAPE_EXCHANGE_BYTES > 2000

@@ -1,0 +1,217 @@
+"""What becomes of a request before a service sees it: who is asked, which rules apply, what is lost, the payload.
+
+Nothing is asked of anybody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast
+
+import anyio
+from attrs import evolve, frozen
+
+from kiro_asgi.asgi.exchange import PassthroughRequest
+from kiro_asgi.asgi.models import Models, Provider
+from kiro_asgi.asgi.operations import new_dialects
+from kiro_asgi.asgi.passthrough import reason_to_translate, render_passthrough
+from kiro_asgi.asgi.providers import keyed, new_providers, new_registry
+from kiro_asgi.asgi.reasons import Reason
+from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
+from kiro_asgi.config import Settings
+from kiro_asgi.config.installed import DIALECTS, offered
+from kiro_asgi.dialects.base import Dialect, TransparentDialect
+from kiro_asgi.dialects.manifest import DialectManifest, dialects_in
+from kiro_asgi.dialects.unread import RULES as DIALECT_RULES
+from kiro_asgi.errors import ConfigError
+from kiro_asgi.model.notes import Note, Rule
+from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
+from kiro_asgi.upstreams.manifest import set_up
+from kiro_asgi.upstreams.registry import Registry, Target
+from kiro_asgi.wire.json import loads
+
+__all__ = ["PLACEHOLDER", "Choice", "Upstreams", "explain", "guess"]
+
+
+def guess(body: bytes, apis: Sequence[DialectManifest]) -> DialectManifest:
+    """Of *apis* the one that *body* looks most like; of several, the first.
+
+    Raises:
+        KiroAsgiError: It is not JSON.
+    """
+    request = loads(body)
+    if not isinstance(request, dict):
+        return apis[0]
+    return max(apis, key=lambda api: api.likeness(request))
+
+
+PLACEHOLDER: Final = Credential(CredentialKind.API_KEY, "placeholder")
+"""Stands in for every credential, of which nothing is shown."""
+
+
+@frozen
+class Choice:
+    """The upstream and the model that a request goes to."""
+
+    provider: Provider
+    name: str
+    """By which that upstream's model was asked for."""
+
+    model: ModelCard
+    built_in: bool
+    """Whether the model is known without asking; if not, *model* is an ordinary one of its name."""
+
+
+@frozen
+class Upstreams:
+    """All that can be asked with the settings, and the well-known ones without a credential, too."""
+
+    _registry: Registry
+    """Of those that are set up."""
+
+    _providers: Mapping[str, Provider]
+
+    @classmethod
+    def create(cls, settings: Settings) -> Upstreams:
+        """Build them from settings; reads no file, and opens no connection.
+
+        Raises:
+            ConfigError: One of them cannot be used.
+        """
+        registry = new_registry(settings, [each.name for each in set_up(settings)])
+        return cls(registry, new_providers(keyed(settings, PLACEHOLDER.secret), Clocks(), ()))
+
+    def hint(self, choice: Choice) -> str:
+        """A warning where the gateway itself would not make *choice*; empty where it would."""
+        if choice.provider.name not in self._registry.upstreams:
+            return f"The upstream {choice.provider.name} is not set up: the gateway would not ask it."
+        prefix = choice.name.partition("/")[0]
+        if self._registry.hint(choice.name):
+            return f"The upstream {prefix} is not set up. What it would be asked: --upstream {prefix}"
+        return ""
+
+    def choose(self, name: str, upstream: str | None) -> Choice:
+        """Choose the upstream that is asked first for the model of this name: *upstream*, or the one it means.
+
+        Raises:
+            ConfigError: There is no such upstream.
+        """
+        models = Models(self._registry, self._providers)
+        meant = (*models.known(name), models.otherwise(name))[0]
+        target = meant if upstream is None else Target(upstream, name.removeprefix(f"{upstream}/"))
+        provider = self._providers.get(target.upstream)
+        if provider is None:
+            known = ", ".join(self._providers)
+            raise ConfigError(f"there is no upstream by the name of {target.upstream}; there are {known}")
+        return _choice(provider, target.model)
+
+
+def _choice(provider: Provider, name: str) -> Choice:
+    catalogue = provider.catalogue
+    if catalogue.knows(name):
+        return Choice(provider, name, anyio.run(catalogue.find, name), built_in=True)
+    model = ModelCard(provider.upstream.normalise(catalogue.meant(name)))
+    return Choice(provider, name, model, built_in=False)
+
+
+ATTACHED: Final = frozenset(("bytes", "data", "file_data", "url"))
+"""Members that hold base64 or a data URL, in the words of one upstream or another."""
+
+BASE64: Final = re.compile(r"((?:data:[^,]{0,200};base64,)?)([A-Za-z0-9+/_-]{100,}=*)")
+"""Base64 that is too long to be shown, and what stands before it in a data URL."""
+
+
+def explain(
+    body: bytes, settings: Settings, api: str | None, upstream: str | None, window: int | None
+) -> dict[str, Any]:
+    """Report what the gateway makes of *body*, ready for JSON.
+
+    Raises:
+        ConfigError: There is no such *api* or *upstream*, or the settings cannot be used.
+        KiroAsgiError: It would be refused.
+    """
+    (manifest, dialect), upstreams = _api(body, settings, api), Upstreams.create(settings)
+    passed = _passed(dialect, body)
+    asked = passed.peek.model if passed is not None else dialect.parse(body).prompt.model
+    choice = upstreams.choose(asked, upstream)
+    if window is not None:
+        choice = evolve(choice, model=evolve(choice.model, context_window=window))
+    reason = _reason(passed, choice, settings)
+    if passed is not None and reason is None:
+        words = _as_it_is(passed, choice)
+    else:
+        parsed = dialect.parse(body)
+        words = _adapted(parsed.prompt, choice, dialect.notes(body, parsed))
+    words["translated_because"] = {} if reason is None else {"reason": reason.name, "what": reason.what}
+    facts = {"model": choice.model.id, "built_in": choice.built_in, "hint": upstreams.hint(choice)}
+    return {"ok": True, "api": manifest.name, "upstream": choice.provider.name, **facts, **words}
+
+
+def _api(body: bytes, settings: Settings, name: str | None) -> tuple[DialectManifest, Dialect]:
+    """The client API of this *name*, be it served or only installed; without a name that which *body* looks like."""
+    if name is not None and name in offered(DIALECTS) and name not in dict(dialects_in(type(settings))):
+        settings = settings.with_defaults(DIALECTS.installed(name))
+    apis = new_dialects(settings)
+    manifest = guess(body, tuple(apis)) if name is None else next((api for api in apis if api.name == name), None)
+    if manifest is None:
+        raise ConfigError(f"{name}.enabled: the client API is switched off", code="explain.api")
+    return manifest, apis[manifest]
+
+
+def _passed(dialect: Dialect, body: bytes) -> PassthroughRequest | None:
+    """*body* as it would go on, if an upstream spoke this API."""
+    if not dialect.traits.transparent:
+        return None
+    transparent = cast(TransparentDialect, dialect)
+    return PassthroughRequest(dialect=transparent, peek=transparent.peek(body), headers=())
+
+
+def _reason(passed: PassthroughRequest | None, choice: Choice, settings: Settings) -> Reason | None:
+    """Why the request does not go through as it is; ``None`` also where nothing of its API ever does."""
+    if passed is None:
+        return None
+    return reason_to_translate(passed, choice.provider, choice.model, settings.stream)
+
+
+def _as_it_is(passed: PassthroughRequest, choice: Choice) -> dict[str, Any]:
+    body = render_passthrough(passed, choice.provider.asking(choice.model), choice.model, PLACEHOLDER).request.body
+    sizes = {"bytes": len(body)}
+    return {"as_it_is": True, "rules": [], "tool_names": {}, "sizes": sizes, "payload": _elided(loads(body))}
+
+
+def _adapted(prompt: Prompt, choice: Choice, notes: tuple[Note, ...]) -> dict[str, Any]:
+    upstream = choice.provider.asking(choice.model)
+    adapted, left_out = choice.provider.adapted(prompt, choice.name, choice.model)
+    put = upstream.render(adapted, choice.model, PLACEHOLDER)
+    return {
+        "as_it_is": False,
+        "rules": [
+            *_rows(notes, DIALECT_RULES),
+            *_rows(left_out, GATEWAY_RULES),
+            *_rows(put.notes, choice.provider.rules),
+        ],
+        "tool_names": dict(put.tool_names),
+        "sizes": dict(upstream.statistics(put)),
+        "payload": _elided(put.document),
+    }
+
+
+def _rows(notes: Iterable[Note], rules: Iterable[Rule]) -> Iterator[dict[str, Any]]:
+    table = {rule.name: rule for rule in rules}
+    for note in notes:
+        rule = table[note.rule]
+        row = {"rule": rule.name, "times": note.times, "place": note.place}
+        yield {**row, "loss": rule.loss.value, "what": rule.what}
+
+
+def _elided(value: Any, name: str = "") -> Any:
+    """*value*, the member of this *name*, without the bytes of images and documents."""
+    if isinstance(value, Mapping):
+        return {key: _elided(part, key) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_elided(part) for part in value]
+    found = BASE64.fullmatch(value) if name in ATTACHED and isinstance(value, str) else None
+    return f"{found[1]}… {len(found[2])} characters of base64 …" if found else value

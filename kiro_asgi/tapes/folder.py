@@ -1,0 +1,132 @@
+"""The folder of tapes: which exchanges are kept, and how they get there.
+
+A thread takes secrets and prose out of a recording, and writes the file.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from logging import getLogger
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from attrs import define, field
+
+from kiro_asgi.limits import TAPES_PENDING_BYTES
+from kiro_asgi.observers.base import CallFacts, EndFacts, Outcome
+from kiro_asgi.private import make_folder, write_new_file
+from kiro_asgi.state.pending import WriterThread
+from kiro_asgi.tapes.recorder import Recording, TapeMaker
+from kiro_asgi.tapes.settings import TapeSettings
+
+__all__ = ["TapeFolder", "name_of"]
+
+_log = getLogger("kiro_asgi")
+
+_ASKED_BY: Final = b"x-kiro-asgi-tape"
+
+_FAILED: Final = frozenset({Outcome.REFUSED, Outcome.CUT, Outcome.STALLED})
+_BROKEN_OFF: Final = frozenset({Outcome.CUT, Outcome.STALLED})
+
+_STRANGERS: Final = frozenset({401, 403, 404, 405})
+"""Statuses of requests that nobody need have a key for: they must not push the tapes of others out of the folder."""
+
+_WANTED: Final[Mapping[str, Callable[[CallFacts, EndFacts], bool]]] = MappingProxyType(
+    {
+        "error": lambda call, end: end.outcome in _FAILED,
+        "cut": lambda call, end: end.outcome in _BROKEN_OFF,
+        "retried": lambda call, end: end.outcome in _FAILED or end.attempts > 1,
+        "header": lambda call, end: any(name == _ASKED_BY for name, _ in call.headers),
+        "all": lambda call, end: True,
+    }
+)
+
+
+@define(eq=False)
+class TapeFolder:
+    """Writes the tapes that are wanted."""
+
+    _settings: TapeSettings
+    _maker: TapeMaker
+    _pending: deque[Recording] = field(init=False, factory=deque, repr=False)
+    _pending_bytes: int = field(init=False, default=0)
+    _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
+    _thread: WriterThread = field(init=False)
+    _is_failing: bool = field(init=False, default=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._thread = WriterThread(self._run, "tapes")
+
+    def take(self, recording: Recording, end: EndFacts) -> None:
+        """Have the tape written, if it is wanted."""
+        call = recording.call
+        is_wanted = end.status not in _STRANGERS or self._settings.when == "all"
+        if not is_wanted or not _WANTED[self._settings.when](call, end):
+            return
+        with self._guard:
+            is_full = self._pending_bytes + recording.size > TAPES_PENDING_BYTES
+            if not is_full:
+                self._pending.append(recording)
+                self._pending_bytes += recording.size
+                self._thread.start()
+        if is_full:
+            _log.warning("the tape of %s is not kept: too much waits to be written", call.request_id)
+
+    def close(self) -> None:
+        """Wait until the tapes of calls that have ended are written; blocks."""
+        self._thread.wait()
+
+    def _run(self) -> None:
+        try:
+            while (recording := self._next()) is not None:
+                self._write(recording)
+        except BaseException:  # a bug of ours must not keep who closes, for ever
+            with self._guard:
+                self._pending.clear()
+                self._pending_bytes = 0
+                self._thread.end()
+            raise
+
+    def _next(self) -> Recording | None:
+        with self._guard:
+            if not self._pending:
+                self._thread.end()
+                return None
+            recording = self._pending.popleft()
+            self._pending_bytes -= recording.size
+            return recording
+
+    def _write(self, recording: Recording) -> None:
+        folder = Path(self._settings.path).expanduser()
+        written = self._maker.make(recording, self._settings.content).write()
+        try:
+            make_folder(folder)
+            write_new_file(folder / name_of(recording.call), written)
+            _make_room(folder, self._settings.bytes)
+        except OSError as error:
+            if not self._is_failing:
+                _log.warning("tapes cannot be written to %s: %s", folder, error.strerror)
+            self._is_failing = True
+        else:
+            self._is_failing = False
+
+
+def name_of(call: CallFacts) -> str:
+    """The name of a tape's file, which begins with the time."""
+    return f"{datetime.fromtimestamp(call.time, UTC):%Y%m%dT%H%M%S}-{call.request_id}.tape.jsonl"
+
+
+def _make_room(folder: Path, room: int) -> None:
+    """Delete the oldest tapes, so that all that are left have *room*; names begin with the time."""
+    tapes = sorted(folder.glob("*.tape.jsonl"))
+    sizes = [each.stat().st_size for each in tapes]
+    left = sum(sizes)
+    for tape, size in zip(tapes[:-1], sizes, strict=False):
+        if left <= room:
+            return
+        tape.unlink(missing_ok=True)
+        left -= size
