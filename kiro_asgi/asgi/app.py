@@ -251,6 +251,7 @@ class App:
 
     def _new_inspector(self, may_inspect: Callable[[Scope], Awaitable[bool]] | None) -> Inspector:
         from kiro_asgi.inspector.calls import RecentCalls  # what is off is not imported
+        from kiro_asgi.inspector.exchanges import Exchanges
         from kiro_asgi.inspector.site import Inspector, Sources
 
         settings = self._settings.inspector
@@ -260,8 +261,11 @@ class App:
                 code="inspector.trust_host",
             )
         usage = partial(_usage_rows, self._settings) if self._settings.state.usage else None
-        sources = Sources(accounts=self._accounts, usage=usage, timezone=self._settings.quotas.timezone)
-        calls = RecentCalls(settings.calls, settings.bytes)
+        taping = None if settings.content == "none" else self._taping
+        exchanges = None if taping is None else Exchanges(taping.maker, settings.content, self._settings)
+        zone = self._settings.quotas.timezone
+        sources = Sources(accounts=self._accounts, usage=usage, timezone=zone, exchanges=exchanges)
+        calls = RecentCalls(settings.calls, settings.bytes, None if taping is None else taping.recorder)
         return Inspector(settings, sources, calls, may_inspect if settings.trust_host else None)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

@@ -14,7 +14,7 @@ from kiro_asgi.redaction import Redactor
 from kiro_asgi.tapes.folder import TapeFolder
 from kiro_asgi.tapes.recorder import Recorder, TapeMaker
 
-__all__ = ["Taping", "new_taping", "shown_settings"]
+__all__ = ["Taping", "is_replayed", "new_taping", "shown_settings"]
 
 _OF_THE_MACHINE: Final = ("path", "url", "endpoint", "file", "files", "folder", "principals", "source")
 """Last words of settings that name a place, or a person: a replay does without them."""
@@ -48,6 +48,11 @@ def new_taping(settings: Settings, redactor: Callable[[], Redactor], clock: Call
     return Taping(Recorder(clock, most, None if folder is None else folder.take), maker, folder)
 
 
+def is_replayed(path: str) -> bool:
+    """Whether the setting of that path counts where a tape is played."""
+    return path.partition(".")[0] not in _NOT_REPLAYED
+
+
 def shown_settings(settings: Settings) -> Iterator[tuple[str, Any]]:
     """Paths and values of what differs from its default and may be shown."""
     values = values_of(settings)
@@ -56,7 +61,7 @@ def shown_settings(settings: Settings) -> Iterator[tuple[str, Any]]:
         leaf = known[path]
         if leaf.name == "endpoint" and path.count(".") > 1:
             yield path, _PLACE
-        if value == leaf.default or leaf.secret or path.partition(".")[0] in _NOT_REPLAYED:
+        if value == leaf.default or leaf.secret or not is_replayed(path):
             continue
         if leaf.name.rpartition("_")[2] not in _OF_THE_MACHINE:
             yield path, value

@@ -8,19 +8,17 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 from zlib import error as ZlibError  # noqa: N812 - the name that exceptions have
 
-from kiro_asgi._version import __version__
 from kiro_asgi.cli.terminal import Printer, Tone, printer_on
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.replay import derive
 from kiro_asgi.tapes import Line, Tape, TapeError, read_tape
+from kiro_asgi.tapes.exports import as_curl, as_har
 from kiro_asgi.tapes.masking import Protection, cover_shapes
 from kiro_asgi.tapes.recorder import protected
 
@@ -101,83 +99,13 @@ def replayed(tape: Tape) -> Tape:
 
 
 def _curl(tape: Tape, printer: Printer) -> int:
-    request = tape.request
-    url = "http://127.0.0.1:8000" + request.text("path") + (f"?{query}" if (query := request.text("query")) else "")
-    words = ["curl", "--no-buffer", "--request", request.text("method"), url]
-    for name, value in _shown(request):
-        words += ["--header", f"{name}: {value}"]
-    words += ["--header", "authorization: Bearer YOUR-KEY", "--data-binary", request.data.decode("utf-8", "replace")]
-    print(shlex.join(words))
+    print(as_curl(tape))
     return 0
-
-
-def _shown(line: Line) -> Iterator[tuple[str, str]]:
-    """The headers whose values are on the tape, without those that the client's own program makes."""
-    for name, value in line.headers:
-        if not value.startswith(b"(hidden, ") and name.lower() not in (b"content-length", b"host", b"connection"):
-            yield name.decode("latin-1"), value.decode("latin-1")
 
 
 def _har(tape: Tape, printer: Printer) -> int:
-    head = next(tape.of("client.head"), None)
-    sends = [(line.t, line.data) for line in tape.of("client.bytes")]
-    request = tape.request
-    entries = [_entry(tape, request, request.text("path"), head, sends)]
-    for attempt in tape.attempts:
-        for answer in attempt.answers:
-            reads = [(line.t, line.data) for _, line in answer.reads]
-            entries.append(_entry(tape, answer.request, answer.request.text("url"), answer.head, reads))
-    log = {"version": "1.2", "creator": {"name": "kiro_asgi", "version": __version__}, "entries": entries}
-    print(json.dumps({"log": log}, indent=1))
+    print(json.dumps(as_har(tape), indent=1))
     return 0
-
-
-def _entry(tape: Tape, request: Line, url: str, head: Line | None, chunks: list[tuple[float, bytes]]) -> dict[str, Any]:
-    """One entry of an HTTP archive; where the bytes were cut, it says in ``_chunks``.
-
-    Source: http://www.softwareishard.com/blog/har-12-spec/
-    """
-    body = b"".join(data for _, data in chunks)
-    headers = [] if head is None else _pairs(head)
-    kind = next((pair["value"] for pair in headers if pair["name"].lower() == "content-type"), "")
-    first = head.t if head is not None else request.t
-    last = chunks[-1][0] if chunks else first
-    began = datetime.fromtimestamp(tape.head.number("at") + request.t, UTC).isoformat()
-    waited, received = round((first - request.t) * 1000, 3), round((last - first) * 1000, 3)
-    text = request.data.decode("utf-8", "replace")
-    return {
-        "startedDateTime": began,
-        "time": round(waited + received, 3),
-        "request": {
-            "method": request.text("method"),
-            "url": url if "://" in url else f"http://127.0.0.1:8000{url}",
-            "httpVersion": "HTTP/1.1",
-            "cookies": [],
-            "headers": _pairs(request),
-            "queryString": [],
-            "postData": {"mimeType": "application/json", "text": text},
-            "headersSize": -1,
-            "bodySize": len(request.data),
-        },
-        "response": {
-            "status": 0 if head is None else int(head.number("status")),
-            "statusText": "",
-            "httpVersion": "HTTP/1.1",
-            "cookies": [],
-            "headers": headers,
-            "content": {"size": len(body), "mimeType": kind, "text": body.decode("utf-8", "replace")},
-            "redirectURL": "",
-            "headersSize": -1,
-            "bodySize": len(body),
-        },
-        "cache": {},
-        "timings": {"send": 0, "wait": waited, "receive": received},
-        "_chunks": [{"t": t, "bytes": len(data)} for t, data in chunks],
-    }
-
-
-def _pairs(line: Line) -> list[dict[str, str]]:
-    return [{"name": name.decode("latin-1"), "value": value.decode("latin-1")} for name, value in line.headers]
 
 
 _ACTIONS: Final[Mapping[str, Callable[[Tape, Printer], int]]] = {

@@ -37,13 +37,17 @@ from kiro_asgi.asgi.protocol import (
 from kiro_asgi.asgi.routing import local_paths
 from kiro_asgi.config import InspectorSettings
 from kiro_asgi.errors import KiroAsgiError, RequestError
-from kiro_asgi.inspector.calls import Changes, RecentCalls
+from kiro_asgi.inspector.calls import Changes, RecentCalls, RecordedCall
+from kiro_asgi.inspector.exchanges import Exchanges, Run, Unseen
 from kiro_asgi.inspector.pages import INDEX, PAGE_HEADERS, PageFile, page_files
 from kiro_asgi.inspector.prices import Price, read_prices
 from kiro_asgi.inspector.rows import detail, row
 from kiro_asgi.inspector.sessions import COOKIE, LIFETIME, Sessions, is_allowed_host, is_foreign
 from kiro_asgi.quota.base import UsageRow
 from kiro_asgi.quota.totals import PARTS, as_csv, totals
+from kiro_asgi.tapes import TapeError
+from kiro_asgi.tapes.exports import as_curl, as_har
+from kiro_asgi.tapes.folder import name_of
 from kiro_asgi.wire.json import dumps, loads
 
 __all__ = ["Inspector", "MayInspect", "Sources"]
@@ -99,6 +103,9 @@ class Sources:
 
     timezone: str
     """Where days begin."""
+
+    exchanges: Exchanges | None
+    """What clients and services sent; ``None`` where none of it is kept."""
 
 
 class _Refused(Exception):
@@ -197,6 +204,8 @@ class Inspector:
             await self._call(name.removeprefix("calls/"), send)
         elif (serve := self._handlers.get(name)) is not None:
             await serve(self, scope, receive, send)
+        elif (view := _VIEWS.get(name)) is not None:
+            await self._show(view, scope, send)
         else:
             raise _Refused(404, "there is nothing here")
 
@@ -233,6 +242,27 @@ class Inspector:
         if call is None:
             raise _Refused(404, "this call is not kept any more")
         await _tell(send, detail(call, self._prices))
+
+    async def _show(self, view: _View, scope: Scope, send: Send) -> None:
+        """What was recorded of a call, in one view."""
+        if self._sources.exchanges is None:
+            raise _Refused(404, "inspector.content is none: nothing is kept of what clients and services send")
+        query = _Query(_query(scope), self._find)
+        try:
+            told = await anyio.to_thread.run_sync(view, self._sources.exchanges, query)
+        except (Unseen, TapeError) as unseen:
+            raise _Refused(404, str(unseen)) from unseen
+        if isinstance(told, _Download):
+            headers = ((b"content-type", told.type), (b"content-disposition", told.disposition))
+            await respond(send, 200, told.body, (*headers, *_PRIVATE, *PAGE_HEADERS))
+        else:
+            await _tell(send, told)
+
+    def _find(self, request_id: str) -> RecordedCall:
+        call = self.calls.find(request_id)
+        if call is None:
+            raise Unseen("this call is not kept any more")
+        return call
 
     async def _accounts(self, scope: Scope, receive: Receive, send: Send) -> None:
         await _tell(send, self._sources.accounts())
@@ -339,6 +369,82 @@ class Inspector:
             "accounts": _accounts,
         }
     )
+
+
+@frozen
+class _Query:
+    """What a view is asked for."""
+
+    values: Mapping[str, str]
+    find: Callable[[str], RecordedCall]
+
+    @property
+    def call(self) -> RecordedCall:
+        return self.find(self.values.get("call", ""))
+
+    @property
+    def other(self) -> RecordedCall:
+        """The call to compare with; the same where none is named."""
+        return self.find(self.values.get("other") or self.values.get("call", ""))
+
+    @property
+    def run(self) -> Run:
+        """How it is done again: ``rechunk``, and ``set`` with one ``path=value`` a line."""
+        lines = (line.partition("=") for line in self.values.get("set", "").splitlines())
+        changed = tuple((path.strip(), value.strip()) for path, _, value in lines if path.strip())
+        return Run(self.values.get("rechunk", "recorded"), changed)
+
+    @property
+    def index(self) -> int:
+        text = self.values.get("index", "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+
+
+@frozen
+class _Download:
+    """A file to keep."""
+
+    body: bytes
+    type: bytes
+    suffix: str
+    call: RecordedCall
+
+    @property
+    def disposition(self) -> bytes:
+        return f'attachment; filename="{name_of(self.call.facts).removesuffix(".tape.jsonl")}{self.suffix}"'.encode()
+
+
+def _tape(shown: Exchanges, asked: _Query) -> _Download:
+    call = asked.call
+    written = shown.tape(call, asked.values.get("content", "")).write()
+    return _Download(written, b"application/jsonl", ".tape.jsonl", call)
+
+
+def _har(shown: Exchanges, asked: _Query) -> _Download:
+    call = asked.call
+    return _Download(dumps(as_har(shown.tape(call))), b"application/json", ".har", call)
+
+
+def _curl(shown: Exchanges, asked: _Query) -> Mapping[str, Any]:
+    return {"command": as_curl(shown.tape(asked.call), asked.values.get("origin", ""))}
+
+
+_View = Callable[[Exchanges, _Query], Mapping[str, Any] | _Download]
+
+_VIEWS: Final[Mapping[str, _View]] = MappingProxyType(
+    {
+        "steps": lambda shown, asked: shown.steps(asked.call, asked.run),
+        "step": lambda shown, asked: shown.step(asked.call, asked.run, asked.index),
+        "answer": lambda shown, asked: shown.answer(asked.call, asked.run),
+        "request": lambda shown, asked: shown.request(asked.call),
+        "compare": lambda shown, asked: shown.compare((asked.other, Run()), (asked.call, asked.run)),
+        "settings": lambda shown, asked: {"settings": shown.settings()},
+        "curl": _curl,
+        "har": _har,
+        "tape": _tape,
+    }
+)
+"""What the page asks for of what was recorded; each does its work in a thread."""
 
 
 def _below(scope: Scope) -> str | None:

@@ -69,6 +69,12 @@ class Replay:
     dropped: int
     """Steps beyond `kiro_asgi.limits.TAPE_STEPS`."""
 
+    events: tuple[int, ...]
+    """Indices of the steps whose items left the last stage: what the client's stream is made of."""
+
+    kept: Mapping[int, str]
+    """Index of each step that led to nothing at once, and the stage that kept it, until more came or for good."""
+
     missing: int
     """Answers that were asked for, and are not on the tape."""
 
@@ -134,6 +140,8 @@ def derive(
             sent=b"".join(client.sent),
             steps=tuple(log.steps),
             dropped=log.dropped,
+            events=tuple(log.events),
+            kept=log.kept,
             missing=script.missing,
         )
 

@@ -54,6 +54,12 @@ class StepLog:
     dropped: int = field(init=False, default=0)
     """Steps for which there was no room."""
 
+    kept: dict[int, str] = field(init=False, factory=dict)
+    """Of steps that led to nothing at once the stage that kept them, until more came or for good."""
+
+    events: list[int] = field(init=False, factory=list)
+    """Steps whose items left the last stage: what the client's stream is made of."""
+
     latest: int = field(init=False, default=-1)
     """The step that is worked on."""
 
@@ -82,7 +88,8 @@ class StepLog:
         """The stages of an answer, each of which is watched."""
         self._reads.clear()
         answer = build_pipeline(decoder, plan)
-        answer.wrap(lambda stage: _WatchedStage(stage, self))
+        last = answer.last_stage
+        answer.wrap(lambda stage: (_LastStage if stage is last else _WatchedStage)(stage, self))
         return answer
 
     def take(self, item: Any) -> int:
@@ -100,6 +107,8 @@ class _WatchedStage:
     _log: StepLog
     _cause: int = field(init=False, default=-1)
     _given: Any = field(init=False, default=None)
+    _gave: bool = field(init=False, default=False)
+    """Whether anything came of what was given last."""
 
     def feed(self, items: Iterable[Any], /) -> Iterator[Any]:
         return self._watch(self._stage.feed(self._incoming(items)))
@@ -110,14 +119,27 @@ class _WatchedStage:
 
     def _incoming(self, items: Iterable[Any]) -> Iterator[Any]:
         for item in items:
-            self._cause, self._given = self._log.take(item), item
+            self._cause, self._given, self._gave = self._log.take(item), item, False
             yield item
+            if not self._gave:
+                self._log.kept[self._cause] = type(self._stage).__name__
 
     def _watch(self, items: Iterator[Any]) -> Iterator[Any]:
         log, name = self._log, type(self._stage).__name__
         for item in items:
+            self._gave = True
             if item is self._given:
                 log.latest = self._cause
             else:
                 log.latest = log.add(Step("item", log.now(), item, self._cause, name))
+            yield item
+
+
+class _LastStage(_WatchedStage):
+    """The stage that gives the events."""
+
+    def _watch(self, items: Iterator[Any]) -> Iterator[Any]:
+        for item in super()._watch(items):
+            if self._log.latest >= 0:
+                self._log.events.append(self._log.latest)
             yield item

@@ -169,6 +169,11 @@ class Answer:
         for pipeline in (self._decoder, self._front, self._back):
             pipeline.stages = tuple(map(wrap, pipeline.stages))
 
+    @property
+    def last_stage(self) -> Stage[Any, Any]:
+        """The one that gives the events."""
+        return self._back.stages[-1]
+
     def drain(self) -> Iterator[Event]:
         """Events at the end of the bytes, before the message ends.
 

@@ -67,7 +67,7 @@ def test_for_other_tools(tape, capsys):
     """A command, and an archive with one entry for the client and one for the service."""
     assert main(["tape", "curl", str(tape)]) == 0
     words = shlex.split(capsys.readouterr().out)
-    assert json.loads(words[-1])["stream"] is True and "YOUR-KEY" in " ".join(words)
+    assert json.loads(words[-1])["stream"] is True and "authorization: Bearer $KIRO_ASGI_KEY" in words
 
     assert main(["tape", "har", str(tape)]) == 0
     log = json.loads(capsys.readouterr().out)["log"]

@@ -1,0 +1,247 @@
+"""What was recorded of a call, done again when somebody looks: steps, answer, requests, and runs with other settings.
+
+All of it blocks, as an exchange does: it is for a thread.  One at a time is done, so that looking costs the gateway no
+more than one core.
+"""
+
+from __future__ import annotations
+
+import threading
+import tomllib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import define, field, frozen
+
+from kiro_asgi.asgi.explain import explain
+from kiro_asgi.asgi.taping import is_replayed
+from kiro_asgi.config import Settings
+from kiro_asgi.config.leaves import leaves, members_of, values_of
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.inspector.answers import answer_of, attempts_of
+from kiro_asgi.inspector.calls import RecordedCall
+from kiro_asgi.inspector.steps import as_value, one_recorded, one_step, recorded_steps, steps_of
+from kiro_asgi.replay import Difference, Replay, derive
+from kiro_asgi.setting import Bounds, Choices
+from kiro_asgi.tapes import Tape
+from kiro_asgi.tapes.recorder import TapeMaker
+from kiro_asgi.wire.json import JsonError, loads
+
+__all__ = ["Exchanges", "Run", "Unseen"]
+
+_EVENTS: Final = 400
+"""Events around a difference that are shown of each run."""
+
+_TRANSLATED: Final = {"stream.relay": "never"}
+"""Reads an answer whose bytes went through, by the words of the same service."""
+
+
+class Unseen(Exception):
+    """What was asked for cannot be shown, for a reason that the message says."""
+
+
+@frozen
+class Run:
+    """How a call is done again."""
+
+    rechunk: str = "recorded"
+    """As of `derive`."""
+
+    changed: tuple[tuple[str, str], ...] = ()
+    """Settings by path, as TOML or as text."""
+
+
+@define(eq=False)
+class Exchanges:
+    """Shows what was recorded."""
+
+    _maker: TapeMaker
+    _content: str
+    _settings: Settings
+    _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
+    _latest: tuple[RecordedCall, Run, Replay] | None = field(init=False, default=None, repr=False)
+    """Whoever looks asks for the steps, and then for one after the other."""
+
+    def tape(self, call: RecordedCall, content: str = "") -> Tape:
+        """The tape of *call*, as far as it has come; with *content* ``masked`` without a word of prose.
+
+        Raises:
+            Unseen: There is none.
+        """
+        if call.recording is None:
+            raise Unseen("the bytes of this call made room for newer ones; inspector.bytes is the room for all")
+        return self._maker.make(call.recording, "masked" if content == "masked" else self._content)
+
+    def steps(self, call: RecordedCall, run: Run) -> Mapping[str, Any]:
+        """All steps; of a call that goes on, or cannot be done again, what was read and sent.
+
+        Raises:
+            Unseen: Nothing is kept.
+        """
+        why = "it goes on; what happens between is shown when it has ended"
+        if call.end is not None:
+            try:
+                replay = self._replay(call, run)
+            except Unseen as unseen:
+                if call.recording is None or run != Run():
+                    raise
+                why = str(unseen)
+            else:
+                return {**steps_of(replay), "differs": _told(replay.difference)}
+        return {**recorded_steps(self.tape(call)), "why": why}
+
+    def step(self, call: RecordedCall, run: Run, index: int) -> Mapping[str, Any]:
+        """All of one step.
+
+        Raises:
+            Unseen: There is none.
+        """
+        try:
+            found = one_step(self._replay(call, run), index) if call.end is not None else None
+        except Unseen:
+            found = None
+        found = found or one_recorded(self.tape(call), index)
+        if found is None:
+            raise Unseen("there is no such step")
+        return found
+
+    def answer(self, call: RecordedCall, run: Run) -> Mapping[str, Any]:
+        """The answer as the client sees it, and what each attempt was told.
+
+        Raises:
+            Unseen: Nothing is kept.
+        """
+        told = {"attempts": attempts_of(self.tape(call))}
+        try:
+            replay = self._replay(call, run)
+            passed = not any(step.kind == "item" for step in replay.steps)
+            if passed and replay.sent:
+                replay = self._derive(call, run, _TRANSLATED)
+            return {**told, "passed": passed, **answer_of(replay)}
+        except Unseen as unseen:
+            return {**told, "passed": False, "blocks": [], "end": None, "why": str(unseen)}
+
+    def request(self, call: RecordedCall) -> Mapping[str, Any]:
+        """The client's request, what services were sent, and the rules by which one became the other.
+
+        Raises:
+            Unseen: Nothing is kept.
+        """
+        tape = self.tape(call)
+        body = next((line.data for line in tape.of("client.request")), None)
+        if body is None:
+            raise Unseen("the request was refused before it was read")
+        sent = [
+            {
+                "number": number,
+                "upstream": attempt.plan.text("upstream"),
+                "url": answer.request.text("url"),
+                "payload": _document(answer.request.data),
+            }
+            for number, attempt in enumerate(tape.attempts, 1)
+            for answer in attempt.answers
+        ]
+        return {"client": _document(body), "sent": sent, "explained": self._explained(call, tape, body)}
+
+    def _explained(self, call: RecordedCall, tape: Tape, body: bytes) -> Mapping[str, Any]:
+        plan = next(tape.of("plan"), None)
+        upstream = None if plan is None else plan.text("upstream")
+        window = None if plan is None else int(plan.number("context_window")) or None
+        try:
+            told = explain(body, self._settings, call.facts.api, upstream, window)
+        except KiroAsgiError as error:
+            return {"ok": False, "error": error.message, "param": getattr(error, "param", None)}
+        return {name: value for name, value in told.items() if name != "payload"}
+
+    def compare(self, one: tuple[RecordedCall, Run], other: tuple[RecordedCall, Run]) -> Mapping[str, Any]:
+        """What the client is sent in two runs, and where that differs first.
+
+        Raises:
+            Unseen: One of them cannot be done.
+        """
+        replays = [self._derive(call, run) for call, run in (one, other)]
+        left, right = (replay.sent.split(b"\n\n") for replay in replays)
+        pairs = enumerate(zip(left, right, strict=False))
+        first = next((at for at, (mine, its) in pairs if mine != its), min(len(left), len(right)))
+        tails = enumerate(zip(reversed(left[first:]), reversed(right[first:]), strict=False))
+        shorter = min(len(left), len(right)) - first
+        last = next((at for at, (mine, its) in tails if mine != its), shorter)
+        return {
+            "same": replays[0].sent == replays[1].sent,
+            "difference": _told(Difference.between(replays[0].sent, replays[1].sent)),
+            "before": first,
+            "after": last,
+            "runs": [
+                {
+                    "status": replay.status,
+                    "bytes": len(replay.sent),
+                    "steps": len(replay.steps) + replay.dropped,
+                    "missing": replay.missing,
+                    "seconds": round(replay.steps[-1].t, 4) if replay.steps else 0,
+                    "events": [as_value(each) for each in events[first : len(events) - last][:_EVENTS]],
+                }
+                for replay, events in zip(replays, (left, right), strict=True)
+            ],
+        }
+
+    def settings(self) -> list[Mapping[str, Any]]:
+        """Settings that a run may change: switches, numbers and choices, none that names a place or a person."""
+        values = values_of(self._settings)
+        known = leaves(type(self._settings), members_of(type(self._settings), values))
+        found = ((path, leaf) for path, leaf in known.items() if path in values and is_replayed(path))
+        return [
+            {"path": path, "value": values[path], "rule": _rule(leaf.declared.rule)}
+            for path, leaf in found
+            if not leaf.secret and (leaf.type in (bool, int, float) or isinstance(leaf.declared.rule, Choices))
+        ]
+
+    def _replay(self, call: RecordedCall, run: Run) -> Replay:
+        latest = self._latest
+        if latest is not None and latest[0] is call and latest[1] == run:
+            return latest[2]
+        replay = self._derive(call, run)
+        self._latest = (call, run, replay)
+        return replay
+
+    def _derive(self, call: RecordedCall, run: Run, more: Mapping[str, Any] | None = None) -> Replay:
+        if call.end is None:
+            raise Unseen("it goes on; it can be done again when it has ended")
+        changed = {path: _value(text) for path, text in run.changed}
+        if not {*changed} <= {each["path"] for each in self.settings()}:
+            raise Unseen("only switches, numbers and choices can be changed, by their paths")
+        with self._guard:
+            try:
+                return derive(self.tape(call), rechunk=run.rechunk, changed={**changed, **(more or {})})
+            except KiroAsgiError as error:
+                raise Unseen(error.message) from error
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:  # a choice needs no quotes here
+        return text
+
+
+def _rule(rule: Any) -> str:
+    match rule:
+        case Choices():
+            return " | ".join(rule.words)
+        case Bounds():
+            return f"{rule.lowest:.15g} to {rule.highest:.15g}"
+    return ""
+
+
+def _document(data: bytes) -> Any:
+    """A body as JSON, or as text where it is none."""
+    try:
+        return as_value(loads(data))
+    except JsonError:
+        return as_value(data.decode("utf-8", "backslashreplace"))
+
+
+def _told(difference: Difference | None) -> Mapping[str, Any] | None:
+    if difference is None:
+        return None
+    expected, actual = (each.decode("utf-8", "backslashreplace") for each in (difference.expected, difference.actual))
+    return {"offset": difference.offset, "event": difference.event, "expected": expected, "actual": actual}

@@ -1,0 +1,104 @@
+"""Tapes as what other programs read: a command for a shell, an HTTP archive."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from kiro_asgi._version import __version__
+from kiro_asgi.tapes.format import Line, Tape
+
+__all__ = ["as_curl", "as_har"]
+
+_ORIGIN: Final = "http://127.0.0.1:8000"
+
+_KEY: Final = '"authorization: Bearer $KIRO_ASGI_KEY"'
+
+
+def as_curl(tape: Tape, origin: str = _ORIGIN) -> str:
+    """A POSIX shell's command that sends the client's request again, to *origin*; ``KIRO_ASGI_KEY`` holds a key.
+
+    Raises:
+        TapeError: The tape has no request.
+    """
+    request = tape.request
+    url = origin + request.text("path") + (f"?{query}" if (query := request.text("query")) else "")
+    words = ["curl", "--no-buffer", "--request", request.text("method"), url]
+    for name, value in _shown(request):
+        words += ["--header", f"{name}: {value}"]
+    body = ["--data-binary", request.data.decode("utf-8", "replace")]
+    return f"{shlex.join(words)} --header {_KEY} {shlex.join(body)}"
+
+
+def _shown(line: Line) -> Iterator[tuple[str, str]]:
+    """The headers whose values are on the tape, without those that the client's own program makes."""
+    for name, value in line.headers:
+        if not value.startswith(b"(hidden, ") and name.lower() not in (b"content-length", b"host", b"connection"):
+            yield name.decode("latin-1"), value.decode("latin-1")
+
+
+def as_har(tape: Tape) -> dict[str, Any]:
+    """An HTTP archive, with an entry for the client's request and one for each to a service.
+
+    Raises:
+        TapeError: The tape has no request.
+    """
+    head = next(tape.of("client.head"), None)
+    sends = [(line.t, line.data) for line in tape.of("client.bytes")]
+    request = tape.request
+    entries = [_entry(tape, request, request.text("path"), head, sends)]
+    for attempt in tape.attempts:
+        for answer in attempt.answers:
+            reads = [(line.t, line.data) for _, line in answer.reads]
+            entries.append(_entry(tape, answer.request, answer.request.text("url"), answer.head, reads))
+    return {"log": {"version": "1.2", "creator": {"name": "kiro_asgi", "version": __version__}, "entries": entries}}
+
+
+def _entry(tape: Tape, request: Line, url: str, head: Line | None, chunks: list[tuple[float, bytes]]) -> dict[str, Any]:
+    """One entry of an HTTP archive; where the bytes were cut, it says in ``_chunks``.
+
+    Source: http://www.softwareishard.com/blog/har-12-spec/
+    """
+    body = b"".join(data for _, data in chunks)
+    headers = [] if head is None else _pairs(head)
+    kind = next((pair["value"] for pair in headers if pair["name"].lower() == "content-type"), "")
+    first = head.t if head is not None else request.t
+    last = chunks[-1][0] if chunks else first
+    began = datetime.fromtimestamp(tape.head.number("at") + request.t, UTC).isoformat()
+    waited, received = round((first - request.t) * 1000, 3), round((last - first) * 1000, 3)
+    text = request.data.decode("utf-8", "replace")
+    return {
+        "startedDateTime": began,
+        "time": round(waited + received, 3),
+        "request": {
+            "method": request.text("method"),
+            "url": url if "://" in url else f"{_ORIGIN}{url}",
+            "httpVersion": "HTTP/1.1",
+            "cookies": [],
+            "headers": _pairs(request),
+            "queryString": [],
+            "postData": {"mimeType": "application/json", "text": text},
+            "headersSize": -1,
+            "bodySize": len(request.data),
+        },
+        "response": {
+            "status": 0 if head is None else int(head.number("status")),
+            "statusText": "",
+            "httpVersion": "HTTP/1.1",
+            "cookies": [],
+            "headers": headers,
+            "content": {"size": len(body), "mimeType": kind, "text": body.decode("utf-8", "replace")},
+            "redirectURL": "",
+            "headersSize": -1,
+            "bodySize": len(body),
+        },
+        "cache": {},
+        "timings": {"send": 0, "wait": waited, "receive": received},
+        "_chunks": [{"t": t, "bytes": len(data)} for t, data in chunks],
+    }
+
+
+def _pairs(line: Line) -> list[dict[str, str]]:
+    return [{"name": name.decode("latin-1"), "value": value.decode("latin-1")} for name, value in line.headers]

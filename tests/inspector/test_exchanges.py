@@ -1,0 +1,180 @@
+"""What the inspector shows of what was recorded, as a browser asks for it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from urllib.parse import urlencode
+
+import anyio
+import pytest
+
+from kiro_asgi.replay import derive
+from kiro_asgi.simulator import refusal
+from kiro_asgi.tapes import read_tape
+from tests.asgi.driver import ask
+from tests.inspector.test_site import ON, asked, signed_in
+from tests.tapes.recording import PATHS, question, services
+
+pytestmark = pytest.mark.anyio
+
+
+class Viewer:
+    """Somebody who looks at the last call."""
+
+    def __init__(self, app, cookie):
+        self.app, self.cookie = app, cookie
+
+    async def last(self):
+        return (await asked("/api/calls", cookie=self.cookie).run(self.app)).json()["calls"][-1]
+
+    async def raw(self, view, call=None, **query):
+        call = call or (await self.last())["id"]
+        target = asked(f"/api/{view}", cookie=self.cookie)
+        target.scope["query_string"] = urlencode({"call": call, **query}).encode()
+        return await target.run(self.app)
+
+    async def see(self, view, call=None, **query):
+        answer = await self.raw(view, call, **query)
+        return answer.json() if answer.status == 200 else (answer.status, answer.json()["error"])
+
+
+@pytest.fixture
+async def looking(gateway, sim):
+    """A gateway of every service whose calls are looked at."""
+
+    async def look(content="full", **slices):
+        app = gateway(inspector={**ON, "content": content}, **services(sim), **slices)
+        return app, Viewer(app, await signed_in(app))
+
+    return look
+
+
+async def test_each_step_has_its_cause(looking):
+    """From a frame, whose checksums are shown, to the events that it led to, and what the client was sent."""
+    app, viewer = await looking()
+    await ask("anthropic", "sim:tool", stream=True).run(app)
+    told = await viewer.see("steps")
+    rows, stages = told["steps"], told["stages"]
+    assert told["derived"] and told["differs"] is None and {row[0] for row in rows} == {"r", "i", "s"}
+
+    (called,) = (at for at, row in enumerate(rows) if row[7].startswith("ToolCallStart"))
+    fragment = rows[called][2]
+    frame = rows[fragment][2]
+    assert stages[rows[frame][3]] == "FrameDecoder" and rows[frame][7].startswith("Frame toolUseEvent")
+    read = rows[frame][2]
+    assert rows[read][0] == "r" and (rows[read][5], rows[read][6]) == (rows[frame][5], rows[frame][6])
+    held = [row for row in rows if row[8] == "ToolCallAssembler"]
+    assert held and all(row[7].startswith("ToolCallFragment") for row in held)
+
+    seen = await viewer.see("step", index=frame)
+    assert seen["value"]["payload"]["name"] == "get_weather"
+    (bounds,) = seen["frames"]
+    assert bounds["offset"] == rows[read][5] and bounds["prelude"][0] == bounds["prelude"][1]
+    seen = await viewer.see("step", index=read)
+    assert seen["frames"] == [bounds] and bytes.fromhex(seen["hex"])[:4] == bounds["size"].to_bytes(4, "big")
+    assert await viewer.see("step", index=10_000) == (404, "there is no such step")
+
+
+async def test_the_answer_as_the_client_sees_it(looking, sim):
+    """Thinking, text, calls with what was mended, who said why it ended; of a refusal the service's words."""
+    app, viewer = await looking()
+    await ask("anthropic", "sim:thinking-tool", stream=True).run(app)
+    answer = await viewer.see("answer")
+    thinking = answer["blocks"][0]
+    assert (thinking["kind"], thinking["sealed"]) == ("thinking", True) and thinking["text"]
+    assert answer["blocks"][-1]["input"] == {"city": "Oslo"} and answer["blocks"][-1]["came"] is None
+    assert answer["end"]["reason"] == "tool_call" and answer["end"]["said_by"] == "FrameEventDecoder"
+
+    await ask("openai", "sim:once-429", stream=True).run(app)
+    answer = await viewer.see("answer")
+    first, second = answer["attempts"]
+    assert first["status"] == 429 and "USER_REQUEST_RATE_EXCEEDED" in first["words"]
+    assert second["outcome"] == "complete" and answer["blocks"][0]["text"]
+
+    sim.enqueue(refusal(400, "ValidationException", "Improperly formed request."))
+    await ask("anthropic", "Hello", stream=False).run(app)
+    answer = await viewer.see("answer")
+    assert "Improperly formed request." in answer["attempts"][0]["words"] and not answer["blocks"]
+
+
+async def test_bytes_that_went_through_are_read_too(looking):
+    """By the decoder of the service's own API, without a call; steps show that nothing was made of them."""
+    app, viewer = await looking()
+    await question("anthropic", "sim:thinking", "anthropic/claude-sonnet-4-5").run(app)
+    assert {row[0] for row in (await viewer.see("steps"))["steps"]} == {"r", "s"}
+    answer = await viewer.see("answer")
+    assert answer["passed"] and [block["kind"] for block in answer["blocks"]] == ["thinking", "text"]
+
+
+async def test_requests_before_and_after(looking):
+    """With each rule, its place and reason, as ``kiro-asgi explain`` tells them."""
+    app, viewer = await looking()
+    await ask("anthropic", "Hello", stream=True, top_k=3).run(app)
+    told = await viewer.see("request")
+    assert told["client"]["messages"][0]["content"] == "Hello"
+    (sent,) = told["sent"]
+    assert sent["payload"]["conversationState"]["currentMessage"]["userInputMessage"]["content"] == "Hello"
+    assert told["explained"]["ok"] and "top_k" in json.dumps(told["explained"]["rules"])
+
+
+async def test_a_run_with_other_settings_is_compared(looking):
+    """With how it was, or with another call; only what names no place or person can be changed."""
+    app, viewer = await looking()
+    await ask("anthropic", "sim:thinking", stream=True).run(app)
+    call = (await viewer.last())["id"]
+    assert (await viewer.see("compare", rechunk="1"))["same"]
+    told = await viewer.see("compare", set="kiro.fake_reasoning_handling = remove\n")
+    assert not told["same"] and told["before"] >= 1
+    assert "thinking" in "".join(told["runs"][0]["events"]) and "thinking" not in "".join(told["runs"][1]["events"])
+    paths = {each["path"] for each in (await viewer.see("settings"))["settings"]}
+    assert "kiro.fake_reasoning_handling" in paths and not paths & {"kiro.api_key", "kiro.endpoint", "client.api_keys"}
+    status, words = await viewer.see("compare", set="kiro.endpoint=http://evil.example")
+    assert status == 404 and "switches, numbers and choices" in words
+    assert (await viewer.see("compare", set="stream.heartbeat=-1"))[0] == 404
+    assert (await viewer.see("compare", rechunk="-1"))[0] == 404
+
+    await ask("anthropic", "sim:tool", stream=True).run(app)
+    assert not (await viewer.see("compare", other=call))["same"]
+
+
+async def test_what_is_taken_away(looking, gateway):
+    """A tape that plays, a command for a shell, an archive: without secrets, and masked without a word."""
+    app, viewer = await looking()
+    await ask("anthropic", "sim:tool It's $(date)", stream=True).run(app)
+    answer = await viewer.raw("tape")
+    assert answer.headers["content-disposition"].endswith('.tape.jsonl"')
+    tape = read_tape([answer.content])
+    played = await anyio.to_thread.run_sync(derive, tape)
+    assert played.difference is None and b"ksk_test" not in answer.content
+    masked = await viewer.raw("tape", content="masked")
+    assert b"date" not in masked.content and read_tape([masked.content]).is_masked
+    words = shlex.split((await viewer.see("curl", origin="http://h:1"))["command"])
+    assert words[4] == f"http://h:1{PATHS['anthropic']}" and json.loads(words[-1])["model"]
+    assert len((await viewer.raw("har")).json()["log"]["entries"]) == 2
+
+
+async def test_why_there_is_nothing(looking, sim):
+    """Nothing is kept, it made room, the request never came, or the call goes on."""
+    app, viewer = await looking("none")
+    await ask("anthropic", "Hello", stream=True).run(app)
+    assert "inspector.content is none" in (await viewer.see("steps"))[1]
+
+    app, viewer = await looking()
+    await ask("anthropic", "Hello", stream=True).run(app)
+    call = (await viewer.last())["id"]
+    app._inspector.calls._bytes = 20_000
+    await ask("anthropic", "Hello", stream=True).run(app)
+    assert "made room" in (await viewer.see("answer", call))[1]
+    assert (await viewer.see("steps", "nobody")) == (404, "this call is not kept any more")
+    assert (await viewer.see("row", call)) == (404, "there is nothing here")
+
+
+async def test_masked_content_has_no_words(looking):
+    """Of the question or the answer, in any view; steps are the same."""
+    app, viewer = await looking("masked")
+    await ask("anthropic", "sim:thinking Confidential", stream=True).run(app)
+    told = await viewer.see("steps")
+    assert told["derived"] and any(row[7] == "ThinkingDelta X" for row in told["steps"])
+    for view in ("steps", "answer", "request", "curl"):
+        assert "onfidential" not in json.dumps(await viewer.see(view)) and "simulated" not in json.dumps(told)
