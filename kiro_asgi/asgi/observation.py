@@ -19,7 +19,7 @@ from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.protocol import Message, Scope, Send
 from kiro_asgi.asgi.reading import AnswerReading
 from kiro_asgi.asgi.reports import notices_in
-from kiro_asgi.asgi.routing import Routes
+from kiro_asgi.asgi.routing import Routes, root_of
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, Observer, Outcome, PlanFacts
@@ -115,6 +115,7 @@ class Observation:
             api=self._routes.api(scope).name,
             method=_HANDSHAKE if scope["type"] == "websocket" else scope["method"],
             path=scope["path"],
+            root_path=root_of(scope),
             route=self.route,
             principal=principal,
             headers=tuple(scope.get("headers") or ()),

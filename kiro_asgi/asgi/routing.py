@@ -14,7 +14,7 @@ from kiro_asgi.asgi.protocol import Scope, header_values
 from kiro_asgi.dialects.manifest import WEBSOCKET, DialectManifest, Endpoint
 from kiro_asgi.errors import ConfigError, KiroAsgiError, MethodNotAllowed, NoWebSocket, RouteNotFound
 
-__all__ = ["GATEWAY", "PROBES", "RouteMatch", "Routes", "local_paths"]
+__all__ = ["GATEWAY", "PROBES", "RouteMatch", "Routes", "local_paths", "root_of"]
 
 Name = TypeVar("Name", bytes, str)
 
@@ -103,6 +103,14 @@ def local_paths(scope: Scope) -> Iterator[str]:
         if path == root or path.startswith(root + "/"):
             yield path[len(root) :] or "/"
     yield path
+
+
+def root_of(scope: Scope) -> str:
+    """The prefix below which the host has the gateway, as it says; empty for none."""
+    remaining = scope.get("path_remaining")
+    if isinstance(remaining, str):
+        return str(scope["path"]).removesuffix("/" + remaining.removeprefix("/"))
+    return str(scope.get("root_path") or "").rstrip("/")
 
 
 def _tails(root: str) -> Iterator[str]:

@@ -152,8 +152,8 @@ class RecentCalls(ByteObserver):
         with self._guard:
             self._number += 1
             kept = RecordedCall(self._number, _bare(call), _agent(call), self._change)
-            if self._recorder is not None:
-                kept.recording = self._recorder.recording(call)
+            if self._recorder is not None and (recording := self._recorder.recording(call)) is not None:
+                kept.recording = recording
                 self._recorded[call.request_id] = kept
             self._by_id[call.request_id] = kept
             self._changed(kept, call.started)
@@ -269,6 +269,7 @@ def _bare(call: CallFacts) -> CallFacts:
         api=call.api,
         method=call.method[:_TEXT],
         path=call.path[:_TEXT],
+        root_path=call.root_path[:_TEXT],
         route=call.route,
         principal=call.principal[:_TEXT],
         headers=(),

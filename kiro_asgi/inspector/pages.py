@@ -32,7 +32,7 @@ _POLICY: Final = b"; ".join(
         b"script-src 'self'",
         b"style-src 'self'",
         b"connect-src 'self'",
-        b"img-src 'self'",
+        b"img-src 'self' data:",
         b"base-uri 'none'",
         b"form-action 'none'",
         b"frame-ancestors 'none'",

@@ -178,7 +178,8 @@ def _bounds(data: bytes, start: int) -> Iterator[_Bounds]:
 def _label(value: Any) -> str:
     """A step in a few words."""
     if isinstance(value, bytes):
-        return value[: 2 * _LABEL].decode("utf-8", "replace")[:_LABEL]
+        text = value[: 4 * _LABEL].decode("utf-8", "replace")[:_LABEL]
+        return text if "\x00" not in text else value[: _LABEL // 3].hex(" ")
     if isinstance(value, Frame):
         kinds = [value.headers[name] for name in (":event-type", ":exception-type") if name in value.headers]
         return f"Frame {' '.join(map(str, kinds))} {value.payload[:_LABEL].decode('utf-8', 'replace')}"[:_LABEL]

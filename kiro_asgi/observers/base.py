@@ -61,6 +61,9 @@ class CallFacts:
     path: str
     """As the client wrote it; may be anything."""
 
+    root_path: str = ""
+    """The prefix below which a host has the gateway; most hosts leave it in *path*."""
+
     route: str
     """Template of the path, e.g. ``/v1/models/{model:path}``; empty where there is no such path."""
 

@@ -263,7 +263,7 @@ class _Client:
             "path": path,
             "raw_path": path.encode("utf-8", "surrogatepass"),
             "query_string": request.text("query").encode("latin-1", "replace"),
-            "root_path": "",
+            "root_path": request.text("root"),
             "headers": [*shown, (b"authorization", b"Bearer " + _KEY.encode())],
             "client": None,
             "server": None,

@@ -24,7 +24,9 @@ def as_curl(tape: Tape, origin: str = _ORIGIN) -> str:
         TapeError: The tape has no request.
     """
     request = tape.request
-    url = origin + request.text("path") + (f"?{query}" if (query := request.text("query")) else "")
+    path, root = request.text("path"), request.text("root")
+    whole = path if path.startswith(f"{root}/") else root + path
+    url = origin + whole + (f"?{query}" if (query := request.text("query")) else "")
     words = ["curl", "--no-buffer", "--request", request.text("method"), url]
     for name, value in _shown(request):
         words += ["--header", f"{name}: {value}"]

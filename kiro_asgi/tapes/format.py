@@ -5,7 +5,7 @@ are UTF-8, else ``b64``.  The kinds, in the order in which they come::
 
     tape            v, id, at, by, content, settings: what it is, and how the gateway was set up
     token           value: an id that the gateway made; one for each, wherever it was made
-    client.request  method, path, query, api, headers, and the body
+    client.request  method, root, path, query, api, headers, and the body
     plan            n, upstream, model, streamed, rules, context_window, input_estimate, output_factor: an attempt
     up.request      n, method, url, headers, and the body
     up.head         n, status, headers

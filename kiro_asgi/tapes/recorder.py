@@ -139,6 +139,7 @@ class Recorder(ByteObserver):
             api=call.api,
             method=call.method,
             path=call.path,
+            root=call.root_path,
             query=query.decode("latin-1"),
             headers=call.headers,
         )
@@ -203,9 +204,9 @@ class Recorder(ByteObserver):
         if self._ended is not None:
             self._ended(recording, end)
 
-    def recording(self, call: CallFacts) -> Recording:
-        """That of a call under way."""
-        return self._calls[call]
+    def recording(self, call: CallFacts) -> Recording | None:
+        """That of a call under way; ``None`` where it is not recorded."""
+        return self._calls.get(call)
 
     def forget(self, recording: Recording) -> None:
         """Let go of *recording*, unless it is to be handed over."""

@@ -6,16 +6,31 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+from tests.browser.inspected import Site, inspected_site
 from tests.conformance import node
 from tests.installing import room
 
 HERE: Final = Path(__file__).parent
 
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
+
+DRIVER: Final = "chromedriver"
+
+OPTIONS: Final = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 ROOM: Final = "KIRO_ASGI_BROWSER_ROOM"
 """The folder in which packages are kept from run to run; unless set, where the machine has its temporary files."""
@@ -36,3 +51,29 @@ def scripts() -> Iterator[Path]:
         for script in HERE.glob("*.mjs"):
             shutil.copy(script, folder)
         yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("site")
+    state = {"engine": "sqlite", "path": str(folder / "state.db"), "usage": True}
+    with inspected_site(folder, state=state) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def driver(browser: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium, as tox -e browser has it")
+    path = shutil.which(DRIVER)
+    if path is None:
+        pytest.skip(f"needs {DRIVER} (Debian: apt-get install chromium-driver)")
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = browser
+    for option in (*OPTIONS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    found = webdriver.Chrome(options, Service(path))
+    yield found
+    found.quit()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import anyio
 import django
@@ -22,6 +25,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.urls import path
 
 from kiro_asgi import App, Settings, mount, simulator
+from tests.tapes.recording import services
 
 PREFIX: Final = "/tools/llm"
 PASSWORD: Final = "correct horse"
@@ -98,11 +102,16 @@ def inspected_site(folder: Path, **slices: Any) -> Iterator[Site]:
             inspector = {
                 "enabled": True,
                 "trust_host": True,
+                "content": "full",
                 "calls": 20_000,
                 "bytes": 2**30,
                 "prices": ["claude-*=3/15"],
             }
-            read = {"client": {"api_keys": ["k"]}, "kiro": kiro, "retry": retry, "inspector": inspector, **slices}
+            others = services(service)
+            others["custom"]["away"] = {"endpoint": "http://127.0.0.1:1/v1"}
+            routing = {"models": ["fallen=away/x>kiro/claude-sonnet-4.5"]}
+            read = {"client": {"api_keys": ["k"]}, "kiro": kiro, "retry": retry, "inspector": inspector}
+            read |= {**others, "routing": routing, **slices}
             made.append(App(Settings.from_mapping(read), may_inspect=is_staff))
             server.config.app = mount(get_asgi_application(), PREFIX, made[0])
             ready.set()
@@ -118,3 +127,15 @@ def inspected_site(folder: Path, **slices: Any) -> Iterator[Site]:
     finally:
         server.should_exit = server.force_exit = True
         thread.join(20)
+
+
+def ask(site: Site, content: Any, model: str = "claude-sonnet-4.5", agent: str = "test", **more: Any) -> None:
+    """Ask a question, and read all of the answer."""
+    question = [{"role": "user", "content": content}]
+    body = json.dumps({"model": model, "max_tokens": 1000, "stream": True, "messages": question, **more}).encode()
+    headers = {"content-type": "application/json", "x-api-key": "k", "user-agent": agent}
+    try:
+        with urlopen(Request(f"{site.url}{PREFIX}/v1/messages", body, headers), timeout=60) as answer:
+            answer.read()
+    except HTTPError as error:
+        error.close()

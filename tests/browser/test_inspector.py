@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, Final
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from typing import Final
 
 import pytest
 from attrs import evolve
 
-from tests.browser.inspected import PASSWORD, PREFIX, Site, inspected_site
+from tests.browser.inspected import ask
+from tests.browser.looking import log_in, picture, rows, screen, show, until, violations
 from tests.observers.facts import ATTEMPT, CALL, END, PLAN
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium, as tox -e browser has it")
-
-PICTURES: Final = os.environ.get("KIRO_ASGI_PICTURES", "")
-"""A folder for pictures of the page, for the documentation."""
-
-DRIVER: Final = "chromedriver"
-
-OPTIONS: Final = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+pytest.importorskip("selenium.webdriver", reason="needs selenium, as tox -e browser has it")
 
 HOSTILE: Final = (
     "</td><img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>\u202egnp.exe"
@@ -57,82 +34,6 @@ SCENARIOS: Final = {
     "empty": "refused",
 }
 """Marker to how the call ends."""
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("site")
-    state = {"engine": "sqlite", "path": str(folder / "state.db"), "usage": True}
-    with inspected_site(folder, state=state) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def driver(browser: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    path = shutil.which(DRIVER)
-    if path is None:
-        pytest.skip(f"needs {DRIVER} (Debian: apt-get install chromium-driver)")
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = browser
-    for option in (*OPTIONS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(option)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    found = webdriver.Chrome(options, Service(path))
-    yield found
-    found.quit()
-
-
-def ask(site: Site, marker: str, model: str = "claude-sonnet-4.5", agent: str = "test", stream: bool = True) -> None:
-    """Ask a question, and read all of the answer."""
-    question = [{"role": "user", "content": marker}]
-    body = json.dumps({"model": model, "max_tokens": 1000, "stream": stream, "messages": question}).encode()
-    headers = {"content-type": "application/json", "x-api-key": "k", "user-agent": agent}
-    try:
-        with urlopen(Request(f"{site.url}{PREFIX}/v1/messages", body, headers), timeout=60) as answer:
-            answer.read()
-    except HTTPError as error:
-        error.close()
-
-
-def until(condition: Callable[[], Any], seconds: float = 10) -> Any:
-    """What *condition* gives, once that is something."""
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, condition
-        time.sleep(0.05)
-    return found
-
-
-def log_in(driver: Any, site: Site, name: str) -> None:
-    driver.delete_all_cookies()
-    driver.get(f"{site.url}/login/")
-    for field, value in (("username", name), ("password", PASSWORD)):
-        driver.find_element("name", field).send_keys(value)
-    driver.find_element("css selector", "button").click()
-
-
-def rows(driver: Any) -> list[list[str]]:
-    """The cells of the rows in the page."""
-    found = "[...document.querySelectorAll('table.calls tbody tr:not([aria-hidden])')]"
-    return driver.execute_script(f"return {found}.map(row => [...row.cells].map(cell => cell.textContent))")
-
-
-def show(driver: Any, where: str) -> None:
-    driver.execute_script("location.hash = arguments[0]", where)
-
-
-def screen(driver: Any, width: int, height: int = 800, scheme: str = "light") -> None:
-    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-
-
-def picture(driver: Any, name: str) -> None:
-    if PICTURES:
-        Path(PICTURES, f"{name}.png").write_bytes(driver.get_screenshot_as_png())
 
 
 def test_only_the_staff_may_look(driver, site):
@@ -203,7 +104,6 @@ def test_keys_are_enough(driver, site):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_are_accessible(scheme, driver, site, scripts):
     """By axe-core, at a desk and on a telephone; nothing scrolls sideways, and nothing is loaded from elsewhere."""
-    axe = (scripts.parent / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
     retried = "[...document.querySelectorAll('table.calls tbody tr')].find(row => row.lastChild.textContent === '2')"
     chosen = driver.execute_script(f"return {retried}.querySelector('a').hash").removeprefix("#")
     for width, name in ((1280, ""), (390, "-narrow")):
@@ -212,13 +112,7 @@ def test_pages_are_accessible(scheme, driver, site, scripts):
             show(driver, where)
             time.sleep(0.7)
             picture(driver, f"inspector-{page}-{scheme}{name}")
-            driver.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})
-            run = {"expression": "axe.run().then(found => JSON.stringify(found.violations))", "awaitPromise": True}
-            told = driver.execute_cdp_cmd("Runtime.evaluate", run)["result"]["value"]
-            assert [(each["id"], [it["html"] for it in each["nodes"]]) for each in json.loads(told)] == [], (
-                page,
-                width,
-            )
+            assert violations(driver, scripts) == [], (page, width)
             assert driver.execute_script("return document.documentElement.scrollWidth <= innerWidth"), (page, width)
     screen(driver, 1280)
     show(driver, "calls")

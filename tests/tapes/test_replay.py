@@ -15,6 +15,7 @@ from kiro_asgi.limits import TAPE_STEPS
 from kiro_asgi.replay import Replay, derive, steps
 from kiro_asgi.simulator.server import Simulator
 from kiro_asgi.tapes import Line, Tape, TapeError
+from kiro_asgi.tapes.exports import as_curl
 from tests.tapes.recording import MODELS, PATHS, question, services, tapes_of
 
 pytestmark = pytest.mark.anyio
@@ -86,3 +87,24 @@ async def test_other_settings_and_other_bytes(sim, tmp_path, monkeypatch):
     monkeypatch.setattr(steps, "TAPE_STEPS", 5)
     few = await replayed(tape)
     assert len(few.steps) == 5 and few.dropped > 0 and few.sent == tape.sent and TAPE_STEPS > 5
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"root_path": "/tools/llm", "path": "/tools/llm/v1/messages"},
+        {"root_path": "/tools/llm"},
+        {"path_remaining": "v1/messages", "path": "/tools/llm/v1/messages"},
+    ],
+    ids=["asgi", "stripped", "channels"],
+)
+async def test_below_a_prefix(sim, tmp_path, given):
+    """However the host says so, an exchange of a mounted gateway is done again, and its command has the whole path."""
+    asked = question("anthropic", "Hi")
+    asked.scope.update(given)
+    (tape,) = await tapes_of(sim, tmp_path, [asked], tapes={"when": "all"})
+
+    played = await replayed(tape)
+
+    assert played.status == 200 and played.difference is None
+    assert "http://h/tools/llm/v1/messages " in as_curl(tape, "http://h")

@@ -13,6 +13,9 @@ const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const light = /** @type {HTMLElement} */ (document.getElementById("live"));
 const leave = /** @type {HTMLElement} */ (document.getElementById("leave"));
 
+/** What of a call needs the whole width: there the list gives way. */
+const WIDE = new Set(["stream", "request", "compare"]);
+
 const WORDS = { connecting: "○ connecting", live: "● live", paused: "⏸ paused", away: "○ the gateway does not answer; trying again" };
 
 /** @param {string} [words] */
@@ -58,15 +61,16 @@ function begin(byHost = false) {
   const pages = /** @type {Record<string, {element: Element, show?: () => void}>} */ ({ calls: { element: calls }, call: { element: calls }, usage, accounts });
 
   const route = () => {
-    const [where, query] = location.hash.slice(1).split("?"), [name, id] = where.split("/"), known = name in pages ? name : "calls";
+    const [where, query] = location.hash.slice(1).split("?"), [name, id, tab] = where.split("/"), known = name in pages ? name : "calls";
     const page = pages[known];
     if (main.firstChild !== page.element) main.replaceChildren(page.element);
     if (known === "calls" && query !== undefined) list.filter = new URLSearchParams(query).get("q") ?? "";
     const chosen = known === "call" ? decodeURIComponent(id ?? "") : "";
     calls.classList.toggle("two", Boolean(chosen));
+    calls.classList.toggle("wide", WIDE.has(tab ?? ""));
     if (known === "calls" || known === "call") {
       list.select(chosen);
-      detail.show(chosen);
+      detail.show(chosen, tab);
       list.refresh();
     } else page.show?.();
     for (const link of document.querySelectorAll("nav a")) {
@@ -76,13 +80,19 @@ function begin(byHost = false) {
     }
   };
 
+  /** Show another call the same way. @param {string} id */
+  const go = (id) => {
+    const [name, , tab] = location.hash.slice(1).split("/");
+    if (id && name === "call") location.replace(`#call/${encodeURIComponent(id)}/${tab ?? "facts"}`);
+  };
+
   list.onfilter = (text) => history.replaceState(null, "", text ? `#calls?${new URLSearchParams({ q: text })}` : "#calls");
   live.addEventListener("change", () => {
     if (light.textContent !== WORDS[live.state]) light.textContent = WORDS[live.state];
   });
   const keys = /** @type {Record<string, () => void>} */ ({
-    j: () => { const id = list.move(1); if (id && location.hash.startsWith("#call/")) location.replace(`#call/${encodeURIComponent(id)}`); },
-    k: () => { const id = list.move(-1); if (id && location.hash.startsWith("#call/")) location.replace(`#call/${encodeURIComponent(id)}`); },
+    j: () => go(list.move(1)),
+    k: () => go(list.move(-1)),
     Enter: () => { const id = list.selected; if (id) location.hash = `call/${encodeURIComponent(id)}`; },
     p: () => live.toggle(),
     "/": () => list.focusFilter(),
@@ -90,7 +100,7 @@ function begin(byHost = false) {
   });
   document.addEventListener("keydown", (event) => {
     const target = /** @type {HTMLElement} */ (event.target);
-    const busy = target.matches("input, select, textarea, button, a, summary") && (event.key === "Enter" || !target.matches("button, a, summary"));
+    const busy = target.matches("input, select, textarea, button, a, summary, [role=listbox]") && (event.key === "Enter" || !target.matches("button, a, summary, [role=listbox]"));
     if (busy || event.ctrlKey || event.altKey || event.metaKey || !(event.key in keys) || !calls.isConnected) return;
     event.preventDefault();
     keys[event.key]();

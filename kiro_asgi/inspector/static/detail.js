@@ -1,9 +1,13 @@
 // @ts-check
 /** All that is known of one call. */
 
+import { answerOf } from "./answer.js";
 import { ask } from "./api.js";
+import { compareOf } from "./compare.js";
 import { h, table } from "./dom.js";
 import { clock, cost, count, model, seconds, standing, tokens } from "./format.js";
+import { requestOf } from "./request.js";
+import { streamOf } from "./stream.js";
 import { timeline } from "./timeline.js";
 
 /** @param {any} call */
@@ -40,37 +44,92 @@ function attempts(call) {
   ]), 6);
 }
 
+/** What may be taken away. @param {any} call */
+function exportsOf(call) {
+  const query = (/** @type {Record<string, string>} */ more) => new URLSearchParams({ call: call.id, ...more });
+  const told = h("span", { role: "status", class: "note" });
+  const copy = h("button", { type: "button", click: async () => {
+    try {
+      const { command } = await ask(`curl?${query({ origin: location.origin })}`);
+      await navigator.clipboard.writeText(command);
+      told.textContent = "Copied; KIRO_ASGI_KEY has to hold a key.";
+    } catch (error) {
+      told.textContent = /** @type {Error} */ (error).message;
+    }
+  } }, "Copy as curl");
+  const file = (/** @type {string} */ words, /** @type {string} */ address) => h("a", { href: address, download: "" }, words);
+  return h("p", { class: "exports" }, copy, " ", file("Save tape", `api/tape?${query({})}`), " ", file("Save masked tape", `api/tape?${query({ content: "masked" })}`), " ", file("Save HAR", `api/har?${query({})}`), " ", told);
+}
+
+/** What there is to see of a call: its part of the address, its name, and what makes it. */
+const TABS = /** @type {[string, string, (call: any) => Promise<import("./dom.js").Child[]>][]} */ ([
+  ["facts", "Facts", async (call) => [facts(call), h("h3", {}, "Attempts"), attempts(call), exportsOf(call)]],
+  ["answer", "Answer", answerOf],
+  ["stream", "Stream", streamOf],
+  ["request", "Request", requestOf],
+  ["compare", "Run again", compareOf],
+]);
+
 export class Detail {
   element = h("section", { class: "detail", "aria-label": "One call", tabindex: "-1", hidden: true });
+  #top = h("div");
+  #panel = h("div", { role: "tabpanel", id: "panel", "aria-labelledby": "tab-facts", tabindex: "-1" });
+  #tabs = h("div", { role: "tablist", "aria-label": "What to see of the call", class: "tabs", keydown: (/** @type {Event} */ event) => this.#key(/** @type {KeyboardEvent} */ (event)) });
   #id = "";
+  #tab = "";
+  #state = "";
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #again;
 
-  /** Show a call; with an empty id, none. @param {string} id */
-  async show(id) {
+  /** Show a call; with an empty id, none. @param {string} id @param {string} [tab] */
+  async show(id, tab = "facts") {
     clearTimeout(this.#again);
     this.element.toggleAttribute("hidden", !id);
-    const changed = id !== this.#id;
-    this.#id = id;
+    const known = TABS.some(([name]) => name === tab) ? tab : "facts";
+    const changed = id !== this.#id || known !== this.#tab;
+    if (id !== this.#id) this.element.replaceChildren(h("p", { class: "note" }, "…"));
+    if (changed) this.#state = "";
+    [this.#id, this.#tab] = [id, known];
     if (!id) return;
-    if (changed) this.element.replaceChildren(h("p", { class: "note" }, "…"));
     try {
       const call = await ask(`calls/${encodeURIComponent(id)}`);
       if (id !== this.#id) return;
-      this.#draw(call);
-      if (call.state !== "ended") this.#again = setTimeout(() => this.show(id), 500);
+      await this.#draw(call);
+      if (id === this.#id && call.state !== "ended") this.#again = setTimeout(() => this.show(id, this.#tab), 500);
     } catch (error) {
       if (id === this.#id) this.element.replaceChildren(this.#head("Call", ""), h("p", { class: "note", role: "alert" }, /** @type {Error} */ (error).message));
     }
   }
 
   /** @param {any} call */
-  #draw(call) {
-    const { mark, words, kind } = standing(call), inside = this.element.contains(document.activeElement);
-    this.element.replaceChildren(
-      this.#head(`${call.method} ${call.route || call.path}`, h("span", { class: kind }, `${mark} ${words}`)),
-      timeline(call), h("h3", {}, "Facts"), facts(call), h("h3", {}, "Attempts"), attempts(call));
-    if (inside) this.element.focus({ preventScroll: true });
+  async #draw(call) {
+    const { mark, words, kind } = standing(call), tab = this.#tab, state = `${call.id} ${tab} ${call.state}`;
+    this.#top.replaceChildren(this.#head(`${call.method} ${call.route || call.path}`, h("span", { class: kind }, `${mark} ${words}`)), timeline(call));
+    if (this.#panel.parentElement !== this.element) this.element.replaceChildren(this.#top, this.#tabs, this.#panel);
+    if (this.#state === state && tab !== "facts") return;
+    this.#state = state;
+    const held = this.#tabs.contains(document.activeElement);
+    this.#tabs.replaceChildren(...TABS.map(([name, label]) => h("a", {
+      role: "tab", id: `tab-${name}`, href: `#call/${encodeURIComponent(call.id)}/${name}`, "aria-controls": "panel",
+      "aria-selected": String(name === tab), tabindex: name === tab ? "0" : "-1",
+    }, label)));
+    this.#panel.setAttribute("aria-labelledby", `tab-${tab}`);
+    if (held) /** @type {HTMLElement | null} */ (this.#tabs.querySelector("[aria-selected=true]"))?.focus();
+    const make = TABS.find(([name]) => name === tab)?.[2];
+    const parts = await make?.(call).catch((error) => [h("p", { class: "note", role: "alert" }, error.message)]);
+    if (call.id !== this.#id || tab !== this.#tab || !parts) return;
+    const inside = this.#panel.contains(document.activeElement);
+    this.#panel.replaceChildren(...parts.filter(Boolean).map((part) => (part instanceof Node ? part : document.createTextNode(String(part)))));
+    if (inside) /** @type {HTMLElement} */ (this.#panel).focus({ preventScroll: true });
+  }
+
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (!step) return;
+    event.preventDefault();
+    const at = TABS.findIndex(([name]) => name === this.#tab), next = TABS[(at + step + TABS.length) % TABS.length][0];
+    location.replace(`#call/${encodeURIComponent(this.#id)}/${next}`);
   }
 
   /** @param {string} title @param {import("./dom.js").Child} more */
