@@ -107,7 +107,18 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
         {"attrs"},
     ),
     "replay": (
-        ("asgi", "config", "errors", "limits", "net", "stages", "tapes", "upstreams.base", "upstreams.manifest"),
+        (
+            "asgi",
+            "config",
+            "errors",
+            "limits",
+            "net",
+            "simulator",
+            "stages",
+            "tapes",
+            "upstreams.base",
+            "upstreams.manifest",
+        ),
         {"anyio", "attrs"},
     ),
     "inspector": (

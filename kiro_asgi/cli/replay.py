@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from kiro_asgi.cli.tape import load
 from kiro_asgi.cli.terminal import Printer, Tone, printer_on
 from kiro_asgi.replay import Difference, Replay, Step, derive
+from kiro_asgi.tapes import load_tape
 
 __all__ = ["add_arguments", "run"]
 
@@ -61,12 +61,16 @@ def _setting(text: str) -> tuple[str, Any]:
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Print what is the same, and what is not."""
     printer = printer_on(sys.stdout, environ)
-    options: dict[str, Any] = {"rechunk": arguments.rechunk, "speed": max(0.0, arguments.speed)}
-    played = derive(load(arguments.tape), changed=dict(arguments.changed), **options)
+    options: dict[str, Any] = {
+        "rechunk": arguments.rechunk,
+        "speed": max(0.0, arguments.speed),
+        "changed": dict(arguments.changed),
+    }
+    played = derive(load_tape(arguments.tape), **options)
     if arguments.stage:
         for line in _lines(played, arguments.stage.lower()):
             print(line)
-    other = None if arguments.diff is None else derive(load(arguments.diff), changed=dict(arguments.changed), **options)
+    other = None if arguments.diff is None else derive(load_tape(arguments.diff), **options)
     difference = played.difference if other is None else Difference.between(other.sent, played.sent)
     _print_result(printer, played, difference)
     return int(difference is not None)

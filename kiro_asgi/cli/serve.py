@@ -18,7 +18,7 @@ from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 import anyio
@@ -49,7 +49,11 @@ from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.observers.base import Observer
 from kiro_asgi.observers.logs import JsonFormatter
+from kiro_asgi.tapes import load_tapes
 from kiro_asgi.upstreams.manifest import set_up
+
+if TYPE_CHECKING:
+    from kiro_asgi.replay.service import TapeService
 
 __all__ = ["add_arguments", "add_config", "run", "simulated"]
 
@@ -78,6 +82,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", default=8000, type=_port, help="0 takes a free one (default: %(default)s)")
     parser.add_argument("--simulate", action="store_true", help="answer from a simulated service; needs no account")
+    parser.add_argument(
+        "--tapes", type=Path, metavar="DIR", help="with --simulate: answer what was asked on the tapes there"
+    )
+    parser.add_argument(
+        "--tape-speed", default=1.0, type=float, metavar="X", help="with --tapes: 1 as it was (default), 0 at once"
+    )
     parser.add_argument(
         "--root-path", default="", metavar="PATH", help="prefix below which a proxy serves us, e.g. /llm"
     )
@@ -178,7 +188,8 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             frame_bytes=settings.responses.frame_bytes,
         )
         server.ready()
-        process = (_SimulatedProcess if arguments.simulate else _Process)(
+        tapes = _tapes(arguments)
+        process = (partial(_SimulatedProcess, tapes=tapes) if arguments.simulate else _Process)(
             server,
             DrainTimes(arguments.drain_delay, arguments.graceful_timeout),
             _Watch(arguments.metrics_listen, arguments.opentelemetry, bool(arguments.inspect)),
@@ -194,6 +205,21 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             return Workers(arguments.workers, process.listener, work, reload, buried).run(process.announce)
         anyio.run(process.serve_alone, backend=arguments.loop)
         return 0
+
+
+def _tapes(arguments: argparse.Namespace) -> TapeService | None:
+    """What answers from tapes, if that is wanted.
+
+    Raises:
+        ConfigError: It cannot be done.
+    """
+    if arguments.tapes is None:
+        return None
+    if not arguments.simulate:
+        raise ConfigError("--tapes: answers of tapes are simulated ones; add --simulate", code="config.tapes")
+    from kiro_asgi.replay.service import TapeService  # as the simulator, which it is for
+
+    return TapeService.of(load_tapes(arguments.tapes), max(0.0, arguments.tape_speed))
 
 
 def _settings(environ: Mapping[str, str]) -> Settings:
@@ -375,6 +401,9 @@ class _Process:
 class _SimulatedProcess(_Process):
     """The same in front of a simulated service of its own."""
 
+    tapes: TapeService | None = field(kw_only=True)
+    """What answers instead, where it is asked for an answer."""
+
     _url: str = field(init=False, default="")
     """Of that service, where it runs in this process."""
 
@@ -384,6 +413,7 @@ class _SimulatedProcess(_Process):
 
         async with simulator.serve(port=0) as service:
             self._url = service.url
+            service.answer_with(self.tapes)
 
             def read() -> Settings:
                 return simulated(self.read(), service.url, self.host)
@@ -396,7 +426,10 @@ class _SimulatedProcess(_Process):
         yield "Anthropic base_url", self.base
         yield "Client keys", _key_situation(_open_here(self.settings.client, self.host), len(self.settings.keys))
         yield "Service", f"simulated at {self._url}" if self._url else "simulated, one for each process"
-        yield "Marker words", "sim:tool, sim:thinking, sim:slow … in a question; see docs/reference/markers.rst"
+        if self.tapes is None:
+            yield "Marker words", "sim:tool, sim:thinking, sim:slow … in a question; see docs/reference/markers.rst"
+        else:
+            yield "Answers", f"those of {self.tapes.count} tapes, to the requests that are on them"
 
 
 def _key_situation(client: ClientSettings, named: int) -> str:

@@ -6,25 +6,21 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Final
-from zlib import error as ZlibError  # noqa: N812 - the name that exceptions have
+from typing import Final
 
 from kiro_asgi.cli.terminal import Printer, Tone, printer_on
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.replay import derive
-from kiro_asgi.tapes import Line, Tape, TapeError, read_tape
+from kiro_asgi.tapes import Line, Tape, TapeError, load_tape
 from kiro_asgi.tapes.exports import as_curl, as_har
 from kiro_asgi.tapes.masking import Protection, cover_shapes
 from kiro_asgi.tapes.recorder import protected
 
-__all__ = ["add_arguments", "load", "run"]
-
-_CHUNK: Final = 1024 * 1024
+__all__ = ["add_arguments", "replayed", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,26 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Do it; what is made of the tape is printed."""
-    return _ACTIONS[arguments.action](load(arguments.tape), printer_on(sys.stdout, environ))
-
-
-def load(path: Path) -> Tape:
-    """The tape in a file.
-
-    Raises:
-        TapeError: The file cannot be read, or is none.
-    """
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            return read_tape(_chunks(file))
-    except (OSError, EOFError, ZlibError) as error:
-        words = getattr(error, "strerror", None) or "is damaged"
-        raise TapeError(f"{path}: {words}", code="tape.file") from error
-
-
-def _chunks(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
-    while chunk := file.read(_CHUNK):
-        yield chunk
+    return _ACTIONS[arguments.action](load_tape(arguments.tape), printer_on(sys.stdout, environ))
 
 
 def _check(tape: Tape, printer: Printer) -> int:

@@ -11,6 +11,8 @@ texts each letter becomes ``x`` or ``X``, each digit ``1``, and each longer char
 from __future__ import annotations
 
 import re
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from struct import Struct
 from types import MappingProxyType
@@ -20,6 +22,7 @@ from zlib import crc32
 from attrs import frozen
 
 from kiro_asgi.redaction import Redactor
+from kiro_asgi.wire.json import JsonError, loads
 
 __all__ = ["EVENT_STREAM", "SHOWN_HEADERS", "Protection", "cover_shapes", "mask", "shown_headers", "shown_url"]
 
@@ -62,6 +65,9 @@ _KEPT: Final = frozenset(
 )
 """Members whose texts are words of an API, or ids."""
 
+_DOCUMENT: Final = b"bytes"
+"""A member with a document in base64, or with a picture."""
+
 _LONGEST_KEPT: Final = 256
 """Bytes of such a text."""
 
@@ -101,6 +107,10 @@ _OVERHEAD: Final = 16
 
 def mask(data: bytes) -> bytes:
     """*data*, which is JSON or server-sent events, whole or not, without a word of prose; of the same length."""
+    return _mask_strings(data, _mask_document)
+
+
+def _mask_strings(data: bytes, mask_document: Callable[[bytes], bytes]) -> bytes:
     pieces: list[bytes] = []
     end, member = 0, b""
     for match in _STRING.finditer(data):
@@ -110,11 +120,23 @@ def mask(data: bytes) -> bytes:
         if match[2] is not None:
             member = inner
             pieces.append(inner if _KEY.fullmatch(inner) else _mask_text(inner))
+        elif member in _KEPT and len(inner) <= _LONGEST_KEPT:
+            pieces.append(inner)
         else:
-            pieces.append(inner if member in _KEPT and len(inner) <= _LONGEST_KEPT else _mask_text(inner))
+            pieces.append(mask_document(inner) if member == _DOCUMENT else _mask_text(inner))
         end = stop
     pieces.append(_mask_pieces(_OUTSIDE, data[end:]))
     return b"".join(pieces)
+
+
+def _mask_document(text: bytes) -> bytes:
+    """A JSON document in base64, as chunks of an event stream have, masked inside; any other text."""
+    try:
+        document = b64decode(text, validate=True)
+        loads(document)
+    except (Base64Error, JsonError):
+        return _mask_text(text)
+    return b64encode(_mask_strings(document, _mask_text))
 
 
 def _mask_text(text: bytes) -> bytes:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import shlex
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import anyio
@@ -13,6 +15,7 @@ import pytest
 from kiro_asgi import simulator
 from kiro_asgi.cli import main
 from kiro_asgi.tapes import read_tape
+from tests.cli.processes import serving
 from tests.tapes.recording import question, tapes_of
 
 
@@ -73,3 +76,26 @@ def test_for_other_tools(tape, capsys):
     log = json.loads(capsys.readouterr().out)["log"]
     assert [entry["response"]["status"] for entry in log["entries"]] == [200, 200]
     assert "message_stop" in log["entries"][0]["response"]["content"]["text"]
+
+
+def test_serve(tape, tmp_path, capsys):
+    """A client gets the service's answer of then; whoever asks something else is told; without --simulate it is an error."""
+    body = read_tape([tape.read_bytes()]).request.data
+    options = ["--simulate", "--tapes", str(tape.parent), "--tape-speed", "0"]
+    with serving(*options, cwd=tmp_path, lines=5) as server:
+        assert server.announced[4] == "Answers:            those of 1 tapes, to the requests that are on them"
+
+        def ask(data: bytes) -> bytes:
+            request = urllib.request.Request(f"{server.base}/v1/messages", data, {"content-type": "application/json"})
+            with urllib.request.urlopen(request, timeout=20) as response:
+                return response.read()
+
+        assert b"get_weather" in ask(body) and b"get_weather" in ask(body.replace(b"Plans", b"Plums"))
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            ask(body.replace(b"Plans", b"A plan"))
+        with refused.value as error:
+            assert error.code == 400 and b"None of 1 tapes has this request" in error.read()
+    assert main(["serve", "--tapes", str(tape.parent)]) == 1
+    assert "add --simulate" in capsys.readouterr().err
+    assert main(["serve", "--simulate", "--tapes", str(tmp_path)]) == 1
+    assert "has no *.tape.jsonl" in capsys.readouterr().err

@@ -30,6 +30,8 @@ MASKING, COVERING = (Protection(Redactor.of((SECRET,)), is_masking=it) for it in
         ('{"text":"<thinking>why</thinking>"}', '{"text":"<thinking>xxx</thinking>"}'),
         ('{"text":"\\u00e9\\ud83d\\ude80\\n"}', '{"text":"\\u4e2d\\ud83d\\ude00\\n"}'),
         ('{"what I said":1}', '{"xxxx X xxxx":1}'),
+        ('{"bytes":"eyJ0ZXh0IjoiSMOpIn0="}', '{"bytes":"eyJ0ZXh0IjoiWMOpIn0="}'),
+        ('{"bytes":"AAH/aGk="}', '{"bytes":"XXX/xXx="}'),
         ("event: ping\ndata: {}\n\n: some words\n", "event: ping\ndata: {}\n\n: xxxx xxxxx\n"),
         ("data: [DONE]\n\n", "data: [DONE]\n\n"),
         ('{"text":"cut in the midd', '{"text":"xxx xx xxx xxxx'),
