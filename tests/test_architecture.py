@@ -118,6 +118,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
             "tapes",
             "upstreams.base",
             "upstreams.manifest",
+            "wire",
         ),
         {"anyio", "attrs"},
     ),

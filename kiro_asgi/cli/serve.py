@@ -165,6 +165,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     _configure_logging(arguments.log_level, arguments.log_format, arguments.access_log)
     read: Callable[[], Settings] = partial(Settings.from_env if arguments.simulate else _settings, environ)
     several = arguments.workers > 1
+    tapes = _tapes(arguments)
     with ExitStack() as stack:
         if several and arguments.metrics_listen and not environ.get(MULTIPROCESS_DIR):
             os.environ[MULTIPROCESS_DIR] = stack.enter_context(TemporaryDirectory(prefix="kiro-asgi-metrics-"))
@@ -188,7 +189,6 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             frame_bytes=settings.responses.frame_bytes,
         )
         server.ready()
-        tapes = _tapes(arguments)
         process = (partial(_SimulatedProcess, tapes=tapes) if arguments.simulate else _Process)(
             server,
             DrainTimes(arguments.drain_delay, arguments.graceful_timeout),

@@ -17,6 +17,7 @@ from kiro_asgi.simulator.scripts import CloseEarly, Head, Pause, RawBytes, Reset
 from kiro_asgi.simulator.service import CHAT
 from kiro_asgi.tapes.format import Line, Tape, TapeAnswer
 from kiro_asgi.tapes.masking import SHOWN_HEADERS, mask
+from kiro_asgi.wire.json import JsonError, dumps, loads
 
 __all__ = ["TapeService"]
 
@@ -35,24 +36,39 @@ _Request = tuple[str, bytes]
 """What is asked for, and a body."""
 
 
-def _same_words(body: bytes) -> bytes:
+_CONVERSATION: Final = ("conversationState", "messages", "contents", "input")
+"""Members of a service's request that hold the conversation; the others are options."""
+
+
+def _same_request(body: bytes) -> bytes:
     return _ID.sub(b"", body)
 
 
+def _same_words(body: bytes) -> bytes:
+    try:
+        told = loads(body)
+    except JsonError:
+        return _same_request(body)
+    found = [told[name] for name in _CONVERSATION if name in told] if isinstance(told, dict) else []
+    return _same_request(dumps(found) if found else body)
+
+
 def _same_shape(body: bytes) -> bytes:
-    return _ID.sub(b"", mask(body))
+    return _same_words(mask(body))
 
 
-_WAYS: Final[tuple[Callable[[bytes], bytes], ...]] = (_same_words, _same_shape)
-"""What is left of a body to compare: all but ids; or no word either, so that dates may differ and masked tapes fit."""
+_WAYS: Final[tuple[Callable[[bytes], bytes], ...]] = (_same_request, _same_words, _same_shape)
+"""What is left of a body to compare: all but ids; the conversation, as options depend on what is known of a model when
+it is asked; its shape, so that dates may differ and masked tapes fit."""
 
 
 @define(eq=False)
 class TapeService:
     """Answers requests for answers as tapes have it; an `Answerer` of `kiro_asgi.simulator`.
 
-    A request fits where a tape has the same but for ids, else where one has the same shape.  Where several fit,
-    they take turns, in the order of the tapes and of the attempts on them.  One that fits none is refused with 400.
+    A request fits where a tape has the same but for ids, else where one has the same conversation, or one of the same
+    shape.  Where several fit, they take turns, in the order of the tapes and of the attempts on them.  One that fits
+    none is refused with 400.
     """
 
     count: int

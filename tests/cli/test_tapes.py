@@ -79,7 +79,7 @@ def test_for_other_tools(tape, capsys):
 
 
 def test_serve(tape, tmp_path, capsys):
-    """A client gets the service's answer of then; whoever asks something else is told; without --simulate it is an error."""
+    """A client gets the answer of then; whoever asks something else is told, and so is who forgets --simulate."""
     body = read_tape([tape.read_bytes()]).request.data
     options = ["--simulate", "--tapes", str(tape.parent), "--tape-speed", "0"]
     with serving(*options, cwd=tmp_path, lines=5) as server:
