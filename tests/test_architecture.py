@@ -103,7 +103,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
     ),
     "observers": (("errors", "model", "stages"), {"attrs", "opentelemetry", "prometheus_client"}),
     "tapes": (
-        ("_version", "errors", "limits", "setting", "private", "redaction", "wire", "observers", "state"),
+        ("_version", "errors", "limits", "setting", "private", "redaction", "model", "wire", "observers", "state"),
         {"attrs"},
     ),
     "replay": (
@@ -112,6 +112,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
             "config",
             "errors",
             "limits",
+            "model",
             "net",
             "simulator",
             "stages",

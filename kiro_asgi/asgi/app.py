@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 import anyio.to_thread
 
 from kiro_asgi.asgi.admission import allowances_in, new_admission
-from kiro_asgi.asgi.attachments import AttachmentFetcher
+from kiro_asgi.asgi.attachments import AttachmentFetcher, FileSource
 from kiro_asgi.asgi.attempts import Attempts
 from kiro_asgi.asgi.auth import Authenticator, CrossOrigin
 from kiro_asgi.asgi.background import Background
@@ -50,7 +50,7 @@ from kiro_asgi.asgi.protocol import (
     response_body,
     response_start,
 )
-from kiro_asgi.asgi.providers import new_fetcher, new_providers, new_registry, new_store
+from kiro_asgi.asgi.providers import new_providers, new_registry, new_store
 from kiro_asgi.asgi.readiness import problems_with, settings_to_serve
 from kiro_asgi.asgi.reading import AnswerContext
 from kiro_asgi.asgi.relay import Relay
@@ -60,7 +60,7 @@ from kiro_asgi.asgi.routing import GATEWAY, PROBES, Routes
 from kiro_asgi.asgi.scheduling import Pace
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.asgi.server_tools import ServerTool
-from kiro_asgi.asgi.taping import new_taping
+from kiro_asgi.asgi.taping import RecordedFiles, new_taping
 from kiro_asgi.asgi.usage import UsageObserver, new_ledger
 from kiro_asgi.asgi.websocket import handshake_send
 from kiro_asgi.config import Settings
@@ -222,7 +222,7 @@ class App:
             conversations=ConversationIds.by(settings.conversation_salt),
             recovery=Recovery(self._store, settings.recovery.ttl, settings.recovery.enabled),
             signatures=Signatures(self._store, settings.state.ttl),
-            attachments=AttachmentFetcher(new_fetcher(settings)),
+            attachments=AttachmentFetcher(self._file_source(internals.fetcher(settings))),
             estimator=estimator,
             calibration=internals.calibration,
             stream=settings.stream,
@@ -248,6 +248,10 @@ class App:
         }
         for api, dialect in made.items():
             self._handlers |= handlers_of(api, dialect, gateway)
+
+    def _file_source(self, source: FileSource | None) -> FileSource | None:
+        """*source*, recorded where calls are."""
+        return source if source is None or self._taping is None else RecordedFiles(source, self._taping.recorder)
 
     def _new_inspector(self, may_inspect: Callable[[Scope], Awaitable[bool]] | None) -> Inspector:
         from kiro_asgi.inspector.calls import RecentCalls  # what is off is not imported

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from attrs import evolve, frozen
 
@@ -12,9 +12,9 @@ from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import FETCHES
 from kiro_asgi.model.media import media_type_of
 from kiro_asgi.model.prompt import Attachment, Document, Image, Part, Prompt, ToolResult
-from kiro_asgi.net.fetching import Fetched, Fetcher
+from kiro_asgi.net.fetching import Fetched
 
-__all__ = ["AttachmentFetcher"]
+__all__ = ["AttachmentFetcher", "FileSource"]
 
 PDF: Final = "application/pdf"
 
@@ -26,11 +26,27 @@ _NO_DOCUMENTS: Final = ("image/", "audio/", "video/", "multipart/")
 Hold = Callable[[int], None]
 
 
+class FileSource(Protocol):
+    """Where files come from: `kiro_asgi.net.fetching.Fetcher`, or a tape."""
+
+    def allows(self, url: str) -> bool:
+        """Whether *url* may be asked for."""
+        ...
+
+    async def fetch(self, places: Mapping[str, str], hold: Hold) -> Mapping[str, Fetched]:
+        """The files at all addresses of *places*, with the bytes that they take handed to *hold*."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of what the running event loop has open."""
+        ...
+
+
 @frozen
 class AttachmentFetcher:
     """Fetches what the operator allows; what is left is the upstream's to refuse."""
 
-    _fetcher: Fetcher | None
+    _fetcher: FileSource | None
 
     async def fetched(self, prompt: Prompt, itself: Callable[[Attachment], bool], hold: Hold) -> Prompt:
         """*prompt* with bytes for addresses.

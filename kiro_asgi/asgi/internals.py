@@ -7,8 +7,10 @@ from typing import Any
 
 from attrs import field, frozen
 
-from kiro_asgi.asgi.providers import Transports, new_transport
+from kiro_asgi.asgi.attachments import FileSource
+from kiro_asgi.asgi.providers import Transports, new_fetcher, new_transport
 from kiro_asgi.asgi.scheduling import Offload
+from kiro_asgi.config import Settings
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Calibration
@@ -22,6 +24,9 @@ class Internals:
 
     transports: Transports = new_transport
     """Makes the connections to services."""
+
+    fetcher: Callable[[Settings], FileSource | None] = new_fetcher
+    """Makes what fetches addresses named in requests."""
 
     calibration: Calibration = field(factory=Calibration)
     """What was learnt of estimates; the application goes on learning with it."""

@@ -6,7 +6,7 @@ done, neither for a call nor for its events.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from logging import getLogger
 from typing import Any, Final
@@ -21,6 +21,7 @@ from kiro_asgi.asgi.reading import AnswerReading
 from kiro_asgi.asgi.reports import notices_in
 from kiro_asgi.asgi.routing import Routes, root_of
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.server_tools import ServerResult
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, Observer, Outcome, PlanFacts
 from kiro_asgi.observers.logs import AccessLog
@@ -153,6 +154,7 @@ class Observation:
         if self._byte_observers:
             reading.take = partial(self._receive, reading.take)
             reading.on_head = self._receive_head
+            reading.on_tools = self._receive_tools
         for place, observer in enumerate(self._observers):
             self._tell(place, observer.planned, self._call, plan)
 
@@ -221,6 +223,11 @@ class Observation:
         """Tell that the upstream's answer was read, or that *error* has ended that."""
         for place, observer in self._byte_observers:
             self._tell(place, observer.body_ended, self._call, error, self._clocks.steady())
+
+    def _receive_tools(self, results: Iterable[ServerResult]) -> None:
+        for result in results:
+            for place, observer in self._byte_observers:
+                self._tell(place, observer.tool_ran, self._call, result, self._clocks.steady())
 
     def _receive_head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         for place, observer in self._byte_observers:

@@ -23,6 +23,7 @@ from kiro_asgi.errors import KiroAsgiError, NotTheUpstream, UpstreamTimeout
 from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.model.events import MessageEnd, Usage
+from kiro_asgi.model.server_tools import ServerResult
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.net.transport import Headers, StopReading
@@ -127,6 +128,9 @@ class AnswerReading(ABC, Generic[Facts, Way]):
 
     on_head: Callable[[int, Headers], None] | None = field(init=False, default=None)
     """Called with the head of the answer, where somebody observes."""
+
+    on_tools: Callable[[Iterable[ServerResult]], None] | None = field(init=False, default=None)
+    """Called with what tools gave that the client does not run, where somebody observes."""
 
     take: Callable[[bytes], None] = field(init=False)
     """Puts a chunk aside."""

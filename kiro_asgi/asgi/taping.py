@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from attrs import frozen
 
+from kiro_asgi.asgi.attachments import FileSource
 from kiro_asgi.config import Settings
 from kiro_asgi.config.leaves import leaves, members_of, values_of
+from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import TAPE_EXCHANGE_BYTES
+from kiro_asgi.net.fetching import Fetched
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.tapes.folder import TapeFolder
 from kiro_asgi.tapes.recorder import Recorder, TapeMaker
+from kiro_asgi.upstreams.manifest import set_up
 
-__all__ = ["Taping", "is_replayed", "new_taping", "shown_settings"]
+__all__ = ["RecordedFiles", "Taping", "is_replayed", "new_taping", "shown_settings"]
 
 _OF_THE_MACHINE: Final = ("path", "url", "endpoint", "file", "files", "folder", "principals", "source")
 """Last words of settings that name a place, or a person: a replay does without them."""
@@ -24,6 +28,33 @@ _NOT_REPLAYED: Final = frozenset({"client", "cors", "keys", "credentials", "quot
 
 _PLACE: Final = "https://tape.invalid"
 """Address of every service of the operator's own: which it is, is nobody else's business."""
+
+
+@frozen
+class RecordedFiles:
+    """A source of files of which is recorded what it gives, or why it gives none."""
+
+    _source: FileSource
+    _recorder: Recorder
+
+    def allows(self, url: str) -> bool:
+        """As the source."""
+        return self._source.allows(url)
+
+    async def fetch(self, places: Mapping[str, str], hold: Callable[[int], None]) -> Mapping[str, Fetched]:
+        """As the source."""
+        try:
+            files = await self._source.fetch(places, hold)
+        except KiroAsgiError as error:
+            self._recorder.aside("file", error=error.message, code=error.code, param=error.param)
+            raise
+        for url in places:
+            self._recorder.aside("file", files[url].content, url=url, media_type=files[url].media_type)
+        return files
+
+    async def aclose(self) -> None:
+        """As the source."""
+        await self._source.aclose()
 
 
 @frozen
@@ -42,7 +73,7 @@ def new_taping(settings: Settings, redactor: Callable[[], Redactor], clock: Call
     is_inspected = inspector.enabled and inspector.content != "none"
     if not settings.tapes.path and not is_inspected:
         return None
-    maker = TapeMaker(redactor, dict(shown_settings(settings)))
+    maker = TapeMaker(redactor, dict(shown_settings(settings)), tuple(each.name for each in set_up(settings)))
     folder = TapeFolder(settings.tapes, maker) if settings.tapes.path else None
     most = TAPE_EXCHANGE_BYTES if folder is not None else min(TAPE_EXCHANGE_BYTES, inspector.bytes // 4)
     return Taping(Recorder(clock, most, None if folder is None else folder.take), maker, folder)

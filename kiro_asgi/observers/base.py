@@ -4,7 +4,7 @@ Of each call an observer is told in this order, whatever becomes of it::
 
     call    = began (planned attempted)* ended
     bytes   = (request_sent head_received received* body_ended)* between planned and attempted,
-              request_received, head_sent, sent* between began and ended
+              request_received, tool_ran*, head_sent, sent* between began and ended
 
 All of it happens in the event loop that serves the call, so an observer must not block; what it raises is logged once
 and hurts nobody.  Two event loops in two threads tell one observer at the same time.  Facts are frozen, and hold names,
@@ -21,6 +21,7 @@ from attrs import field, frozen
 
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Usage
+from kiro_asgi.model.server_tools import ServerResult
 
 __all__ = ["AttemptFacts", "ByteObserver", "CallFacts", "EndFacts", "Observer", "Outcome", "PlanFacts"]
 
@@ -256,6 +257,9 @@ class ByteObserver(Observer):
 
     def body_ended(self, call: CallFacts, error: KiroAsgiError | None, at: float) -> None:
         """The upstream's answer was read to its end, or as far as it was wanted, or *error* has ended that."""
+
+    def tool_ran(self, call: CallFacts, result: ServerResult, at: float) -> None:
+        """A tool that the client does not run has given this."""
 
     def head_sent(self, call: CallFacts, status: int, headers: Sequence[tuple[bytes, bytes]], at: float) -> None:
         """The head of the response was handed to the server."""

@@ -14,12 +14,13 @@ from kiro_asgi.asgi.internals import Internals
 from kiro_asgi.asgi.protocol import Message, Scope
 from kiro_asgi.asgi.scheduling import Offload, T
 from kiro_asgi.config import Settings
+from kiro_asgi.replay.asides import TapeFiles, tools_of
 from kiro_asgi.replay.script import Script, TapeTransport, read_rechunk
 from kiro_asgi.replay.steps import Step, StepLog
 from kiro_asgi.replay.virtual import VirtualLoop, run_virtual
 from kiro_asgi.stages.estimate import Calibration
 from kiro_asgi.tapes.format import Line, Tape, TapeError
-from kiro_asgi.tapes.masking import mask
+from kiro_asgi.tapes.masking import shape
 from kiro_asgi.upstreams.manifest import manifests_in
 
 __all__ = ["Difference", "Replay", "derive", "settings_of"]
@@ -84,9 +85,9 @@ class Replay:
 
         Of a tape that was masked when it was recorded the shapes are compared: what was sent was masked, too.
         """
-        expected = self.tape.sent
-        is_masked = self.tape.is_masked and expected != self.sent
-        return Difference.between(expected, mask(self.sent) if is_masked else self.sent)
+        if self.tape.is_masked and self.tape.sent != self.sent:
+            return Difference.between(shape(self.tape.sent), shape(self.sent))
+        return Difference.between(self.tape.sent, self.sent)
 
 
 def derive(
@@ -124,8 +125,10 @@ def derive(
             wall_clock=source.wall,
             token=source.token,
             draw=lambda: 0.5,
+            server_tools=tuple(tools_of(tape, loop.time)),
             internals=Internals(
                 transports=lambda settings, proxy: TapeTransport(script, loop.time),
+                fetcher=lambda settings: TapeFiles.of(tape, loop.time),
                 calibration=_Recorded.of(tape),
                 pipeline=log.pipeline,
                 offload=_AtOnce(),
@@ -163,11 +166,13 @@ def settings_of(tape: Tape, changed: Mapping[str, Any]) -> Settings:
             table = table.setdefault(each, {})
         table[name] = value
     settings = Settings.from_mapping(nested)
-    return evolve(settings, **dict(_keyed(settings, {line.text("upstream") for line in tape.of("plan")})))
+    known = tape.head.members.get("upstreams")
+    names = {*(known if isinstance(known, list) else ()), *(line.text("upstream") for line in tape.of("plan"))}
+    return evolve(settings, **dict(_keyed(settings, names)))
 
 
-def _keyed(settings: Settings, asked: set[str]) -> Iterator[tuple[str, Any]]:
-    """The upstreams that were asked, each with a placeholder for its key."""
+def _keyed(settings: Settings, asked: set[Any]) -> Iterator[tuple[str, Any]]:
+    """The upstreams that were set up, or asked, each with a placeholder for its key."""
     for name, _ in manifests_in(type(settings)):
         value = getattr(settings, name)
         if isinstance(value, Mapping):

@@ -3,14 +3,16 @@
 Each line is an object with ``k``, its kind, and ``t``, seconds since the request came.  Bytes are ``text`` where they
 are UTF-8, else ``b64``.  The kinds, in the order in which they come::
 
-    tape            v, id, at, by, content, settings: what it is, and how the gateway was set up
+    tape            v, id, at, by, content, settings, upstreams: what it is, and how the gateway was set up
     token           value: an id that the gateway made; one for each, wherever it was made
     client.request  method, root, path, query, api, headers, and the body
+    file            what a request names by address: url, media_type, and its bytes; or error, code, param
     plan            n, upstream, model, streamed, rules, context_window, input_estimate, output_factor: an attempt
     up.request      n, method, url, headers, and the body
     up.head         n, status, headers
     up.bytes        n, and what one read brought
     up.end          n, and error, code, message where the answer broke off
+    tool            name, tool: its kind, and what it gave: a tool that the client does not run
     client.head     status, headers
     client.bytes    what one send took, and blocked: how long the server had to wait for the client
     attempt.end     n, outcome, error, code
@@ -37,7 +39,7 @@ __all__ = ["BYTES", "VERSION", "Headers", "Line", "Tape", "TapeAnswer", "TapeAtt
 
 VERSION: Final = 1
 
-BYTES: Final = frozenset({"client.request", "up.request", "up.bytes", "client.bytes"})
+BYTES: Final = frozenset({"client.request", "file", "up.request", "up.bytes", "tool", "client.bytes"})
 """Kinds of lines that hold bytes."""
 
 Headers = tuple[tuple[bytes, bytes], ...]

@@ -4,7 +4,8 @@ A body is looked at whole, since a secret may be cut by two reads, and cut again
 stream each frame is looked at, and sealed with fresh checksums.
 
 Masking keeps what bugs depend upon: sizes, boundaries, white space, the structure of JSON and of server-sent events,
-names of members, of tools and of events, roles, ids, numbers outside of texts, escapes and known tags.  Of all other
+names of members, of tools and of events, roles, ids, numbers outside of texts, escapes, known tags, and that an address
+is one.  Of all other
 texts each letter becomes ``x`` or ``X``, each digit ``1``, and each longer character one of the same length.
 """
 
@@ -24,7 +25,7 @@ from attrs import frozen
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["EVENT_STREAM", "SHOWN_HEADERS", "Protection", "cover_shapes", "mask", "shown_headers", "shown_url"]
+__all__ = ["EVENT_STREAM", "SHOWN_HEADERS", "Protection", "cover_shapes", "mask", "shape", "shown_headers", "shown_url"]
 
 EVENT_STREAM: Final = "application/vnd.amazon.eventstream"
 
@@ -76,7 +77,9 @@ _STRING: Final = re.compile(rb'"((?:[^"\\]|\\.)*+)(?:"(\s*+:)?|$|\\$)', re.DOTAL
 _TAGS: Final = rb"</?(?:thinking|think|reasoning|thought|tool_call|tool_calls|invoke|function_calls|parameter)>"
 
 _WITHIN: Final = re.compile(
-    rb"(\\u[0-9a-fA-F]{4}|\\.|\b(?:true|false|null)\b|" + _TAGS + rb"|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}"
+    rb"(\\u[0-9a-fA-F]{4}|\\.|\b(?:true|false|null)\b|\bhttps?://|"
+    + _TAGS
+    + rb"|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}"
     rb"|[\xf0-\xf4][\x80-\xbf]{3})",
     re.DOTALL,
 )
@@ -89,14 +92,20 @@ _OUTSIDE: Final = re.compile(
 """Pieces between the texts of a document, or of a stream of them, that are not to change."""
 
 _PLAIN: Final = b'{}[],:"-.0123456789 \t\r\n'
-_CONSTANTS: Final = (b"true", b"false", b"null")
+_SPECIAL: Final = (b"\\", b"<", b"://", b"true", b"false", b"null")
+"""What a text has that is not masked letter by letter."""
 
 _LETTERS: Final = bytes.maketrans(
     b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", b"x" * 26 + b"X" * 26 + b"1" * 10
 )
+_SHAPE: Final = bytes.maketrans(b"X1+/", b"xxxx")
+
 _LONGER: Final[Mapping[int, bytes]] = MappingProxyType({2: "é".encode(), 3: "中".encode(), 4: "😀".encode()})
 """Characters by their bytes."""
 
+
+_KIND_BYTES: Final = 16
+"""Bytes of a file by which its kind is known."""
 
 _LENGTHS: Final = Struct(">II")
 _SUM: Final = Struct(">I")
@@ -139,8 +148,13 @@ def _mask_document(text: bytes) -> bytes:
     return b64encode(_mask_strings(document, _mask_text))
 
 
+def shape(data: bytes) -> bytes:
+    """*data* masked, and without what base64 of other words changes: what differs in words only is the same."""
+    return mask(data).translate(_SHAPE)
+
+
 def _mask_text(text: bytes) -> bytes:
-    is_special = not text.isascii() or b"\\" in text or b"<" in text or any(word in text for word in _CONSTANTS)
+    is_special = not text.isascii() or any(word in text for word in _SPECIAL)
     return _mask_pieces(_WITHIN, text) if is_special else text.translate(_LETTERS)
 
 
@@ -204,6 +218,14 @@ class Protection:
         """A whole text without secrets, and without prose."""
         covered = self.cover(data)
         return mask(covered) if self.is_masking else covered
+
+    def protect_file(self, data: bytes) -> bytes:
+        """A file; of one that is no text only the beginning stays, by which its kind is known."""
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return data[:_KIND_BYTES].ljust(len(data), b"\0") if self.is_masking else data
+        return self.protect(data)
 
     def protect_frames(self, data: bytes) -> bytes:
         """The same for an AWS event stream; a frame that changes is sealed again."""

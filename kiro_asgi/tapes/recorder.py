@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import define, field, frozen
+from attrs import asdict, define, field, frozen
 
 from kiro_asgi._version import __version__
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.server_tools import ServerResult
 from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, PlanFacts
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.tapes.format import VERSION, Line, Tape
-from kiro_asgi.tapes.masking import Protection, shown_headers, shown_url
+from kiro_asgi.tapes.masking import Protection, mask, shown_headers, shown_url
+from kiro_asgi.wire.json import dumps
 
 __all__ = ["Recorder", "Recording", "TapeMaker", "protected"]
+
+_WORDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"up.end": ("message",), "file": ("url", "error")})
+"""Members that are prose, by kinds of lines."""
 
 _LINE_BYTES: Final = 400
 """Bytes of memory that a line takes besides its data, about."""
@@ -79,6 +85,9 @@ class TapeMaker:
     _shown: Mapping[str, Any]
     """Settings that differ from their defaults, without secrets."""
 
+    _upstreams: tuple[str, ...]
+    """Those that are set up."""
+
     def make(self, recording: Recording, content: str) -> Tape:
         """The tape of *recording*, as far as it has come, without secrets; *content* as of `TapeSettings.content`."""
         call = recording.call
@@ -89,6 +98,7 @@ class TapeMaker:
             "by": f"kiro_asgi {__version__}",
             "content": content,
             "settings": self._shown,
+            "upstreams": self._upstreams,
         }
         whole = Tape((Line("tape", 0.0, members), *recording.lines))
         return protected(whole, Protection(self._redactor(), is_masking=content == "masked"))
@@ -117,12 +127,16 @@ class Recorder(ByteObserver):
 
         def recorded() -> str:
             made = token()
-            recording = self._current.get()
-            if recording is not None:
-                recording.add("token", self._clock(), value=made)
+            self.aside("token", value=made)
             return made
 
         return recorded
+
+    def aside(self, kind: str, data: bytes = b"", **members: Any) -> None:
+        """Record what the call that the running task serves was given besides its answer."""
+        recording = self._current.get()
+        if recording is not None:
+            recording.add(kind, self._clock(), data, **members)
 
     def began(self, call: CallFacts) -> None:
         """Begin to record."""
@@ -187,6 +201,11 @@ class Recorder(ByteObserver):
         number, outcome = attempt.plan.number, attempt.outcome.value
         self._calls[call].add("attempt.end", at, n=number, outcome=outcome, error=attempt.error, code=attempt.code)
 
+    def tool_ran(self, call: CallFacts, result: ServerResult, at: float) -> None:
+        """Record what a tool gave."""
+        output = dumps(asdict(result.output))
+        self._calls[call].add("tool", at, output, name=result.call.name, tool=result.call.kind)
+
     def head_sent(self, call: CallFacts, status: int, headers: Sequence[tuple[bytes, bytes]], at: float) -> None:
         """Record the head of the response."""
         self._calls[call].add("client.head", at, status=status, headers=headers)
@@ -250,6 +269,10 @@ def _protected(line: Line, data: bytes | None, protection: Protection) -> Line:
             members[name] = shown_url(value, protection.cover)
     if protection.is_masking and line.kind == "tape":
         members["content"] = "masked"
+    for name in _WORDS.get(line.kind, ()):
+        if isinstance(value := members.get(name), str) and protection.is_masking:
+            members[name] = mask(value.encode("utf-8", "surrogateescape")).decode("utf-8", "replace")
     if data is None:
-        data = protection.protect(line.data) if line.data else b""
+        protect = protection.protect_file if line.kind == "file" else protection.protect
+        data = protect(line.data) if line.data else b""
     return Line(line.kind, line.t, members, data)
