@@ -150,6 +150,10 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
         ("chunks", "contract", "cross_format", "errors", "limits", "model", "wire", "stages", "upstreams", "dialects"),
         {"attrs", "cattrs"},
     ),
+    "pytest_plugin": (
+        ("config", "errors", "replay", "simulator", "tapes"),
+        {"attrs", "pytest"},
+    ),
     "cli": (EVERYTHING, {"anyio", "attrs", "h11", "rich"}),
     "__init__": (EVERYTHING, set()),
     "__main__": (("cli",), set()),

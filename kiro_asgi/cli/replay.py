@@ -101,6 +101,5 @@ def _print_result(printer: Printer, played: Replay, difference: Difference | Non
     if difference is None:
         printer.line(("the client is sent the same, byte for byte", Tone.TEXT))
         return
-    printer.line((f"differs at byte {difference.offset}, after {difference.event} events:", Tone.TEXT))
-    printer.line((f"  tape   {difference.expected!r}", Tone.TEXT))
-    printer.line((f"  replay {difference.actual!r}", Tone.TEXT))
+    for line in difference.explain():
+        printer.line((line, Tone.TEXT))

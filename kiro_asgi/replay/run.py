@@ -27,6 +27,9 @@ __all__ = ["Difference", "Replay", "derive", "settings_of"]
 
 _KEY: Final = "replay-key-of-nobody"
 
+_SHOWN: Final = 60
+"""Bytes that are shown on each side of a difference."""
+
 _FIXED: Final[tuple[tuple[str, Any], ...]] = (("client.api_keys", [_KEY]), ("raise_unexpected", True))
 
 
@@ -40,6 +43,9 @@ class Difference:
     event: int
     """Server-sent events before it."""
 
+    before: bytes
+    """Some bytes up to there, which are the same."""
+
     expected: bytes
     actual: bytes
     """Some bytes from there on."""
@@ -52,7 +58,15 @@ class Difference:
         pairs = enumerate(zip(expected, actual, strict=False))
         offset = next((at for at, (one, other) in pairs if one != other), min(len(expected), len(actual)))
         events = expected.count(b"\n\n", 0, offset)
-        return cls(offset, events, expected[offset : offset + 60], actual[offset : offset + 60])
+        before, after = slice(max(0, offset - _SHOWN), offset), slice(offset, offset + _SHOWN)
+        return cls(offset, events, expected[before], expected[after], actual[after])
+
+    def explain(self) -> Iterator[str]:
+        """Lines for somebody to read."""
+        yield f"differs at byte {self.offset}, after {self.event} events:"
+        yield f"  same   {self.before!r}"
+        yield f"  tape   {self.expected!r}"
+        yield f"  replay {self.actual!r}"
 
 
 @frozen(kw_only=True)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from attrs import define, field
+from attrs import define, evolve, field
 
+from kiro_asgi.asgi.providers import with_each
+from kiro_asgi.config import ClientSettings, Settings
+from kiro_asgi.replay.run import settings_of
 from kiro_asgi.simulator.builders import refusal
 from kiro_asgi.simulator.formats import find_endpoint
 from kiro_asgi.simulator.record import RecordedRequest
@@ -19,7 +22,7 @@ from kiro_asgi.tapes.format import Line, Tape, TapeAnswer
 from kiro_asgi.tapes.masking import SHOWN_HEADERS, mask
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
-__all__ = ["TapeService"]
+__all__ = ["TapeService", "settings_at"]
 
 _PLACE: Final = re.compile(r"v\d\w*|[a-z]{2}(?:-[a-z]+)+-\d")
 """A version of an API, or a region: up to there a path says where a service is, and then what is asked of it."""
@@ -107,6 +110,23 @@ class TapeService:
         )
         found = find_endpoint(request)
         return refusal(400, message) if found is None else found[0].bad_request(message)
+
+
+def settings_at(url: str, tapes: Sequence[Tape]) -> Settings:
+    """Settings of an application whose services are a simulator at *url* that answers from *tapes*.
+
+    They are those of the first tape.  Clients need no key, and a credential that is refused is tried again at once.
+
+    Raises:
+        ConfigError: They cannot work.
+    """
+    settings = settings_of(tapes[0], {})
+    return evolve(
+        with_each(settings, lambda upstream: upstream.simulated(url)),
+        client=ClientSettings(allow_anonymous=True),
+        retry=evolve(settings.retry, refused_base=0, quota_probe=0, suspicion=0),
+        raise_unexpected=False,
+    )
 
 
 def _keys(path: str, body: bytes) -> Iterator[_Request]:
