@@ -60,6 +60,7 @@ __all__ = [
     "TAPE_BYTES",
     "TAPE_EXCHANGE_BYTES",
     "TAPE_STEPS",
+    "TAPE_TRIALS",
     "TOKEN_BYTES",
     "TOOL_INPUT_BYTES",
     "VALIDATION_STEPS",
@@ -267,6 +268,9 @@ TAPE_EXCHANGE_BYTES: Final = 32 * 1024 * 1024
 
 TAPE_STEPS: Final = 250_000
 """Steps of one exchange that are shown, of a hundred thousand events a few each; beyond it the rest is only counted."""
+
+TAPE_TRIALS: Final = 400
+"""Times that an exchange is done again to find what of its tape can go."""
 
 # Numbers.
 

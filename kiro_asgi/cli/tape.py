@@ -1,4 +1,4 @@
-"""Look at a tape, take the words out of it, or make a command or an HTTP archive of it.
+"""Look at a tape, take the words or all that does not matter out of it, or make a command or an HTTP archive of it.
 
 ``check`` has the status 1 where the tape holds what looks like a secret, or where doing it again gives something else.
 """
@@ -15,17 +15,18 @@ from typing import Final
 from kiro_asgi.cli.terminal import Printer, Tone, printer_on
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.replay import derive
-from kiro_asgi.tapes import Line, Tape, TapeError, load_tape
+from kiro_asgi.replay.trimming import replayed, trim
+from kiro_asgi.tapes import Tape, TapeError, load_tape
 from kiro_asgi.tapes.exports import as_curl, as_har
 from kiro_asgi.tapes.masking import Protection, cover_shapes
 from kiro_asgi.tapes.recorder import protected
 
-__all__ = ["add_arguments", "replayed", "run"]
+__all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("action", choices=tuple(_ACTIONS), help="check, mask, curl or har")
+    parser.add_argument("action", choices=tuple(_ACTIONS), help="check, mask, trim, curl or har")
     parser.add_argument("tape", type=Path, metavar="TAPE", help="a file, see tapes.path; .gz is read, too")
 
 
@@ -64,15 +65,9 @@ def _mask(tape: Tape, printer: Printer) -> int:
     return 0
 
 
-def replayed(tape: Tape) -> Tape:
-    """*tape* with what the client would be sent now, so that doing it again gives the same; itself where it is cut."""
-    if tape.cut:
-        return tape
-    sends = [step for step in derive(tape).steps if step.kind == "send"]
-    kept = [line for line in tape.lines if line.kind != "client.bytes"]
-    made = [Line("client.bytes", step.t, {}, step.value) for step in sends]
-    end = next((place for place, line in enumerate(kept) if line.kind == "end"), len(kept))
-    return Tape((*kept[:end], *made, *kept[end:]))
+def _trim(tape: Tape, printer: Printer) -> int:
+    sys.stdout.write(trim(tape).write().decode())
+    return 0
 
 
 def _curl(tape: Tape, printer: Printer) -> int:
@@ -88,6 +83,7 @@ def _har(tape: Tape, printer: Printer) -> int:
 _ACTIONS: Final[Mapping[str, Callable[[Tape, Printer], int]]] = {
     "check": _check,
     "mask": _mask,
+    "trim": _trim,
     "curl": _curl,
     "har": _har,
 }

@@ -21,6 +21,7 @@ from kiro_asgi.replay.virtual import VirtualLoop, run_virtual
 from kiro_asgi.stages.estimate import Calibration
 from kiro_asgi.tapes.format import Line, Tape, TapeError
 from kiro_asgi.tapes.masking import shape
+from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.upstreams.manifest import manifests_in
 
 __all__ = ["Difference", "Replay", "derive", "settings_of"]
@@ -89,6 +90,9 @@ class Replay:
 
     kept: Mapping[int, str]
     """Index of each step that led to nothing at once, and the stage that kept it, until more came or for good."""
+
+    asked: tuple[UpstreamRequest, ...] = field(repr=False)
+    """Requests for answers, with placeholders for credentials."""
 
     missing: int
     """Answers that were asked for, and are not on the tape."""
@@ -159,6 +163,7 @@ def derive(
             dropped=log.dropped,
             events=tuple(log.events),
             kept=log.kept,
+            asked=tuple(script.asked),
             missing=script.missing,
         )
 

@@ -65,6 +65,7 @@ class Script:
     answers: Iterator[tuple[int, TapeAnswer]]
     rechunk: Rechunk
     log: StepLog
+    asked: list[UpstreamRequest] = field(init=False, factory=list, repr=False)
     missing: int = field(init=False, default=0)
     """Answers that were asked for, and are not on the tape."""
 
@@ -79,8 +80,9 @@ class Script:
         numbered = enumerate(tape.attempts, 1)
         return cls(iter([(n, answer) for n, attempt in numbered for answer in attempt.answers]), rechunk, log)
 
-    def next(self) -> tuple[int, TapeAnswer] | None:
-        """The attempt and the answer that come next; ``None`` after the last."""
+    def next(self, request: UpstreamRequest) -> tuple[int, TapeAnswer] | None:
+        """The attempt and the answer that come next, to whatever *request*; ``None`` after the last."""
+        self.asked.append(request)
         found = next(self.answers, None)
         if found is None:
             self.missing += 1
@@ -103,8 +105,8 @@ class TapeTransport(Transport):
         self._clock = clock
 
     async def fetch(self, request: UpstreamRequest, reader: Reader, *, patience: float | None) -> None:
-        """As of `Transport`; *request* is not looked at."""
-        found = self._script.next() if isinstance(reader, AnswerReading) else None
+        """As of `Transport`; what answers *request* is decided by its place among all."""
+        found = self._script.next(request) if isinstance(reader, AnswerReading) else None
         if found is None:
             raise UpstreamUnreachable("a replay asks nobody", code="replay")
         attempt, answer = found
