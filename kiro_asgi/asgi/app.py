@@ -167,10 +167,11 @@ class App:
             wall_clock,
         )
         clocks = Clocks(clock, wall_clock, draw)
+        dates = internals.dates or wall_clock
         self._taping = new_taping(settings, lambda: self._context.secrets.redactor, clock)
         if self._taping is not None:
             recorder = self._taping.recorder
-            observers, token = (*observers, recorder), recorder.tokens(token)
+            observers, token, dates = (*observers, recorder), recorder.tokens(token), recorder.dates(wall_clock)
         self._token = token
         self._store = new_store(settings, clocks) if store is None else store
         providers = new_providers(
@@ -237,7 +238,7 @@ class App:
             stages=tuple(stages),
             spoken=frozenset(chain.from_iterable(provider.spoken for provider in self._providers)),
             token=token,
-            wall=wall_clock,
+            wall=dates,
             reply=self._reply,
             answer_within=self._answer_within,
             background=self._background,

@@ -37,5 +37,8 @@ class Internals:
     offload: Offload = field(factory=Offload)
     """Does what takes long."""
 
+    dates: Callable[[], float] | None = None
+    """Seconds since the epoch, for dates in answers; ``None``: by the application's clock."""
+
     context_windows: Mapping[tuple[str, str], int] = field(factory=dict)
     """Tokens that models can read and write, by upstream and model, as far as that is known without asking."""

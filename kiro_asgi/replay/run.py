@@ -150,6 +150,7 @@ def derive(
                 calibration=_Recorded.of(tape),
                 pipeline=log.pipeline,
                 offload=_AtOnce(),
+                dates=source.date,
                 context_windows=dict(_windows(tape)),
             ),
         )
@@ -236,22 +237,29 @@ class _Recorded(Calibration):
 
 @define
 class _Ids:
-    """The ids that were made then, and the time of day."""
+    """The ids that were made then, and the dates, in their order."""
 
     _tape: Tape
     _clock: Callable[[], float]
     _tokens: list[Line] = field(init=False)
+    _dates: Iterator[Line] = field(init=False)
     _made: int = field(init=False, default=0)
 
     def __attrs_post_init__(self) -> None:
         first = Line("token", 0.0, {"value": self._tape.head.text("id").removeprefix("req_")})
         self._tokens = [first, *self._tape.of("token")]
+        self._dates = self._tape.of("clock")
 
     def token(self) -> str:
         self._made += 1
         if self._made > len(self._tokens):
             return f"{self._made:024x}"
         return self._tokens[self._made - 1].text("value")
+
+    def date(self) -> float:
+        """The moment of which the next date is made."""
+        line = next(self._dates, None)
+        return self.wall() if line is None else line.number("value")
 
     def wall(self) -> float:
         """The moment: not before that of the next id, as what is computed here takes no time."""

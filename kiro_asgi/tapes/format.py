@@ -5,6 +5,7 @@ are UTF-8, else ``b64``.  The kinds, in the order in which they come::
 
     tape            v, id, at, by, content, settings, upstreams: what it is, and how the gateway was set up
     token           value: an id that the gateway made; one for each, wherever it was made
+    clock           value: seconds since the epoch, of which a date in the answer was made
     client.request  method, root, path, query, api, headers, and the body
     file            what a request names by address: url, media_type, and its bytes; or error, code, param
     plan            n, upstream, model, streamed, rules, context_window, input_estimate, output_factor: an attempt

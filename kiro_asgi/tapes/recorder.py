@@ -132,6 +132,16 @@ class Recorder(ByteObserver):
 
         return recorded
 
+    def dates(self, clock: Callable[[], float]) -> Callable[[], float]:
+        """*clock*, of which is recorded what it tells a call."""
+
+        def recorded() -> float:
+            told = clock()
+            self.aside("clock", value=round(told, 6))
+            return told
+
+        return recorded
+
     def aside(self, kind: str, data: bytes = b"", **members: Any) -> None:
         """Record what the call that the running task serves was given besides its answer."""
         recording = self._current.get()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from time import time
 from typing import Any
 
-from kiro_asgi import create_app
+from kiro_asgi import App
 from kiro_asgi.simulator.server import Simulator
 from kiro_asgi.tapes import Tape, read_tape
 from tests.asgi.conftest import settings_for
@@ -66,10 +67,16 @@ def question(dialect: str, prompt: str, model: str = MODELS["kiro"], *, tools: b
     return post(path, body, query_string=b"alt=sse" if dialect == "gemini" else b"")
 
 
-async def tapes_of(sim: Simulator, folder: Path, asked: Iterable[Exchange], **slices: Any) -> list[Tape]:
+async def tapes_of(
+    sim: Simulator,
+    folder: Path,
+    asked: Iterable[Exchange],
+    wall_clock: Callable[[], float] = time,
+    **slices: Any,
+) -> list[Tape]:
     """The tapes that are written while *asked* is answered, the oldest first."""
     tapes = {"path": str(folder), **slices.pop("tapes", {})}
-    app = create_app(settings_for(sim.url, {**slices, "tapes": tapes}))
+    app = App(settings_for(sim.url, {**slices, "tapes": tapes}), wall_clock=wall_clock)
     for each in asked:
         await each.run(app)
     await app.aclose()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
@@ -47,6 +48,17 @@ async def test_byte_for_byte(sim, tmp_path):
         assert tape.sent == exchange.content and exchange.status == 200
         if len(tape.sent) < 1500:  # the pieces of each are read one by one
             assert (await replayed(tape, rechunk="1")).sent == played.sent
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_dates(sim, tmp_path):
+    """An answer has the dates that it had, also where the work took longer than its replay."""
+    seconds = itertools.count(1_795_000_000.5)
+    asked = question("responses", "Hi")
+
+    (tape,) = await tapes_of(sim, tmp_path, [asked], seconds.__next__, tapes={"when": "all", "content": "full"})
+
+    assert (await replayed(tape)).difference is None
 
 
 async def test_steps(sim, tmp_path):
