@@ -88,6 +88,7 @@ def detail(call: RecordedCall, prices: Iterable[Price]) -> Mapping[str, Any]:
     started = call.facts.started
     return {
         **row(call, prices),
+        "recorded": call.recording is not None,
         "tries": [dict(_attempt(each, started)) for each in call.attempts],
         "received": call.received.pairs(),
         "sent": call.sent.pairs(),

@@ -187,7 +187,7 @@ def settings_of(tape: Tape, changed: Mapping[str, Any]) -> Settings:
         table[name] = value
     settings = Settings.from_mapping(nested)
     known = tape.head.members.get("upstreams")
-    names = {*(known if isinstance(known, list) else ()), *(line.text("upstream") for line in tape.of("plan"))}
+    names = {*(known if isinstance(known, list | tuple) else ()), *(line.text("upstream") for line in tape.of("plan"))}
     return evolve(settings, **dict(_keyed(settings, names)))
 
 

@@ -62,11 +62,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="session")
-def driver(browser: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium, as tox -e browser has it")
-    path = shutil.which(DRIVER)
-    if path is None:
-        pytest.skip(f"needs {DRIVER} (Debian: apt-get install chromium-driver)")
+    path, browser = shutil.which(DRIVER), next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None or browser is None:
+        pytest.skip(f"needs {DRIVER} and a browser (Debian: apt-get install chromium-driver)")
     from selenium.webdriver.chrome.service import Service
 
     options = webdriver.ChromeOptions()

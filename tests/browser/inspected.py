@@ -129,13 +129,15 @@ def inspected_site(folder: Path, **slices: Any) -> Iterator[Site]:
         thread.join(20)
 
 
-def ask(site: Site, content: Any, model: str = "claude-sonnet-4.5", agent: str = "test", **more: Any) -> None:
-    """Ask a question, and read all of the answer."""
+def ask(site: Site, content: Any, model: str = "claude-sonnet-4.5", agent: str = "test", **more: Any) -> str:
+    """Ask a question, and read all of the answer; its id."""
     question = [{"role": "user", "content": content}]
     body = json.dumps({"model": model, "max_tokens": 1000, "stream": True, "messages": question, **more}).encode()
     headers = {"content-type": "application/json", "x-api-key": "k", "user-agent": agent}
     try:
         with urlopen(Request(f"{site.url}{PREFIX}/v1/messages", body, headers), timeout=60) as answer:
             answer.read()
+            return str(answer.headers["request-id"])
     except HTTPError as error:
         error.close()
+        return str(error.headers["request-id"])

@@ -15,7 +15,7 @@ PICTURES: Final = os.environ.get("KIRO_ASGI_PICTURES", "")
 """A folder for pictures of the page, for the documentation."""
 
 
-def until(condition: Callable[[], Any], seconds: float = 10) -> Any:
+def until(condition: Callable[[], Any], seconds: float = 30) -> Any:
     """What *condition* gives, once that is something."""
     end = time.monotonic() + seconds
     while not (found := condition()):
@@ -30,6 +30,7 @@ def log_in(driver: Any, site: Site, name: str) -> None:
     for field, value in (("username", name), ("password", PASSWORD)):
         driver.find_element("name", field).send_keys(value)
     driver.find_element("css selector", "button").click()
+    until(lambda: "/login/" not in driver.current_url)
 
 
 def rows(driver: Any) -> list[list[str]]:

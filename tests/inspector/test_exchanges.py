@@ -100,7 +100,7 @@ async def test_the_answer_as_the_client_sees_it(looking, sim):
 
 async def test_bytes_that_went_through_are_read_too(looking):
     """By the decoder of the service's own API, without a call; steps show that nothing was made of them."""
-    app, viewer = await looking()
+    app, viewer = await looking(routing={"models": ["mine=kiro/claude-sonnet-4.5"]})
     await question("anthropic", "sim:thinking", "anthropic/claude-sonnet-4-5").run(app)
     assert {row[0] for row in (await viewer.see("steps"))["steps"]} == {"r", "s"}
     answer = await viewer.see("answer")

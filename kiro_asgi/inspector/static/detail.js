@@ -63,7 +63,7 @@ function exportsOf(call) {
 
 /** What there is to see of a call: its part of the address, its name, and what makes it. */
 const TABS = /** @type {[string, string, (call: any) => Promise<import("./dom.js").Child[]>][]} */ ([
-  ["facts", "Facts", async (call) => [facts(call), h("h3", {}, "Attempts"), attempts(call), exportsOf(call)]],
+  ["facts", "Facts", async (call) => [facts(call), attempts(call), call.recorded && exportsOf(call)]],
   ["answer", "Answer", answerOf],
   ["stream", "Stream", streamOf],
   ["request", "Request", requestOf],

@@ -68,6 +68,11 @@ export class Links {
     }
   }
 
+  /** The frames that have bytes in a read. @param {number} read */
+  framesIn(read) {
+    return this.#bytes.get(read) ?? [];
+  }
+
   /** All that led to a step, and all that came of it, with the step itself. @param {number} step */
   of(step) {
     const found = new Set([step]);

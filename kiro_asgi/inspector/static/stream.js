@@ -40,8 +40,10 @@ export async function streamOf(call) {
 
   const cells = (/** @type {number} */ step) => {
     const row = told.steps[step], when = h("span", { class: "when" }, `${many && row[KIND] === "r" ? `${row[ATTEMPT]}· ` : ""}${row[TIME].toFixed(3)}`);
+    const frames = row[KIND] === "r" ? links.framesIn(step) : [], words = frames.length ? frames.map((frame) => told.steps[frame][WORDS].split(" ")[1] ?? "").join(", ") : row[WORDS];
     const stage = row[KIND] === "i" ? [h("span", { class: "stage" }, told.stages[row[STAGE]])] : [h("span", { class: "size" }, bytes(row[SIZE]))];
-    return [when, ...stage, h("span", { class: "words" }, row[WORDS].replaceAll("\n", "⏎")), row[KEPT] ? h("span", { class: "kept", title: `nothing came of it at once: kept by ${row[KEPT]}` }, `⤓ ${row[KEPT]}`) : ""];
+    const kept = row[KEPT] ? h("span", { class: "kept", title: `nothing came of it at once: kept by ${row[KEPT]}` }, `⤓ ${row[KEPT]}`) : "";
+    return [when, ...stage, kept, h("span", { class: "words" }, words.replaceAll("\n", "⏎"))];
   };
   const point = (/** @type {number} */ step) => {
     const found = links.of(step);
