@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
+from kiro_asgi.replay import derive
+from kiro_asgi.tapes import Tape, load_tapes
 from tests.clients.surroundings import CONNECTED, Gateway, obstacle, running
 from tests.conformance import node
 from tests.installing import installed, room
@@ -47,11 +49,27 @@ def secluded() -> bool:
     return not reason
 
 
+def differing(tapes: Iterable[Tape]) -> Iterator[str]:
+    """What is not the same where the exchanges on *tapes* are done again; those that have a request, and all of it."""
+    for tape in tapes:
+        if next(tape.of("client.request"), None) is not None and not tape.cut:
+            replay = derive(tape)
+            if replay.missing or replay.difference is not None:
+                yield f"{tape.head.text('id')} {tape.request.text('path')} {replay.missing} {replay.difference}"
+
+
 @pytest.fixture(scope="session")
 def gateway(secluded: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """What ``kiro-asgi serve --simulate`` gives, where nothing else can be reached."""
-    with running(tmp_path_factory.mktemp("gateway"), secluded=secluded) as found:
+    """What ``kiro-asgi serve --simulate`` gives, where nothing else can be reached.
+
+    Each call is on a tape; at the end all are done again, and the clients are sent the same.
+    """
+    tapes = tmp_path_factory.mktemp("tapes")
+    recorded = {"PATH": str(tapes), "WHEN": "all", "CONTENT": "full"}
+    settings = {f"KIRO_ASGI__TAPES__{name}": value for name, value in recorded.items()}
+    with running(tmp_path_factory.mktemp("gateway"), secluded=secluded, **settings) as found:
         yield found
+    assert [*differing(load_tapes(tapes))] == []
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import AsyncIterator
 from functools import partial
+from itertools import count, cycle
 from typing import Any
 
 import anyio.to_thread
@@ -37,8 +37,8 @@ FAULTS = ("sim:thinking", "sim:429-once", "sim:torn", "Count to 5")
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # a replay has a loop of its own
 async def test_byte_for_byte(sim, tmp_path):
-    """Calls of every service through every API, thinking, a refusal, a torn stream; as they came and byte by byte."""
-    calls = [question(api, "sim:tool", model, tools=True) for model in MODELS.values() for api in PATHS]
+    """Calls of every service, thinking, a refusal, a torn stream; as they came and byte by byte."""
+    calls = [question(api, "sim:tool", model, tools=True) for model, api in zip(MODELS.values(), cycle(PATHS))]
     asked = [*calls, *(question("anthropic", fault) for fault in FAULTS)]
     tapes = await tapes_of(sim, tmp_path, asked, tapes={"when": "all", "content": "full"}, **services(sim))
 
@@ -53,7 +53,7 @@ async def test_byte_for_byte(sim, tmp_path):
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_dates(sim, tmp_path):
     """An answer has the dates that it had, also where the work took longer than its replay."""
-    seconds = itertools.count(1_795_000_000.5)
+    seconds = count(1_795_000_000.5)
     asked = question("responses", "Hi")
 
     (tape,) = await tapes_of(sim, tmp_path, [asked], seconds.__next__, tapes={"when": "all", "content": "full"})

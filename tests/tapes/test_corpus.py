@@ -1,0 +1,26 @@
+"""What was recorded once is what clients are sent today, however the service's bytes are cut."""
+
+from __future__ import annotations
+
+from itertools import cycle
+
+from kiro_asgi.cli import main
+from kiro_asgi.replay import derive
+from kiro_asgi.tapes import load_tape
+from tests.tapes.corpus import CORPUS, cases
+
+TAPES = sorted(CORPUS.iterdir())
+CUTS = ("1", "7", "random:1", "random:2")
+
+
+def test_the_same_today(capsys):
+    """Byte for byte; and no tape holds what looks like a secret."""
+    assert {f"{name}.tape.jsonl" for name in cases()} <= {path.name for path in TAPES}  # the others are real clients'
+    failed = [path.name for path in TAPES if main(["tape", "check", str(path)])]
+    assert failed == [], capsys.readouterr().out
+
+
+def test_however_it_is_cut():
+    """Each of a few ways to cut is tried with tapes of each service."""
+    for path, cut in zip(TAPES, cycle(CUTS), strict=False):
+        assert derive(load_tape(path), rechunk=cut).difference is None, f"kiro-asgi replay {path} --rechunk {cut}"
