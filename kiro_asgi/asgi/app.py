@@ -16,8 +16,9 @@ from zoneinfo import ZoneInfo
 
 import anyio.to_thread
 
+from kiro_asgi._version import __version__
 from kiro_asgi.asgi.admission import allowances_in, new_admission
-from kiro_asgi.asgi.attachments import AttachmentFetcher, FileSource
+from kiro_asgi.asgi.attachments import AttachmentFetcher, AttachmentSource
 from kiro_asgi.asgi.attempts import Attempts
 from kiro_asgi.asgi.auth import Authenticator, CrossOrigin
 from kiro_asgi.asgi.background import Background
@@ -60,7 +61,7 @@ from kiro_asgi.asgi.routing import GATEWAY, PROBES, Routes
 from kiro_asgi.asgi.scheduling import Pace
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.asgi.server_tools import ServerTool
-from kiro_asgi.asgi.taping import RecordedFiles, new_taping
+from kiro_asgi.asgi.taping import RecordedFiles, new_taping, shown_settings
 from kiro_asgi.asgi.usage import UsageObserver, new_ledger
 from kiro_asgi.asgi.websocket import handshake_send
 from kiro_asgi.config import Settings
@@ -250,7 +251,7 @@ class App:
         for api, dialect in made.items():
             self._handlers |= handlers_of(api, dialect, gateway)
 
-    def _file_source(self, source: FileSource | None) -> FileSource | None:
+    def _file_source(self, source: AttachmentSource | None) -> AttachmentSource | None:
         """*source*, recorded where calls are."""
         return source if source is None or self._taping is None else RecordedFiles(source, self._taping.recorder)
 
@@ -531,10 +532,13 @@ class App:
         return self._situation(readiness)
 
     def _accounts(self) -> dict[str, Any]:
-        """The same for the inspector, with all credentials by the names of their upstreams."""
+        """The same for the inspector, with all credentials, models and settings that may be shown."""
         readiness = self.readiness()
         upstreams = [{"name": each.name, "credentials": each.credentials.names} for each in self._providers]
-        return {"ready": readiness.is_ready, **self._situation(readiness), "upstreams": upstreams}
+        models = {each.name: [card.id for card in each.catalogue.shown()] for each in self._providers}
+        settings = [[path, value] for path, value in shown_settings(self._settings)]
+        more = {"upstreams": upstreams, "models": models, "settings": settings, "version": __version__}
+        return {"ready": readiness.is_ready, **self._situation(readiness), **more}
 
     def _situation(self, readiness: Readiness) -> dict[str, Any]:
         return {

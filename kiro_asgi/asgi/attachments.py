@@ -14,7 +14,7 @@ from kiro_asgi.model.media import media_type_of
 from kiro_asgi.model.prompt import Attachment, Document, Image, Part, Prompt, ToolResult
 from kiro_asgi.net.fetching import Fetched
 
-__all__ = ["AttachmentFetcher", "FileSource"]
+__all__ = ["AttachmentFetcher", "AttachmentSource"]
 
 PDF: Final = "application/pdf"
 
@@ -26,7 +26,7 @@ _NO_DOCUMENTS: Final = ("image/", "audio/", "video/", "multipart/")
 Hold = Callable[[int], None]
 
 
-class FileSource(Protocol):
+class AttachmentSource(Protocol):
     """Where files come from: `kiro_asgi.net.fetching.Fetcher`, or a tape."""
 
     def allows(self, url: str) -> bool:
@@ -46,7 +46,7 @@ class FileSource(Protocol):
 class AttachmentFetcher:
     """Fetches what the operator allows; what is left is the upstream's to refuse."""
 
-    _fetcher: FileSource | None
+    _fetcher: AttachmentSource | None
 
     async def fetched(self, prompt: Prompt, itself: Callable[[Attachment], bool], hold: Hold) -> Prompt:
         """*prompt* with bytes for addresses.

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from kiro_asgi.asgi.attachments import FileSource
+from kiro_asgi.asgi.attachments import AttachmentSource
 from kiro_asgi.asgi.providers import Transports, new_fetcher, new_transport
 from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.config import Settings
@@ -25,7 +25,7 @@ class Internals:
     transports: Transports = new_transport
     """Makes the connections to services."""
 
-    fetcher: Callable[[Settings], FileSource | None] = new_fetcher
+    fetcher: Callable[[Settings], AttachmentSource | None] = new_fetcher
     """Makes what fetches addresses named in requests."""
 
     calibration: Calibration = field(factory=Calibration)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.asgi.attachments import FileSource
+from kiro_asgi.asgi.attachments import AttachmentSource
 from kiro_asgi.config import Settings
 from kiro_asgi.config.leaves import leaves, members_of, values_of
 from kiro_asgi.errors import KiroAsgiError
@@ -34,7 +34,7 @@ _PLACE: Final = "https://tape.invalid"
 class RecordedFiles:
     """A source of files of which is recorded what it gives, or why it gives none."""
 
-    _source: FileSource
+    _source: AttachmentSource
     _recorder: Recorder
 
     def allows(self, url: str) -> bool:

@@ -37,7 +37,7 @@ _WORDS_BYTES: Final = 8192
 
 
 @define
-class _Block:
+class _ShownBlock:
     """A block, as far as it has come."""
 
     start: BlockStart
@@ -50,12 +50,12 @@ class _Block:
 
 def answer_of(replay: Replay) -> Mapping[str, Any]:
     """The blocks of the last attempt that had any, and the end; without blocks nothing was read as events."""
-    blocks: list[_Block] = []
+    blocks: list[_ShownBlock] = []
     end: MessageEnd | None = None
     for step in _last_message(replay):
         match step.value:
             case BlockStart() as start:
-                blocks.append(_Block(start, step.t))
+                blocks.append(_ShownBlock(start, step.t))
             case TextDelta(text) | RefusalDelta(text) | ThinkingDelta(text) | ToolInputDelta(text) if blocks:
                 blocks[-1].text.append(text)
             case SignatureDelta(value) if blocks:
@@ -90,7 +90,7 @@ def _as_they_came(steps: Sequence[Step]) -> Mapping[str, str]:
     return {call_id: "".join(found) for call_id, found in pieces.items()}
 
 
-def _told(block: _Block, came: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+def _told(block: _ShownBlock, came: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     text = "".join(block.text)
     yield "kind", block.start.kind.value
     yield "began", round(block.began, 4)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from enum import StrEnum
 from itertools import islice
 from typing import Final
@@ -31,6 +32,9 @@ _ATTEMPTS: Final = 100
 _CALL_BYTES: Final = 4096
 _ATTEMPT_BYTES: Final = 2048
 """Bytes of memory that a call, and each attempt at its answer, take with all their texts."""
+
+_HEADERS: Final = 30
+"""Headers by which a service tells what is left."""
 
 _REFRESH: Final = 0.1
 """Seconds between two changes of a call that merely goes on."""
@@ -90,6 +94,9 @@ class RecordedCall:
     recording: Recording | None = None
     """What came and went; ``None`` where nothing was recorded, or memory was short."""
 
+    pinned: bool = False
+    """Whether it stays, with what was recorded, while others make room."""
+
     end: EndFacts | None = None
     seen: float = 0.0
     """When it last changed, by the application's clock."""
@@ -145,6 +152,9 @@ class RecentCalls(ByteObserver):
     size: int = field(init=False, default=0)
     """Bytes of memory that all take, about."""
 
+    allowances: dict[str, dict[str, str]] = field(init=False, factory=dict)
+    """By credential what the head of its last answer told of what is left: names of headers, and their values."""
+
     _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
 
     def began(self, call: CallFacts) -> None:
@@ -177,6 +187,15 @@ class RecentCalls(ByteObserver):
                     each.facts = attempt
                 self._changed(kept, attempt.plan.started + attempt.seconds)
 
+    def head_received(self, call: CallFacts, status: int, headers: Sequence[tuple[bytes, bytes]], at: float) -> None:
+        """Note what the service says of what is left."""
+        told = {name.decode("latin-1").lower(): value for name, value in headers if b"ratelimit" in name.lower()}
+        if told:
+            with self._guard:
+                if (kept := self._by_id.get(call.request_id)) is not None and kept.attempts:
+                    shown = {name: value[:_TEXT].decode("latin-1") for name, value in islice(told.items(), _HEADERS)}
+                    self.allowances[kept.attempts[-1].plan.credential] = shown
+
     def received(self, call: CallFacts, data: bytes, at: float) -> None:
         """Note that some of the answer came."""
         with self._guard:
@@ -204,6 +223,30 @@ class RecentCalls(ByteObserver):
     def find(self, request_id: str) -> RecordedCall | None:
         """The call of that id; ``None`` where it is not kept any more."""
         return self._by_id.get(request_id)
+
+    def all(self) -> list[RecordedCall]:
+        """All that are kept, in the order in which they came."""
+        with self._guard:
+            return list(self._by_id.values())
+
+    def pin(self, request_id: str, pinned: bool) -> bool:
+        """Let a call stay, or no longer; whether there is such a call, and room: half of it may be pinned."""
+        with self._guard:
+            kept = self._by_id.get(request_id)
+            taken = sum(each.size for each in self._by_id.values() if each.pinned)
+            if kept is None or (pinned and taken + kept.size > self._bytes // 2):
+                return False
+            kept.pinned = pinned
+            self._changed(kept, kept.seen)
+            return True
+
+    def delete(self, request_id: str) -> None:
+        """Let go of a call that has ended; of an empty id all of them, but those that are pinned."""
+        with self._guard:
+            for each in list(self._by_id.values()):
+                wanted = each.facts.request_id == request_id if request_id else not each.pinned
+                if wanted and each.state is State.ENDED:
+                    self._drop(each)
 
     def changes(self, after: int, most: int) -> Changes:
         """The calls that changed after that change, those that did so first, and no more than *most*."""
@@ -242,16 +285,18 @@ class RecentCalls(ByteObserver):
 
     def _make_room(self) -> None:
         while self._recorded and self.size > self._bytes:
-            self._forget(next((each for each in self._recorded.values() if each.end), None))
+            self._forget(next((each for each in self._recorded.values() if each.end and not each.pinned), None))
         while len(self._by_id) > 1 and (len(self._by_id) > self._most or self.size > self._bytes):
-            ended = (request_id for request_id, kept in self._by_id.items() if kept.state is State.ENDED)
-            gone = self._by_id.pop(next(ended, next(iter(self._by_id))))
-            del self._by_change[gone.facts.request_id]
-            self._recorded.pop(gone.facts.request_id, None)
-            self.size -= gone.size
+            ended = (kept for kept in self._by_id.values() if kept.state is State.ENDED and not kept.pinned)
+            self._drop(next(ended, next(iter(self._by_id.values()))))
+
+    def _drop(self, gone: RecordedCall) -> None:
+        del self._by_id[gone.facts.request_id], self._by_change[gone.facts.request_id]
+        self._recorded.pop(gone.facts.request_id, None)
+        self.size -= gone.size
 
     def _forget(self, kept: RecordedCall | None) -> None:
-        """Let go of a recording; of ``None`` the oldest of a call under way."""
+        """Let go of a recording; of ``None`` the oldest of those under way, and pinned."""
         gone = next(iter(self._recorded.values())) if kept is None else kept
         del self._recorded[gone.facts.request_id]
         if gone.recording is not None and self._recorder is not None:

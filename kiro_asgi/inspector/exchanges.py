@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import threading
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from itertools import takewhile
 from typing import Any, Final
 
 from attrs import define, field, frozen
@@ -25,12 +27,18 @@ from kiro_asgi.replay import Difference, Replay, derive
 from kiro_asgi.setting import Bounds, Choices
 from kiro_asgi.tapes import Tape
 from kiro_asgi.tapes.recorder import TapeMaker
-from kiro_asgi.wire.json import JsonError, loads
+from kiro_asgi.wire.json import JsonError, dumps, loads
 
 __all__ = ["Exchanges", "Run", "Unseen"]
 
 _EVENTS: Final = 400
 """Events around a difference that are shown of each run."""
+
+_MESSAGES: Final = ("messages", "input", "contents")
+"""Members of a request that hold a conversation, in the words of each API."""
+
+_LIVE_BYTES: Final = 16 * 1024
+"""Bytes of an answer under way that are shown."""
 
 _TRANSLATED: Final = {"stream.relay": "never"}
 """Reads an answer whose bytes went through, by the words of the same service."""
@@ -111,7 +119,11 @@ class Exchanges:
         Raises:
             Unseen: Nothing is kept.
         """
-        told = {"attempts": attempts_of(self.tape(call))}
+        tape = self.tape(call)
+        told = {"attempts": attempts_of(tape)}
+        if call.end is None:
+            sent = tape.sent[-_LIVE_BYTES:].decode("utf-8", "replace")
+            return {**told, "passed": False, "blocks": [], "end": None, "why": "it goes on", "sent": sent}
         try:
             replay = self._replay(call, run)
             passed = not any(step.kind == "item" for step in replay.steps)
@@ -152,6 +164,50 @@ class Exchanges:
         except KiroAsgiError as error:
             return {"ok": False, "error": error.message, "param": getattr(error, "param", None)}
         return {name: value for name, value in told.items() if name != "payload"}
+
+    def conversation(self, call: RecordedCall, calls: Iterable[RecordedCall]) -> Mapping[str, Any]:
+        """The calls that tell the same conversation, each with what it has in common with the one before.
+
+        Where fewer messages are the same than the one before had, a service's cache of the prompt begins anew.
+
+        Raises:
+            Unseen: The request is not kept, or is none of messages.
+        """
+        mine = self._messages(call)
+        if not mine:
+            raise Unseen("this request tells no conversation")
+        turns: list[Mapping[str, Any]] = []
+        before: list[str] = []
+        for each in calls:
+            if each is not call and (each.facts.principal, each.facts.api) != (call.facts.principal, call.facts.api):
+                continue
+            told = mine if each is call else self._messages(each)
+            if told[:1] != mine[:1]:
+                continue
+            same = sum(1 for _ in takewhile(bool, (one == other for one, other in zip(before, told, strict=False))))
+            first = not turns
+            turns.append(
+                {
+                    "id": each.facts.request_id,
+                    "time": each.facts.time,
+                    "messages": len(told),
+                    "same": 0 if first else same,
+                    "changed": not first and same < len(before),
+                }
+            )
+            before = told
+        return {"turns": turns}
+
+    def _messages(self, call: RecordedCall) -> list[str]:
+        """A digest of each message of a request; none where it is not kept, or has no messages."""
+        lines = [] if call.recording is None else call.recording.lines
+        body = next((line.data for line in lines if line.kind == "client.request"), b"")
+        try:
+            request = loads(body)
+        except JsonError:
+            return []
+        found: list[Any] = next((request[name] for name in _MESSAGES if isinstance(request.get(name), list)), [])
+        return [sha256(dumps(each)).hexdigest() for each in found]
 
     def compare(self, one: tuple[RecordedCall, Run], other: tuple[RecordedCall, Run]) -> Mapping[str, Any]:
         """What the client is sent in two runs, and where that differs first.

@@ -37,6 +37,7 @@ def _row(call: RecordedCall, prices: Iterable[Price]) -> Iterator[tuple[str, Any
     yield "route", facts.route
     yield "principal", facts.principal
     yield "agent", call.agent
+    yield "pinned", call.pinned or None
     yield "attempts", len(call.attempts) if end is None else end.attempts
     yield "received_bytes", call.received.total
     yield "sent_bytes", call.sent.total

@@ -1,7 +1,7 @@
 """What is served below ``inspector/``: the page, and what it asks for.
 
-All of it is read with ``GET`` and changes nothing, but for a session's beginning and end.  No header lets a page of
-another origin read any of it.
+All of it is read with ``GET`` and changes nothing, but for a session's beginning and end, and which calls are kept.  No
+header lets a page of another origin read any of it.
 """
 
 from __future__ import annotations
@@ -199,6 +199,9 @@ class Inspector:
             return
         if not self._is_signed_in(scope):
             raise _Refused(401, "open the inspector with its secret; kiro-asgi serve --inspect prints a link")
+        if scope["method"] != "GET" and name in ("calls", "pins"):
+            await self._change(name, scope, send)
+            return
         _require_method(scope, "GET")
         if name.startswith("calls/"):
             await self._call(name.removeprefix("calls/"), send)
@@ -243,11 +246,26 @@ class Inspector:
             raise _Refused(404, "this call is not kept any more")
         await _tell(send, detail(call, self._prices))
 
+    async def _change(self, name: str, scope: Scope, send: Send) -> None:
+        """Let a call stay, or go: the only things here that a viewer can change, and nobody else notices.
+
+        No page of another origin can send these methods: a browser asks first, and is told nothing that allows it.
+        """
+        call = _query(scope).get("call", "")
+        if name == "calls":
+            _require_method(scope, "GET", "DELETE")
+            self.calls.delete(call)
+        else:
+            _require_method(scope, "PUT", "DELETE")
+            if not self.calls.pin(call, scope["method"] == "PUT"):
+                raise _Refused(409, "this call is gone, or what is pinned takes half of inspector.bytes already")
+        await _tell(send, {})
+
     async def _show(self, view: _View, scope: Scope, send: Send) -> None:
         """What was recorded of a call, in one view."""
         if self._sources.exchanges is None:
             raise _Refused(404, "inspector.content is none: nothing is kept of what clients and services send")
-        query = _Query(_query(scope), self._find)
+        query = _Query(_query(scope), self._find, self.calls.all)
         try:
             told = await anyio.to_thread.run_sync(view, self._sources.exchanges, query)
         except (Unseen, TapeError) as unseen:
@@ -265,7 +283,7 @@ class Inspector:
         return call
 
     async def _accounts(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await _tell(send, self._sources.accounts())
+        await _tell(send, {**self._sources.accounts(), "allowances": self.calls.allowances})
 
     async def _usage(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sums of usage for the page."""
@@ -377,6 +395,7 @@ class _Query:
 
     values: Mapping[str, str]
     find: Callable[[str], RecordedCall]
+    all: Callable[[], list[RecordedCall]]
 
     @property
     def call(self) -> RecordedCall:
@@ -438,6 +457,7 @@ _VIEWS: Final[Mapping[str, _View]] = MappingProxyType(
         "answer": lambda shown, asked: shown.answer(asked.call, asked.run),
         "request": lambda shown, asked: shown.request(asked.call),
         "compare": lambda shown, asked: shown.compare((asked.other, Run()), (asked.call, asked.run)),
+        "conversation": lambda shown, asked: shown.conversation(asked.call, asked.all()),
         "settings": lambda shown, asked: {"settings": shown.settings()},
         "curl": _curl,
         "har": _har,

@@ -125,7 +125,7 @@ def test_nothing_that_others_write_becomes_markup(driver, site):
     before = len(rows(driver))
     ask(site, "hello", model=HOSTILE, agent=HOSTILE.encode("ascii", "ignore").decode())
     until(lambda: len(rows(driver)) == before + 1)
-    assert HOSTILE.replace("\u202e", "⟨U+202E⟩") in rows(driver)[0][3]
+    until(lambda: HOSTILE.replace("\u202e", "⟨U+202E⟩") in rows(driver)[0][3])
     driver.find_element("css selector", "table.calls tbody a").click()
     until(lambda: "onerror" in driver.find_element("css selector", ".detail").text)
     assert driver.find_elements("css selector", "main img, main script") == []

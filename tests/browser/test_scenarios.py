@@ -241,7 +241,7 @@ def test_tabs_are_accessible(scheme, page, site, scripts):
     call = ended(page, ask(site, "sim:thinking-tool"))
     for width, name in ((1400, ""), (390, "-narrow")):
         screen(page, width, 900, scheme=scheme)
-        for tab in ("facts", "answer", "stream", "request", "compare"):
+        for tab in ("facts", "answer", "stream", "request", "conversation", "compare"):
             panel(page, f"{call}/{tab}")
             time.sleep(0.5)
             if tab == "stream":

@@ -12,11 +12,14 @@ import pytest
 from kiro_asgi.replay import derive
 from kiro_asgi.simulator import refusal
 from kiro_asgi.tapes import read_tape
-from tests.asgi.driver import ask
+from tests.asgi.driver import ask, get, post
 from tests.inspector.test_site import ON, asked, signed_in
 from tests.tapes.recording import PATHS, question, services
 
 pytestmark = pytest.mark.anyio
+
+
+QUESTIONS = ("user", "Where was I?"), ("assistant", "Hi"), ("user", "And now?")
 
 
 class Viewer:
@@ -160,7 +163,7 @@ async def test_why_there_is_nothing(looking, sim):
     await ask("anthropic", "Hello", stream=True).run(app)
     assert "inspector.content is none" in (await viewer.see("steps"))[1]
 
-    app, viewer = await looking()
+    app, viewer = await looking(fresh=True)
     await ask("anthropic", "Hello", stream=True).run(app)
     call = (await viewer.last())["id"]
     app._inspector.calls._bytes = 20_000
@@ -178,3 +181,39 @@ async def test_masked_content_has_no_words(looking):
     assert told["derived"] and any(row[7] == "ThinkingDelta X" for row in told["steps"])
     for view in ("steps", "answer", "request", "curl"):
         assert "onfidential" not in json.dumps(await viewer.see(view)) and "simulated" not in json.dumps(told)
+
+
+async def test_a_conversation_turn_by_turn(looking):
+    """What each call has in common with the one before, and where it was changed."""
+    app, viewer = await looking()
+    first, answer, second = ({"role": role, "content": words} for role, words in QUESTIONS)
+    for told in ([first], [first, answer, second], [first, second], [second]):
+        await post("/v1/messages", {"model": "claude-sonnet-4.5", "max_tokens": 9, "messages": told}).run(app)
+    calls = (await asked("/api/calls", cookie=viewer.cookie).run(app)).json()["calls"][-4:]
+
+    turns = (await viewer.see("conversation", calls[1]["id"]))["turns"]
+    assert [(each["messages"], each["same"], each["changed"]) for each in turns] == [
+        (1, 0, False),
+        (3, 1, False),
+        (2, 1, True),
+    ]
+    assert len((await viewer.see("conversation", calls[3]["id"]))["turns"]) == 1
+    await get("/v1/models").run(app)
+    assert (await viewer.see("conversation"))[0] == 404
+
+
+async def test_a_call_that_goes_on(looking):
+    """What was read and sent so far is there at once."""
+    app, viewer = await looking()
+    exchange = ask("anthropic", "sim:slow", stream=True)
+    seen = {}
+
+    async def look(message):
+        if b"content_block_delta" in message.get("body", b"") and not seen:
+            seen.update(steps=await viewer.see("steps"), answer=await viewer.see("answer"))
+            seen["compare"] = await viewer.see("compare")
+
+    exchange.on_send = look
+    await exchange.run(app)
+    assert not seen["steps"]["derived"] and {row[0] for row in seen["steps"]["steps"]} >= {"r"}
+    assert "it goes on" in seen["answer"]["why"] and seen["compare"][0] == 404

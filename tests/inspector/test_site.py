@@ -51,7 +51,7 @@ async def test_who_may_look(gateway, monkeypatch):
     assert (await asked("/api/calls", cookie=cookie, sec_fetch_site="cross-site").run(app)).status == 403
     for host in ("evil.example", "127.0.0.1.evil.example", ""):
         assert (await asked("/", cookie=cookie, host=host).run(app)).status == 421
-    assert (await asked("/api/calls", "POST", cookie=cookie).run(app)).headers["allow"] == "GET"
+    assert (await asked("/api/calls", "POST", cookie=cookie).run(app)).headers["allow"] == "GET, DELETE"
     ended = await asked("/api/session", "DELETE", cookie=cookie).run(app)
     assert "Max-Age=0" in ended.headers["set-cookie"]
 
@@ -202,3 +202,45 @@ async def test_nothing_is_there_where_it_is_off(gateway):
 def test_settings_that_cannot_work(slice_):
     with pytest.raises(ConfigError, match=r"inspector\."):
         settings_for("http://127.0.0.1:1", {"inspector": slice_})
+
+
+async def test_what_stays_and_what_goes(gateway):
+    """A call that is pinned stays, one that is deleted goes; of what is pinned there is a limit."""
+    app = gateway(inspector=ON, fresh=True)
+    cookie = await signed_in(app)
+    for _ in range(3):
+        await ask("anthropic", "Hello", stream=True).run(app)
+
+    async def change(path, method, call):
+        exchange = asked(path, method, cookie=cookie)
+        exchange.scope["query_string"] = f"call={call}".encode()
+        return (await exchange.run(app)).status
+
+    async def kept():
+        calls = (await asked("/api/calls", cookie=cookie).run(app)).json()["calls"]
+        return [call["id"] for call in sorted(calls, key=lambda call: call["number"])]
+
+    first, second, third = await kept()
+    assert await change("/api/pins", "PUT", second) == 200
+    assert await change("/api/calls", "DELETE", first) == 200
+    assert await kept() == [second, third]
+    assert await change("/api/calls", "DELETE", "") == 200
+    assert await kept() == [second]
+    assert await change("/api/pins", "DELETE", second) == 200
+    assert await change("/api/pins", "PUT", "nobody") == 409
+    app._inspector.calls._bytes = 1000
+    assert await change("/api/pins", "PUT", second) == 409
+    assert await change("/api/pins", "POST", second) == 405
+    assert (await asked("/api/calls", "DELETE", cookie=cookie, sec_fetch_site="same-site").run(app)).status == 403
+    assert (await asked("/api/calls", "DELETE").run(app)).status == 401
+
+
+async def test_state(gateway, sim):
+    """Models, settings without secrets, and what a service's last answer said of what is left."""
+    app = gateway(inspector=ON, openai={"api_key": "sk-secret", "endpoint": f"{sim.url}/v1"})
+    cookie = await signed_in(app)
+    await ask("openai", "Hello", stream=True, model="openai/gpt-4o").run(app)
+    told = (await asked("/api/accounts", cookie=cookie).run(app)).json()
+    assert "claude-sonnet-4.5" in told["models"]["kiro"] and told["version"]
+    assert "sk-secret" not in json.dumps(told) and SECRET not in json.dumps(told)
+    assert isinstance(told["allowances"], dict)

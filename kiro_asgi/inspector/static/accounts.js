@@ -1,5 +1,5 @@
 // @ts-check
-/** Which credentials there are, which of them rest, and until when; nobody but this process is asked. */
+/** Which credentials there are, which of them rest, and until when; models and settings; only this process is asked. */
 
 import { ask } from "./api.js";
 import { h, table } from "./dom.js";
@@ -12,7 +12,7 @@ const until = (left) => `until ${clock(Date.now() / 1000 + left)} (${left} s)`;
 
 export class Accounts {
   #found = h("div");
-  element = h("section", { class: "page", "aria-label": "Accounts" }, h("h2", {}, "Accounts"), this.#found);
+  element = h("section", { class: "page", "aria-label": "State" }, h("h2", {}, "State"), this.#found);
 
   async show() {
     try {
@@ -30,12 +30,16 @@ export class Accounts {
     const rows = told.upstreams.flatMap((/** @type {any} */ upstream) => upstream.credentials.map((/** @type {string} */ name) => {
       const rest = rests.get(name), limit = limits.get(name);
       const state = rest ? h("span", { class: "bad" }, `⏸ rests: ${rest.reason}`) : limit ? h("span", { class: "left" }, `⏸ at its limit: ${limit.limit}`) : h("span", { class: "good" }, "✓ may be asked");
-      return [upstream.name, name, state, rest ? until(rest.seconds) : limit ? until(limit.seconds) : ""];
+      const left = Object.entries(told.allowances[name] ?? {}).filter(([header]) => header.includes("remaining")).map(([header, value]) => `${header.replace(/^.*ratelimit-/, "")} ${value}`);
+      return [upstream.name, name, state, rest ? until(rest.seconds) : limit ? until(limit.seconds) : "", left.join(", ")];
     }));
     const reasons = [...told.reasons, ...told.degraded];
     this.#found.replaceChildren(
       h("p", {}, told.ready ? h("span", { class: "good" }, "✓ ready") : h("span", { class: "bad" }, "✗ not ready"), reasons.length ? `: ${reasons.join(", ")}` : ""),
-      table("Credentials, in the order in which they are asked", ["Upstream", "Credential", "State", "Until"], rows),
-      h("p", { class: "note" }, "What is left of an account's quota, services tell kiro-asgi doctor; a spent one rests here."));
+      table("Credentials, in the order in which they are asked", ["Upstream", "Credential", "State", "Until", "Left, as its last answer said"], rows),
+      h("p", { class: "note" }, "Nobody is asked for this: what is left is what a service's last answer said. Of an account's quota of a month, kiro-asgi doctor asks; a spent one rests here."),
+      table("Models that are known, by upstream", ["Upstream", "Models"], Object.entries(told.models).map(([name, models]) => [name, h("span", { class: "models" }, models.join(", "))])),
+      table("Settings that differ from their defaults, without secrets, places and persons", ["Setting", "Value"], told.settings.map((/** @type {any} */ [path, value]) => [path, JSON.stringify(value)])),
+      h("p", { class: "note" }, `kiro_asgi ${told.version}`));
   }
 }

@@ -4,6 +4,7 @@
 import { answerOf } from "./answer.js";
 import { ask } from "./api.js";
 import { compareOf } from "./compare.js";
+import { conversationOf } from "./conversation.js";
 import { h, table } from "./dom.js";
 import { clock, cost, count, model, seconds, standing, tokens } from "./format.js";
 import { requestOf } from "./request.js";
@@ -44,7 +45,19 @@ function attempts(call) {
   ]), 6);
 }
 
-/** What may be taken away. @param {any} call */
+/** The facts of a call for a report; all that others wrote stands between marks. @param {any} call */
+function markdown(call) {
+  const quoted = (/** @type {unknown} */ value) => `\`${String(value).replace(/[`\s]+/g, " ")}\``;
+  const rows = [
+    ["Request", `${call.method} ${call.route || call.path}`], ["Model", model(call)], ["Upstream", call.upstream], ["Outcome", `${call.status ?? ""} ${call.outcome ?? call.state}`],
+    ["Error", call.error && `${call.error} ${call.code ?? ""}`], ["Stopped because", call.finish], ["Took", seconds(call.seconds)], ["First content", seconds(call.first)],
+    ["Tokens", tokens(call.usage)], ["Rules", (call.rules ?? []).join(", ")], ["Notices", Object.keys(call.notices ?? {}).join(", ")], ["Id", call.id],
+  ].filter(([, value]) => value);
+  const tries = call.tries.map((/** @type {any} */ each) => `${each.number}. ${quoted(each.upstream)} ${quoted(each.model)} ${each.status ?? ""} ${each.outcome ?? "under way"} ${each.error ?? ""} ${quoted(each.code ?? "")}, ${seconds(each.seconds)}`);
+  return [...rows.map(([name, value]) => `- ${name}: ${quoted(value)}`), "", "Attempts:", "", ...tries, ""].join("\n");
+}
+
+/** What may be taken away, and whether it stays. @param {any} call */
 function exportsOf(call) {
   const query = (/** @type {Record<string, string>} */ more) => new URLSearchParams({ call: call.id, ...more });
   const told = h("span", { role: "status", class: "note" });
@@ -58,15 +71,37 @@ function exportsOf(call) {
     }
   } }, "Copy as curl");
   const file = (/** @type {string} */ words, /** @type {string} */ address) => h("a", { href: address, download: "" }, words);
-  return h("p", { class: "exports" }, copy, " ", file("Save tape", `api/tape?${query({})}`), " ", file("Save masked tape", `api/tape?${query({ content: "masked" })}`), " ", file("Save HAR", `api/har?${query({})}`), " ", told);
+  const summary = h("button", { type: "button", click: async () => {
+    try {
+      await navigator.clipboard.writeText(markdown(call));
+      told.textContent = "Copied.";
+    } catch (error) {
+      told.textContent = /** @type {Error} */ (error).message;
+    }
+  } }, "Copy as Markdown");
+  const pin = h("button", { type: "button", "aria-pressed": String(Boolean(call.pinned)), click: () => change("pins", call.pinned ? "DELETE" : "PUT") }, call.pinned ? "Unpin" : "Pin");
+  const remove = h("button", { type: "button", disabled: call.state !== "ended", click: async () => { await change("calls", "DELETE"); location.hash = "calls"; } }, "Delete");
+  const change = async (/** @type {string} */ what, /** @type {string} */ method) => {
+    try {
+      await ask(`${what}?${query({})}`, { method });
+      call.pinned = method === "PUT";
+      pin.textContent = call.pinned ? "Unpin" : "Pin";
+      pin.setAttribute("aria-pressed", String(call.pinned));
+    } catch (error) {
+      told.textContent = /** @type {Error} */ (error).message;
+    }
+  };
+  if (!call.recorded) return h("p", { class: "exports" }, summary, " ", pin, " ", remove, " ", told);
+  return h("p", { class: "exports" }, copy, " ", summary, " ", pin, " ", remove, " ", file("Save tape", `api/tape?${query({})}`), " ", file("Save masked tape", `api/tape?${query({ content: "masked" })}`), " ", file("Save HAR", `api/har?${query({})}`), " ", told);
 }
 
 /** What there is to see of a call: its part of the address, its name, and what makes it. */
 const TABS = /** @type {[string, string, (call: any) => Promise<import("./dom.js").Child[]>][]} */ ([
-  ["facts", "Facts", async (call) => [facts(call), attempts(call), call.recorded && exportsOf(call)]],
+  ["facts", "Facts", async (call) => [facts(call), attempts(call), exportsOf(call)]],
   ["answer", "Answer", answerOf],
   ["stream", "Stream", streamOf],
   ["request", "Request", requestOf],
+  ["conversation", "Conversation", conversationOf],
   ["compare", "Run again", compareOf],
 ]);
 
@@ -106,7 +141,7 @@ export class Detail {
     const { mark, words, kind } = standing(call), tab = this.#tab, state = `${call.id} ${tab} ${call.state}`;
     this.#top.replaceChildren(this.#head(`${call.method} ${call.route || call.path}`, h("span", { class: kind }, `${mark} ${words}`)), timeline(call));
     if (this.#panel.parentElement !== this.element) this.element.replaceChildren(this.#top, this.#tabs, this.#panel);
-    if (this.#state === state && tab !== "facts") return;
+    if (this.#state === state && tab !== "facts" && !(call.state !== "ended" && tab === "answer")) return;
     this.#state = state;
     const held = this.#tabs.contains(document.activeElement);
     this.#tabs.replaceChildren(...TABS.map(([name, label]) => h("a", {

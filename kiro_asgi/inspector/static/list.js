@@ -1,6 +1,7 @@
 // @ts-check
 /** The list of calls.  Only the rows in sight are in the page, so ten thousand are as quick as ten. */
 
+import { ask } from "./api.js";
 import { h } from "./dom.js";
 import { filter, NAMES } from "./filter.js";
 import { bytes, clock, cost, count, model, seconds, standing, tokens } from "./format.js";
@@ -11,7 +12,7 @@ const AROUND = 10; // rows above and below those in sight
 /** Columns: head, what is in a cell, and its class; those of class `more` are left out on narrow screens. */
 const COLUMNS = /** @type {[string, (call: any) => any, string][]} */ ([
   ["Time", (call) => h("a", { href: `#call/${encodeURIComponent(call.id)}` }, clock(call.time)), ""],
-  ["Outcome", outcome, ""],
+  ["Outcome", (call) => [call.pinned ? "📌 " : "", outcome(call)], ""],
   ["API", (call) => call.api, "more"],
   ["Model", model, "name"],
   ["Upstream", (call) => call.upstream ?? "", "more"],
@@ -62,6 +63,7 @@ export class CallList {
       h("div", { class: "bar" },
         h("label", { for: "filter" }, "Filter"), this.#input,
         this.#pause,
+        h("button", { type: "button", title: "Let go of all calls that have ended and are not pinned", click: () => ask("calls", { method: "DELETE" }).then(() => location.reload()) }, "Clear"),
         this.#count, this.#room),
       h("details", { class: "help" }, h("summary", {}, "How to filter"),
         h("p", {}, `Words that occur anywhere, or name:value, all of which have to fit. Names: ${NAMES.join(", ")}. Numbers take >, <, >=, <=, and s, ms or k behind them; status takes 4xx. A - before a word turns it around. Keys: j and k go down and up, Enter opens, / filters, p pauses, Escape closes.`)),
@@ -154,6 +156,6 @@ export class CallList {
   #row(call) {
     const chosen = call.id === this.#selected;
     return h("tr", { class: chosen ? "chosen" : false, "aria-current": chosen ? "true" : false, click: () => { location.hash = `call/${encodeURIComponent(call.id)}`; } },
-      ...COLUMNS.map(([, cell, kind]) => h("td", { class: kind || false }, cell(call))));
+      ...COLUMNS.map(([, cell, kind]) => h("td", { class: kind || false }, ...[cell(call)].flat())));
   }
 }
