@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from kiro_asgi.cli.replay_page import page_of
 from kiro_asgi.cli.terminal import Printer, Tone, printer_on
 from kiro_asgi.replay import Difference, Replay, Step, derive
 from kiro_asgi.tapes import load_tape
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="change a setting",
     )
     parser.add_argument("--diff", type=Path, metavar="OTHER", help="compare with this tape, done again the same way")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write all of it as a page; it has no scripts")
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -73,6 +75,8 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     other = None if arguments.diff is None else derive(load_tape(arguments.diff), **options)
     difference = played.difference if other is None else Difference.between(other.sent, played.sent)
     _print_result(printer, played, difference)
+    if arguments.html is not None:
+        arguments.html.write_text(page_of(played, difference), "utf-8")
     return int(difference is not None)
 
 

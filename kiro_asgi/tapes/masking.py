@@ -4,9 +4,9 @@ A body is looked at whole, since a secret may be cut by two reads, and cut again
 stream each frame is looked at, and sealed with fresh checksums.
 
 Masking keeps what bugs depend upon: sizes, boundaries, white space, the structure of JSON and of server-sent events,
-names of members, of tools and of events, roles, ids, numbers outside of texts, escapes, known tags, and that an address
-is one.  Of all other
-texts each letter becomes ``x`` or ``X``, each digit ``1``, and each longer character one of the same length.
+names of members, of tools and of events, roles, ids, choices of an API, numbers outside of texts, escapes, known tags,
+and that an address is one.  Of all other texts each letter becomes ``x`` or ``X``, each digit ``1``, and each longer
+character one of the same length.
 """
 
 from __future__ import annotations
@@ -62,9 +62,16 @@ _KEY: Final = re.compile(rb"[A-Za-z_$@.:][\w$@.:/-]{0,63}")
 _KEPT: Final = frozenset(
     b"type role model id name call_id tool_call_id tool_use_id toolUseId object finish_reason finishReason stop_reason"
     b" status event item_id response_id previous_response_id conversationId messageId responseId modelId modelVersion"
-    b" mimeType mime_type media_type required service_tier effort code __type reason origin unit format".split()
+    b" mimeType mime_type media_type required service_tier effort code __type reason origin unit format include phase"
+    b" execution syntax".split()
 )
 """Members whose texts are words of an API, or ids."""
+
+_CHOICES: Final = frozenset(
+    b"auto none any required disabled enabled adaptive omitted all minimal low medium high xhigh max concise detailed"
+    b" text json in_memory 24h 5m 1h ephemeral default flex priority scale".split()
+)
+"""Texts that are a choice of an API, whatever the member, and say nothing else."""
 
 _DOCUMENT: Final = b"bytes"
 """A member with a document in base64, or with a picture."""
@@ -114,6 +121,10 @@ _OVERHEAD: Final = 16
 """Bytes of a frame without headers and payload."""
 
 
+_RUN: Final = re.compile(rb"[A-Za-z0-9_-]{40,}")
+"""Base64 for URLs, in which other words have other marks."""
+
+
 def mask(data: bytes) -> bytes:
     """*data*, which is JSON or server-sent events, whole or not, without a word of prose; of the same length."""
     return _mask_strings(data, _mask_document)
@@ -129,7 +140,7 @@ def _mask_strings(data: bytes, mask_document: Callable[[bytes], bytes]) -> bytes
         if match[2] is not None:
             member = inner
             pieces.append(inner if _KEY.fullmatch(inner) else _mask_text(inner))
-        elif member in _KEPT and len(inner) <= _LONGEST_KEPT:
+        elif inner in _CHOICES or (member in _KEPT and len(inner) <= _LONGEST_KEPT):
             pieces.append(inner)
         else:
             pieces.append(mask_document(inner) if member == _DOCUMENT else _mask_text(inner))
@@ -150,7 +161,7 @@ def _mask_document(text: bytes) -> bytes:
 
 def shape(data: bytes) -> bytes:
     """*data* masked, and without what base64 of other words changes: what differs in words only is the same."""
-    return mask(data).translate(_SHAPE)
+    return _RUN.sub(lambda run: b"x" * len(run[0]), mask(data).translate(_SHAPE))
 
 
 def _mask_text(text: bytes) -> bytes:

@@ -7,6 +7,7 @@ import json
 import shlex
 import urllib.error
 import urllib.request
+from html.parser import HTMLParser
 from pathlib import Path
 
 import anyio
@@ -46,6 +47,46 @@ def test_replay(tape, capsys):
     assert "differs at byte" in capsys.readouterr().out
     assert main(["replay", str(tape), "--rechunk", "often"]) == 1
     assert "--rechunk is recorded" in capsys.readouterr().err
+
+
+class Elements(HTMLParser):
+    """Elements and attributes of a page, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.attributes: set[tuple[str, str]] = set()
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.attributes |= {(name, value or "") for name, value in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_page(tape, tmp_path, capsys):
+    """One file, without scripts and without anything from elsewhere; whatever others wrote is text in it."""
+    evil = "</pre><script>alert(1)</script><img src=http://evil.example onerror=alert(1)>\u202egnp"
+    quoted = json.dumps(json.dumps(evil)[1:-1])[1:-1]  # in a body, in a line
+    told = tmp_path / "hostile.tape.jsonl"
+    told.write_bytes(tape.read_bytes().replace(b"Plans of mine", quoted.encode()))
+    page = tmp_path / "page.html"
+
+    main(["replay", str(told), "--html", str(page)])
+
+    capsys.readouterr()
+    seen = Elements(page.read_text("utf-8"))
+    assert not seen.names & {"script", "img", "link", "iframe", "object", "base", "form"}
+    assert {name for name, _ in seen.attributes} <= {
+        *("charset", "name", "content", "http-equiv", "lang", "id", "href", "scope", "class", "role"),
+        *("viewbox", "preserveaspectratio", "x", "y", "width", "height"),
+    }
+    assert all(value.startswith("#s") for name, value in seen.attributes if name == "href")
+    assert "<script>alert(1)</script>" in seen.text and "get_weather" in seen.text and "FrameDecoder" in seen.text
+    assert "\u202e" not in seen.text and "\\u202e" in seen.text
 
 
 def test_check_and_mask(tape, tmp_path, capsys):
