@@ -46,8 +46,7 @@ body{margin:1rem auto;max-width:75rem;padding:0 1rem}
 h2{margin-top:2rem}
 table{border-collapse:collapse;width:100%}
 th,td{text-align:left;vertical-align:top;padding:.2rem .6rem .2rem 0;border-bottom:1px solid #8884}
-td:first-child{white-space:nowrap}
-pre,code,td{overflow-wrap:anywhere}
+pre,td:last-child{overflow-wrap:anywhere}
 pre{white-space:pre-wrap;margin:.3rem 0}
 svg{width:100%;height:3rem}
 .service{fill:#1769aa}.client{fill:#b25600}

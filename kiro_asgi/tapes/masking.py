@@ -60,10 +60,10 @@ _KEY: Final = re.compile(rb"[A-Za-z_$@.:][\w$@.:/-]{0,63}")
 """A member's name that a program has; one that does not look like that is masked too."""
 
 _KEPT: Final = frozenset(
-    b"type role model id name call_id tool_call_id tool_use_id toolUseId object finish_reason finishReason stop_reason"
-    b" status event item_id response_id previous_response_id conversationId messageId responseId modelId modelVersion"
-    b" mimeType mime_type media_type required service_tier effort code __type reason origin unit format include phase"
-    b" execution syntax".split()
+    b"type role model id name call_id tool_call_id tool_use_id toolUseId object finish_reason finishReason"
+    b" stop_reason stopReason status event item_id response_id previous_response_id conversationId messageId responseId"
+    b" modelId modelVersion mimeType mime_type media_type required service_tier effort code __type reason origin"
+    b" unit format include phase execution syntax".split()
 )
 """Members whose texts are words of an API, or ids."""
 

@@ -1,5 +1,7 @@
 """The corpus: tapes of every simulated service through every API, and of what goes wrong, kept in ``corpus/``.
 
+Beside them lie tapes of real clients, masked and trimmed, which are recorded by hand (`tests/clients`).
+
 ``python -m tests.tapes.corpus`` records them anew, which is only right where what clients are sent has changed on
 purpose.
 """

@@ -33,6 +33,7 @@ MASKING, COVERING = (Protection(Redactor.of((SECRET,)), is_masking=it) for it in
         ('{"bytes":"eyJ0ZXh0IjoiSMOpIn0="}', '{"bytes":"eyJ0ZXh0IjoiWMOpIn0="}'),
         ('{"bytes":"AAH/aGk="}', '{"bytes":"XXX/xXx="}'),
         ("event: ping\ndata: {}\n\n: some words\n", "event: ping\ndata: {}\n\n: xxxx xxxxx\n"),
+        ('{"stopReason":"END_TURN"}', '{"stopReason":"END_TURN"}'),
         ('{"tool_choice":"auto","text":"auto pilot"}', '{"tool_choice":"auto","text":"xxxx xxxxx"}'),
         ("data: [DONE]\n\n", "data: [DONE]\n\n"),
         ('{"text":"cut in the midd', '{"text":"xxx xx xxx xxxx'),
