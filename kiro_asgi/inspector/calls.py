@@ -33,6 +33,12 @@ _CALL_BYTES: Final = 4096
 _ATTEMPT_BYTES: Final = 2048
 """Bytes of memory that a call, and each attempt at its answer, take with all their texts."""
 
+_SILENCE: Final = 0.5
+"""Seconds without anything from the service or to the client after which a send is a sign of life."""
+
+_BEATS: Final = 200
+"""Signs of life that are kept of a call."""
+
 _HEADERS: Final = 30
 """Headers by which a service tells what is left."""
 
@@ -87,6 +93,9 @@ class RecordedCall:
 
     sent: Ticks = field(factory=Ticks)
     """What the client was sent."""
+
+    beats: list[float] = field(factory=list)
+    """When the client was sent something although nothing had come: signs of life."""
 
     blocked: float = 0.0
     """Seconds that the client let its answer wait."""
@@ -208,7 +217,12 @@ class RecentCalls(ByteObserver):
         """Note that some of it was sent."""
         with self._guard:
             if (kept := self._by_id.get(call.request_id)) is not None:
-                kept.sent.add(at - call.started, len(data))
+                moment = at - call.started
+                last = kept.sent.last
+                silent = last is not None and moment - max(last, kept.received.last or 0.0) >= _SILENCE
+                if silent and len(kept.beats) < _BEATS:
+                    kept.beats.append(moment)
+                kept.sent.add(moment, len(data))
                 kept.blocked += blocked
                 self._went_on(kept, at)
 

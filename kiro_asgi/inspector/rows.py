@@ -93,6 +93,7 @@ def detail(call: RecordedCall, prices: Iterable[Price]) -> Mapping[str, Any]:
         "tries": [dict(_attempt(each, started)) for each in call.attempts],
         "received": call.received.pairs(),
         "sent": call.sent.pairs(),
+        "beats": [round(at, 4) for at in call.beats],
     }
 
 

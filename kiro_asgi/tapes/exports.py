@@ -30,7 +30,7 @@ def as_curl(tape: Tape, origin: str = _ORIGIN) -> str:
     words = ["curl", "--no-buffer", "--request", request.text("method"), url]
     for name, value in _shown(request):
         words += ["--header", f"{name}: {value}"]
-    body = ["--data-binary", request.data.decode("utf-8", "replace")]
+    body = ["--data-raw", request.data.decode("utf-8", "replace")]
     return f"{shlex.join(words)} --header {_KEY} {shlex.join(body)}"
 
 

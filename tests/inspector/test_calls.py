@@ -48,6 +48,18 @@ def test_a_call_goes_through_its_states():
     assert kept.attempts[0].facts is ATTEMPT
 
 
+def test_signs_of_life_are_told_from_an_answer():
+    """A send half a second after anything else is one; what a read led to is not, nor is the first."""
+    calls = RecentCalls(10, ROOM)
+    calls.began(CALL)
+    for kind, at in (("s", 101.0), ("s", 102.0), ("r", 104.0), ("s", 104.1), ("s", 104.5), ("s", 110.0)):
+        if kind == "s":
+            calls.sent(CALL, b": ping", at, 0.0)
+        else:
+            calls.received(CALL, b"12", at)
+    assert calls.find("req_1").beats == [102.0 - CALL.started, 110.0 - CALL.started]
+
+
 @given(st.lists(st.tuples(st.sampled_from(["began", "ended"]), st.integers(0, 9)), max_size=60), st.integers(1, 4))
 def test_the_oldest_make_room(steps, most):
     """Those that have ended first; and who was told of every change has exactly what is kept."""

@@ -12,6 +12,7 @@ const TEXTS = /** @type {Record<string, (call: any) => unknown>} */ ({
   code: (call) => call.code,
   error: (call) => call.error,
   finish: (call) => call.finish,
+  has: (call) => [call.usage?.thinking && "thinking", call.finish === "tool_call" && "tool", call.pinned && "pin", call.rules?.length && "rule", call.notices && "notice"].filter(Boolean).join(" "),
   id: (call) => call.id,
   key: (call) => call.principal,
   model,

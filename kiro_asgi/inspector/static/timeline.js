@@ -32,7 +32,7 @@ export function summary(call) {
     `${seconds(call.seconds)} in all`,
     `${call.tries.length} ${call.tries.length === 1 ? "attempt" : "attempts"}`,
     call.first !== undefined ? `first content after ${seconds(call.first)}` : "no content",
-    `${call.received.length} reads`, `${call.sent.length} sends`,
+    `${call.received.length} reads`, `${call.sent.length} sends${call.beats?.length ? `, ${call.beats.length} of them signs of life` : ""}`,
     silent ? `longest silence ${seconds(silent[1] - silent[0])}, ${seconds(silent[0])} after the beginning` : "no silence of 250 ms",
   ].join(" · ");
 }
@@ -73,6 +73,9 @@ export function timeline(call) {
       });
       parts.push(s("path", { d: near.join(""), class: kind }));
       parts.push(s("text", { x: 2, y: lane - 4, class: "lane" }, kind === "read" ? "from the service" : "to the client"));
+    }
+    for (const at of call.beats ?? []) {
+      if (seen(at)) parts.push(s("circle", { cx: x(at), cy: LANES.sent + TALL / 2, r: 5, class: "beat" }, s("title", {}, `sign of life after ${seconds(at)}`)));
     }
     for (const [at, words] of /** @type {[number | undefined, string][]} */ ([[call.first, "first content"], [call.state === "ended" ? whole : undefined, "end"]])) {
       if (at === undefined || !seen(at)) continue;
