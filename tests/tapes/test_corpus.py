@@ -21,6 +21,6 @@ def test_the_same_today(capsys):
 
 
 def test_however_it_is_cut():
-    """Each of a few ways to cut is tried with tapes of each service."""
-    for path, cut in zip(TAPES, cycle(CUTS), strict=False):
+    """Each of a few ways to cut is tried with some of the tapes."""
+    for path, cut in zip(TAPES[::3], cycle(CUTS), strict=False):
         assert derive(load_tape(path), rechunk=cut).difference is None, f"kiro-asgi replay {path} --rechunk {cut}"

@@ -28,6 +28,7 @@ def answers(tape: Tape) -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # what is tried is the same on each
 async def test_the_same_answer_to_the_same_request(tmp_path):
     """Of every service, after a refusal; to a masked tape's shape, too; to nothing else, in the service's form."""
     asked = [
