@@ -163,7 +163,10 @@ class Tape:
         """
         for line in self.of("client.request"):
             return line
-        raise TapeError("the tape has no client request, so nothing can be replayed", code="tape.request")
+        raise TapeError(
+            "the tape has no client request, as that of a call over a WebSocket, so nothing can be replayed",
+            code="tape.request",
+        )
 
     @property
     def end(self) -> Line | None:
