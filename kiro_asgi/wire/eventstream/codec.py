@@ -74,49 +74,47 @@ class FrameDecoder:
 
     def feed(self, items: Iterable[bytes], /) -> Iterator[Frame]:
         """Every frame that *items* complete; the chunks of a list are here already, so they are read as one."""
+        # One generator and not one for each chunk: every frame would be handed on by both.
+        checked, preludes, sections = self._checked, self._preludes, self._sections
         for chunk in (b"".join(items),) if type(items) is list else items:
             if self._buffer:
                 self._buffer += chunk
                 if len(self._buffer) < self._needed:
                     continue
-            yield from self._frames(bytes(self._buffer or chunk))
+            data = bytes(self._buffer or chunk)
+            size, at, needed = len(data), 0, PRELUDE_SIZE
+            try:
+                while (section_at := at + PRELUDE_SIZE) <= size:
+                    prelude = data[at:section_at]
+                    total, headers_size, checksum, right = preludes.get(prelude) or self._read_prelude(prelude)
+                    end = at + total
+                    if end > size:
+                        needed = total
+                        break
+                    payload_at = section_at + headers_size
+                    payload_end = end - CHECKSUM_SIZE
+                    if checked:
+                        (wanted,) = _unpack_word(data, payload_end)
+                        if crc32(data[at + LENGTHS_SIZE : payload_end], checksum) != wanted or not right:
+                            self._refuse_if_strict()
+                            self.mismatches += 1
+                    section = data[section_at:payload_at]
+                    headers = sections.get(section)
+                    if headers is None:
+                        headers = self._read_section(section)
+                    at = end
+                    yield Frame(headers, data[payload_at:payload_end])
+            finally:
+                # What is left becomes the buffer, also where nobody wants the next frame.
+                self._needed = needed
+                if self._buffer or at < size:
+                    self._buffer = bytearray(data[at:])
 
     def flush(self) -> Iterator[Frame]:
         """Yield nothing; a stream that ends inside a frame is an error."""
         if self._buffer:
             raise UpstreamProtocolError(f"stream ended {len(self._buffer)} bytes into a frame", code="frame.truncated")
         yield from ()
-
-    def _frames(self, data: bytes) -> Iterator[Frame]:
-        """Cut *data* as far as possible; what is left becomes the buffer."""
-        size, checked, preludes, sections = len(data), self._checked, self._preludes, self._sections
-        at = 0
-        needed = PRELUDE_SIZE
-        try:
-            while (section_at := at + PRELUDE_SIZE) <= size:
-                prelude = data[at:section_at]
-                total, headers_size, checksum, right = preludes.get(prelude) or self._read_prelude(prelude)
-                end = at + total
-                if end > size:
-                    needed = total
-                    break
-                payload_at = section_at + headers_size
-                payload_end = end - CHECKSUM_SIZE
-                if checked:
-                    (wanted,) = _unpack_word(data, payload_end)
-                    if crc32(data[at + LENGTHS_SIZE : payload_end], checksum) != wanted or not right:
-                        self._refuse_if_strict()
-                        self.mismatches += 1
-                section = data[section_at:payload_at]
-                headers = sections.get(section)
-                if headers is None:
-                    headers = self._read_section(section)
-                at = end
-                yield Frame(headers, data[payload_at:payload_end])
-        finally:
-            self._needed = needed
-            if self._buffer or at < size:
-                self._buffer = bytearray(data[at:])
 
     def _read_prelude(self, prelude: bytes) -> Prelude:
         total, headers_size, expected = _unpack_prelude(prelude)
