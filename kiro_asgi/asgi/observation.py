@@ -6,7 +6,7 @@ done, neither for a call nor for its events.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from logging import getLogger
 from typing import Any, Final
@@ -26,6 +26,7 @@ from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, Observer, Outcome, PlanFacts
 from kiro_asgi.observers.logs import AccessLog
 from kiro_asgi.upstreams.base import UpstreamRequest
+from kiro_asgi.wire.json import dumps
 
 __all__ = ["Observation", "Observers"]
 
@@ -212,6 +213,11 @@ class Observation:
         for place, observer in self._byte_observers:
             query = self._scope.get("query_string", b"")
             self._tell(place, observer.request_received, self._call, query, body, self._clocks.steady())
+
+    def take_frame(self, value: Mapping[str, Any]) -> None:
+        """Tell of a client's request that came as a frame; *value* is the body that it would have over HTTP."""
+        if self._byte_observers:
+            self.take_request(dumps(value))
 
     def ask(self, request: UpstreamRequest) -> None:
         """Tell of a request to the upstream."""

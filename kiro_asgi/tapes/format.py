@@ -164,7 +164,7 @@ class Tape:
         for line in self.of("client.request"):
             return line
         raise TapeError(
-            "the tape has no client request, as that of a call over a WebSocket, so nothing can be replayed",
+            "the tape has no client request, as that of a WebSocket's handshake, so nothing can be replayed",
             code="tape.request",
         )
 

@@ -7,12 +7,13 @@ from functools import partial
 
 import pytest
 
-from kiro_asgi import App
+from kiro_asgi import App, create_app
 from kiro_asgi.asgi.internals import Internals
 from kiro_asgi.asgi.providers import new_fetcher
 from kiro_asgi.tapes import Line, Tape
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import ask, post
+from tests.asgi.test_websocket import connected, turn
 from tests.net.hosts import CERTIFICATE, Resolver, hosted, permit_loopback
 from tests.tapes.recording import question, read_all, services, tapes_of
 from tests.tapes.test_replay import replayed, sim
@@ -80,3 +81,16 @@ async def test_who_else_was_set_up(sim, tmp_path):
 
     assert {*tape.head.members["upstreams"]} == {"kiro", "anthropic", "openai", "bedrock", "gemini", "local"}
     assert (await replayed(tape)).difference is None
+
+
+async def test_a_request_over_a_websocket(sim, tmp_path):
+    """It is on the tape as it would come over HTTP, and its answer is the same."""
+    app = create_app(settings_for(sim.url, {"tapes": {"path": str(tmp_path), "when": "all"}}))
+    async with connected(app) as peer:
+        await turn(peer, "sim:tool", store=False)
+    await app.aclose()
+
+    tape = next(tape for tape in read_all(tmp_path) if any(tape.of("plan")))
+    assert tape.request.text("path") == "/v1/responses" and b'"stream":true' in tape.request.data
+    played = await replayed(tape)
+    assert played.difference is None and b"function_call" in played.sent

@@ -186,6 +186,8 @@ class ResponsesOperations(ConversationOperations):
     async def _answer_frame(self, known: ConnectionResponses, create: Create, call: Call, argument: str) -> None:
         """Answer one request of a WebSocket, which may go on with what is not stored."""
         call.hold(create.size)
+        if create.generates and call.observation is not None:
+            call.observation.take_frame(create.value)
         value = create.value if create.generates else {**create.value, "context_management": None}  # nothing is asked
         request, dialect, send = await self._request(call, value, create.size, known)
         if create.generates:
