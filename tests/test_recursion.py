@@ -19,9 +19,12 @@ SCHEMA = "`SCHEMA_DEPTH`"
 ARGUMENTS = "`ARGUMENT_DEPTH`"
 SIMULATED = "`JSON_DEPTH`, by `loads`, of the simulator, which answers tests"
 
+READ = "`JSON_DEPTH`, by `loads`"
+SHOWN = "a depth of its own, below which nothing is shown"
+
 BOUNDED = {
+    "asgi.explain": {"_elided": READ},
     "cli.__init__": {"_members": OWN},
-    "cli.explain": {"_elided": OWN},
     "config.leaves": {"_fixed": OWN, "_walk": OWN},
     "config.reading": {"_spread": OWN},
     "dialects.anthropic.content": {
@@ -36,8 +39,10 @@ BOUNDED = {
     "dialects.gemini.schema": {"_value": REQUEST, "json_schema": REQUEST},
     "dialects.gemini.spelling": {"Spelling._object": REQUEST, "Spelling._plain": REQUEST, "_parts": OWN},
     "dialects.structure": {"_problems": REQUEST},
+    "inspector.steps": {"_payload": SHOWN, "as_value": SHOWN},
     "model.budget": {"_of_start": ONCE, "size_of": ONCE},
     "net.http_library": {"_is_exhaustion": OWN},
+    "replay.trimming": {"_replaced": READ},
     "stages.arguments": {"_decoded": ARGUMENTS, "_with_twins": ARGUMENTS},
     "stages.tool_calls_whole": {"_room": ONCE},
     "upstreams.anthropic.content": {"Blocks._block": PARTS, "Blocks._result": PARTS, "Blocks.write": PARTS},
