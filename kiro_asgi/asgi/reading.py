@@ -260,6 +260,7 @@ class AnswerReading(ABC, Generic[Facts, Way]):
             if self._pace.is_busy and self._worked >= SHORT:
                 await self._pace.wait()
             began = self._clock()
+            part.ended_early = False  # an answer that is over takes nothing more
             error = await self._put_held(part) if self._held >= _MUCH else self._output.put(part)
             self._worked = self._clock() - began
             if error is not None:

@@ -149,6 +149,16 @@ async def test_bytes_arrive_however_they_are_cut(api, chunk, direct, sim):
     assert exchange.content == STREAMS[NAMES[api]]
 
 
+@EACH_API
+async def test_an_answer_that_takes_long_and_is_over_ends(api, direct, sim, monkeypatch):
+    """Work is cut into parts by the clock; what comes behind the end is not looked at, which must not be waited for."""
+    monkeypatch.setattr("kiro_asgi.asgi.reading.PART", -1.0)
+    sim.enqueue(saying(STREAMS[NAMES[api]], layout=Layout(chunk=100_000)), operation=OPERATIONS[api])
+    with anyio.fail_after(10):
+        exchange = await asking(api, stream=True).run(direct())
+    assert exchange.content == STREAMS[NAMES[api]]
+
+
 @on_each_loop
 @EACH_API
 async def test_a_whole_answer_where_a_stream_was_asked_for(api, direct, sim):
