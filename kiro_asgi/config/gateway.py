@@ -107,7 +107,7 @@ class InspectorSettings:
     """A page below ``inspector/`` that shows calls as they happen, and what was used."""
 
     enabled: bool = False
-    """Serve it.  Otherwise there is nothing at its path, and calls are not kept.  ``kiro-asgi serve --inspect``
+    """Serve it.  Otherwise there is nothing at its path, and calls are not kept.  ``kiro-asgi serve --inspect`` sets
     this, with a secret for as long as it runs."""
 
     secret: str = setting("", SECRET, secret=True)

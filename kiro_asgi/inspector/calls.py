@@ -128,7 +128,7 @@ class Changes:
     """Number of the oldest call that is kept in its order; those before it are gone, unless they are in *kept*."""
 
     kept: tuple[int, ...]
-    """Older calls that have not ended."""
+    """Older calls that have not ended, or are pinned."""
 
 
 @define(eq=False)
@@ -160,6 +160,9 @@ class RecentCalls(ByteObserver):
     _change: int = field(init=False, default=0)
     size: int = field(init=False, default=0)
     """Bytes of memory that all take, about."""
+
+    deletions: int = field(init=False, default=0)
+    """Times that somebody deleted calls, whatever their numbers: viewers of fewer begin anew."""
 
     allowances: dict[str, dict[str, str]] = field(init=False, factory=dict)
     """By credential what the head of its last answer told of what is left: names of headers, and their values."""
@@ -257,6 +260,7 @@ class RecentCalls(ByteObserver):
     def delete(self, request_id: str) -> None:
         """Let go of a call that has ended; of an empty id all of them, but those that are pinned."""
         with self._guard:
+            self.deletions += 1
             for each in list(self._by_id.values()):
                 wanted = each.facts.request_id == request_id if request_id else not each.pinned
                 if wanted and each.state is State.ENDED:
@@ -275,10 +279,10 @@ class RecentCalls(ByteObserver):
             return Changes(calls, latest, *self._oldest())
 
     def _oldest(self) -> tuple[int, tuple[int, ...]]:
-        """Number of the oldest call that has ended, or of the next one, and those under way before it."""
+        """Number of the oldest call that is to make room, or of the next one, and those before it."""
         kept: list[int] = []
         for each in self._by_id.values():
-            if each.state is State.ENDED:
+            if each.state is State.ENDED and not each.pinned:
                 return each.number, tuple(kept)
             kept.append(each.number)
         return self._number + 1, tuple(kept)
@@ -292,6 +296,9 @@ class RecentCalls(ByteObserver):
         kept.change, kept.seen = self._change, at
         self._by_change[kept.facts.request_id] = kept
         self._by_change.move_to_end(kept.facts.request_id)
+        self._measure(kept)
+
+    def _measure(self, kept: RecordedCall) -> None:
         size = _CALL_BYTES + _ATTEMPT_BYTES * len(kept.attempts) + kept.received.bytes + kept.sent.bytes
         size += 0 if kept.recording is None else kept.recording.size
         self.size += size - kept.size
@@ -313,12 +320,10 @@ class RecentCalls(ByteObserver):
         """Let go of a recording; of ``None`` the oldest of those under way, and pinned."""
         gone = next(iter(self._recorded.values())) if kept is None else kept
         del self._recorded[gone.facts.request_id]
-        if gone.recording is not None and self._recorder is not None:
-            self.size -= gone.recording.size
-            gone.size -= gone.recording.size
-            if gone.end is None:
-                self._recorder.forget(gone.recording)
+        if gone.recording is not None and self._recorder is not None and gone.end is None:
+            self._recorder.forget(gone.recording)
         gone.recording = None
+        self._measure(gone)
 
 
 def _bare(call: CallFacts) -> CallFacts:

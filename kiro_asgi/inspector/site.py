@@ -330,7 +330,7 @@ class Inspector:
             raise _Refused(503, "the gateway is being stopped", ((b"retry-after", b"2"),))
         with self._viewing():
             run, _, number = b"".join(header_values(scope, b"last-event-id")[:1]).decode("latin-1").partition("-")
-            after = int(number) if run == self._run and number.isascii() and number.isdigit() else None
+            after = int(number) if run == self._numbering and number.isascii() and number.isdigit() else None
             headers = ((b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no"))
             await send(response_start(200, (*headers, *_PRIVATE, *PAGE_HEADERS)))
             async with anyio.create_task_group() as group:
@@ -349,8 +349,10 @@ class Inspector:
             self._viewers -= 1
 
     async def _tell_changes(self, send: Send, after: int | None) -> None:
-        quiet, fresh, seen = 0.0, after is None, after or 0
+        quiet, fresh, seen, numbering = 0.0, after is None, after or 0, self._numbering
         while not self._closed:
+            if numbering != self._numbering:
+                fresh, seen, numbering = True, 0, self._numbering
             changes = self.calls.changes(seen, _BATCH)
             seen = changes.latest
             if changes.calls or fresh:
@@ -366,6 +368,11 @@ class Inspector:
             await anyio.sleep(0 if len(changes.calls) == _BATCH else _LOOK_EVERY)
         await _taken(send, b"", last=True)
 
+    @property
+    def _numbering(self) -> str:
+        """Name of the numbers of changes: they begin anew for viewers where calls were deleted."""
+        return f"{self._run}.{self.calls.deletions}"
+
     def _message(self, changes: Changes, fresh: bool) -> bytes:
         told = {
             "fresh": fresh,
@@ -376,7 +383,7 @@ class Inspector:
             "most_calls": self._settings.calls,
             "calls": [row(call, self._prices) for call in changes.calls],
         }
-        return b"id: %s-%d\ndata: %s\n\n" % (self._run.encode(), changes.latest, dumps(told))
+        return b"id: %s-%d\ndata: %s\n\n" % (self._numbering.encode(), changes.latest, dumps(told))
 
     _handlers: ClassVar[Mapping[str, Callable[[Inspector, Scope, Receive, Send], Awaitable[None]]]] = MappingProxyType(
         {
@@ -430,7 +437,7 @@ class _Download:
 
     @property
     def disposition(self) -> bytes:
-        return f'attachment; filename="{name_of(self.call.facts).removesuffix(".tape.jsonl")}{self.suffix}"'.encode()
+        return f'attachment; filename="{name_of(self.call.facts)}{self.suffix}"'.encode()
 
 
 def _tape(shown: Exchanges, asked: _Query) -> _Download:

@@ -20,6 +20,7 @@ from kiro_asgi.limits import TAPES_PENDING_BYTES
 from kiro_asgi.observers.base import CallFacts, EndFacts, Outcome
 from kiro_asgi.private import make_folder, write_new_file
 from kiro_asgi.state.pending import WriterThread
+from kiro_asgi.tapes.files import SUFFIXES
 from kiro_asgi.tapes.recorder import Recording, TapeMaker
 from kiro_asgi.tapes.settings import TapeSettings
 
@@ -105,7 +106,7 @@ class TapeFolder:
         written = self._maker.make(recording, self._settings.content).write()
         try:
             make_folder(folder)
-            write_new_file(folder / name_of(recording.call), written)
+            write_new_file(folder / f"{name_of(recording.call)}{SUFFIXES[0]}", written)
             _make_room(folder, self._settings.bytes)
         except OSError as error:
             if not self._is_failing:
@@ -116,13 +117,13 @@ class TapeFolder:
 
 
 def name_of(call: CallFacts) -> str:
-    """The name of a tape's file, which begins with the time."""
-    return f"{datetime.fromtimestamp(call.time, UTC):%Y%m%dT%H%M%S}-{call.request_id}.tape.jsonl"
+    """The name of a call's file, without its end; it begins with the time."""
+    return f"{datetime.fromtimestamp(call.time, UTC):%Y%m%dT%H%M%S}-{call.request_id}"
 
 
 def _make_room(folder: Path, room: int) -> None:
     """Delete the oldest tapes, so that all that are left have *room*; names begin with the time."""
-    tapes = sorted(folder.glob("*.tape.jsonl"))
+    tapes = sorted(folder.glob(f"*{SUFFIXES[0]}"))
     sizes = [each.stat().st_size for each in tapes]
     left = sum(sizes)
     for tape, size in zip(tapes[:-1], sizes, strict=False):

@@ -60,10 +60,13 @@ def test_signs_of_life_are_told_from_an_answer():
     assert calls.find("req_1").beats == [102.0 - CALL.started, 110.0 - CALL.started]
 
 
-@given(st.lists(st.tuples(st.sampled_from(["began", "ended"]), st.integers(0, 9)), max_size=60), st.integers(1, 4))
+STEPS = ["began", "ended", "pin", "unpin", "delete"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 9)), max_size=60), st.integers(1, 4))
 def test_the_oldest_make_room(steps, most):
-    """Those that have ended first; and who was told of every change has exactly what is kept."""
-    calls, viewed, latest, under_way = RecentCalls(most, ROOM), {}, 0, set()
+    """Those that have ended first; and who was told of every change, and begins anew after a deletion, has them all."""
+    calls, viewed, latest, under_way, deletions = RecentCalls(most, ROOM), {}, 0, set(), 0
     for name, number in steps:
         if name == "began" and number not in under_way and calls.find(f"req_{number}") is None:
             under_way.add(number)
@@ -71,6 +74,12 @@ def test_the_oldest_make_room(steps, most):
         elif name == "ended" and number in under_way:
             under_way.discard(number)
             calls.ended(call(number), END)
+        elif name in ("pin", "unpin"):
+            calls.pin(f"req_{number}", name == "pin")
+        elif name == "delete":
+            calls.delete(f"req_{number}")
+        if deletions != calls.deletions:
+            viewed, latest, deletions = {}, 0, calls.deletions
         changes = calls.changes(latest, 100)
         latest = changes.latest
         viewed |= {each.number: each for each in changes.calls}
@@ -78,6 +87,7 @@ def test_the_oldest_make_room(steps, most):
         kept = calls.changes(0, 100).calls
         assert len(kept) <= most
         assert {each.number for each in kept} <= {*viewed}
+        assert {*viewed} <= {each.number for each in kept}
         assert calls.size == sum(each.size for each in kept)
 
 

@@ -226,6 +226,9 @@ async def test_what_stays_and_what_goes(gateway):
     assert await kept() == [second, third]
     assert await change("/api/calls", "DELETE", "") == 200
     assert await kept() == [second]
+    numbering = app._inspector._numbering
+    assert await change("/api/calls", "DELETE", "nobody") == 200
+    assert app._inspector._numbering != numbering  # so that pages begin anew, also those that come again
     assert await change("/api/pins", "DELETE", second) == 200
     assert await change("/api/pins", "PUT", "nobody") == 409
     app._inspector.calls._bytes = 1000

@@ -63,7 +63,7 @@ export class CallList {
       h("div", { class: "bar" },
         h("label", { for: "filter" }, "Filter"), this.#input,
         this.#pause,
-        h("button", { type: "button", title: "Let go of all calls that have ended and are not pinned", click: () => ask("calls", { method: "DELETE" }).then(() => location.reload()) }, "Clear"),
+        h("button", { type: "button", title: "Let go of all calls that have ended and are not pinned", click: () => ask("calls", { method: "DELETE" }) }, "Clear"),
         this.#count, this.#room),
       h("details", { class: "help" }, h("summary", {}, "How to filter"),
         h("p", {}, `Words that occur anywhere, or name:value, all of which have to fit. Names: ${NAMES.join(", ")}. Numbers take >, <, >=, <=, and s, ms or k behind them; status takes 4xx. A - before a word turns it around. Keys: j and k go down and up, Enter opens, / filters, p pauses, Escape closes.`)),
