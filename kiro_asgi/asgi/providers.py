@@ -43,7 +43,7 @@ __all__ = [
     "new_store",
     "new_transport",
     "shared_renewals",
-    "with_each",
+    "simulated_at",
 ]
 
 
@@ -53,10 +53,10 @@ Transports = Callable[[Settings, str], Transport]
 
 def keyed(settings: Settings, key: str) -> Settings:
     """*settings* with *key* as the only credential of every service, so that each well-known one is set up."""
-    return with_each(settings, lambda upstream: upstream.keyed(key))
+    return _with_each(settings, lambda upstream: upstream.keyed(key))
 
 
-def with_each(settings: Settings, change: Callable[[Any], Any]) -> Settings:
+def _with_each(settings: Settings, change: Callable[[Any], Any]) -> Settings:
     """*settings* with what *change* makes of the settings of each upstream."""
     changed: dict[str, Any] = {}
     for name, _ in manifests_in(type(settings)):
@@ -64,6 +64,12 @@ def with_each(settings: Settings, change: Callable[[Any], Any]) -> Settings:
         family = isinstance(value, Mapping)
         changed[name] = {member: change(it) for member, it in value.items()} if family else change(value)
     return evolve(settings, **changed)
+
+
+def simulated_at(settings: Settings, url: str) -> Settings:
+    """*settings* with a simulator at *url* as every service; no credential rests, so who is refused can ask again."""
+    retry = evolve(settings.retry, refused_base=0, quota_probe=0, suspicion=0)
+    return evolve(_with_each(settings, lambda upstream: upstream.simulated(url)), retry=retry)
 
 
 def new_transport(settings: Settings, proxy: str) -> Transport:

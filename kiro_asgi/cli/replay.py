@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from kiro_asgi.cli.replay_page import page_of
+from kiro_asgi.cli.replay_page import LANES, page_of
 from kiro_asgi.cli.terminal import Printer, Tone, printer_on
-from kiro_asgi.replay import Difference, Replay, Step, derive
+from kiro_asgi.replay import Difference, Replay, Step, derive, read_setting
 from kiro_asgi.tapes import load_tape
 
 __all__ = ["add_arguments", "run"]
 
 _WIDTH: Final = 100
 """Characters of a value that are shown."""
-
-_LANES: Final[Mapping[str, str]] = {"read": "service", "send": "client"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,10 +51,7 @@ def _setting(text: str) -> tuple[str, Any]:
     path, equals, value = text.partition("=")
     if not path or not equals:
         raise argparse.ArgumentTypeError("must be written as path=value, e.g. stream.heartbeat=5")
-    try:
-        return path, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:  # a text needs no quotes here
-        return path, value
+    return path, read_setting(value)
 
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
@@ -91,7 +85,7 @@ def _lines(played: Replay, wanted: str) -> Iterator[str]:
 
 
 def _line(index: int, step: Step) -> str:
-    lane = _LANES.get(step.kind, step.stage)
+    lane = LANES.get(step.kind, step.stage)
     cause = f"<- {step.cause}" if step.cause >= 0 else ""
     value = repr(step.value)
     return f"{index:>6} {step.t:>10.6f} {lane:<20} {cause:<9} {value if len(value) <= _WIDTH else value[:_WIDTH] + '…'}"

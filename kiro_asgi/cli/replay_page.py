@@ -20,7 +20,7 @@ from kiro_asgi.inspector.steps import as_value
 from kiro_asgi.replay import Difference, Replay, Step
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["page_of"]
+__all__ = ["LANES", "page_of"]
 
 _STEPS: Final = 5000
 """Steps that are shown; a page with more is slow."""
@@ -31,7 +31,8 @@ _LABEL: Final = 120
 _VALUE: Final = 20_000
 """Characters of a value that are shown."""
 
-_LANES: Final[Mapping[str, str]] = MappingProxyType({"read": "service", "send": "client"})
+LANES: Final[Mapping[str, str]] = MappingProxyType({"read": "service", "send": "client"})
+"""Kind of a step to whose side it is on; all others are the gateway's."""
 
 _UNSEEN: Final = MappingProxyType(
     {code: f"\\u{code:04x}" for code in (*range(9), *range(11, 32), *range(127, 160), 0x2028, 0x2029, 0xFEFF)}
@@ -132,11 +133,11 @@ def _opened(summary: object, value: str) -> _Markup:
 
 def _timeline(replay: Replay) -> _Markup:
     """Each read above, each send below, to scale."""
-    marks = [step for step in replay.steps if step.kind in _LANES][:_STEPS]
+    marks = [step for step in replay.steps if step.kind in LANES][:_STEPS]
     last = max((step.t for step in marks), default=0.0)
     drawn = [
         _tag("rect", x=round(990 * step.t / (last or 1), 2), y=2 if step.kind == "read" else 22, width=2, height=16,
-             class_=_LANES[step.kind])
+             class_=LANES[step.kind])
         for step in marks
     ]  # fmt: skip
     name = f"reads from the service above, sends to the client below, in {last:.3f} seconds"
@@ -169,7 +170,7 @@ def _row(index: int, step: Step) -> _Markup:
     cause = _tag("a", step.cause, href=f"#s{step.cause}") if step.cause >= 0 else ""
     value = _shown(step.value)
     what = _tag("code", value) if len(value) <= _LABEL else _opened(_tag("code", f"{value[:_LABEL]}…"), value)
-    cells = (index, f"{step.t:.6f}", cause, _LANES.get(step.kind, step.stage), what)
+    cells = (index, f"{step.t:.6f}", cause, LANES.get(step.kind, step.stage), what)
     return _tag("tr", *(_tag("td", cell) for cell in cells), id=f"s{index}")
 
 

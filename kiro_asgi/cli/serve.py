@@ -24,7 +24,7 @@ from urllib.parse import quote
 import anyio
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.providers import keyed, with_each
+from kiro_asgi.asgi.providers import keyed, simulated_at
 from kiro_asgi.asgi.readiness import settings_to_serve
 from kiro_asgi.cli.lasting import state_folder, with_lasting_state
 from kiro_asgi.cli.reloading import Reloadable, log_kept
@@ -252,11 +252,8 @@ def simulated(settings: Settings, url: str, host: str) -> Settings:
     No real credential is sent there, and the made-up one never rests: who asks for a spent quota goes on to try other
     things.  Clients need no key where none is configured and only this machine can connect.
     """
-    return evolve(
-        with_each(keyed(settings, SIMULATOR_KEY), lambda upstream: upstream.simulated(url)),
-        client=_open_here(settings.client, host),
-        retry=evolve(settings.retry, refused_base=0, quota_probe=0, suspicion=0),
-    )
+    there = simulated_at(keyed(settings, SIMULATOR_KEY), url)
+    return evolve(there, client=_open_here(settings.client, host))
 
 
 @frozen

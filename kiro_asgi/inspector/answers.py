@@ -99,8 +99,12 @@ def _told(block: _ShownBlock, came: Mapping[str, str]) -> Iterator[tuple[str, An
         yield "name", block.start.name
         yield "id", block.start.call_id
         raw = came.get(block.start.call_id, text)
-        yield "valid", (valid := _is_json(text or "{}"))
-        yield "input", as_value(loads(text or "{}")) if valid else text[:_TEXT]
+        try:
+            value, valid = as_value(loads(text or "{}")), True
+        except JsonError:
+            value, valid = text[:_TEXT], False
+        yield "valid", valid
+        yield "input", value
         yield "came", raw[:_TEXT] if raw != text and raw else None
     elif block.start.value is not None:
         yield "value", as_value(block.start.value)
@@ -109,14 +113,6 @@ def _told(block: _ShownBlock, came: Mapping[str, str]) -> Iterator[tuple[str, An
         yield "length", len(text)
         yield "sealed", bool(block.signature or block.start.data)
         yield "citations", [as_value(each) for each in block.citations]
-
-
-def _is_json(text: str) -> bool:
-    try:
-        loads(text)
-    except JsonError:
-        return False
-    return True
 
 
 def _ending(end: MessageEnd | None, steps: Sequence[Step]) -> Mapping[str, Any] | None:

@@ -7,10 +7,8 @@ more than one core.
 from __future__ import annotations
 
 import threading
-import tomllib
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from itertools import takewhile
 from typing import Any, Final
 
 from attrs import define, field, frozen
@@ -23,7 +21,7 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.inspector.answers import answer_of, attempts_of
 from kiro_asgi.inspector.calls import RecordedCall
 from kiro_asgi.inspector.steps import as_value, one_recorded, one_step, recorded_steps, steps_of
-from kiro_asgi.replay import Difference, Replay, derive
+from kiro_asgi.replay import Difference, Replay, derive, read_setting, same_start
 from kiro_asgi.setting import Bounds, Choices
 from kiro_asgi.tapes import Tape
 from kiro_asgi.tapes.recorder import TapeMaker
@@ -119,19 +117,19 @@ class Exchanges:
         Raises:
             Unseen: Nothing is kept.
         """
-        tape = self.tape(call)
-        told = {"attempts": attempts_of(tape)}
+        nothing = {"passed": False, "blocks": [], "end": None}
         if call.end is None:
+            tape = self.tape(call)
             sent = tape.sent[-_LIVE_BYTES:].decode("utf-8", "replace")
-            return {**told, "passed": False, "blocks": [], "end": None, "why": "it goes on", "sent": sent}
+            return {**nothing, "attempts": attempts_of(tape), "why": "it goes on", "sent": sent}
         try:
             replay = self._replay(call, run)
             passed = not any(step.kind == "item" for step in replay.steps)
             if passed and replay.sent:
                 replay = self._derive(call, run, _TRANSLATED)
-            return {**told, "passed": passed, **answer_of(replay)}
         except Unseen as unseen:
-            return {**told, "passed": False, "blocks": [], "end": None, "why": str(unseen)}
+            return {**nothing, "attempts": attempts_of(self.tape(call)), "why": str(unseen)}
+        return {"attempts": attempts_of(replay.tape), "passed": passed, **answer_of(replay)}
 
     def request(self, call: RecordedCall) -> Mapping[str, Any]:
         """The client's request, what services were sent, and the rules by which one became the other.
@@ -148,12 +146,12 @@ class Exchanges:
                 "number": number,
                 "upstream": attempt.plan.text("upstream"),
                 "url": answer.request.text("url"),
-                "payload": _document(answer.request.data),
+                "payload": as_value(answer.request.data),
             }
             for number, attempt in enumerate(tape.attempts, 1)
             for answer in attempt.answers
         ]
-        return {"client": _document(body), "sent": sent, "explained": self._explained(call, tape, body)}
+        return {"client": as_value(body), "sent": sent, "explained": self._explained(call, tape, body)}
 
     def _explained(self, call: RecordedCall, tape: Tape, body: bytes) -> Mapping[str, Any]:
         plan = next(tape.of("plan"), None)
@@ -184,17 +182,9 @@ class Exchanges:
             told = mine if each is call else self._messages(each)
             if told[:1] != mine[:1]:
                 continue
-            same = sum(1 for _ in takewhile(bool, (one == other for one, other in zip(before, told, strict=False))))
-            first = not turns
-            turns.append(
-                {
-                    "id": each.facts.request_id,
-                    "time": each.facts.time,
-                    "messages": len(told),
-                    "same": 0 if first else same,
-                    "changed": not first and same < len(before),
-                }
-            )
+            same = same_start(before, told)
+            facts = {"id": each.facts.request_id, "time": each.facts.time}
+            turns.append({**facts, "messages": len(told), "same": same, "changed": same < len(before)})
             before = told
         return {"turns": turns}
 
@@ -215,13 +205,10 @@ class Exchanges:
         Raises:
             Unseen: One of them cannot be done.
         """
-        replays = [self._derive(call, run) for call, run in (one, other)]
+        replays = self._replay(*one), self._derive(*other)
         left, right = (replay.sent.split(b"\n\n") for replay in replays)
-        pairs = enumerate(zip(left, right, strict=False))
-        first = next((at for at, (mine, its) in pairs if mine != its), min(len(left), len(right)))
-        tails = enumerate(zip(reversed(left[first:]), reversed(right[first:]), strict=False))
-        shorter = min(len(left), len(right)) - first
-        last = next((at for at, (mine, its) in tails if mine != its), shorter)
+        first = same_start(left, right)
+        last = same_start(reversed(left[first:]), reversed(right[first:]))
         return {
             "same": replays[0].sent == replays[1].sent,
             "difference": _told(Difference.between(replays[0].sent, replays[1].sent)),
@@ -262,21 +249,14 @@ class Exchanges:
     def _derive(self, call: RecordedCall, run: Run, more: Mapping[str, Any] | None = None) -> Replay:
         if call.end is None:
             raise Unseen("it goes on; it can be done again when it has ended")
-        changed = {path: _value(text) for path, text in run.changed}
-        if not {*changed} <= {each["path"] for each in self.settings()}:
+        changed = {path: read_setting(text) for path, text in run.changed}
+        if changed and not {*changed} <= {each["path"] for each in self.settings()}:
             raise Unseen("only switches, numbers and choices can be changed, by their paths")
         with self._guard:
             try:
                 return derive(self.tape(call), rechunk=run.rechunk, changed={**changed, **(more or {})})
             except KiroAsgiError as error:
                 raise Unseen(error.message) from error
-
-
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:  # a choice needs no quotes here
-        return text
 
 
 def _rule(rule: Any) -> str:
@@ -286,14 +266,6 @@ def _rule(rule: Any) -> str:
         case Bounds():
             return f"{rule.lowest:.15g} to {rule.highest:.15g}"
     return ""
-
-
-def _document(data: bytes) -> Any:
-    """A body as JSON, or as text where it is none."""
-    try:
-        return as_value(loads(data))
-    except JsonError:
-        return as_value(data.decode("utf-8", "backslashreplace"))
 
 
 def _told(difference: Difference | None) -> Mapping[str, Any] | None:

@@ -16,6 +16,7 @@ from attrs import frozen
 
 from kiro_asgi.replay import Replay
 from kiro_asgi.tapes import Line, Tape
+from kiro_asgi.tapes.masking import is_event_stream
 from kiro_asgi.wire.eventstream.frame import CHECKSUM_SIZE, LENGTHS_SIZE, OVERHEAD, PRELUDE_SIZE, Frame
 from kiro_asgi.wire.json import JsonError, loads
 from kiro_asgi.wire.sse import ServerSentEvent
@@ -31,8 +32,6 @@ _TEXT: Final = 64 * 1024
 
 _DEPTH: Final = 24
 """Levels of a value that are shown."""
-
-_EVENT_STREAM: Final = "application/vnd.amazon.eventstream"
 
 _PRELUDE: Final = Struct(">III")
 _CHECKSUM: Final = Struct(">I")
@@ -151,15 +150,14 @@ def _frames_by_attempt(tape: Tape) -> dict[int, list[_Bounds]]:
         at = 0
         for answer in attempt.answers:
             data = b"".join(line.data for _, line in answer.reads)
-            if answer.head is not None and _type(answer.head) == _EVENT_STREAM:
+            if answer.head is not None and _has_frames(answer.head):
                 found.setdefault(number, []).extend(_bounds(data, at))
             at += len(data)
     return found
 
 
-def _type(head: Line) -> str:
-    values = (value for name, value in head.headers if name.lower() == b"content-type")
-    return next(values, b"").decode("latin-1").partition(";")[0].strip().lower()
+def _has_frames(head: Line) -> bool:
+    return is_event_stream(head.header(b"content-type").decode("latin-1"))
 
 
 def _bounds(data: bytes, start: int) -> Iterator[_Bounds]:
@@ -230,6 +228,6 @@ def as_value(value: Any, depth: int = 0) -> Any:
 def _payload(data: bytes, depth: int) -> Any:
     """Bytes as what they are: JSON, text, or neither."""
     try:
-        return as_value(loads(data), depth + 1)
+        return as_value(loads(data), depth)
     except JsonError:
-        return as_value(data[: 4 * _TEXT].decode("utf-8", "backslashreplace"), depth + 1)
+        return as_value(data.decode("utf-8", "backslashreplace"), depth)

@@ -6,7 +6,7 @@ gateway does.
 
 from __future__ import annotations
 
-from kiro_asgi.replay.run import Difference, Replay, derive
+from kiro_asgi.replay.run import Difference, Replay, derive, read_setting, same_start
 from kiro_asgi.replay.steps import Step
 
-__all__ = ["Difference", "Replay", "Step", "derive"]
+__all__ = ["Difference", "Replay", "Step", "derive", "read_setting", "same_start"]

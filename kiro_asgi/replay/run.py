@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import takewhile
+from operator import eq
 from typing import Any, Final
 
 import anyio
@@ -25,7 +28,7 @@ from kiro_asgi.tapes.masking import shape
 from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.upstreams.manifest import manifests_in
 
-__all__ = ["Difference", "Replay", "derive", "settings_of"]
+__all__ = ["Difference", "Replay", "derive", "read_setting", "same_start", "settings_of"]
 
 _KEY: Final = "replay-key-of-nobody"
 
@@ -60,8 +63,7 @@ class Difference:
         """The difference, ``None`` where there is none."""
         if expected == actual:
             return None
-        pairs = enumerate(zip(expected, actual, strict=False))
-        offset = next((at for at, (one, other) in pairs if one != other), min(len(expected), len(actual)))
+        offset = same_start(expected, actual)
         events = expected.count(b"\n\n", 0, offset)
         before, after = slice(max(0, offset - _SHOWN), offset), slice(offset, offset + _SHOWN)
         return cls(offset, events, expected[before], expected[after], actual[after])
@@ -174,6 +176,19 @@ def derive(
         )
 
     return run_virtual(main, speed)
+
+
+def read_setting(text: str) -> Any:
+    """The value that *text* is in TOML, or itself: a text needs no quotes here."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def same_start(one: Iterable[object], other: Iterable[object]) -> int:
+    """How many items are the same from the beginning on."""
+    return sum(1 for _ in takewhile(bool, map(eq, one, other)))
 
 
 def settings_of(tape: Tape, changed: Mapping[str, Any]) -> Settings:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from attrs import define, evolve, field
 
-from kiro_asgi.asgi.providers import with_each
+from kiro_asgi.asgi.providers import simulated_at
 from kiro_asgi.config import ClientSettings, Settings
 from kiro_asgi.replay.run import settings_of
 from kiro_asgi.simulator.builders import refusal
@@ -120,13 +120,8 @@ def settings_at(url: str, tapes: Sequence[Tape]) -> Settings:
     Raises:
         ConfigError: They cannot work.
     """
-    settings = settings_of(tapes[0], {})
-    return evolve(
-        with_each(settings, lambda upstream: upstream.simulated(url)),
-        client=ClientSettings(allow_anonymous=True),
-        retry=evolve(settings.retry, refused_base=0, quota_probe=0, suspicion=0),
-        raise_unexpected=False,
-    )
+    there = simulated_at(settings_of(tapes[0], {}), url)
+    return evolve(there, client=ClientSettings(allow_anonymous=True), raise_unexpected=False)
 
 
 def _keys(path: str, body: bytes) -> Iterator[_Request]:

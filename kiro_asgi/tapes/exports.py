@@ -65,7 +65,7 @@ def _entry(tape: Tape, request: Line, url: str, head: Line | None, chunks: list[
     """
     body = b"".join(data for _, data in chunks)
     headers = [] if head is None else _pairs(head)
-    kind = next((pair["value"] for pair in headers if pair["name"].lower() == "content-type"), "")
+    kind = "" if head is None else head.header(b"content-type").decode("latin-1")
     first = head.t if head is not None else request.t
     last = chunks[-1][0] if chunks else first
     began = datetime.fromtimestamp(tape.head.number("at") + request.t, UTC).isoformat()

@@ -67,9 +67,13 @@ class Line:
         """The headers, as they go over the wire."""
         try:
             pairs = self.members.get("headers") or ()
-            return tuple((str(name).encode("latin-1"), str(value).encode("latin-1")) for name, value in pairs)
+            return tuple((_raw(name), _raw(value)) for name, value in pairs)
         except (TypeError, ValueError):
             raise TapeError(f"the headers of a {self.kind} line are no pairs of texts", code="tape.headers") from None
+
+    def header(self, name: bytes) -> bytes:
+        """The first header of that name, which is in lower case; empty where there is none."""
+        return next((value for each, value in self.headers if each.lower() == name), b"")
 
     def text(self, name: str) -> str:
         """A member that is a text; empty where it is none."""
@@ -107,6 +111,11 @@ class Line:
             raise TapeError("a line has no kind (k) or no time (t)", code="tape.line")
         data = _bytes(kind, told) if kind in BYTES else b""
         return cls(kind, float(t), told, data)
+
+
+def _raw(text: object) -> bytes:
+    """A name or a value of a header: a text in a file, bytes where it was just recorded."""
+    return text if isinstance(text, bytes) else str(text).encode("latin-1")
 
 
 def _bytes(kind: str, told: dict[str, Any]) -> bytes:

@@ -25,7 +25,17 @@ from attrs import frozen
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["EVENT_STREAM", "SHOWN_HEADERS", "Protection", "cover_shapes", "mask", "shape", "shown_headers", "shown_url"]
+__all__ = [
+    "EVENT_STREAM",
+    "SHOWN_HEADERS",
+    "Protection",
+    "cover_shapes",
+    "is_event_stream",
+    "mask",
+    "shape",
+    "shown_headers",
+    "shown_url",
+]
 
 EVENT_STREAM: Final = "application/vnd.amazon.eventstream"
 
@@ -196,6 +206,11 @@ def cover_shapes(data: bytes) -> bytes:
     return _SHAPES.sub(lambda match: b"*" * len(match[0]), data)
 
 
+def is_event_stream(content_type: str) -> bool:
+    """Whether a body of that type is an AWS event stream."""
+    return content_type.partition(";")[0].strip().lower() == EVENT_STREAM
+
+
 def shown_headers(headers: Iterable[tuple[bytes, bytes]], cover: Callable[[bytes], bytes]) -> list[list[str]]:
     """The *headers* as a tape has them: of those that may be secret the length."""
     return [
@@ -259,8 +274,7 @@ class Protection:
     def protect_reads(self, reads: list[bytes], content_type: str) -> list[bytes]:
         """What came in pieces, cut at the same places."""
         whole = b"".join(reads)
-        is_frames = content_type.partition(";")[0].strip().lower() == EVENT_STREAM
-        protected = self.protect_frames(whole) if is_frames else self.protect(whole)
+        protected = self.protect_frames(whole) if is_event_stream(content_type) else self.protect(whole)
         cut, at = [], 0
         for read in reads:
             cut.append(protected[at : at + len(read)])

@@ -249,31 +249,21 @@ def protected(tape: Tape, protection: Protection) -> Tape:
     for attempt in tape.attempts:
         for answer in attempt.answers:
             pieces = [line.data for _, line in answer.reads]
-            kind = "" if answer.head is None else _value(answer.head, b"content-type")
+            kind = "" if answer.head is None else answer.head.header(b"content-type").decode("latin-1")
             places = (place for place, _ in answer.reads)
             reads.update(zip(places, protection.protect_reads(pieces, kind), strict=True))
     sends = [place for place, line in enumerate(tape.lines) if line.kind == "client.bytes"]
-    kind = next((_value(line, b"content-type") for line in tape.of("client.head")), "")
+    kind = next((line.header(b"content-type") for line in tape.of("client.head")), b"").decode("latin-1")
     pieces = protection.protect_reads([tape.lines[place].data for place in sends], kind)
     reads.update(zip(sends, pieces, strict=True))
     lines = (_protected(line, reads.get(place), protection) for place, line in enumerate(tape.lines))
     return Tape(tuple(lines))
 
 
-def _value(line: Line, wanted: bytes) -> str:
-    pairs = line.members.get("headers") or ()
-    return next((_text(value) for name, value in pairs if _text(name).lower().encode("latin-1") == wanted), "")
-
-
-def _text(value: bytes | str) -> str:
-    return value if isinstance(value, str) else value.decode("latin-1")
-
-
 def _protected(line: Line, data: bytes | None, protection: Protection) -> Line:
     members = dict(line.members)
     if "headers" in members:
-        pairs = ((_text(name).encode("latin-1"), _text(value).encode("latin-1")) for name, value in members["headers"])
-        members["headers"] = shown_headers(pairs, protection.cover)
+        members["headers"] = shown_headers(line.headers, protection.cover)
     for name in ("url", "path", "query", "message", "credential"):
         if isinstance(value := members.get(name), str):
             members[name] = shown_url(value, protection.cover)
