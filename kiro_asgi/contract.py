@@ -18,8 +18,7 @@ from kiro_asgi.model.prompt import Prompt, ToolChoice
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
 from kiro_asgi.upstreams.kiro.contract.answer import as_message, as_response
-from kiro_asgi.upstreams.kiro.contract.model import Request, Response
-from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
+from kiro_asgi.upstreams.kiro.contract.model import ContractOptions, Request, Response
 from kiro_asgi.upstreams.kiro.contract.request import translate
 from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean, find
 from kiro_asgi.upstreams.kiro.settings import KiroSettings

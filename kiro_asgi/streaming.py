@@ -46,8 +46,7 @@ from kiro_asgi.upstreams.kiro.contract.functions import (
     safe_parse_json,
     sanitize_text,
 )
-from kiro_asgi.upstreams.kiro.contract.model import Request, Response
-from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
+from kiro_asgi.upstreams.kiro.contract.model import ContractOptions, Request, Response
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, decode_buffer, decode_frame, encode_frame
 from kiro_asgi.wire.objects import ObjectScanner

@@ -54,9 +54,8 @@ BOUNDED = {
         "_Writing.write": PROMPT,
     },
     "upstreams.gemini.content": {"Contents._result": PARTS},
-    "upstreams.gemini.flatten": {"_NodeReader.flat": SCHEMA},
     "upstreams.gemini.nodes": {"anything": OWN},
-    "upstreams.gemini.schema": {"_written.write": SCHEMA},
+    "upstreams.gemini.schema": {"_NodeReader.flat": SCHEMA, "_written.write": SCHEMA},
     "upstreams.kiro.contract.request": {"_attachments": PARTS},
     "upstreams.kiro.contract.functions": {"_cleaned": PROMPT, "_value": PROMPT},
     "upstreams.kiro.rules.drafts": {

@@ -1,6 +1,7 @@
 """Answers of the service as deltas: frames of a stream, or the document of an answer that is not streamed.
 
-Frames of InvokeModel hold the events of a model's own API; for Claude these are read by who reads the Messages API.
+Events of Converse are read here.  Frames of InvokeModel hold the events of a model's own API; for Claude these are read
+by who reads the Messages API.
 
 Sources: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html and
 API_runtime_InvokeModelWithResponseStream.html
@@ -8,27 +9,281 @@ API_runtime_InvokeModelWithResponseStream.html
 
 from __future__ import annotations
 
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from binascii import Error as NoBase64
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.errors import AnswerTooLarge, NotTheUpstream
-from kiro_asgi.limits import BODY_BYTES
-from kiro_asgi.model.events import Delta, Notice
+from kiro_asgi.errors import AnswerTooLarge, NotTheUpstream, UpstreamFault, UpstreamProtocolError
+from kiro_asgi.limits import BODY_BYTES, NOTICES
+from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
+from kiro_asgi.model.events import (
+    Citation,
+    Delta,
+    Notice,
+    RedactedThinking,
+    SignatureDelta,
+    Stop,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    TokenUsage,
+    ToolCallFragment,
+)
+from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.bedrock.errors import exception_fault, is_exception
-from kiro_asgi.upstreams.bedrock.events import ConverseEvents
 from kiro_asgi.upstreams.errors import clean, report_of
 from kiro_asgi.upstreams.headers import JSON, essence, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder
 from kiro_asgi.wire.json import JsonError, dumps, loads
-from kiro_asgi.wire.members import object_of, objects_of, text_of
+from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
 
-__all__ = ["FRAMES", "WholeAnswer", "stages"]
+__all__ = ["FRAMES", "STOP_REASONS", "ConverseEvents", "WholeAnswer", "stages"]
+
+
+STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
+    {
+        "end_turn": StopReason.END,
+        "tool_use": StopReason.TOOL_CALL,
+        "max_tokens": StopReason.LENGTH,
+        "stop_sequence": StopReason.STOP_SEQUENCE,
+        "guardrail_intervened": StopReason.CONTENT_FILTER,
+        "content_filtered": StopReason.CONTENT_FILTER,
+        "model_context_window_exceeded": StopReason.CONTEXT_FULL,
+    }
+)
+"""``stopReason`` to what it means; any other is an end that is noted."""
+
+MALFORMED: Final = ("malformed_model_output", "malformed_tool_use")
+"""Ends of answers that are worth nothing without a word before them."""
+
+_COUNTS: Final = (
+    ("input_tokens", "inputTokens"),
+    ("output_tokens", "outputTokens"),
+    ("cache_read_tokens", "cacheReadInputTokens"),
+    ("cache_write_tokens", "cacheWriteInputTokens"),
+)
+"""Our name of a count, and the service's."""
+
+_PLACES: Final = (
+    ("documentChar", "char_location", "start_char_index", "end_char_index"),
+    ("documentPage", "page_location", "start_page_number", "end_page_number"),
+    ("documentChunk", "content_block_location", "start_block_index", "end_block_index"),
+)
+"""Kinds of places in documents, and what the Messages API calls them and their bounds."""
+
+
+@define
+class _Block:
+    """A content block while it is open."""
+
+    call_id: str = ""
+    """Of a tool call; empty for any other block."""
+
+    characters: int = 0
+    """Of its text so far."""
+
+    redacted: bytearray = field(factory=bytearray)
+    citations: list[Mapping[str, Any]] = field(factory=list)
+    size: int = ITEM
+    """Room that its end gives back."""
+
+
+@define
+class ConverseEvents:
+    """The stage from events of Converse to deltas.
+
+    Raises:
+        AnswerTooLarge: What has to be kept takes more than `kiro_asgi.limits.ANSWER_BYTES`.
+        KiroAsgiError: From `flush`, `UpstreamProtocolError` with the code ``stream.cut``: the stream ended before the
+            message did; `UpstreamFault` with the code ``malformed``: the model made nothing that can be read.
+    """
+
+    _open: dict[int, _Block] = field(init=False, factory=dict)
+    _calls: dict[str, int] = field(init=False, factory=dict)
+    """Id of each call, to the number behind the last one that was made of it."""
+
+    _stop: Stop | None = field(init=False, default=None)
+    _malformed: str = field(init=False, default="")
+    _usage: TokenUsage | None = field(init=False, default=None)
+    _said: bool = field(init=False, default=False)
+    """Whether there was anything of the answer."""
+
+    _notices: int = field(init=False, default=0)
+    _budget: AnswerBudget = field(factory=AnswerBudget)
+
+    def feed(self, items: Iterable[JsonEvent], /) -> Iterator[Delta]:
+        """The deltas of *items*."""
+        for event in items:
+            reader = _EVENTS.get(event.name)
+            if reader is not None:
+                yield from reader(self, event.value)
+            else:
+                yield from self._notice("event.unknown", event.name)
+
+    def flush(self) -> Iterator[Delta]:
+        """How the message ended."""
+        if self._stop is None:
+            raise UpstreamProtocolError("the answer ended before its last event", code="stream.cut")
+        for index in sorted(self._open):
+            yield from self._close(index)
+        if self._malformed and not self._said:
+            raise UpstreamFault(f"the model's answer cannot be read ({self._malformed})", code="malformed")
+        if self._usage is not None:
+            yield self._usage
+        yield self._stop
+
+    def _notice(self, code: str, detail: str) -> Iterable[Delta]:
+        self._notices += 1
+        return (Notice(code, clean(detail)[:60]),) if self._notices <= NOTICES else ()
+
+    def _block(self, value: Mapping[str, Any]) -> _Block:
+        """The block that an event is about; opened where nothing was said of it."""
+        index = value.get("contentBlockIndex")
+        index = index if type(index) is int else -1
+        if index not in self._open:
+            self._budget.take(ITEM)
+            self._open[index] = _Block()
+        return self._open[index]
+
+    def _keep(self, block: _Block, size: int) -> None:
+        self._budget.take(size)
+        block.size += size
+
+    def _start(self, value: Mapping[str, Any]) -> Iterator[Delta]:
+        start = object_of(value.get("start"))
+        call = object_of(start.get("toolUse"))
+        if not call:
+            if start:
+                yield from self._notice("block.unknown", ", ".join(start))
+            return
+        block = self._block(value)
+        block.call_id = self._distinct(text_of(call, "toolUseId"))
+        self._budget.take(ITEM)  # its id is known until the end
+        self._said = True
+        yield ToolCallFragment(block.call_id, text_of(call, "name"))
+
+    def _distinct(self, call_id: str) -> str:
+        """An id that no other call has: the service's, but for a number where it is not given, or given twice."""
+        stem = call_id or "tooluse"
+        number = self._calls.get(stem, 1)
+        while not call_id or call_id in self._calls:
+            number += 1
+            call_id = f"{stem}_{number}"
+        self._calls[stem] = number
+        self._calls.setdefault(call_id, 1)
+        return call_id
+
+    def _delta(self, value: Mapping[str, Any]) -> Iterator[Delta]:
+        delta, block = object_of(value.get("delta")), self._block(value)
+        if text := text_of(delta, "text"):
+            self._said = True
+            block.characters += len(text)
+            yield TextDelta(text)
+        if (call := delta.get("toolUse")) is not None:
+            yield from self._input(block, text_of(object_of(call), "input"))
+        if (reasoning := delta.get("reasoningContent")) is not None:
+            yield from self._reasoning(block, object_of(reasoning))
+        if type(citation := delta.get("citation")) is dict:
+            self._keep(block, ITEM + size_of_value(citation))
+            block.citations.append(citation)
+        if unknown := [name for name in delta if name not in _DELTAS]:
+            yield from self._notice("delta.unknown", unknown[0])
+
+    def _input(self, block: _Block, text: str) -> Iterable[Delta]:
+        if not block.call_id:
+            return self._notice("delta.stray", "toolUse")
+        return (ToolCallFragment(block.call_id, input=text),) if text else ()
+
+    def _reasoning(self, block: _Block, reasoning: Mapping[str, Any]) -> Iterator[Delta]:
+        if text := text_of(reasoning, "text"):
+            yield ThinkingDelta(text)
+        if signature := unless_unsigned(text_of(reasoning, "signature")):
+            yield SignatureDelta(signature)
+        if redacted := text_of(reasoning, "redactedContent"):
+            try:
+                piece = b64decode(redacted, validate=True)
+            except NoBase64:
+                yield from self._notice("delta.undecodable", "redactedContent")
+                return
+            self._keep(block, len(piece))
+            block.redacted += piece
+
+    def _stopped(self, value: Mapping[str, Any]) -> Iterator[Delta]:
+        index = value.get("contentBlockIndex")
+        yield from self._close(index if type(index) is int else -1)
+
+    def _close(self, index: int) -> Iterator[Delta]:
+        block = self._open.pop(index, None)
+        if block is None:
+            return
+        self._budget.give_back(block.size)
+        if block.call_id:
+            yield ToolCallFragment(block.call_id, stop=True)
+        if block.redacted:
+            yield RedactedThinking(b64encode(block.redacted).decode())
+        for citation in block.citations:
+            yield _citation(citation, block.characters)
+
+    def _message_stop(self, value: Mapping[str, Any]) -> Iterable[Delta]:
+        said = text_of(value, "stopReason")
+        reason = STOP_REASONS.get(said)
+        fields = object_of(value.get("additionalModelResponseFields"))
+        sequence = text_of(object_of(fields.get("delta")), "stop_sequence") or text_of(fields, "stop_sequence")
+        met = sequence if reason is StopReason.STOP_SEQUENCE else ""
+        self._stop = Stop(reason or StopReason.END, met or None)
+        self._malformed = said if said in MALFORMED else ""
+        return () if reason else self._notice("stop.unknown", said)
+
+    def _metadata(self, value: Mapping[str, Any]) -> Iterable[Delta]:
+        usage = object_of(value.get("usage"))
+        counts = {ours: count_of(usage, theirs) for ours, theirs in _COUNTS}
+        if any(counts.values()):
+            self._usage = TokenUsage(**counts)
+        return ()
+
+    def _nothing(self, _: Mapping[str, Any]) -> Iterable[Delta]:
+        return ()
+
+
+_DELTAS: Final = frozenset({"text", "toolUse", "reasoningContent", "citation"})
+
+_EVENTS: Final[Mapping[str, Callable[[ConverseEvents, Mapping[str, Any]], Iterable[Delta]]]] = MappingProxyType(
+    {
+        "messageStart": ConverseEvents._nothing,
+        "contentBlockStart": ConverseEvents._start,
+        "contentBlockDelta": ConverseEvents._delta,
+        "contentBlockStop": ConverseEvents._stopped,
+        "messageStop": ConverseEvents._message_stop,
+        "metadata": ConverseEvents._metadata,
+    }
+)
+"""Type of an event to what reads it."""
+
+
+def _citation(citation: Mapping[str, Any], characters: int) -> Citation:
+    """A source of a block of so many *characters*."""
+    place, title = object_of(citation.get("location")), text_of(citation, "title")
+    quote = "".join(text_of(each, "text") for each in objects_of(citation.get("sourceContent")))
+    url = text_of(object_of(place.get("web")), "url")
+    location: dict[str, Any] = {}
+    for kind, name, begins, ends in _PLACES:
+        if found := object_of(place.get(kind)):
+            location = {
+                "type": name,
+                "cited_text": quote,
+                "document_index": count_of(found, "documentIndex") or 0,
+                "document_title": title or None,
+                begins: count_of(found, "start") or 0,
+                ends: count_of(found, "end") or 0,
+            }
+    return Citation(characters, 0, title, url, quote, location)
+
 
 FRAMES: Final = "application/vnd.amazon.eventstream"
 

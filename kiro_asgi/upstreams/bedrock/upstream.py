@@ -1,4 +1,4 @@
-"""Amazon Bedrock: how requests come to it, and which API a model is asked by.
+"""Amazon Bedrock: how it is set up, how requests come to it, and which API a model is asked by.
 
 Sources: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html and
 API_runtime_InvokeModelWithResponseStream.html
@@ -7,29 +7,37 @@ API_runtime_InvokeModelWithResponseStream.html
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote
 
 from attrs import define, evolve, field, setters
 
-from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Document, Image, Prompt
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
+from kiro_asgi.upstreams.access import Keys
 from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
-from kiro_asgi.upstreams.bedrock import claude, models
+from kiro_asgi.upstreams.bedrock import BedrockSettings, claude, models
 from kiro_asgi.upstreams.bedrock.answer import FRAMES, stages
 from kiro_asgi.upstreams.bedrock.errors import SIGNATURE, UNSTREAMED, fault
+from kiro_asgi.upstreams.bedrock.models import set_cards
 from kiro_asgi.upstreams.bedrock.request import ConverseOptions, document
-from kiro_asgi.upstreams.direct import DirectUpstream
+from kiro_asgi.upstreams.bedrock.rules import RULES
+from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
 from kiro_asgi.upstreams.errors import refusal
 from kiro_asgi.upstreams.headers import JSON
+from kiro_asgi.upstreams.manifest import Configured
+from kiro_asgi.upstreams.net.aws import REGIONS, Signer, environment, key_life, region_in
 from kiro_asgi.upstreams.rendering import instead_of_address
+from kiro_asgi.upstreams.setup import Setup
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["BedrockUpstream", "host"]
+__all__ = ["BedrockUpstream", "host", "set_up"]
+
 
 _SUFFIXES: Final = (
     ("cn-", "amazonaws.com.cn"),
@@ -239,3 +247,91 @@ def _refuse_addresses(prompt: Prompt) -> None:
             if isinstance(part, Image | Document) and part.url:
                 rule = "images.address" if isinstance(part, Image) else "documents.address"
                 raise refusal(rule, f"an address; {instead_of_address(part.url)}", part.place)
+
+
+NOWHERE: Final = "us-east-1"
+"""Region of who is not set up."""
+
+SERVICE: Final = "bedrock"
+"""What signatures call the service, its lists of models as well."""
+
+KEY: Final = "AWS_BEARER_TOKEN_BEDROCK"
+ENDPOINTS: Final = ("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "AWS_ENDPOINT_URL")
+CONTROL_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_BEDROCK", "AWS_ENDPOINT_URL")
+
+
+def set_up(configured: Configured[BedrockSettings]) -> Setup:
+    """Everything that it takes to ask the service that is configured; what is set counts more than AWS's variables.
+
+    Raises:
+        ConfigError: A setting that cannot work: no region, or no botocore where there is no key.
+    """
+    settings, path, environ = configured.settings, configured.path, environment()
+    named = settings.keys(path)
+    if not named[0][1]:
+        key = "" if settings.profile else environ.get(KEY, "")
+        named = ((KEY, key),) if key else ((f"{path}.profile", ""),)
+    region = settings.region or region_in(environ)
+    if not settings.configured:  # only asked what it is, not to ask anybody
+        region = region or NOWHERE
+    signer = _signer(settings, path, named[0][1], region)
+    region = region if signer is None else signer.region
+    if not region and (signer is not None or not settings.endpoint):
+        raise ConfigError(f"{path}.region: must be set where {' and '.join(REGIONS)} are not", code="bedrock.region")
+    endpoint = settings.endpoint or _first(environ, ENDPOINTS) or host("bedrock-runtime", region)
+    control = settings.control_endpoint or settings.endpoint or _first(environ, CONTROL_ENDPOINTS)
+    shared = common(configured)
+    upstream = BedrockUpstream(
+        name=shared["name"],
+        user_agent=shared["user_agent"],
+        headers=shared["headers"],
+        replay_thinking=shared["replay_thinking"],
+        endpoint=endpoint,
+        control=control or host("bedrock", region),
+        geography=settings.geography,
+        invokes=settings.claude_api == "invoke",
+        betas=settings.betas,
+        extra=dict(_members(settings)),
+        invoke_headers=tuple(_headers(settings)),
+        sign=None if signer is None else signer.sign,
+        builtin=set_cards(settings.models),
+    )
+    setup = direct_setup(configured, upstream, RULES, endpoint, sign=upstream.sign)
+    assert isinstance(setup.access, Keys)
+    examine = partial(key_life, named[0][1]) if signer is None else signer.chosen
+    return evolve(setup, access=evolve(setup.access, named=named, examine=examine))
+
+
+def _signer(settings: BedrockSettings, path: str, key: str, region: str) -> Signer | None:
+    """What signs where there is no key; nothing for a server of somebody's own, of which no more is said."""
+    unsaid = not settings.region and not settings.profile
+    if key or (unsaid and (settings.endpoint or not settings.configured)):
+        return None
+    return Signer(settings.profile, region, SERVICE, path)
+
+
+def _first(environ: Mapping[str, str], names: Iterable[str]) -> str:
+    """The first of the variables that is set."""
+    return next(filter(None, (environ.get(name, "") for name in names)), "")
+
+
+def _members(settings: BedrockSettings) -> Iterator[tuple[str, Any]]:
+    """Members of every body of Converse."""
+    if settings.guardrail:
+        guardrail = {"guardrailIdentifier": settings.guardrail, "guardrailVersion": settings.guardrail_version}
+        yield "guardrailConfig", guardrail
+    if settings.latency:
+        yield "performanceConfig", {"latency": settings.latency}
+    if settings.service_tier:
+        yield "serviceTier", {"type": settings.service_tier}
+
+
+def _headers(settings: BedrockSettings) -> Iterator[tuple[bytes, bytes]]:
+    """The same as headers of InvokeModel."""
+    if settings.guardrail:
+        yield b"x-amzn-bedrock-guardrailidentifier", settings.guardrail.encode()
+        yield b"x-amzn-bedrock-guardrailversion", settings.guardrail_version.encode()
+    if settings.latency:
+        yield b"x-amzn-bedrock-performanceconfig-latency", settings.latency.encode()
+    if settings.service_tier:
+        yield b"x-amzn-bedrock-service-tier", settings.service_tier.encode()

@@ -22,10 +22,9 @@ from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.errors import refusal
 from kiro_asgi.upstreams.gemini.content import Contents, skip_missing_signatures
-from kiro_asgi.upstreams.gemini.flatten import Copies
 from kiro_asgi.upstreams.gemini.models import listed_family
 from kiro_asgi.upstreams.gemini.options import generation_config
-from kiro_asgi.upstreams.gemini.schema import answer_schema, json_schema, parameters
+from kiro_asgi.upstreams.gemini.schema import Copies, answer_schema, json_schema, parameters
 from kiro_asgi.upstreams.rendering import WireNames, schema_instructions
 from kiro_asgi.wire.json import dumps
 

@@ -1,11 +1,13 @@
 """The Kiro service (formerly Amazon Q Developer, CodeWhisperer): a streaming API of its own, with AWS endpoints.
 
+A request that it refuses is adapted in three ways that are known to help, each of them once.
+
 Source: https://github.com/aws/amazon-q-developer-cli (the open-source client)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -29,12 +31,11 @@ from kiro_asgi.upstreams.base import (
     UpstreamRequest,
 )
 from kiro_asgi.upstreams.kiro import models
-from kiro_asgi.upstreams.kiro.adapting import remedy
 from kiro_asgi.upstreams.kiro.answer import stages
 from kiro_asgi.upstreams.kiro.auth import REGION, authorization, credential, region_of
 from kiro_asgi.upstreams.kiro.contract.answer import contract_stages
-from kiro_asgi.upstreams.kiro.contract.options import ContractOptions, contract_options
-from kiro_asgi.upstreams.kiro.contract.wire import contract_document
+from kiro_asgi.upstreams.kiro.contract.model import ContractOptions, contract_options
+from kiro_asgi.upstreams.kiro.contract.request import contract_document
 from kiro_asgi.upstreams.kiro.errors import fault
 from kiro_asgi.upstreams.kiro.limits import limits_request
 from kiro_asgi.upstreams.kiro.mcp import search_request
@@ -46,7 +47,59 @@ from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.settings import user_agent
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["KiroUpstream", "credential"]
+__all__ = ["KiroUpstream", "credential", "remedy"]
+
+
+Change = Callable[[KiroSettings, Mapping[str, Any]], Mapping[str, Any]]
+
+
+def remedy(error: KiroAsgiError, asking: KiroSettings, document: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The rule that answers *error*, the answer to *document*, and the settings that it changes: none where asking
+    differently is no remedy, was tried already, or is switched off."""
+    code = IMPROPER if IMPROPER_WORDS in error.message.lower() else error.code
+    rule, change = REMEDIES.get(code, ("", _nothing))
+    return rule, {} if rule in asking.rules_off else change(asking, document)
+
+
+def _without_signatures(asking: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    replayed = any("reasoningContent" in each for each in _assistants(document))
+    return {"replay_thinking": False} if asking.replay_thinking and replayed else {}
+
+
+def _with_stubs(asking: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    stubs = "tools.stubbed"
+    return {"rules_off": tuple(name for name in asking.rules_off if name != stubs)} if stubs in asking.rules_off else {}
+
+
+def _as_text(asking: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    called = any("toolUses" in each for each in _assistants(document))
+    return {"tool_history": "text"} if asking.tool_history == "auto" and called else {}
+
+
+def _nothing(asking: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {}
+
+
+def _assistants(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The assistant's messages of a body."""
+    for item in document["conversationState"].get("history", ()):
+        if "assistantResponseMessage" in item:
+            yield item["assistantResponseMessage"]
+
+
+IMPROPER: Final = "improperly_formed"
+IMPROPER_WORDS: Final = "improperly formed request"
+"""The service says so whatever the reason that it gives beside it."""
+
+REMEDIES: Final[Mapping[str, tuple[str, Change]]] = MappingProxyType(
+    {
+        "THINKING_SIGNATURE_INVALID": ("adapted.signatures", _without_signatures),
+        "TOOL_CONFIG_MISSING": ("adapted.stubs", _with_stubs),
+        IMPROPER: ("adapted.as_text", _as_text),
+    }
+)
+"""Code of an error to the rule that answers it, and the settings that it changes; none where that changes nothing."""
+
 
 TARGET: Final = b"AmazonCodeWhispererStreamingService.GenerateAssistantResponse"
 

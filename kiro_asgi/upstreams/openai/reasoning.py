@@ -1,8 +1,9 @@
-"""Thinking as OpenRouter tells it (``reasoning_details``): texts, summaries, and what only the model can read.
+"""Thinking that goes back to the service whole: entries of OpenRouter's, items of Responses.
 
-A model wants its entries back whole and in their order.  A stream cuts the texts into pieces, and a text's signature
-may come last, without any; so pieces are joined before they are handed back.  Clients have them as one opaque
-signature, which no other service is given.
+OpenRouter's ``reasoning_details`` are texts, summaries, and what only the model can read.  A model wants its entries
+back whole and in their order.  A stream cuts the texts into pieces, and a text's signature may come last, without any;
+so pieces are joined before they are handed back.  An item of Responses holds what only the service can read, and its
+summary.  Clients have either as one opaque signature, which no other service is given.
 
 Source: https://openrouter.ai/docs/use-cases/reasoning-tokens
 """
@@ -18,11 +19,12 @@ from attrs import define, field
 
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import SignatureDelta
-from kiro_asgi.model.signatures import DETAILS, marked, read_mark
+from kiro_asgi.model.signatures import DETAILS, REASONING, marked, read_mark
 from kiro_asgi.wire.json import JsonError, dumps, loads
 from kiro_asgi.wire.members import objects_of, text_of
 
-__all__ = ["ReasoningDetails", "read_details"]
+__all__ = ["ReasoningDetails", "opened", "read_details", "sealed"]
+
 
 _TEXTS: Final[Mapping[str, str]] = MappingProxyType({"reasoning.text": "text", "reasoning.summary": "summary"})
 """Type of an entry whose text comes in pieces, and the text's member."""
@@ -98,3 +100,25 @@ def read_details(signature: str, service: str) -> list[dict[str, Any]]:
         return [*map(dict, objects_of(loads(urlsafe_b64decode(mark.signature))))]
     except (JsonError, ValueError):
         return []
+
+
+def sealed(item: Mapping[str, Any], service: str) -> str:
+    """The signature that stands for *item* of the upstream named *service*; empty where nothing in it is sealed."""
+    if not text_of(item, "encrypted_content"):
+        return ""
+    kept = {name: item[name] for name in ("id", "summary", "encrypted_content") if name in item}
+    return marked(service, REASONING, urlsafe_b64encode(dumps(kept)).decode("ascii"))
+
+
+def opened(signature: str, service: str) -> dict[str, Any] | None:
+    """The item in a *signature* of this service's; ``None`` for any other, or one that was changed."""
+    mark = read_mark(signature)
+    if (mark.owner, mark.part) != (service, REASONING):
+        return None
+    try:
+        kept = loads(urlsafe_b64decode(mark.signature))
+    except (JsonError, ValueError):
+        return None
+    if type(kept) is not dict or not text_of(kept, "encrypted_content"):
+        return None
+    return {"type": "reasoning", "summary": [], **kept}

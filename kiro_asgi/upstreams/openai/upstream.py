@@ -21,6 +21,7 @@ from kiro_asgi.upstreams.access import KeyExchange
 from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Traits, Upstream, UpstreamRequest
 from kiro_asgi.upstreams.direct import common, direct_setup, signer
 from kiro_asgi.upstreams.manifest import Configured
+from kiro_asgi.upstreams.openai import OpenAISettings
 from kiro_asgi.upstreams.openai.adapting import ASKS, DETAILED, RENAMED, REPLAYED, refused_field
 from kiro_asgi.upstreams.openai.answer import stages
 from kiro_asgi.upstreams.openai.content import CALL_IDS, wants_short_ids
@@ -30,7 +31,6 @@ from kiro_asgi.upstreams.openai.request import ChatRenderOptions, document, esti
 from kiro_asgi.upstreams.openai.responses.upstream import ResponsesUpstream
 from kiro_asgi.upstreams.openai.rules import RULES
 from kiro_asgi.upstreams.openai.server import ENDPOINT, OpenAIServer, forwarded
-from kiro_asgi.upstreams.openai.settings import OpenAISettings
 from kiro_asgi.upstreams.settings import user_agent
 from kiro_asgi.upstreams.setup import Setup
 from kiro_asgi.wire.json import dumps

@@ -33,7 +33,7 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
 )
-from kiro_asgi.upstreams.bedrock.events import STOP_REASONS
+from kiro_asgi.upstreams.bedrock.answer import STOP_REASONS
 from tests.growth import assert_linear
 from tests.upstreams.bedrock.frames import call, chunk, delta, end, event, exception, read, stop
 

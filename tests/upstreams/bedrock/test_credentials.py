@@ -17,7 +17,7 @@ from kiro_asgi.upstreams.base import Credential, CredentialKind, UpstreamRequest
 from kiro_asgi.upstreams.bedrock import BEDROCK, BedrockSettings
 from kiro_asgi.upstreams.bedrock.errors import UNSTREAMED
 from kiro_asgi.upstreams.bedrock.models import card_of
-from kiro_asgi.upstreams.bedrock.setup import set_up
+from kiro_asgi.upstreams.bedrock.upstream import set_up
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.net.aws import Signer
 from kiro_asgi.upstreams.setup import Setup

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from kiro_asgi.limits import SCHEMA_COPIES, SCHEMA_DEPTH
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Tool
-from kiro_asgi.upstreams.gemini.flatten import Copies
 from kiro_asgi.upstreams.gemini.nodes import anything
-from kiro_asgi.upstreams.gemini.schema import answer_schema, parameters
+from kiro_asgi.upstreams.gemini.schema import Copies, answer_schema, parameters
 from tests.upstreams.gemini.invariants import schema_breaches
 from tests.upstreams.kiro.prompts import SCHEMA
 

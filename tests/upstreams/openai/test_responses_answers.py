@@ -36,7 +36,7 @@ from kiro_asgi.model.events import (
     ToolCallFragment,
 )
 from kiro_asgi.stages.base import Pipeline
-from kiro_asgi.upstreams.openai.responses.reasoning import opened
+from kiro_asgi.upstreams.openai.reasoning import opened
 from kiro_asgi.upstreams.openai.responses.upstream import ResponsesUpstream
 from tests.growth import assert_linear
 from tests.helpers import byte_by_byte, cut, run

@@ -31,7 +31,7 @@ from kiro_asgi.simulator.responses.reader import read
 from kiro_asgi.simulator.responses.rules import RULES as SERVICE_RULES
 from kiro_asgi.stages.estimate import TokenEstimator
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
-from kiro_asgi.upstreams.openai.responses.reasoning import opened, sealed
+from kiro_asgi.upstreams.openai.reasoning import opened, sealed
 from kiro_asgi.upstreams.openai.responses.upstream import ResponsesUpstream
 from kiro_asgi.upstreams.openai.rules import RULES
 from tests.upstreams.kiro.prompts import PNG, PROMPTS, ask, assistant, call, result, user

@@ -16,8 +16,7 @@ from kiro_asgi.model.events import Delta, Stop, StopReason, TextDelta, Usage
 from kiro_asgi.model.message import Block, Message, RedactedThinkingBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.kiro.contract.functions import CLOSE, OPEN, safe_parse_json, sanitize_text
-from kiro_asgi.upstreams.kiro.contract.model import OutputMessage, Response, ResponseUsage, ToolUse
-from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
+from kiro_asgi.upstreams.kiro.contract.model import ContractOptions, OutputMessage, Response, ResponseUsage, ToolUse
 from kiro_asgi.upstreams.kiro.events import STOP_REASONS
 from kiro_asgi.wire.json import dumps
 

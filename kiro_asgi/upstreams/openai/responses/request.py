@@ -34,9 +34,9 @@ from kiro_asgi.upstreams.exchanges import Draft, exchanges
 from kiro_asgi.upstreams.openai.content import FAILED, AttachmentParts, text_or_attachment
 from kiro_asgi.upstreams.openai.models import efforts_of
 from kiro_asgi.upstreams.openai.options import drawing, form_of, max_tokens, reasoning_effort
+from kiro_asgi.upstreams.openai.reasoning import opened
 from kiro_asgi.upstreams.openai.request import ChatBody, tool_names, written_tools
 from kiro_asgi.upstreams.openai.responses.adapting import leave_out
-from kiro_asgi.upstreams.openai.responses.reasoning import opened
 from kiro_asgi.upstreams.rendering import WireNames
 from kiro_asgi.wire.json import dumps
 

@@ -15,7 +15,7 @@ from kiro_asgi.upstreams.kiro.contract.functions import (
     effort_of,
     reasoning_effort_from_budget,
 )
-from kiro_asgi.upstreams.kiro.contract.options import ContractOptions
+from kiro_asgi.upstreams.kiro.contract.model import ContractOptions
 
 KEPT = {"type", "description", "properties", "required", "enum", "items"}
 
