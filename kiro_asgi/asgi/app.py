@@ -61,7 +61,7 @@ from kiro_asgi.asgi.routing import GATEWAY, PROBES, Routes
 from kiro_asgi.asgi.scheduling import Pace
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.asgi.server_tools import ServerTool
-from kiro_asgi.asgi.taping import RecordedFiles, new_taping, shown_settings
+from kiro_asgi.asgi.taping import RecordedFiles, RecordedStore, new_taping, shown_settings
 from kiro_asgi.asgi.usage import UsageObserver, new_ledger
 from kiro_asgi.asgi.websocket import handshake_send
 from kiro_asgi.config import Settings
@@ -217,13 +217,14 @@ class App:
         self._admission = new_admission(
             settings, self._reservations, lambda scope: self._routes.api(scope).quota_headers, wall_clock
         )
+        earlier = self._store if self._taping is None else RecordedStore(self._store, self._taping.recorder)
         self._exchanges = ExchangeFactory(
             models=Models(new_registry(settings, providers), providers),
             policy=context.policy,
             offload=context.offload,
             conversations=ConversationIds.by(settings.conversation_salt),
-            recovery=Recovery(self._store, settings.recovery.ttl, settings.recovery.enabled),
-            signatures=Signatures(self._store, settings.state.ttl),
+            recovery=Recovery(earlier, settings.recovery.ttl, settings.recovery.enabled),
+            signatures=Signatures(earlier, settings.state.ttl),
             attachments=AttachmentFetcher(self._file_source(internals.fetcher(settings))),
             estimator=estimator,
             calibration=internals.calibration,
@@ -233,7 +234,7 @@ class App:
         self._background = Background(settings.responses.background, self._calls.interrupt, self._close_connections)
         gateway = Gateway(
             settings=settings,
-            store=self._store,
+            store=earlier,
             offload=context.offload,
             exchanges=self._exchanges,
             stages=tuple(stages),

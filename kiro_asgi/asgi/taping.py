@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 from attrs import frozen
@@ -10,15 +11,16 @@ from attrs import frozen
 from kiro_asgi.asgi.attachments import AttachmentSource
 from kiro_asgi.config import Settings
 from kiro_asgi.config.leaves import leaves, members_of, values_of
-from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.errors import KiroAsgiError, StoreUnavailable
 from kiro_asgi.limits import TAPE_EXCHANGE_BYTES
 from kiro_asgi.net.fetching import Fetched
 from kiro_asgi.redaction import Redactor
+from kiro_asgi.state.base import Store
 from kiro_asgi.tapes.folder import TapeFolder
 from kiro_asgi.tapes.recorder import Recorder, TapeMaker
 from kiro_asgi.upstreams.manifest import set_up
 
-__all__ = ["RecordedFiles", "Taping", "is_replayed", "new_taping", "shown_settings"]
+__all__ = ["RecordedFiles", "RecordedStore", "Taping", "is_replayed", "new_taping", "shown_settings"]
 
 _OF_THE_MACHINE: Final = ("path", "url", "endpoint", "file", "files", "folder", "principals", "source")
 """Last words of settings that name a place, or a person: a replay does without them."""
@@ -55,6 +57,50 @@ class RecordedFiles:
     async def aclose(self) -> None:
         """As the source."""
         await self._source.aclose()
+
+
+@frozen
+class RecordedStore:
+    """A store of which is recorded what calls read: answers of earlier requests, signatures.
+
+    Keys are not: a replay asks in the same order, but as another client, whose keys are others.
+    """
+
+    _store: Store
+    _recorder: Recorder
+
+    async def get(self, key: str) -> bytes | None:
+        """As the store."""
+        return await self._recorded(self._store.get(key))
+
+    async def take(self, key: str) -> bytes | None:
+        """As the store."""
+        return await self._recorded(self._store.take(key))
+
+    async def set(self, key: str, value: bytes, ttl: float) -> None:
+        """As the store."""
+        await self._store.set(key, value, ttl)
+
+    async def delete(self, key: str) -> None:
+        """As the store."""
+        await self._store.delete(key)
+
+    def lock(self, key: str) -> AbstractAsyncContextManager[None]:
+        """As the store."""
+        return self._store.lock(key)
+
+    async def aclose(self) -> None:
+        """As the store."""
+        await self._store.aclose()
+
+    async def _recorded(self, reading: Awaitable[bytes | None]) -> bytes | None:
+        try:
+            value = await reading
+        except StoreUnavailable as error:
+            self._recorder.aside("stored", error=error.message, code=error.code)
+            raise
+        self._recorder.aside("stored", value or b"", found=value is not None)
+        return value
 
 
 @frozen

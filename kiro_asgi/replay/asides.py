@@ -1,21 +1,22 @@
-"""What a request is given besides answers, as it was then: files at addresses, and what tools gave."""
+"""What a request is given besides answers, as it was then: files at addresses, what was stored, and what tools gave."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 from attrs import field, frozen
 
-from kiro_asgi.errors import RequestError
+from kiro_asgi.errors import RequestError, StoreUnavailable
 from kiro_asgi.model.server_tools import UNAVAILABLE, SearchHit, ToolOutput
 from kiro_asgi.net.fetching import Fetched
 from kiro_asgi.tapes.format import Line, Tape, TapeError
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["TapeFiles", "TapeTool", "tools_of"]
+__all__ = ["TapeFiles", "TapeStore", "TapeTool", "tools_of"]
 
 Clock = Callable[[], float]
 
@@ -52,6 +53,51 @@ class TapeFiles:
                 raise RequestError(words, code=line.text("code"), param=line.text("param"))
             found[url] = Fetched(line.text("media_type"), line.data)
         return found
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+@frozen
+class TapeStore:
+    """A store that gives what was read then, in that order, whatever the key; what is kept is forgotten."""
+
+    _lines: deque[Line]
+    _clock: Clock
+
+    @classmethod
+    def of(cls, tape: Tape, clock: Clock) -> TapeStore:
+        """What requests before that of *tape* had left."""
+        return cls(deque(tape.of("stored")), clock)
+
+    async def get(self, key: str) -> bytes | None:
+        """The next value; ``None`` where there was none, or the tape has no more.
+
+        Raises:
+            StoreUnavailable: It was not to be had then.
+        """
+        if not self._lines:
+            return None
+        line = self._lines.popleft()
+        await anyio.sleep(max(0.0, line.t - self._clock()))
+        if words := line.text("error"):
+            raise StoreUnavailable(words, code=line.text("code"))
+        return line.data if line.members.get("found") else None
+
+    async def take(self, key: str) -> bytes | None:
+        """As `get`."""
+        return await self.get(key)
+
+    async def set(self, key: str, value: bytes, ttl: float) -> None:
+        """Nothing: what a later read found is on the tape."""
+
+    async def delete(self, key: str) -> None:
+        """Nothing, likewise."""
+
+    @asynccontextmanager
+    async def lock(self, key: str) -> AsyncIterator[None]:
+        """Exclude nobody: there is nobody else."""
+        yield
 
     async def aclose(self) -> None:
         """Nothing is open."""

@@ -18,7 +18,7 @@ from kiro_asgi.asgi.internals import Internals
 from kiro_asgi.asgi.protocol import Message, Scope
 from kiro_asgi.asgi.scheduling import Offload, T
 from kiro_asgi.config import Settings
-from kiro_asgi.replay.asides import TapeFiles, tools_of
+from kiro_asgi.replay.asides import TapeFiles, TapeStore, tools_of
 from kiro_asgi.replay.script import Script, TapeTransport, read_rechunk
 from kiro_asgi.replay.steps import Step, StepLog
 from kiro_asgi.replay.virtual import VirtualLoop, run_virtual
@@ -150,6 +150,7 @@ def derive(
             wall_clock=source.wall,
             token=source.token,
             draw=lambda: 0.5,
+            store=TapeStore.of(tape, loop.time),
             server_tools=tuple(tools_of(tape, loop.time)),
             internals=Internals(
                 transports=lambda settings, proxy: TapeTransport(script, loop.time),

@@ -8,6 +8,7 @@ are UTF-8, else ``b64``.  The kinds, in the order in which they come::
     clock           value: seconds since the epoch, of which a date in the answer was made
     client.request  method, root, path, query, api, headers, and the body
     file            what a request names by address: url, media_type, and its bytes; or error, code, param
+    stored          what was read of earlier requests, and found: whether there was anything; or error, code
     plan            n, upstream, model, streamed, rules, context_window, input_estimate, output_factor: an attempt
     up.request      n, method, url, headers, and the body
     up.head         n, status, headers
@@ -40,7 +41,7 @@ __all__ = ["BYTES", "VERSION", "Headers", "Line", "Tape", "TapeAnswer", "TapeAtt
 
 VERSION: Final = 1
 
-BYTES: Final = frozenset({"client.request", "file", "up.request", "up.bytes", "tool", "client.bytes"})
+BYTES: Final = frozenset({"client.request", "file", "stored", "up.request", "up.bytes", "tool", "client.bytes"})
 """Kinds of lines that hold bytes."""
 
 Headers = tuple[tuple[bytes, bytes], ...]

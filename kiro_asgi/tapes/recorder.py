@@ -24,7 +24,9 @@ from kiro_asgi.wire.json import dumps
 
 __all__ = ["Recorder", "Recording", "TapeMaker", "protected"]
 
-_WORDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"up.end": ("message",), "file": ("url", "error")})
+_WORDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {"up.end": ("message",), "file": ("url", "error"), "stored": ("error",)}
+)
 """Members that are prose, by kinds of lines."""
 
 _LINE_BYTES: Final = 400

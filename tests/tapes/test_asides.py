@@ -94,3 +94,45 @@ async def test_a_request_over_a_websocket(sim, tmp_path):
     assert tape.request.text("path") == "/v1/responses" and b'"stream":true' in tape.request.data
     played = await replayed(tape)
     assert played.difference is None and b"function_call" in played.sent
+
+
+@pytest.mark.parametrize("content", ["full", "masked"])
+async def test_responses_that_were_stored(sim, tmp_path, content):
+    """The last of three that go on with each other: what it builds on is on its tape."""
+    app = create_app(settings_for(sim.url, {"tapes": {"path": str(tmp_path), "when": "all", "content": content}}))
+    previous = None
+    for words in ("first", "second", "third"):
+        body = {"model": "claude-sonnet-4.5", "input": words, "previous_response_id": previous}
+        previous = (await post("/v1/responses", body).run(app)).json()["id"]
+    await app.aclose()
+    tape = read_all(tmp_path)[-1]
+
+    played = await replayed(tape)
+
+    assert played.status == 200 and played.difference is None
+    assert [line.members["found"] for line in tape.of("stored")][:2] == [True, True]
+    assert b"first" in played.asked[0].body or content == "masked"
+    without = Tape(tuple(line for line in tape.lines if line.kind != "stored"))
+    assert (await replayed(without)).status == 400
+    down = {"error": "the store is down", "code": "store"}
+    lines = (Line("stored", line.t, down) if line.kind == "stored" else line for line in tape.lines)
+    assert (await replayed(Tape(tuple(lines)))).status == 503
+
+
+async def test_an_answer_that_was_cut(sim, tmp_path):
+    """The model is told of it in the next request, in a replay as well."""
+    app = create_app(settings_for(sim.url, {"tapes": {"path": str(tmp_path), "when": "all"}}))
+    tools = [{"name": "get_weather", "input_schema": {"type": "object"}}]
+    asked = {"model": "claude-sonnet-4.5", "max_tokens": 999, "tools": tools}
+    turns = [{"role": "user", "content": "sim:cut-tool"}]
+    cut = (await post("/v1/messages", {**asked, "messages": turns}).run(app)).json()
+    turns += [{"role": "assistant", "content": cut["content"]}, {"role": "user", "content": "Go on."}]
+    await post("/v1/messages", {**asked, "messages": turns}).run(app)
+    await app.aclose()
+    tape = read_all(tmp_path)[-1]
+
+    played = await replayed(tape)
+
+    assert played.difference is None
+    assert any(line.members["found"] for line in tape.of("stored"))
+    assert b"NOT executed" in played.asked[0].body
