@@ -153,7 +153,6 @@ class App:
         self._inner = inner
         self._clock = clock
         self._calls = CallsUnderWay()
-        self._draw = draw
         self._bodies = Bodies(settings.limits.body_bytes_in_flight)
         made = new_dialects(settings)
         self._routes = Routes(tuple(made))
@@ -167,13 +166,14 @@ class App:
             settings.keys,
             wall_clock,
         )
-        clocks = Clocks(clock, wall_clock, draw)
         dates = internals.dates or wall_clock
         self._taping = new_taping(settings, lambda: self._context.secrets.redactor, clock)
         if self._taping is not None:
             recorder = self._taping.recorder
             observers, token, dates = (*observers, recorder), recorder.tokens(token), recorder.dates(wall_clock)
-        self._token = token
+            draw = recorder.draws(draw)
+        clocks = Clocks(clock, wall_clock, draw)
+        self._token, self._draw = token, draw
         self._store = new_store(settings, clocks) if store is None else store
         providers = new_providers(
             settings,

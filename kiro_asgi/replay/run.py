@@ -6,7 +6,7 @@ import math
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import takewhile
+from itertools import chain, takewhile
 from operator import eq
 from typing import Any, Final
 
@@ -149,7 +149,7 @@ def derive(
             clock=loop.time,
             wall_clock=source.wall,
             token=source.token,
-            draw=lambda: 0.5,
+            draw=source.draw,
             store=TapeStore.of(tape, loop.time),
             server_tools=tuple(tools_of(tape, loop.time)),
             internals=Internals(
@@ -258,18 +258,21 @@ class _Recorded(Calibration):
 
 @define
 class _Ids:
-    """The ids that were made then, and the dates, in their order."""
+    """The ids that were made then, the dates, and the numbers that were drawn, in their order."""
 
     _tape: Tape
     _clock: Callable[[], float]
     _tokens: list[Line] = field(init=False)
     _dates: Iterator[Line] = field(init=False)
+    _draws: Iterator[Line] = field(init=False)
     _made: int = field(init=False, default=0)
 
     def __attrs_post_init__(self) -> None:
         first = Line("token", 0.0, {"value": self._tape.head.text("id").removeprefix("req_")})
         self._tokens = [first, *self._tape.of("token")]
         self._dates = self._tape.of("clock")
+        # The first is drawn before anything is recorded: it says how soon the client counts as stalled in a crowd.
+        self._draws = chain((Line("draw", 0.0, {"value": 0.5}),), self._tape.of("draw"))
 
     def token(self) -> str:
         self._made += 1
@@ -281,6 +284,11 @@ class _Ids:
         """The moment of which the next date is made."""
         line = next(self._dates, None)
         return self.wall() if line is None else line.number("value")
+
+    def draw(self) -> float:
+        """The next number that was drawn."""
+        line = next(self._draws, None)
+        return 0.5 if line is None else line.number("value")
 
     def wall(self) -> float:
         """The moment: not before that of the next id, as what is computed here takes no time."""

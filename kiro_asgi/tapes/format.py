@@ -6,6 +6,7 @@ are UTF-8, else ``b64``.  The kinds, in the order in which they come::
     tape            v, id, at, by, content, settings, upstreams: what it is, and how the gateway was set up
     token           value: an id that the gateway made; one for each, wherever it was made
     clock           value: seconds since the epoch, of which a date in the answer was made
+    draw            value: a number from 0 to 1 that was drawn, as for the length of a pause
     client.request  method, root, path, query, api, headers, and the body
     file            what a request names by address: url, media_type, and its bytes; or error, code, param
     stored          what was read of earlier requests, and found: whether there was anything; or error, code

@@ -144,6 +144,16 @@ class Recorder(ByteObserver):
 
         return recorded
 
+    def draws(self, draw: Callable[[], float]) -> Callable[[], float]:
+        """*draw*, of which is recorded what it draws for a call."""
+
+        def recorded() -> float:
+            drawn = draw()
+            self.aside("draw", value=drawn)
+            return drawn
+
+        return recorded
+
     def aside(self, kind: str, data: bytes = b"", **members: Any) -> None:
         """Record what the call that the running task serves was given besides its answer."""
         recording = self._current.get()

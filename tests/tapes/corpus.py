@@ -30,7 +30,7 @@ CORPUS = Path(__file__).parent / "corpus"
 _PROMPTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "thinking": "sim:thinking",
-        "refused-once": "sim:429-once",
+        "refused-once": "sim:once-429",
         "torn": "sim:torn",
         "counting": "Count to 5",
     }

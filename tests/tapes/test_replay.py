@@ -11,13 +11,14 @@ import anyio.to_thread
 import pytest
 from attrs import evolve
 
-from kiro_asgi import simulator
+from kiro_asgi import App, simulator
 from kiro_asgi.limits import TAPE_STEPS
 from kiro_asgi.replay import Replay, derive, steps
 from kiro_asgi.simulator.server import Simulator
 from kiro_asgi.tapes import Line, Tape, TapeError
 from kiro_asgi.tapes.exports import as_curl
-from tests.tapes.recording import MODELS, PATHS, question, services, tapes_of
+from tests.asgi.conftest import settings_for
+from tests.tapes.recording import MODELS, PATHS, question, read_all, services, tapes_of
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +33,7 @@ async def replayed(tape: Tape, **more: Any) -> Replay:
     return await anyio.to_thread.run_sync(partial(derive, tape, **more))
 
 
-FAULTS = ("sim:thinking", "sim:429-once", "sim:torn", "Count to 5")
+FAULTS = ("sim:thinking", "sim:once-429", "sim:torn", "Count to 5")
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # a replay has a loop of its own
@@ -120,3 +121,21 @@ async def test_below_a_prefix(sim, tmp_path, given):
 
     assert played.status == 200 and played.difference is None
     assert "http://h/tools/llm/v1/messages " in as_curl(tape, "http://h")
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_as_long_a_pause(sim, tmp_path):
+    """The pause before another try is as long as it was: its jitter was drawn once."""
+    retry = {"capacity_base": 0.3, "jitter": 1}
+    tapes = {"path": str(tmp_path), "when": "all", "content": "full"}
+    settings = settings_for(sim.url, {"tapes": tapes, "retry": retry})
+    app = App(settings, draw=lambda: 0.0)
+    await question("anthropic", "sim:once-500").run(app)
+    await app.aclose()
+    (tape,) = read_all(tmp_path)
+    came = next(line.t for line in tape.of("client.bytes"))
+
+    played = await replayed(tape)
+
+    sent = next(step.t for step in played.steps if step.kind == "send")
+    assert abs(sent - came) < 0.05
