@@ -170,8 +170,9 @@ class App:
         self._taping = new_taping(settings, lambda: self._context.secrets.redactor, clock)
         if self._taping is not None:
             recorder = self._taping.recorder
-            observers, token, dates = (*observers, recorder), recorder.tokens(token), recorder.dates(wall_clock)
-            draw = recorder.draws(draw)
+            observers = (*observers, recorder)
+            token, draw = recorder.recorded("token", token), recorder.recorded("draw", draw)
+            dates = recorder.recorded("clock", wall_clock)
         clocks = Clocks(clock, wall_clock, draw)
         self._token, self._draw = token, draw
         self._store = new_store(settings, clocks) if store is None else store

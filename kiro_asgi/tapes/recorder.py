@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from attrs import asdict, define, field, frozen
 
@@ -28,6 +28,8 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {"up.end": ("message",), "file": ("url", "error"), "stored": ("error",)}
 )
 """Members that are prose, by kinds of lines."""
+
+T = TypeVar("T")
 
 _LINE_BYTES: Final = 400
 """Bytes of memory that a line takes besides its data, about."""
@@ -124,33 +126,13 @@ class Recorder(ByteObserver):
     def __attrs_post_init__(self) -> None:
         self._current = ContextVar("kiro_asgi.tapes", default=None)
 
-    def tokens(self, token: Callable[[], str]) -> Callable[[], str]:
-        """*token*, of which is recorded what it makes for a call."""
+    def recorded(self, kind: str, source: Callable[[], T]) -> Callable[[], T]:
+        """*source*, of which is recorded what it gives a call: a line of that *kind* for each value."""
 
-        def recorded() -> str:
-            made = token()
-            self.aside("token", value=made)
-            return made
-
-        return recorded
-
-    def dates(self, clock: Callable[[], float]) -> Callable[[], float]:
-        """*clock*, of which is recorded what it tells a call."""
-
-        def recorded() -> float:
-            told = clock()
-            self.aside("clock", value=round(told, 6))
-            return told
-
-        return recorded
-
-    def draws(self, draw: Callable[[], float]) -> Callable[[], float]:
-        """*draw*, of which is recorded what it draws for a call."""
-
-        def recorded() -> float:
-            drawn = draw()
-            self.aside("draw", value=drawn)
-            return drawn
+        def recorded() -> T:
+            value = source()
+            self.aside(kind, value=value)
+            return value
 
         return recorded
 

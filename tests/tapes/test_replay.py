@@ -139,3 +139,13 @@ async def test_as_long_a_pause(sim, tmp_path):
 
     sent = next(step.t for step in played.steps if step.kind == "send")
     assert abs(sent - came) < 0.05
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_date_just_before_the_next_second(sim, tmp_path):
+    """It is that second's: a moment is on the tape as it was told, and not rounded."""
+    asked = question("responses", "Hi")
+    (tape,) = await tapes_of(sim, tmp_path, [asked], lambda: 1_795_494_860.9999998, tapes={"when": "all"})
+
+    assert b'"created_at":1795494860,' in tape.sent
+    assert (await replayed(tape)).difference is None
