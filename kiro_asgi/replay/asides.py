@@ -47,8 +47,7 @@ class TapeFiles:
         for url, place in places.items():
             if not self._lines:
                 raise RequestError(f"{place}: a replay asks nobody", code="replay", param=place)
-            line = self._lines.popleft()
-            await anyio.sleep(max(0.0, line.t - self._clock()))
+            line = await _next(self._lines, self._clock)
             if words := line.text("error"):
                 raise RequestError(words, code=line.text("code"), param=line.text("param"))
             found[url] = Fetched(line.text("media_type"), line.data)
@@ -78,8 +77,7 @@ class TapeStore:
         """
         if not self._lines:
             return None
-        line = self._lines.popleft()
-        await anyio.sleep(max(0.0, line.t - self._clock()))
+        line = await _next(self._lines, self._clock)
         if words := line.text("error"):
             raise StoreUnavailable(words, code=line.text("code"))
         return line.data if line.members.get("found") else None
@@ -116,9 +114,14 @@ class TapeTool:
         """The next output; an error where the tape has no more."""
         if not self._lines:
             return ToolOutput(text="a replay asks nobody", error_code=UNAVAILABLE)
-        line = self._lines.popleft()
-        await anyio.sleep(max(0.0, line.t - self._clock()))
-        return _output(line)
+        return _output(await _next(self._lines, self._clock))
+
+
+async def _next(lines: deque[Line], clock: Clock) -> Line:
+    """The next of *lines*, not before its time."""
+    line = lines.popleft()
+    await anyio.sleep(max(0.0, line.t - clock()))
+    return line
 
 
 def tools_of(tape: Tape, clock: Clock) -> Iterator[TapeTool]:

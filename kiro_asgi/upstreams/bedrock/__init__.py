@@ -12,13 +12,12 @@ from kiro_asgi.upstreams.manifest import Configured, Manifest
 from kiro_asgi.upstreams.settings import DirectSettings
 from kiro_asgi.upstreams.setup import Setup
 
-__all__ = ["BEDROCK", "GEOGRAPHIES", "BedrockSettings"]
-
+__all__ = ["BEDROCK", "GEOGRAPHIES", "NOWHERE", "BedrockSettings"]
 
 GEOGRAPHIES: Final = ("us", "eu", "apac", "jp", "au", "ca", "in", "us-gov", "global")
 """Prefixes of the inference profiles that AWS defines."""
 
-_SIMULATED: Final = "us-east-1"
+NOWHERE: Final = "us-east-1"
 """Region of who has no account: a simulator's, and that of a payload that is only shown."""
 
 MODEL: Final = Shape(re.compile(r"[^=\s]{1,2048}(=[^=\s]{1,2048})?").fullmatch, "written as id or id=model behind it")
@@ -75,12 +74,12 @@ class BedrockSettings(DirectSettings):
 
     def keyed(self, key: str) -> Self:
         """The same with *key* as the only one, in a region."""
-        return evolve(self, api_key=key, fallback_api_keys=(), profile="", region=self.region or _SIMULATED)
+        return evolve(self, api_key=key, fallback_api_keys=(), profile="", region=self.region or NOWHERE)
 
     def simulated(self, url: str) -> Self:
         """The same with a simulator at *url* as the service."""
         made = evolve(self, endpoint=url, control_endpoint="", headers=(), proxy="", profile="")
-        return evolve(made, region=self.region or _SIMULATED)
+        return evolve(made, region=self.region or NOWHERE)
 
 
 def _make(configured: Configured[BedrockSettings]) -> Setup:

@@ -43,8 +43,7 @@ from kiro_asgi.wire.eventstream import Frame, FrameDecoder
 from kiro_asgi.wire.json import JsonError, dumps, loads
 from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
 
-__all__ = ["FRAMES", "STOP_REASONS", "ConverseEvents", "WholeAnswer", "stages"]
-
+__all__ = ["FRAMES", "STOP_REASONS", "WholeAnswer", "stages"]
 
 STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
     {

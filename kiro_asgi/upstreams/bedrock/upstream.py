@@ -21,10 +21,9 @@ from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
 from kiro_asgi.upstreams.access import Keys
 from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
-from kiro_asgi.upstreams.bedrock import BedrockSettings, claude, models
+from kiro_asgi.upstreams.bedrock import NOWHERE, BedrockSettings, claude, models
 from kiro_asgi.upstreams.bedrock.answer import FRAMES, stages
 from kiro_asgi.upstreams.bedrock.errors import SIGNATURE, UNSTREAMED, fault
-from kiro_asgi.upstreams.bedrock.models import set_cards
 from kiro_asgi.upstreams.bedrock.request import ConverseOptions, document
 from kiro_asgi.upstreams.bedrock.rules import RULES
 from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
@@ -37,7 +36,6 @@ from kiro_asgi.upstreams.setup import Setup
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["BedrockUpstream", "host", "set_up"]
-
 
 _SUFFIXES: Final = (
     ("cn-", "amazonaws.com.cn"),
@@ -249,9 +247,6 @@ def _refuse_addresses(prompt: Prompt) -> None:
                 raise refusal(rule, f"an address; {instead_of_address(part.url)}", part.place)
 
 
-NOWHERE: Final = "us-east-1"
-"""Region of who is not set up."""
-
 SERVICE: Final = "bedrock"
 """What signatures call the service, its lists of models as well."""
 
@@ -294,7 +289,7 @@ def set_up(configured: Configured[BedrockSettings]) -> Setup:
         extra=dict(_members(settings)),
         invoke_headers=tuple(_headers(settings)),
         sign=None if signer is None else signer.sign,
-        builtin=set_cards(settings.models),
+        builtin=models.set_cards(settings.models),
     )
     setup = direct_setup(configured, upstream, RULES, endpoint, sign=upstream.sign)
     assert isinstance(setup.access, Keys)

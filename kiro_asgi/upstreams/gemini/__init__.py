@@ -13,7 +13,6 @@ from kiro_asgi.upstreams.setup import Setup
 
 __all__ = ["GEMINI", "GeminiSettings"]
 
-
 SAFETY: Final = ("", "OFF", "BLOCK_NONE", "BLOCK_ONLY_HIGH", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_LOW_AND_ABOVE")
 """Source: https://ai.google.dev/api/generate-content#HarmBlockThreshold"""
 

@@ -48,7 +48,6 @@ __all__ = [
     "NOTHING",
     "STOPS",
     "JsonObjects",
-    "PartReader",
     "ResponseDecoder",
     "UsageReader",
     "cited",
@@ -56,7 +55,6 @@ __all__ = [
     "stages",
     "verdict",
 ]
-
 
 Part = Mapping[str, Any]
 

@@ -49,7 +49,6 @@ from kiro_asgi.wire.json import dumps
 
 __all__ = ["KiroUpstream", "credential", "remedy"]
 
-
 Change = Callable[[KiroSettings, Mapping[str, Any]], Mapping[str, Any]]
 
 

@@ -25,7 +25,6 @@ from kiro_asgi.wire.members import objects_of, text_of
 
 __all__ = ["ReasoningDetails", "opened", "read_details", "sealed"]
 
-
 _TEXTS: Final[Mapping[str, str]] = MappingProxyType({"reasoning.text": "text", "reasoning.summary": "summary"})
 """Type of an entry whose text comes in pieces, and the text's member."""
 
@@ -86,20 +85,14 @@ class ReasoningDetails:
     def release(self) -> Iterator[SignatureDelta]:
         """The entries since the last time as one signature, if there are any."""
         if self._entries:
-            sealed = urlsafe_b64encode(dumps(self.joined())).decode("ascii")
+            signature = _packed(self.joined(), self._service, DETAILS)
             self._entries = []
-            yield SignatureDelta(marked(self._service, DETAILS, sealed))
+            yield SignatureDelta(signature)
 
 
 def read_details(signature: str, service: str) -> list[dict[str, Any]]:
     """The entries in a *signature* of this service's; none in any other, or in one that was changed."""
-    mark = read_mark(signature)
-    if (mark.owner, mark.part) != (service, DETAILS):
-        return []
-    try:
-        return [*map(dict, objects_of(loads(urlsafe_b64decode(mark.signature))))]
-    except (JsonError, ValueError):
-        return []
+    return [*map(dict, objects_of(_unpacked(signature, service, DETAILS)))]
 
 
 def sealed(item: Mapping[str, Any], service: str) -> str:
@@ -107,18 +100,28 @@ def sealed(item: Mapping[str, Any], service: str) -> str:
     if not text_of(item, "encrypted_content"):
         return ""
     kept = {name: item[name] for name in ("id", "summary", "encrypted_content") if name in item}
-    return marked(service, REASONING, urlsafe_b64encode(dumps(kept)).decode("ascii"))
+    return _packed(kept, service, REASONING)
 
 
 def opened(signature: str, service: str) -> dict[str, Any] | None:
     """The item in a *signature* of this service's; ``None`` for any other, or one that was changed."""
-    mark = read_mark(signature)
-    if (mark.owner, mark.part) != (service, REASONING):
-        return None
-    try:
-        kept = loads(urlsafe_b64decode(mark.signature))
-    except (JsonError, ValueError):
-        return None
+    kept = _unpacked(signature, service, REASONING)
     if type(kept) is not dict or not text_of(kept, "encrypted_content"):
         return None
     return {"type": "reasoning", "summary": [], **kept}
+
+
+def _packed(value: Any, service: str, part: str) -> str:
+    """*value* as a signature of that *service*'s."""
+    return marked(service, part, urlsafe_b64encode(dumps(value)).decode("ascii"))
+
+
+def _unpacked(signature: str, service: str, part: str) -> Any:
+    """The inverse of `_packed`; ``None`` for a signature of another service or part, or one that was changed."""
+    mark = read_mark(signature)
+    if (mark.owner, mark.part) != (service, part):
+        return None
+    try:
+        return loads(urlsafe_b64decode(mark.signature))
+    except (JsonError, ValueError):
+        return None

@@ -54,7 +54,6 @@ from kiro_asgi.wire.json import dumps
 
 __all__ = ["HEADING", "context", "contract_document", "directive", "manifest", "reworded", "translate"]
 
-
 HEADING: Final = "Tool reference manifest (hash → tool)"
 
 MODES: Final[Mapping[ToolChoiceMode, str]] = MappingProxyType(
