@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
+from urllib.parse import quote
 
 from kiro_asgi._version import __version__
 from kiro_asgi.tapes.format import Line, Tape
@@ -13,6 +14,9 @@ from kiro_asgi.tapes.format import Line, Tape
 __all__ = ["as_curl", "as_har"]
 
 _ORIGIN: Final = "http://127.0.0.1:8000"
+
+_OWN: Final = frozenset({b"connection", b"content-length", b"expect", b"host", b"transfer-encoding"})
+"""Headers that a program makes of its own."""
 
 _KEY: Final = '"authorization: Bearer $KIRO_ASGI_KEY"'
 
@@ -25,20 +29,44 @@ def as_curl(tape: Tape, origin: str = _ORIGIN) -> str:
     """
     request = tape.request
     path, root = request.text("path"), request.text("root")
-    whole = path if path.startswith(f"{root}/") else root + path
+    whole = quote(path if path.startswith(f"{root}/") else root + path, safe="/:@!$&'()*+,;=")
     url = origin + whole + (f"?{query}" if (query := request.text("query")) else "")
-    words = ["curl", "--no-buffer", "--request", request.text("method"), url]
+    words = ["curl", "--no-buffer", "--globoff", "--path-as-is", "--request", request.text("method"), url]
     for name, value in _shown(request):
-        words += ["--header", f"{name}: {value}"]
-    body = ["--data-raw", request.data.decode("utf-8", "replace")]
-    return f"{shlex.join(words)} --header {_KEY} {shlex.join(body)}"
+        words += ["--header", f"{name}: {value}" if value else f"{name};"]
+    command = f"{shlex.join(words)} --header {_KEY}"
+    if not request.data:
+        return command
+    return f"{_printed(request.data)} | {command} --data-binary @-"
+
+
+def _printed(body: bytes) -> str:
+    """A shell's command that writes *body*, of which an argument of a program could not hold more than 128 KiB.
+
+    ``printf`` is no program but the shell's own; octal numbers, of which each byte is written, go through any terminal.
+    """
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        return "printf '" + "".join(f"\\{byte:03o}" for byte in body) + "'"
+    return f"printf %s {shlex.quote(text)}"
 
 
 def _shown(line: Line) -> Iterator[tuple[str, str]]:
-    """The headers whose values are on the tape, without those that the client's own program makes."""
+    """The headers whose values are on the tape, without those that each program makes."""
     for name, value in line.headers:
-        if not value.startswith(b"(hidden, ") and name.lower() not in (b"content-length", b"host", b"connection"):
-            yield name.decode("latin-1"), value.decode("latin-1")
+        if not value.startswith(b"(hidden, ") and name.lower() not in _OWN:
+            yield name.decode("latin-1"), _text(value)
+
+
+def _text(value: bytes) -> str:
+    """A header's value as a terminal, which takes UTF-8, sends it on unchanged."""
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
 
 
 def as_har(tape: Tape) -> dict[str, Any]:
