@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from logging import getLogger
-from math import ceil
+from math import ceil, floor
 from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -82,11 +82,11 @@ class LimitRefusal:
     @property
     def limit(self) -> str:
         """The limit in words, such as ``3 requests a minute``."""
-        return f"{self.claim.limit:g} {_NAMES[self._kind]}"
+        return f"{self.claim.limit:.15g} {_NAMES[self._kind]}"
 
     def told(self, whose: str) -> str:
         """A message about it; *whose* limit it is, in words."""
-        left, wait = f"of which {self.standing.remaining:g} are left", ceil(self.retry_after)
+        left, wait = f"of which {floor(self.standing.remaining)} are left", ceil(self.retry_after)
         return f"the limit of {whose} is reached: {self.limit}, {left}; try again in {wait} s"
 
     @property

@@ -35,8 +35,11 @@ _EVENTS: Final = 400
 _MESSAGES: Final = ("messages", "input", "contents")
 """Members of a request that hold a conversation, in the words of each API."""
 
-_LIVE_BYTES: Final = 16 * 1024
-"""Bytes of an answer under way that are shown."""
+_SENT_BYTES: Final = 16 * 1024
+"""Bytes that are shown of what the client was sent, where no more can be said of it: an answer under way, a refusal."""
+
+_REFUSED: Final = 400
+"""The lowest status of what is no answer."""
 
 _TRANSLATED: Final = {"stream.relay": "never"}
 """Reads an answer whose bytes went through, by the words of the same service."""
@@ -117,19 +120,21 @@ class Exchanges:
         Raises:
             Unseen: Nothing is kept.
         """
-        nothing = {"passed": False, "blocks": [], "end": None}
-        if call.end is None:
-            tape = self.tape(call)
-            sent = tape.sent[-_LIVE_BYTES:].decode("utf-8", "replace")
-            return {**nothing, "attempts": attempts_of(tape), "why": "it goes on", "sent": sent}
-        try:
-            replay = self._replay(call, run)
-            passed = not any(step.kind == "item" for step in replay.steps)
-            if passed and replay.sent:
-                replay = self._derive(call, run, _TRANSLATED)
-        except Unseen as unseen:
-            return {**nothing, "attempts": attempts_of(self.tape(call)), "why": str(unseen)}
-        return {"attempts": attempts_of(replay.tape), "passed": passed, **answer_of(replay)}
+        why = "it goes on"
+        if call.end is not None:
+            try:
+                replay = self._replay(call, run)
+                if replay.status < _REFUSED:
+                    kinds = {step.kind for step in replay.steps}
+                    passed = "read" in kinds and "item" not in kinds
+                    told = self._derive(call, run, _TRANSLATED) if passed else replay
+                    return {"attempts": attempts_of(replay.tape), "passed": passed, **answer_of(told)}
+                why = ""
+            except Unseen as unseen:
+                why = str(unseen)
+        tape = self.tape(call)
+        sent = tape.sent[-_SENT_BYTES:].decode("utf-8", "replace")
+        return {"attempts": attempts_of(tape), "passed": False, "blocks": [], "end": None, "why": why, "sent": sent}
 
     def request(self, call: RecordedCall) -> Mapping[str, Any]:
         """The client's request, what services were sent, and the rules by which one became the other.
@@ -243,6 +248,8 @@ class Exchanges:
         if latest is not None and latest[0] is call and latest[1] == run:
             return latest[2]
         replay = self._derive(call, run)
+        if run == Run() and replay.difference is not None and not replay.tape.attempts:
+            raise Unseen("it was refused for what the gateway knew of other calls, as of a limit; that is on no tape")
         self._latest = (call, run, replay)
         return replay
 

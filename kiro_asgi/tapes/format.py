@@ -175,7 +175,8 @@ class Tape:
         for line in self.of("client.request"):
             return line
         raise TapeError(
-            "the tape has no client request, as that of a WebSocket's handshake, so nothing can be replayed",
+            "the tape has no client request, so nothing can be replayed; it was refused before its body was read, "
+            "or it was a WebSocket's handshake",
             code="tape.request",
         )
 

@@ -38,7 +38,7 @@ async def test_a_client_is_told_when_to_come_back(gateway, sim, path):
 
     error = refused.json()["error"]
     assert refused.status == 429
-    assert error["message"].startswith("the limit of this client is reached: 2 requests a minute")
+    assert "is reached: 2 requests a minute, of which 0 are left; try" in error["message"]
     assert error["type"] in {"rate_limit_error", "requests", "rate_limit_exceeded", "tokens"}
     assert 25 <= int(refused.headers["retry-after"]) <= 30
     assert len(sim.requests) == 2

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
+from functools import partial
+from typing import Any
 from urllib.parse import urlencode
 
 import anyio
 import pytest
+from attrs import field, frozen
 
 from kiro_asgi.replay import derive
 from kiro_asgi.simulator import refusal
@@ -20,6 +23,36 @@ pytestmark = pytest.mark.anyio
 
 
 QUESTIONS = ("user", "Where was I?"), ("assistant", "Hi"), ("user", "And now?")
+
+
+@frozen
+class Fault:
+    """A way to fail, and what the list says of it."""
+
+    status: int
+    outcome: str
+    error: str | None
+    asked: str = "Hello"
+    key: str = "k"
+    more: dict[str, Any] = field(factory=dict)
+    slices: dict[str, Any] = field(factory=dict)
+    reply: str = ""
+    leaves: bool = False
+    is_read: bool = True
+
+    def __str__(self):
+        return f"{self.status}-{self.error or self.outcome}"
+
+
+FAULTS = (
+    Fault(401, "refused", "Unauthorized", key="wrong", is_read=False),
+    Fault(413, "refused", "BodyTooLarge", "x" * 5000, slices={"limits": {"body_bytes": 300}}, is_read=False),
+    Fault(400, "refused", "RequestError", more={"temperature": "hot"}),
+    Fault(429, "refused", "LimitReached", slices={"quotas": {"requests_per_minute": 1}}),
+    Fault(400, "refused", "UpstreamRejected", reply="Improperly formed request."),
+    Fault(200, "cut", "UpstreamProtocolError", "sim:torn"),
+    Fault(200, "disconnected", None, "sim:slow", leaves=True),
+)
 
 
 class Viewer:
@@ -99,6 +132,38 @@ async def test_the_answer_as_the_client_sees_it(looking, sim):
     await ask("anthropic", "Hello", stream=False).run(app)
     answer = await viewer.see("answer")
     assert "Improperly formed request." in answer["attempts"][0]["words"] and not answer["blocks"]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+async def test_what_failed_is_whole(looking, sim, fault):
+    """Of each way to fail: what was asked as far as it was read, what services said, what the client was told."""
+    app, viewer = await looking(fresh=True, **fault.slices)
+    if fault.reply:
+        sim.enqueue(refusal(400, "ValidationException", fault.reply))
+    for _ in range(1 + bool(fault.slices.get("quotas"))):
+        question = {"messages": [{"role": "user", "content": fault.asked}], "max_tokens": 99, "stream": True}
+        exchange = post(PATHS["anthropic"], {"model": "claude-sonnet-4.5", **question, **fault.more}, key=fault.key)
+        exchange.on_send = partial(leave_at, exchange, fault.leaves)
+        await exchange.run(app)
+
+    row = await viewer.last()
+    assert (row["status"], row["outcome"], row.get("error")) == (fault.status, fault.outcome, fault.error)
+    steps, answer, request = [await viewer.see(view) for view in ("steps", "answer", "request")]
+    assert sum(step[6] for step in steps["steps"] if step[0] == "s") == len(exchange.content)
+    assert fault.reply in json.dumps(answer["attempts"]) and not answer["passed"]
+    assert fault.status == 200 or answer["sent"] == exchange.content.decode()
+    if fault.is_read:
+        assert request["client"]["messages"][0]["content"] == fault.asked
+        assert steps["derived"] == (fault.error != "LimitReached") and not steps.get("differs")
+    else:
+        assert request == (404, "the request was refused before it was read")
+        assert "before its body was read" in answer["why"]
+
+
+async def leave_at(exchange, leaves, message):
+    """Leave with the first bytes of the answer, where that is wanted."""
+    if leaves and message.get("body"):
+        exchange.leave.set()
 
 
 async def test_bytes_that_went_through_are_read_too(looking):

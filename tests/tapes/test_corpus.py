@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import cycle
 
 from kiro_asgi.cli import main
+from kiro_asgi.inspector.answers import answer_of
 from kiro_asgi.replay import derive
 from kiro_asgi.tapes import load_tape
 from tests.tapes.corpus import CORPUS, cases, following
@@ -25,3 +26,13 @@ def test_however_it_is_cut():
     """Each of a few ways to cut is tried with some of the tapes."""
     for path, cut in zip(TAPES[::3], cycle(CUTS), strict=False):
         assert derive(load_tape(path), rechunk=cut).difference is None, f"kiro-asgi replay {path} --rechunk {cut}"
+
+
+def test_the_answer_that_is_shown():
+    """Of each the inspector has blocks that have all come, and who said why it ended; of a torn one what had come."""
+    for path in TAPES:
+        told = answer_of(derive(load_tape(path), changed={"stream.relay": "never"}))
+        whole = path.name != "torn.tape.jsonl"
+        assert told["blocks"] and (told["end"] is not None) == whole, path
+        if whole:
+            assert told["end"]["said_by"] and all(block["ended"] is not None for block in told["blocks"]), path

@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 from kiro_asgi.tapes import Line, Tape, TapeError
 from kiro_asgi.tapes.exports import as_curl
 
-SHELL: Final = ("'", 'it\'s $(date) `id` "x"', "a\nb", "--output /etc/passwd", "@/etc/passwd", "\\", "!!", "%0a", "a\0b")
+SHELL: Final = ("'", 'it\'s $(date) `id` "x"', "a\nb", "--output /etc/passwd", "@/etc/passwd", "\\", "!%0a", "a\0b")
 BODY: Final = st.binary(max_size=60) | st.text(max_size=60).map(str.encode) | st.sampled_from(SHELL).map(str.encode)
 VALUE: Final = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=30) | st.sampled_from(
     [words for words in SHELL if words.isprintable()]
 )
+
+PATHS: Final = ("/v1/messages", "/v1beta/models/a b/{x}[1]/ü?:generate", "/a/../b")
 
 
 class _Server(ThreadingHTTPServer):
@@ -54,7 +56,7 @@ def server() -> Iterator[_Server]:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 @settings(max_examples=60, deadline=None)
-@given(body=BODY, value=VALUE, path=st.sampled_from(["/v1/messages", "/v1beta/models/a b/{x}[1]/ü?:generate", "/a/../b"]))
+@given(body=BODY, value=VALUE, path=st.sampled_from(PATHS))
 @example(body=b'{"long": "' + b"it's " * 100_000 + b'"}', value="", path="/v1/messages")
 @example(body=bytes(range(256)), value="ü", path="/v1/messages")
 def test_a_shell_sends_it_as_it_was(server, body, value, path):

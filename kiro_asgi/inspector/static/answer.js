@@ -60,10 +60,10 @@ export async function answerOf(call) {
   return [
     told.passed ? h("p", { class: "note" }, "The service's bytes went through as they were; this is what they say.") : "",
     told.why ? h("p", { class: "note" }, told.why) : "",
-    told.sent ? h("pre", { class: "live", tabindex: "0", "aria-label": "What the client was sent so far" }, told.sent) : "",
+    told.sent ? h("pre", { class: "live", tabindex: "0", "aria-label": "What the client was sent" }, told.sent) : "",
     ...told.blocks.map(body),
     told.end ? h("p", {}, `Stopped because: ${told.end.reason}${told.end.sequence ? ` (${told.end.sequence})` : ""}`, h("span", { class: "note" }, told.end.said_by ? ` · said first by ${told.end.said_by}` : " · inferred"))
-      : told.blocks.length ? h("p", { class: "bad" }, "The answer has no end: it broke off here.") : told.why ? "" : h("p", { class: "note" }, "There is no answer."),
+      : told.blocks.length ? h("p", { class: "bad" }, "The answer has no end: it broke off here.") : told.why || told.sent ? "" : h("p", { class: "note" }, "There is no answer."),
     told.end ? remarks(told.end) : "",
     failed ? h("h3", {}, "What the services said") : "",
     failed ? h("ol", { class: "attempts" }, ...told.attempts.map(attempt)) : "",
