@@ -25,8 +25,10 @@ PARTS: Final[Mapping[str, str]] = MappingProxyType(
 _ROUND: Final = 6
 """Digits of a sum behind the point: the rest is an error of adding."""
 
-_FORMULA: Final = re.compile(r"[=+\-@\t\r]")
+_FORMULA: Final = re.compile(r"\s*[=+\-@]")
 """Beginning of a text that spreadsheets calculate; a model's name may be anything that a client wrote."""
+
+_CONTROLS: Final = dict.fromkeys((*range(32), 127), " ")
 
 
 @frozen
@@ -58,11 +60,12 @@ def totals(rows: Iterable[UsageRow], parts: Sequence[str]) -> list[Total]:
 
 
 def as_csv(found: Iterable[Total], parts: Sequence[str]) -> str:
-    """A table for spreadsheets, of which no cell is a formula."""
+    """A table for spreadsheets, a line for each, of which no cell is a formula."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*parts, *AMOUNTS])
     for total in found:
-        names = (f"'{name}" if _FORMULA.match(name) else name for name in total.group)
-        writer.writerow([*names, *total.values(AMOUNTS)])
+        names = (name.translate(_CONTROLS) for name in total.group)
+        shown = (f"'{name}" if _FORMULA.match(name) else name for name in names)
+        writer.writerow([*shown, *total.values(AMOUNTS)])
     return text.getvalue()
