@@ -41,7 +41,7 @@ def test_sums_are_those_of_the_ledger(rows, parts, many):
         for total in found:
             mine = [row for row in rows if tuple(getattr(row.key, PARTS[part]) for part in parts) == total.group]
             told = total.named(parts)[name]
-            assert told == pytest.approx(sum(row.amounts.get(name, 0) for row in mine), abs=1e-5)
+            assert told == pytest.approx(sum(row.amounts.get(name, 0) for row in mine), rel=1e-12, abs=1e-5)
 
     head, *lines = csv.reader(StringIO(as_csv(found, parts)))
     assert head == [*parts, *AMOUNTS]
