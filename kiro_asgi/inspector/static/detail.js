@@ -105,6 +105,9 @@ const TABS = /** @type {[string, string, (call: any) => Promise<import("./dom.js
   ["compare", "Run again", compareOf],
 ]);
 
+const SOON = 100; // ms until a call under way is looked at again
+const REST = 3; // times as long as looking took, so that a long answer keeps the gateway busy for a quarter of the time at most
+
 export class Detail {
   element = h("section", { class: "detail", "aria-label": "One call", tabindex: "-1", hidden: true });
   #top = h("div");
@@ -126,11 +129,12 @@ export class Detail {
     if (changed) this.#state = "";
     [this.#id, this.#tab] = [id, known];
     if (!id) return;
+    const began = performance.now();
     try {
       const call = await ask(`calls/${encodeURIComponent(id)}`);
       if (id !== this.#id) return;
       await this.#draw(call);
-      if (id === this.#id && call.state !== "ended") this.#again = setTimeout(() => this.show(id, this.#tab), 500);
+      if (id === this.#id && call.state !== "ended") this.#again = setTimeout(() => this.show(id, this.#tab), Math.max(SOON, REST * (performance.now() - began)));
     } catch (error) {
       if (id === this.#id) this.element.replaceChildren(this.#head("Call", ""), h("p", { class: "note", role: "alert" }, /** @type {Error} */ (error).message));
     }
