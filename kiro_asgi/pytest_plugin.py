@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _SUFFIXES: Final = (".tape.jsonl", ".tape.jsonl.gz")
-"""As `kiro_asgi.tapes.files.SUFFIXES`, which is not imported to look at other files."""
+"""As `kiro_asgi.tapes.folder.SUFFIXES`, which is not imported to look at other files."""
 
 _RECHUNK: Final = "--tape-rechunk"
 _RECORD: Final = "--record-tapes"

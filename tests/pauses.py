@@ -8,7 +8,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.simulator import Head, RawBytes, RecordedRequest
-from kiro_asgi.simulator.anthropic.faults import refusal
+from kiro_asgi.simulator.anthropic.encoder import refusal
 from kiro_asgi.simulator.scripts import Script
 
 __all__ = ["INPUT", "OUTPUT", "PARTS", "TEXT", "URL", "Pausing", "streamed"]

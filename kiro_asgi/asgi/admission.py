@@ -19,8 +19,7 @@ from kiro_asgi.asgi.reservations import LimitRefusal, Reservations, cost_of
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.manifest import QuotaHeaders
 from kiro_asgi.errors import KiroAsgiError, LimitReached
-from kiro_asgi.quota.claims import Claim, Rate, Standing
-from kiro_asgi.quota.policy import Cost
+from kiro_asgi.quota.claims import Claim, Cost, Rate, Standing
 from kiro_asgi.quota.settings import Allowance, allowance_of
 
 __all__ = ["Admission", "LimitedAdmission", "UnlimitedAdmission", "allowances_in", "new_admission"]

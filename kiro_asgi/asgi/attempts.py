@@ -35,7 +35,7 @@ from kiro_asgi.errors import (
     UpstreamUnreachable,
 )
 from kiro_asgi.net.retry import Remedy
-from kiro_asgi.quota.policy import Cost
+from kiro_asgi.quota.claims import Cost
 from kiro_asgi.upstreams.base import Credential, UpstreamRequest
 
 __all__ = ["Attempts"]

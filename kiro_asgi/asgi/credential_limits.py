@@ -19,7 +19,7 @@ from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.reservations import LimitRefusal, Reservations
 from kiro_asgi.errors import ConfigError, UpstreamLimitReached
-from kiro_asgi.quota.policy import Cost
+from kiro_asgi.quota.claims import Cost
 from kiro_asgi.quota.settings import Allowance, CredentialSettings
 
 __all__ = ["CredentialLimits", "LimitedCredentials", "UnlimitedCredentials", "credential_allowances"]

@@ -21,9 +21,8 @@ from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.model.events import Usage
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.quota.base import Counters
-from kiro_asgi.quota.claims import Budget, Claim, Granted, Lease, Rate, Refused, Standing
+from kiro_asgi.quota.claims import Budget, Claim, Cost, Granted, Lease, Rate, Refused, Standing, claims, corrections
 from kiro_asgi.quota.memory import MemoryCounters
-from kiro_asgi.quota.policy import Cost, claims, corrections
 from kiro_asgi.quota.settings import Allowance, QuotaSettings
 from kiro_asgi.quota.sqlite import SqliteCounters
 from kiro_asgi.state.base import owner_of, scoped

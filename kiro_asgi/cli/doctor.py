@@ -22,8 +22,8 @@ from kiro_asgi.asgi.providers import new_store, new_transport
 from kiro_asgi.asgi.readiness import problems_of
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.cli import doctor_checks, doctor_state
+from kiro_asgi.cli.doctor_checks import Finding, Verdict, failed, span
 from kiro_asgi.cli.doctor_service import DirectExamination
-from kiro_asgi.cli.findings import Finding, Verdict, failed, span
 from kiro_asgi.cli.lasting import as_served
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.cli.terminal import Printer, Spinner, Tone, printer_on

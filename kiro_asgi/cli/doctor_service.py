@@ -11,7 +11,7 @@ from attrs import define, evolve, field
 
 from kiro_asgi.asgi.providers import new_transport
 from kiro_asgi.cli import doctor_checks
-from kiro_asgi.cli.findings import Advice, Finding, Verdict, failed, with_key
+from kiro_asgi.cli.doctor_checks import Advice, Finding, Verdict, failed, with_key
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
 from kiro_asgi.limits import REFUSAL_BYTES

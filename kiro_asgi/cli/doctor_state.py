@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from kiro_asgi.asgi.providers import new_store
-from kiro_asgi.cli.doctor_checks import SKEW
-from kiro_asgi.cli.findings import Finding, Verdict, failed, span
+from kiro_asgi.cli.doctor_checks import SKEW, Finding, Verdict, failed, span
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.net.clocks import Clocks

@@ -27,8 +27,7 @@ from attrs import define, evolve, field, frozen
 from kiro_asgi.asgi.providers import keyed, simulated_at
 from kiro_asgi.asgi.readiness import settings_to_serve
 from kiro_asgi.cli.lasting import state_folder, with_lasting_state
-from kiro_asgi.cli.reloading import Reloadable, log_kept
-from kiro_asgi.cli.signals import ORDERS, DrainTimes, until_signalled
+from kiro_asgi.cli.signals import ORDERS, DrainTimes, Reloadable, log_kept, until_signalled
 from kiro_asgi.cli.standalone import (
     LINGER,
     LOOPS,

@@ -1,4 +1,4 @@
-"""Signals of the serving process: new settings at SIGHUP, and an end step by step at SIGTERM and SIGINT.
+"""Signals of the serving process, which reads its settings anew at SIGHUP, and ends step by step at SIGTERM and SIGINT.
 
 At SIGTERM the gateway is not ready any more, and serves on for a while, so that load balancers can notice.  Then
 nothing new is accepted, and open answers have their time.  SIGINT comes from somebody who waits: it skips the while.
@@ -8,16 +8,27 @@ Each further one of them skips a step.
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from logging import getLogger
+from typing import Any, Final, Protocol
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
-from attrs import frozen
+from attrs import define, field, frozen
 
+from kiro_asgi.asgi.app import App
+from kiro_asgi.asgi.protocol import Lifespan
+from kiro_asgi.asgi.providers import new_store
 from kiro_asgi.cli.standalone import LINGER
+from kiro_asgi.config import Settings
+from kiro_asgi.errors import ConfigError
+from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.observers.base import Observer
+from kiro_asgi.state.base import Store
 
-__all__ = ["ORDERS", "DrainTimes", "Drainable", "until_signalled"]
+__all__ = ["ORDERS", "DrainTimes", "Drainable", "Reloadable", "log_kept", "until_signalled"]
+
 
 ORDERS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals that mean something."""
@@ -82,3 +93,92 @@ async def _next_end(orders: AsyncIterator[signal.Signals], gateway: Drainable, t
     while (order := await anext(orders)) is signal.SIGHUP:
         tasks.start_soon(gateway.reload)
     return order
+
+
+_log = getLogger("kiro_asgi")
+
+
+def log_kept(error: ConfigError) -> None:
+    """Say that the settings stay as they were, and why the new ones cannot work."""
+    _log.error("the settings stay as they were; the new ones cannot work: %s", "; ".join(error.reasons))
+
+
+@define(eq=False)
+class Reloadable:
+    """An application by the latest settings that can work; calls go on with those that they began with.
+
+    What is kept between requests stays, unless ``state`` itself has changed.  What is only known, as credentials that
+    rest and lists of models, begins anew, and so do quotas that are counted in memory.
+
+    Raises:
+        ConfigError: No gateway can work with the settings.
+    """
+
+    _settings: Settings
+    _read: Callable[[], Settings]
+    _observers: tuple[Observer, ...]
+    """Of all of them, one after the other."""
+
+    _app: App = field(init=False)
+    _store: Store = field(init=False)
+    _retiring: list[App] = field(init=False, factory=list)
+    """Those that were replaced and have calls under way."""
+
+    _draining: bool = field(init=False, default=False)
+    _reading: anyio.Lock = field(init=False, factory=anyio.Lock)
+
+    def __attrs_post_init__(self) -> None:
+        self._store = new_store(self._settings, Clocks())
+        self._app = App(self._settings, store=self._store, observers=self._observers)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one connection scope."""
+        if scope["type"] == "lifespan":
+            await Lifespan(self.aclose).run((), receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def reload(self) -> None:
+        """Read the settings anew, and return when nobody is served with the old ones.
+
+        Where they cannot work the old ones stay, and the log says why.
+        """
+        async with self._reading:
+            try:
+                settings = await anyio.to_thread.run_sync(self._read)
+                store = self._store if settings.state == self._settings.state else new_store(settings, Clocks())
+                app = await anyio.to_thread.run_sync(lambda: App(settings, store=store, observers=self._observers))
+            except ConfigError as error:
+                log_kept(error)
+                return
+            old, self._app, self._settings, self._store = self._app, app, settings, store
+            self._retiring.append(old)
+            if self._draining:
+                app.drain()
+            _log.info("the settings were read anew")
+        old.drain()  # a WebSocket would hold it for an hour
+        await old.idle()
+        self._retiring.remove(old)
+        await old.aclose()
+
+    def drain(self) -> None:
+        """Be unready from now on."""
+        self._draining = True
+        self._app.drain()
+
+    def interrupt(self) -> None:
+        """End every call under way."""
+        for app in self._all():
+            app.interrupt()
+
+    def is_busy(self) -> bool:
+        """Whether many answers are under way."""
+        return any(app.is_busy for app in self._all())
+
+    async def aclose(self) -> None:
+        """Release what all of them hold."""
+        for app in self._all():
+            await app.aclose()
+
+    def _all(self) -> Iterator[App]:
+        return iter((self._app, *self._retiring))

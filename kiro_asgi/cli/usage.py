@@ -21,8 +21,7 @@ from kiro_asgi.config import Settings
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError, StoreUnavailable
 from kiro_asgi.quota.base import UsageRow
-from kiro_asgi.quota.ledger import AMOUNTS
-from kiro_asgi.quota.totals import PARTS, Total, as_csv, totals
+from kiro_asgi.quota.ledger import AMOUNTS, PARTS, Total, as_csv, totals
 
 __all__ = ["add_arguments", "run"]
 

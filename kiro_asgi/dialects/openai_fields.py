@@ -1,4 +1,4 @@
-"""Fields common to Chat Completions and the older Completions: sampling, token counts, the end of a stream."""
+"""What OpenAI's APIs have in common: fields, parts of messages, the end of a stream."""
 
 from __future__ import annotations
 
@@ -8,17 +8,34 @@ from typing import Any, Final, Protocol
 from attrs import frozen
 
 from kiro_asgi.dialects.base import ResponseMeta
-from kiro_asgi.dialects.errors import invalid
+from kiro_asgi.dialects.errors import invalid, unsupported
 from kiro_asgi.dialects.openai_errors import openai_message, wording_of
+from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import LARGEST_INTEGER
 from kiro_asgi.model.events import Usage
-from kiro_asgi.model.prompt import Sampling
+from kiro_asgi.model.prompt import Sampling, Text
 from kiro_asgi.stages.limits import check_stop
 from kiro_asgi.wire.json import dumps, quote_bytes
 from kiro_asgi.wire.members import count
 
-__all__ = ["ChunkStream", "StreamOptions", "read_sampling", "read_verbosity", "stream_error_object", "usage_object"]
+__all__ = [
+    "AudioPart",
+    "ChunkStream",
+    "ImageUrl",
+    "RefusalPart",
+    "StreamOptions",
+    "TextPart",
+    "read_refusal",
+    "read_sampling",
+    "read_text",
+    "read_verbosity",
+    "refuse_audio",
+    "refuse_unknown",
+    "stream_error_object",
+    "usage_object",
+]
+
 
 _MOST_STOPS: Final = 4
 
@@ -189,3 +206,57 @@ class ChunkStream:
             return []
         self._closed = True
         return [b'%b[],"error":%b}\n\n%b' % (self._common, dumps(stream_error_object(error)), _DONE)]
+
+
+@frozen
+class TextPart:
+    """``text`` in the words of Chat Completions, ``input_text`` and ``output_text`` in those of Responses."""
+
+    text: str
+
+
+@frozen
+class RefusalPart:
+    """``refusal``."""
+
+    refusal: str
+
+
+@frozen
+class ImageUrl:
+    """Address of an image, in the form of Chat Completions, which Responses takes, too."""
+
+    url: str
+
+
+@frozen
+class AudioPart:
+    """``input_audio``."""
+
+
+def read_text(part: TextPart, _: str) -> Text:
+    """A text."""
+    return Text(part.text)
+
+
+def read_refusal(part: RefusalPart, _: str) -> Text:
+    """A refusal, which a model is told like any text of its own."""
+    return Text(part.refusal, is_refusal=True)
+
+
+def refuse_audio(_: AudioPart, place: str) -> Text:
+    """Refuse audio.
+
+    Raises:
+        RequestError: Always; ``param`` is *place*.
+    """
+    raise unsupported(place, "audio input is not supported")
+
+
+def refuse_unknown(part: Raw, place: str) -> Text:
+    """Refuse a part of an unknown kind.
+
+    Raises:
+        RequestError: Always; ``param`` is the kind at *place*.
+    """
+    raise invalid(f"{place}.type", f"unknown kind of content: {str(part.value.get('type'))[:60]}")

@@ -40,11 +40,10 @@ from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.inspector.calls import Changes, RecentCalls, RecordedCall
 from kiro_asgi.inspector.exchanges import Exchanges, Run, Unseen
 from kiro_asgi.inspector.pages import INDEX, PAGE_HEADERS, PageFile, page_files
-from kiro_asgi.inspector.prices import Price, read_prices
-from kiro_asgi.inspector.rows import detail, row
+from kiro_asgi.inspector.rows import Price, detail, read_prices, row
 from kiro_asgi.inspector.sessions import COOKIE, LIFETIME, Sessions, is_allowed_host, is_foreign
 from kiro_asgi.quota.base import UsageRow
-from kiro_asgi.quota.totals import PARTS, as_csv, totals
+from kiro_asgi.quota.ledger import PARTS, as_csv, totals
 from kiro_asgi.tapes import TapeError
 from kiro_asgi.tapes.exports import as_curl, as_har
 from kiro_asgi.tapes.folder import name_of

@@ -1,4 +1,4 @@
-"""Claims on counters: what a request takes of each limit before it may go on, and whether there is enough.
+"""Limits that an operator sets, what a request claims of each before it may go on, and whether there is enough.
 
 Three kinds: a `Rate` (so much a minute), a `Budget` (so much a day or a month), a `Lease` (so many at once).  Nothing
 here keeps anything or knows the time, so every engine has the same rules: an engine looks up one number for each
@@ -10,12 +10,29 @@ epoch, from which all of the limit is there again.  Source: ITU-T I.371, annex A
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import datetime, time, timedelta
 from typing import Final, TypeAlias
 
 from attrs import frozen
 
-__all__ = ["Budget", "Claim", "Granted", "Lease", "Rate", "Refused", "Standing", "granted", "refusal"]
+from kiro_asgi.quota.settings import Allowance
+
+__all__ = [
+    "Budget",
+    "Claim",
+    "Cost",
+    "Granted",
+    "Lease",
+    "Rate",
+    "Refused",
+    "Standing",
+    "claims",
+    "corrections",
+    "granted",
+    "refusal",
+]
+
 
 _ROUNDING: Final = 1e-9
 """Share of a limit by which sums of many fractions may be off: the last claim that fits is to fit."""
@@ -162,3 +179,65 @@ def refusal(claims: Sequence[Claim], kept: Sequence[float], now: float) -> Refus
 def granted(claims: Sequence[Claim], after: Sequence[float], now: float) -> Granted:
     """How it stands with the limits of *claims* now that they are taken; *after* has their numbers."""
     return Granted(tuple(claim.standing(number, now) for claim, number in zip(claims, after, strict=True)))
+
+
+_UNKNOWN_CREDITS: Final = 0.01
+"""Credits that a request reserves, as nobody knows beforehand what it will cost: none, once a budget is spent."""
+
+
+@frozen
+class Cost:
+    """Cost of a request."""
+
+    tokens: int = 0
+    credits: float = 0.0
+
+
+def claims(owner: str, allowance: Allowance, tokens: int, holder: str, now: datetime) -> Iterator[Claim]:
+    """The claims of one request of *owner*.
+
+    Args:
+        owner: Whose limits they are, without ``|``.
+        allowance: What the owner may take.
+        tokens: An estimate of what the request will take.
+        holder: Tells this request from others of the owner.
+        now: The time where days and months begin and end as the operator wants.
+    """
+    if limit := allowance.requests_per_minute:
+        yield Rate(f"{owner}|requests", limit)
+    if limit := allowance.tokens_per_minute:
+        yield Rate(f"{owner}|tokens", limit, min(tokens, limit))
+    if limit := allowance.streams:
+        yield Lease(f"{owner}|streams", limit, holder)
+    day, month = _end_of_day(now).timestamp(), _end_of_month(now).timestamp()
+    if limit := allowance.tokens_per_day:
+        yield Budget(f"{owner}|tokens/{now:%Y-%m-%d}", limit, day, min(tokens, limit))
+    if limit := allowance.tokens_per_month:
+        yield Budget(f"{owner}|tokens/{now:%Y-%m}", limit, month, min(tokens, limit))
+    if amount := allowance.credits_per_day:
+        yield Budget(f"{owner}|credits/{now:%Y-%m-%d}", amount, day, min(_UNKNOWN_CREDITS, amount))
+    if amount := allowance.credits_per_month:
+        yield Budget(f"{owner}|credits/{now:%Y-%m}", amount, month, min(_UNKNOWN_CREDITS, amount))
+
+
+def corrections(taken: Sequence[Claim], cost: Cost) -> Iterator[Rate | Budget]:
+    """Make the claims that correct those that were *taken* to the request's final cost."""
+    for claim in taken:
+        if isinstance(claim, Lease) or claim.key.endswith("|requests"):
+            continue
+        used = cost.credits if "|credits/" in claim.key else cost.tokens
+        more = used - claim.amount
+        if more and isinstance(claim, Rate):
+            yield Rate(claim.key, claim.limit, more, claim.seconds)
+        elif more and isinstance(claim, Budget):
+            yield Budget(claim.key, claim.limit, claim.ends_at, more)
+
+
+def _end_of_day(now: datetime) -> datetime:
+    """By the clock on the wall, also where a day has 23 or 25 hours."""
+    return datetime.combine(now.date() + timedelta(days=1), time(), now.tzinfo)
+
+
+def _end_of_month(now: datetime) -> datetime:
+    first = (now.date().replace(day=28) + timedelta(days=4)).replace(day=1)
+    return datetime.combine(first, time(), now.tzinfo)

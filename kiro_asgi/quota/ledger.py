@@ -1,20 +1,26 @@
-"""Usage, gathered here until a thread has written it, so that no request waits for a write."""
+"""Usage: gathered until a thread has written it, so that no request waits for a write, and added up for who asks."""
 
 from __future__ import annotations
 
+import csv
+import re
 import threading
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from io import StringIO
 from logging import getLogger
 from time import monotonic, sleep
+from types import MappingProxyType
 from typing import Final
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.quota.base import Ledger, UsageKey, UsageRow
 from kiro_asgi.state.pending import WriterThread
 
-__all__ = ["AMOUNTS", "UsageBuffer", "UsageWriter"]
+__all__ = ["AMOUNTS", "PARTS", "Total", "UsageBuffer", "UsageWriter", "as_csv", "totals"]
+
 
 _log = getLogger("kiro_asgi")
 
@@ -162,3 +168,57 @@ class UsageWriter:
             _log.warning("%d rows of usage are lost: more wait than there is room for", self._buffer.lost)
             self._buffer.lost = 0
         return not self._is_failing
+
+
+PARTS: Final[Mapping[str, str]] = MappingProxyType(
+    {"day": "day", "key": "principal", "upstream": "upstream", "model": "model"}
+)
+"""What rows can be grouped by, and what of their key that is."""
+
+_ROUND: Final = 6
+"""Digits of a sum behind the point: the rest is an error of adding."""
+
+_FORMULA: Final = re.compile(r"\s*[=+\-@]")
+"""Beginning of a text that spreadsheets calculate; a model's name may be anything that a client wrote."""
+
+_CONTROLS: Final = dict.fromkeys((*range(32), 127), " ")
+
+
+@frozen
+class Total:
+    """The sums of one group of rows."""
+
+    group: tuple[str, ...]
+    amounts: Mapping[str, float]
+
+    def values(self, names: Iterable[str]) -> list[float]:
+        """The sums by *names*: whole numbers where they are."""
+        sums = (round(self.amounts.get(name, 0.0), _ROUND) for name in names)
+        return [int(each) if each == int(each) else each for each in sums]
+
+    def named(self, parts: Sequence[str]) -> dict[str, object]:
+        """The same as one object, with *parts* of the group by name."""
+        return {**dict(zip(parts, self.group, strict=True)), **dict(zip(AMOUNTS, self.values(AMOUNTS), strict=True))}
+
+
+def totals(rows: Iterable[UsageRow], parts: Sequence[str]) -> list[Total]:
+    """Add *rows* up whose *parts* are the same, in their order."""
+    sums: dict[tuple[str, ...], defaultdict[str, float]] = {}
+    for row in rows:
+        group = tuple(getattr(row.key, PARTS[part]) for part in parts)
+        line = sums.setdefault(group, defaultdict(float))
+        for name, amount in row.amounts.items():
+            line[name] += amount
+    return [Total(group, sums[group]) for group in sorted(sums)]
+
+
+def as_csv(found: Iterable[Total], parts: Sequence[str]) -> str:
+    """A table for spreadsheets, a line for each, of which no cell is a formula."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*parts, *AMOUNTS])
+    for total in found:
+        names = (name.translate(_CONTROLS) for name in total.group)
+        shown = (f"'{name}" if _FORMULA.match(name) else name for name in names)
+        writer.writerow([*shown, *total.values(AMOUNTS)])
+    return text.getvalue()

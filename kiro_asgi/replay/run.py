@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
+import selectors
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from itertools import chain, takewhile
 from operator import eq
+from time import monotonic
 from typing import Any, Final
 
 import anyio
@@ -21,14 +24,69 @@ from kiro_asgi.config import Settings
 from kiro_asgi.replay.asides import TapeFiles, TapeStore, tools_of
 from kiro_asgi.replay.script import Script, TapeTransport, read_rechunk
 from kiro_asgi.replay.steps import Step, StepLog
-from kiro_asgi.replay.virtual import VirtualLoop, run_virtual
 from kiro_asgi.stages.estimate import Calibration
 from kiro_asgi.tapes.format import Line, Tape, TapeError
 from kiro_asgi.tapes.masking import shape
 from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.upstreams.manifest import manifests_in
 
-__all__ = ["Difference", "Replay", "derive", "read_setting", "same_start", "settings_of"]
+__all__ = ["Difference", "Replay", "VirtualLoop", "derive", "read_setting", "run_virtual", "same_start", "settings_of"]
+
+
+_LONGEST: Final = 30.0
+"""Seconds of our time in which nothing happens and nothing is going to: a fault of ours, which must not hang."""
+
+_LOOK: Final = 0.05
+
+
+class _Selector(selectors.DefaultSelector):
+    """Waits for no file, but for threads, which wake the loop; time jumps to what is due next."""
+
+    def __init__(self, speed: float) -> None:
+        super().__init__()
+        self.now = 0.0
+        self._speed = speed
+        self._idle_since: float | None = None
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        events = super().select(0)
+        if events or timeout == 0:
+            self._idle_since = None
+            return list(events)
+        if timeout is None:
+            self._idle_since = monotonic() if self._idle_since is None else self._idle_since
+            if monotonic() - self._idle_since > _LONGEST:
+                raise RuntimeError("a replay waits for something that never comes")
+            return list(super().select(_LOOK))
+        if self._speed:
+            events = super().select(timeout / self._speed)
+        self.now += timeout
+        self._idle_since = None
+        return list(events)
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """Such a loop.
+
+    Args:
+        speed: How many times faster than ours its time passes; 0 for as fast as possible.
+    """
+
+    def __init__(self, speed: float = 0.0) -> None:
+        self._time = _Selector(speed)
+        super().__init__(self._time)
+
+    def time(self) -> float:
+        """Seconds since it was made."""
+        return float(self._time.now)
+
+
+def run_virtual(main: Callable[[VirtualLoop], Coroutine[Any, Any, T]], speed: float = 0.0) -> T:
+    """Run *main* in a loop of its own, from whichever thread; blocks."""
+    loop = VirtualLoop(speed)
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        return runner.run(main(loop))
+
 
 _KEY: Final = "replay-key-of-nobody"
 

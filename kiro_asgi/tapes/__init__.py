@@ -7,7 +7,7 @@ the client was sent, to compare.
 
 from __future__ import annotations
 
-from kiro_asgi.tapes.files import load_tape, load_tapes
+from kiro_asgi.tapes.folder import load_tape, load_tapes
 from kiro_asgi.tapes.format import Line, Tape, TapeError, read_tape
 
 __all__ = ["Line", "Tape", "TapeError", "load_tape", "load_tapes", "read_tape"]

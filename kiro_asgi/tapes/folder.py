@@ -1,18 +1,20 @@
-"""The folder of tapes: which exchanges are kept, and how they get there.
+"""Tapes in files: which exchanges are kept in the folder of tapes, how they get there, and how they are read.
 
 A thread takes secrets and prose out of a recording, and writes the file.
 """
 
 from __future__ import annotations
 
+import gzip
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from logging import getLogger
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import IO, Final
+from zlib import error as ZlibError  # noqa: N812 - the name that exceptions have
 
 from attrs import define, field
 
@@ -20,11 +22,49 @@ from kiro_asgi.limits import TAPES_PENDING_BYTES
 from kiro_asgi.observers.base import CallFacts, EndFacts, Outcome
 from kiro_asgi.private import make_folder, write_new_file
 from kiro_asgi.state.pending import WriterThread
-from kiro_asgi.tapes.files import SUFFIXES
+from kiro_asgi.tapes.format import Tape, TapeError, read_tape
 from kiro_asgi.tapes.recorder import Recording, TapeMaker
 from kiro_asgi.tapes.settings import TapeSettings
 
-__all__ = ["TapeFolder", "name_of"]
+__all__ = ["SUFFIXES", "TapeFolder", "load_tape", "load_tapes", "name_of"]
+
+
+SUFFIXES: Final = (".tape.jsonl", ".tape.jsonl.gz")
+"""Ends of the names of tapes; only that of a packed one matters where a file is named."""
+
+_CHUNK: Final = 1024 * 1024
+
+
+def load_tape(path: Path) -> Tape:
+    """The tape in a file.
+
+    Raises:
+        TapeError: The file cannot be read, or is none.
+    """
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            return read_tape(_chunks(file))
+    except (OSError, EOFError, ZlibError) as error:
+        words = getattr(error, "strerror", None) or "is damaged"
+        raise TapeError(f"{path}: {words}", code="tape.file") from error
+
+
+def _chunks(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
+    while chunk := file.read(_CHUNK):
+        yield chunk
+
+
+def load_tapes(folder: Path) -> list[Tape]:
+    """The tapes in a folder, by their names, which the gateway begins with the time.
+
+    Raises:
+        TapeError: One cannot be read, or there is none.
+    """
+    found = sorted(path for path in folder.glob("*.tape.jsonl*") if path.name.endswith(SUFFIXES))
+    if not found:
+        raise TapeError(f"{folder} has no *.tape.jsonl; tapes.path = {str(folder)!r} records some", code="tape.file")
+    return [load_tape(path) for path in found]
+
 
 _log = getLogger("kiro_asgi")
 

@@ -9,7 +9,7 @@ import pytest
 
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.simulator import Head, Pause, text
-from kiro_asgi.simulator.openai.faults import refusal
+from kiro_asgi.simulator.openai.encoder import refusal
 from tests.asgi.driver import get, post
 from tests.valkey_server import needs_server, running
 

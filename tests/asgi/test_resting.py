@@ -14,7 +14,7 @@ from attrs import define
 from kiro_asgi import App
 from kiro_asgi.dialects.errors import REFUSED
 from kiro_asgi.simulator import Head, Pause, answer, refusal, text
-from kiro_asgi.simulator.openai.faults import refusal as openai_refusal
+from kiro_asgi.simulator.openai.encoder import refusal as openai_refusal
 from kiro_asgi.simulator.server import Simulator
 from tests.asgi.answers import DIALECTS, comes_true, error_of, text_of
 from tests.asgi.conftest import settings_for

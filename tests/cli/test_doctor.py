@@ -23,8 +23,7 @@ from hypothesis import strategies as st
 
 from kiro_asgi import errors, simulator
 from kiro_asgi.cli import main
-from kiro_asgi.cli.doctor_checks import clock, connection, walk
-from kiro_asgi.cli.findings import Verdict, failed, masked, span
+from kiro_asgi.cli.doctor_checks import Verdict, clock, connection, failed, masked, span, walk
 from kiro_asgi.cli.standalone import bind
 from kiro_asgi.simulator import PROFILE_ARN, Reset, Simulator, refusal, usage_limits
 from kiro_asgi.upstreams.base import Token, TokenKind

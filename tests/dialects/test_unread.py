@@ -10,8 +10,7 @@ import pytest
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
-from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
-from kiro_asgi.dialects.openai_responses.unread import unread_fields
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, unread_fields
 from kiro_asgi.dialects.unread import RULES
 from tests.growth import assert_linear
 

@@ -7,9 +7,8 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.inspector.calls import RecentCalls, State
-from kiro_asgi.inspector.prices import price_of, read_prices
-from kiro_asgi.inspector.ticks import Ticks
+from kiro_asgi.inspector.calls import RecentCalls, State, Ticks
+from kiro_asgi.inspector.rows import price_of, read_prices
 from kiro_asgi.model.events import Usage
 from tests.observers.facts import ATTEMPT, CALL, END, PLAN
 

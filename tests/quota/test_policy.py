@@ -8,9 +8,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from kiro_asgi.quota.base import UsageKey, UsageRow
-from kiro_asgi.quota.claims import Budget, Granted, Lease, Rate, Refused, granted, refusal
+from kiro_asgi.quota.claims import Budget, Cost, Granted, Lease, Rate, Refused, claims, corrections, granted, refusal
 from kiro_asgi.quota.ledger import UsageBuffer
-from kiro_asgi.quota.policy import Cost, claims, corrections
 from kiro_asgi.quota.settings import QuotaSettings
 
 BERLIN = ZoneInfo("Europe/Berlin")

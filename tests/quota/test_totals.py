@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.quota.base import UsageKey, UsageRow
-from kiro_asgi.quota.ledger import AMOUNTS
+from kiro_asgi.quota.ledger import AMOUNTS, PARTS, as_csv, totals
 from kiro_asgi.quota.memory import MemoryLedger
-from kiro_asgi.quota.totals import PARTS, as_csv, totals
 
 DAYS = ("2026-11-22", "2026-11-23", "2026-11-24")
 NAMES = st.text(max_size=8) | st.sampled_from(["kiro", "\t=1+1", '"', "a,b", "a\nb", "a\rb"])

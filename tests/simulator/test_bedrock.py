@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 from kiro_asgi.simulator import Event, ExceptionFrame, RecordedRequest, answer, text
 from kiro_asgi.simulator.answers import SENTENCE, THOUGHT
-from kiro_asgi.simulator.bedrock.faults import FAILURES, REFUSALS
+from kiro_asgi.simulator.bedrock.encoder import FAILURES, REFUSALS
 from kiro_asgi.simulator.bedrock.reader import read
 from kiro_asgi.simulator.bedrock.rules import MODELS, RULES
 from kiro_asgi.simulator.builders import SEALED, sign

@@ -24,7 +24,7 @@ from kiro_asgi.model.signatures import read_mark
 from kiro_asgi.wire.members import count_of, object_of, objects_of
 from kiro_asgi.wire.sse import encode_sse
 
-__all__ = ["MESSAGES", "peek"]
+__all__ = ["MESSAGES_FORMAT", "peek"]
 
 _ENDED: Final = Sign(ended=True)
 _FAILED: Final = Sign(failed=True)
@@ -104,7 +104,7 @@ def _error(error: KiroAsgiError, _: ResponseMeta) -> list[bytes]:
     return [encode_sse("error", stream_error_body(error))]
 
 
-MESSAGES: Final = Format(
+MESSAGES_FORMAT: Final = Format(
     heartbeat=encode_sse("ping", b'{"type":"ping"}'),
     telling=re.compile(rb'"(?:message_(?:start|delta|stop)|error)"'),
     read=_read,

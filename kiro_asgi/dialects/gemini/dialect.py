@@ -6,7 +6,9 @@ a dialect of its own, which knows both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 from attrs import frozen
 
@@ -22,20 +24,73 @@ from kiro_asgi.dialects.base import (
 from kiro_asgi.dialects.gemini.answer import render
 from kiro_asgi.dialects.gemini.encoder import ArrayEncoder, SseEncoder
 from kiro_asgi.dialects.gemini.errors import error_reply
-from kiro_asgi.dialects.gemini.models import render_model, render_models
 from kiro_asgi.dialects.gemini.passthrough import GENERATED, peek
 from kiro_asgi.dialects.gemini.request import parse_count, parse_request, read_body
-from kiro_asgi.dialects.gemini.unread import unread_fields
+from kiro_asgi.dialects.gemini.shapes import Blob, FileData, GenerateBody, ToolBody
 from kiro_asgi.dialects.models import Listing
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage
-from kiro_asgi.dialects.unread import noted
+from kiro_asgi.dialects.unread import Finding, Reading, noted, unread
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.wire.json import dumps
+from kiro_asgi.wire.members import objects_of, text_of
 
-__all__ = ["GeminiApi", "GeminiArray", "GeminiStream"]
+__all__ = ["GeminiApi", "GeminiArray", "GeminiStream", "render_model", "render_models", "unread_fields"]
+
+
+def render_models(listings: Iterable[Listing]) -> bytes:
+    """The JSON body of the list: all of them on one page."""
+    return dumps({"models": [*map(_object, listings)]})
+
+
+def render_model(listing: Listing) -> bytes:
+    """The JSON body of one."""
+    return dumps(_object(listing))
+
+
+def _object(listing: Listing) -> dict[str, Any]:
+    card = listing.card
+    sizes = {"inputTokenLimit": card.context_window, "outputTokenLimit": card.max_output_tokens}
+    return {
+        "name": f"models/{card.id}",
+        "version": "001",
+        "displayName": card.name or card.id,
+        "description": f"Served by {listing.owner}.",
+        **{name: size for name, size in sizes.items() if size},
+        "supportedGenerationMethods": ["generateContent", "countTokens"],
+        "thinking": card.thinks,
+    }
+
+
+_NO_EFFECT: Final = "fields.no_effect"
+
+_READING: Final = Reading(
+    body=GenerateBody,
+    unions=(),
+    members=MappingProxyType(
+        {
+            (GenerateBody, "model"): _NO_EFFECT,
+            (GenerateBody, "labels"): _NO_EFFECT,
+            (GenerateBody, "safety_settings"): "fields.ignored",
+            (Blob, "display_name"): "",
+            (FileData, "display_name"): "",
+            (ToolBody, "google_search"): "",
+        }
+    ),
+)
+
+
+def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]:
+    """Rules and places of a request's body in one spelling, which became *prompt*."""
+    yield from unread(value, _READING)
+    taken = {tool.name for tool in prompt.tools}
+    for index, entry in enumerate(objects_of(value.get("tools"))):
+        for at, function in enumerate(objects_of(entry.get("function_declarations"))):
+            if text_of(function, "name") not in taken:
+                yield "tools.left_out", f"tools[{index}].function_declarations[{at}]"
+
 
 _JSON = b"application/json; charset=UTF-8"
 

@@ -1,29 +1,102 @@
-"""From the body of a request to a prompt.
+"""From the body of a request, in any spelling of it that JSON for protocol buffers allows, to a prompt.
 
 Source: https://ai.google.dev/api/generate-content
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
-from attrs import frozen
+from attrs import define, field, frozen, has
 
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import invalid, missing, unsupported
 from kiro_asgi.dialects.gemini.contents import read_contents, texts_of
-from kiro_asgi.dialects.gemini.schema import json_schema
 from kiro_asgi.dialects.gemini.shapes import CountBody, GenerateBody, GenerationConfig, ThinkingConfig
-from kiro_asgi.dialects.gemini.spelling import Spelling
-from kiro_asgi.dialects.gemini.tools import read_tools
+from kiro_asgi.dialects.gemini.tools import json_schema, read_tools
 from kiro_asgi.dialects.structure import read_json, structure_value
 from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode
 from kiro_asgi.stages.limits import check_stop
 
-__all__ = ["LEVELS", "GeminiOptions", "parse_count", "parse_request", "read_body"]
+__all__ = ["LEVELS", "GeminiOptions", "Spelling", "parse_count", "parse_request", "read_body", "snake_case"]
+
+
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])[A-Z]")
+_INTEGER: Final = re.compile(r"-?[0-9]{1,15}")
+
+Hints = Mapping[str, Any]
+
+
+def snake_case(name: str) -> str:
+    """*name* with underscores for humps; those before it, which mark a field as internal, are left out."""
+    return _HUMP.sub(lambda hump: f"_{hump[0]}", name).lower().lstrip("_")
+
+
+@define
+class Spelling:
+    """Spells values anew that a class, or another within it, is to be read from."""
+
+    _cls: type
+    _hints: Mapping[type, Hints] = field(init=False)
+    """Class to its fields and their types, for every class that is reached."""
+
+    def __attrs_post_init__(self) -> None:
+        self._hints = MappingProxyType(dict(_classes(self._cls)))
+
+    def plain(self, value: Any) -> Any:
+        """*value* in one spelling; what does not fit the class is left for its reader to refuse."""
+        return self._plain(value, self._cls)
+
+    def _plain(self, value: Any, kind: Any) -> Any:
+        members = get_args(kind) if get_origin(kind) is not tuple else ()
+        for member in members or (kind,):
+            if get_origin(member) is tuple:
+                item = get_args(member)[0]
+                if type(value) is list:
+                    return [self._plain(each, item) for each in value]
+                if type(value) is dict and item in self._hints:
+                    return [self._plain(value, item)]
+            elif member in self._hints and type(value) is dict:
+                return self._object(value, self._hints[member])
+            elif member is int:
+                return _integer(value)
+        return value
+
+    def _object(self, value: Mapping[str, Any], hints: Hints) -> dict[str, Any]:
+        named = ((snake_case(name), part) for name, part in value.items() if part is not None)
+        return {name: self._plain(part, hints[name]) if name in hints else part for name, part in named}
+
+
+def _classes(cls: type) -> Iterator[tuple[type, Hints]]:
+    """*cls* and every class that its fields hold."""
+    seen: set[type] = set()
+    pending = [cls]
+    while pending:
+        each = pending.pop()
+        if each not in seen:
+            seen.add(each)
+            hints = get_type_hints(each)
+            yield each, MappingProxyType(hints)
+            pending += (part for kind in hints.values() for part in _parts(kind))
+
+
+def _parts(kind: Any) -> Iterator[type]:
+    """The classes in a type."""
+    if has(kind):
+        yield kind
+    for member in get_args(kind):
+        yield from _parts(member)
+
+
+def _integer(value: Any) -> Any:
+    if type(value) is float and value.is_integer():
+        return int(value)
+    return int(value) if type(value) is str and _INTEGER.fullmatch(value) else value
+
 
 LEVELS: Final = ("minimal", "low", "medium", "high", "xhigh")
 

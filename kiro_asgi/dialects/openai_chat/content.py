@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -24,8 +24,7 @@ from kiro_asgi.dialects.openai_chat.shapes import (
     ToolMessage,
     UserMessage,
 )
-from kiro_asgi.dialects.openai_chat.signatures import read_extra_content, read_reasoning_details
-from kiro_asgi.dialects.openai_parts import (
+from kiro_asgi.dialects.openai_fields import (
     AudioPart,
     RefusalPart,
     TextPart,
@@ -37,8 +36,62 @@ from kiro_asgi.dialects.openai_parts import (
 from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.dialects.tools import read_arguments
 from kiro_asgi.model.prompt import Document, Image, Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
+from kiro_asgi.model.signatures import CALL, DETAILS, GEMINI, marked, read_mark
+from kiro_asgi.wire.members import objects_of, text_of
 
-__all__ = ["Content", "Given", "MessageReader", "assistant_content", "texts", "user_content"]
+__all__ = [
+    "Content",
+    "Given",
+    "MessageReader",
+    "assistant_content",
+    "call_signature",
+    "extra_content",
+    "read_extra_content",
+    "read_reasoning_details",
+    "reasoning_details",
+    "texts",
+    "user_content",
+]
+
+
+def call_signature(signature: str) -> str:
+    """The *signature* as calls carry it; empty where it is not a call's."""
+    mark = read_mark(signature)
+    return mark.signature if (mark.owner, mark.part) == (GEMINI, CALL) else ""
+
+
+def extra_content(signature: str) -> dict[str, Any]:
+    """``extra_content`` of a call that has a `call_signature`."""
+    return {"google": {"thought_signature": signature}}
+
+
+def read_extra_content(value: Any) -> str:
+    """The signature with its mark, as it was given; empty where there is none."""
+    google = value.get("google") if isinstance(value, Mapping) else None
+    signature = google.get("thought_signature") if isinstance(google, Mapping) else None
+    return marked(GEMINI, CALL, signature) if isinstance(signature, str) and signature else ""
+
+
+def reasoning_details(signatures: Iterable[str], start: int = 0) -> list[dict[str, Any]]:
+    """The entries of ``reasoning_details`` for those of the *signatures* that have a place there.
+
+    Args:
+        signatures: Of thinking.
+        start: The first entry's index: clients join what has the same.
+    """
+    kept = (signature for signature in signatures if read_mark(signature).part == DETAILS)
+    return [
+        {"type": "reasoning.encrypted", "data": signature, "id": None, "format": "unknown", "index": index}
+        for index, signature in enumerate(kept, start)
+    ]
+
+
+def read_reasoning_details(value: Any) -> Iterator[str]:
+    """The signatures in ``reasoning_details``; of another gateway's entries nobody knows whose they are."""
+    for entry in objects_of(value):
+        if read_mark(signature := text_of(entry, "data")).part == DETAILS:
+            yield signature
+
 
 Given = str | tuple[ContentPart, ...] | None
 """The content of a message as the client sent it."""

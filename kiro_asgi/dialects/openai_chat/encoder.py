@@ -7,7 +7,7 @@ The order is::
     or at any place  error-chunk "[DONE]"
 
 All that the chunks of one answer share is written once, when the encoder is made; what remains for an event is to quote
-its text.  Some signatures have a place (`kiro_asgi.dialects.openai_chat.signatures`); all others, and sealed thinking,
+its text.  Some signatures have a place (`kiro_asgi.dialects.openai_chat.content`); all others, and sealed thinking,
 are left out.
 
 Sources: https://platform.openai.com/docs/api-reference/chat/streaming,
@@ -21,8 +21,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.dialects.base import ResponseMeta
+from kiro_asgi.dialects.openai_chat.content import call_signature, extra_content, reasoning_details
 from kiro_asgi.dialects.openai_chat.request import options_of
-from kiro_asgi.dialects.openai_chat.signatures import call_signature, extra_content, reasoning_details
 from kiro_asgi.dialects.openai_fields import ChunkStream, usage_object
 from kiro_asgi.dialects.pieces import dump_array, dump_text
 from kiro_asgi.model.events import (

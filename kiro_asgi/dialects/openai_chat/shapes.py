@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.dialects.openai_fields import StreamOptions
-from kiro_asgi.dialects.openai_parts import (
+from kiro_asgi.dialects.openai_fields import (
     AudioPart,
     ImageUrl,
     RefusalPart,
+    StreamOptions,
     TextPart,
 )
 from kiro_asgi.dialects.structure import Raw, Tagged, make_converter

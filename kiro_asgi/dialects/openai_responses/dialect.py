@@ -5,7 +5,9 @@ Source: https://platform.openai.com/docs/api-reference/responses
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 from attrs import field, frozen
 
@@ -13,19 +15,65 @@ from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, Re
 from kiro_asgi.dialects.openai_errors import error_reply
 from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
-from kiro_asgi.dialects.openai_responses.options import ResponsesOptions, options_of
+from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
+from kiro_asgi.dialects.openai_responses.items import TOLD
+from kiro_asgi.dialects.openai_responses.options import SEALED, ResponsesOptions, options_of
 from kiro_asgi.dialects.openai_responses.passthrough import RESPONSES, ResponsePassthrough, peek
 from kiro_asgi.dialects.openai_responses.request import parse_request
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
-from kiro_asgi.dialects.openai_responses.unread import unread_fields
+from kiro_asgi.dialects.openai_responses.shapes import (
+    FORMATS,
+    ITEMS,
+    PARTS,
+    ResponsesBody,
+    ResponsesJsonSchemaFormat,
+)
+from kiro_asgi.dialects.openai_responses.tool_shapes import MEMBERS, TOOLS
 from kiro_asgi.dialects.passthrough import Fault
 from kiro_asgi.dialects.structure import read_json
-from kiro_asgi.dialects.unread import noted
+from kiro_asgi.dialects.unread import Finding, Reading, noted, unread, unread_tools
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message, replay
 from kiro_asgi.model.notes import Note
+from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.wire.members import objects_of
 
-__all__ = ["OpenAIResponses", "ResponsesEncoder", "ResponsesOptions"]
+__all__ = ["OpenAIResponses", "ResponsesEncoder", "ResponsesOptions", "unread_fields"]
+
+
+_READING: Final = Reading(
+    body=ResponsesBody,
+    unions=((PARTS, ""), (ITEMS, "items.unknown"), (TOOLS, ""), (MEMBERS, "tools.left_out"), (FORMATS, "")),
+    members=MappingProxyType(
+        {
+            **{(ResponsesBody, name): "fields.echoed" for name, it in FIELDS.items() if it.fate is Fate.ECHOED},
+            (ResponsesBody, "user"): "fields.no_effect",
+            (ResponsesBody, "safety_identifier"): "fields.no_effect",
+            (ResponsesBody, "stream_options"): "fields.no_effect",
+            (ResponsesJsonSchemaFormat, "name"): "fields.no_effect",
+            (ResponsesJsonSchemaFormat, "strict"): "",
+        }
+    ),
+    partly=frozenset(TOLD),
+)
+
+
+def unread_fields(value: Mapping[str, Any], prompt: Prompt, earlier: int = 0) -> Iterator[Finding]:
+    """Rules and places of a request's body, which became *prompt* with so many *earlier* items before its own."""
+    yield from unread(value, _READING)
+    yield from unread_tools(value.get("tools"), prompt.tools)
+    for index, name in enumerate(value.get("include") or ()):
+        if name != SEALED:
+            yield "values.unknown", f"include[{index}]"
+    told = {turn.place for turn in prompt.turns}
+    items = value.get("input")
+    for index, item in enumerate(items if isinstance(items, list) else ()):
+        if _seals(item) and f"input[{index + earlier}]" not in told:
+            yield "thinking.sealed_dropped", f"input[{index}]"
+
+
+def _seals(item: Any) -> bool:
+    return any(each.get("type") == "reasoning" and each.get("encrypted_content") for each in objects_of([item]))
 
 
 @frozen

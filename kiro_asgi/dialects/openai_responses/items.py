@@ -21,7 +21,7 @@ from attrs import define, evolve, field
 
 from kiro_asgi.dialects.errors import invalid, missing, unsupported
 from kiro_asgi.dialects.media import read_file, read_image
-from kiro_asgi.dialects.openai_parts import (
+from kiro_asgi.dialects.openai_fields import (
     AudioPart,
     ImageUrl,
     RefusalPart,

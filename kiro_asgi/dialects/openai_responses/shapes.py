@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.dialects.openai_parts import (
+from kiro_asgi.dialects.openai_fields import (
     AudioPart,
     ImageUrl,
     RefusalPart,

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kiro_asgi.simulator.answers import number
-from kiro_asgi.simulator.anthropic.encoder import AnthropicAnswerEncoder
-from kiro_asgi.simulator.anthropic.faults import REFUSALS, envelope, refusal
+from kiro_asgi.simulator.anthropic.encoder import REFUSALS, AnthropicAnswerEncoder, envelope, refusal
 from kiro_asgi.simulator.anthropic.reader import read
 from kiro_asgi.simulator.anthropic.rules import RULES
 from kiro_asgi.simulator.format import FormatEndpoint, SimulatedFormat, bearer

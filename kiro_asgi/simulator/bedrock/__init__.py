@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kiro_asgi.simulator.answers import number
-from kiro_asgi.simulator.bedrock.encoder import ConverseAnswerEncoder, InvokeAnswerEncoder
-from kiro_asgi.simulator.bedrock.faults import REFUSALS, envelope, refusal
+from kiro_asgi.simulator.bedrock.encoder import REFUSALS, ConverseAnswerEncoder, InvokeAnswerEncoder, envelope, refusal
 from kiro_asgi.simulator.bedrock.reader import GEOGRAPHIES, INVOKE, read
 from kiro_asgi.simulator.bedrock.rules import FAMILIES, MODELS, RULES
 from kiro_asgi.simulator.encoding import AnswerEncoder, TokensUsed

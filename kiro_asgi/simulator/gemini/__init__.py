@@ -11,8 +11,7 @@ from kiro_asgi.simulator.conversation import KiroConversation
 from kiro_asgi.simulator.default_answer import compose
 from kiro_asgi.simulator.encoding import TokensUsed, picture
 from kiro_asgi.simulator.format import FormatEndpoint, SimulatedFormat, bearer
-from kiro_asgi.simulator.gemini.encoder import GeminiAnswerEncoder
-from kiro_asgi.simulator.gemini.faults import REFUSALS, bad_request, envelope, refusal
+from kiro_asgi.simulator.gemini.encoder import REFUSALS, GeminiAnswerEncoder, bad_request, envelope, refusal
 from kiro_asgi.simulator.gemini.reader import read
 from kiro_asgi.simulator.gemini.rules import RULES
 from kiro_asgi.simulator.markers import habit, repertoire

@@ -8,8 +8,7 @@ from typing import Any, Final
 from kiro_asgi.simulator.format import FormatEndpoint, SimulatedFormat, bearer
 from kiro_asgi.simulator.markers import habit, repertoire
 from kiro_asgi.simulator.models import Model
-from kiro_asgi.simulator.openai.encoder import CREATED, OpenAIAnswerEncoder
-from kiro_asgi.simulator.openai.faults import INVALID, REFUSALS, envelope, refusal
+from kiro_asgi.simulator.openai.encoder import CREATED, INVALID, REFUSALS, OpenAIAnswerEncoder, envelope, refusal
 from kiro_asgi.simulator.openai.reader import read
 from kiro_asgi.simulator.openai.rules import OUTPUT, RULES
 from kiro_asgi.simulator.record import RecordedRequest

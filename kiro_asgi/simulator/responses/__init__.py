@@ -7,7 +7,7 @@ from typing import Final
 from kiro_asgi.simulator.format import FormatEndpoint, SimulatedFormat, bearer
 from kiro_asgi.simulator.markers import habit, repertoire
 from kiro_asgi.simulator.openai import MODELS, RESPONSES_MODELS, model_list, unknown_model
-from kiro_asgi.simulator.openai.faults import INVALID, REFUSALS, envelope, refusal
+from kiro_asgi.simulator.openai.encoder import INVALID, REFUSALS, envelope, refusal
 from kiro_asgi.simulator.responses.encoder import ResponsesAnswerEncoder
 from kiro_asgi.simulator.responses.reader import read
 from kiro_asgi.simulator.responses.rules import RULES

@@ -25,8 +25,7 @@ from kiro_asgi.simulator.encoding import (
     Unknown,
     Words,
 )
-from kiro_asgi.simulator.openai.encoder import CREATED, REFUSAL
-from kiro_asgi.simulator.openai.faults import FAILURES, envelope
+from kiro_asgi.simulator.openai.encoder import CREATED, FAILURES, REFUSAL, envelope
 from kiro_asgi.simulator.question import Question
 from kiro_asgi.simulator.scripts import Script
 

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.openai_responses.asgi.pages import Page
+from kiro_asgi.dialects.openai_responses.asgi.conversations import Page
 from kiro_asgi.dialects.openai_responses.kept import Kept, deleted, encode, page, references, response_of
 from kiro_asgi.dialects.openai_responses.response import item_id
 

@@ -21,8 +21,7 @@ from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import invalid, unsupported
 from kiro_asgi.dialects.openai_responses.asgi.background import BackgroundResponses, Making
 from kiro_asgi.dialects.openai_responses.asgi.connection import Connection, OpenConnections
-from kiro_asgi.dialects.openai_responses.asgi.conversations import ConversationOperations, Conversations
-from kiro_asgi.dialects.openai_responses.asgi.pages import Page
+from kiro_asgi.dialects.openai_responses.asgi.conversations import ConversationOperations, Conversations, Page
 from kiro_asgi.dialects.openai_responses.asgi.stored import (
     Compacting,
     CompactingAlone,
@@ -35,13 +34,13 @@ from kiro_asgi.dialects.openai_responses.asgi.stored import (
 )
 from kiro_asgi.dialects.openai_responses.compaction import compaction_request, halves, untriggered
 from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
+from kiro_asgi.dialects.openai_responses.dialect import unread_fields
 from kiro_asgi.dialects.openai_responses.frames import Create
 from kiro_asgi.dialects.openai_responses.kept import deleted
 from kiro_asgi.dialects.openai_responses.options import ResponsesOptions
 from kiro_asgi.dialects.openai_responses.passthrough import passed_options, peek_value
 from kiro_asgi.dialects.openai_responses.request import conversation_named, parse_value
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
-from kiro_asgi.dialects.openai_responses.unread import unread_fields
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import noted
 from kiro_asgi.errors import KiroAsgiError, NoWebSocket, RequestError
