@@ -11,7 +11,7 @@ from kiro_asgi._version import __version__
 if TYPE_CHECKING:
     from kiro_asgi.asgi.app import App, create_app
     from kiro_asgi.asgi.mount import mount
-    from kiro_asgi.asgi.probes import Readiness
+    from kiro_asgi.asgi.readiness import Readiness
     from kiro_asgi.asgi.server_tools import ServerTool
     from kiro_asgi.config import (
         ClientSettings,
@@ -104,7 +104,7 @@ _HOMES: Final = MappingProxyType(
         for module, names in {
             "asgi.app": "App create_app",
             "asgi.mount": "mount",
-            "asgi.probes": "Readiness",
+            "asgi.readiness": "Readiness",
             "asgi.server_tools": "ServerTool",
             "dialects.base": "Dialect",
             "dialects.manifest": "DialectManifest",

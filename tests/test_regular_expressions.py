@@ -25,7 +25,7 @@ from attrs import frozen
 from hypothesis import settings
 
 import kiro_asgi
-from kiro_asgi.stages.parts.matching import WordMatcher
+from kiro_asgi.stages.limits import WordMatcher
 from kiro_asgi.stages.parts.thinking_parser import ThinkingParser
 from kiro_asgi.stages.written_calls import _PREFIXES, WrittenCalls, _Notation, leaked_forms
 from kiro_asgi.wire.objects import ObjectScanner
@@ -150,7 +150,7 @@ def _made() -> dict[str, list[tuple[re.Pattern[Any], str]]]:
         ],
         "kiro_asgi.stages.written_calls: head": heads,
         "kiro_asgi.stages.written_calls: f'<{prefix}{head}>'": heads,
-        "kiro_asgi.stages.parts.matching: "
+        "kiro_asgi.stages.limits: "
         """f'[{re.escape(''.join({word[0] for word in words}))}]' if words else '(?!)'""": [
             (WordMatcher(words)._starts, "search") for words in ((), ("]-^",))
         ],

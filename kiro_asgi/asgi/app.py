@@ -17,18 +17,18 @@ from zoneinfo import ZoneInfo
 import anyio.to_thread
 
 from kiro_asgi._version import __version__
-from kiro_asgi.asgi.admission import allowances_in, new_admission
-from kiro_asgi.asgi.attachments import AttachmentFetcher, AttachmentSource
-from kiro_asgi.asgi.attempts import Attempts
-from kiro_asgi.asgi.auth import Authenticator, CrossOrigin
-from kiro_asgi.asgi.background import Background
-from kiro_asgi.asgi.call import Bodies, Call, CallsUnderWay, Share, stopping
-from kiro_asgi.asgi.credential_limits import (
+from kiro_asgi.asgi.admission import (
     CredentialLimits,
     LimitedCredentials,
     UnlimitedCredentials,
+    allowances_in,
     credential_allowances,
+    new_admission,
 )
+from kiro_asgi.asgi.attachments import AttachmentFetcher, AttachmentSource
+from kiro_asgi.asgi.attempts import Attempts
+from kiro_asgi.asgi.auth import Authenticator, CrossOrigin
+from kiro_asgi.asgi.call import Bodies, Call, CallsUnderWay, Share, stopping
 from kiro_asgi.asgi.exchange import ClientRequest, Exchange
 from kiro_asgi.asgi.exchanges import ConversationIds, ExchangeFactory
 from kiro_asgi.asgi.internals import Internals
@@ -37,7 +37,6 @@ from kiro_asgi.asgi.models import Models, Provider
 from kiro_asgi.asgi.observation import Observers
 from kiro_asgi.asgi.operations import Gateway, Handler, handlers_of, new_dialects
 from kiro_asgi.asgi.output import Output
-from kiro_asgi.asgi.probes import Readiness, ReadinessCheck
 from kiro_asgi.asgi.protocol import (
     JSON,
     AnyASGIApp,
@@ -47,23 +46,23 @@ from kiro_asgi.asgi.protocol import (
     Scope,
     Send,
     Stalled,
+    handshake_send,
     host_lifespan,
     response_body,
     response_start,
 )
 from kiro_asgi.asgi.providers import new_providers, new_registry, new_store
-from kiro_asgi.asgi.readiness import problems_with, settings_to_serve
+from kiro_asgi.asgi.readiness import Readiness, ReadinessCheck, problems_with, settings_to_serve
 from kiro_asgi.asgi.reading import AnswerContext
 from kiro_asgi.asgi.relay import Relay
 from kiro_asgi.asgi.reports import rules_header, wants_rules
 from kiro_asgi.asgi.reservations import new_reservations
 from kiro_asgi.asgi.routing import GATEWAY, PROBES, Routes
-from kiro_asgi.asgi.scheduling import Pace
+from kiro_asgi.asgi.scheduling import Background, Pace
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.asgi.taping import RecordedFiles, RecordedStore, new_taping, shown_settings
 from kiro_asgi.asgi.usage import UsageObserver, new_ledger
-from kiro_asgi.asgi.websocket import handshake_send
 from kiro_asgi.config import Settings
 from kiro_asgi.config.rules import require
 from kiro_asgi.dialects.manifest import WEBSOCKET, DialectManifest, Endpoint

@@ -23,7 +23,7 @@ from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.base import Credential, ModelCard, Traits, Upstream
 from kiro_asgi.upstreams.registry import Registry, Target
-from kiro_asgi.upstreams.setup import Adapt, AnswerOptions, unchanged
+from kiro_asgi.upstreams.settings import Adapt, AnswerOptions, unchanged
 
 __all__ = ["Models", "Permit", "Provider", "Route", "require_permit"]
 

@@ -1,4 +1,4 @@
-"""The ASGI 3 interface: its types under short names, request bodies, whole responses, and the lifespan.
+"""The ASGI 3 interface: its types under short names, bodies, whole responses, handshakes, and the lifespan.
 
 What we send is checked against asgiref's types where it is made.  What we are given is read as plain dictionaries: the
 ``TypedDict`` unions demand keys that the standard makes optional, and an application that is mounted in others must
@@ -33,6 +33,7 @@ __all__ = [
     "Scope",
     "Send",
     "Stalled",
+    "handshake_send",
     "header_values",
     "host_lifespan",
     "identity_headers",
@@ -44,6 +45,7 @@ __all__ = [
     "response_start",
     "send_most",
 ]
+
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -269,3 +271,28 @@ async def host_lifespan(
             raise
     if not answered:
         await Lifespan(close).run(received, receive, send)
+
+
+_DENIAL: Final = "websocket.http.response"
+
+
+def handshake_send(scope: Scope, send: Send) -> Send:
+    """*send* of a WebSocket for who answers its handshake as a request over HTTP; messages of its own go as they are.
+
+    A server that has the extension can answer with any status, with headers and a body, and that is what clients tell
+    "use HTTP" and "your key is wrong" apart by.  Without it a refusal is 403 whatever its status, and has no body.
+
+    Source: https://asgi.readthedocs.io/en/latest/extensions.html#websocket-denial-response
+    """
+    denies = _DENIAL in (scope.get("extensions") or ())
+
+    async def tell(message: Message) -> None:
+        kind = message["type"]
+        if not kind.startswith("http."):
+            await send(message)
+        elif denies:
+            await send({**message, "type": f"websocket.{kind}"})
+        elif kind == "http.response.start":
+            await send({"type": "websocket.close", "code": 1000, "reason": ""})
+
+    return tell

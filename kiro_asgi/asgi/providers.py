@@ -31,8 +31,7 @@ from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream
 from kiro_asgi.upstreams.manifest import Configured, manifests_in, new_token, set_up
 from kiro_asgi.upstreams.models import read_aliases, resembling
 from kiro_asgi.upstreams.registry import Registry, read_rows
-from kiro_asgi.upstreams.settings import user_agent
-from kiro_asgi.upstreams.setup import Quota, Setup
+from kiro_asgi.upstreams.settings import Quota, Setup, user_agent
 
 __all__ = [
     "Transports",

@@ -1,4 +1,4 @@
-"""Whether a gateway would start with its settings: every reason against it, in the words that all commands tell.
+"""Whether a gateway would start with its settings, lives, and should be sent requests.
 
 The parts that may refuse are made, and thrown away: none of them opens a connection.
 """
@@ -6,12 +6,17 @@ The parts that may refuse are made, and thrown away: none of them opens a connec
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
+from attrs import define, field, frozen
+
+from kiro_asgi.asgi.admission import credential_allowances
 from kiro_asgi.asgi.auth import Authenticator
-from kiro_asgi.asgi.credential_limits import credential_allowances
+from kiro_asgi.asgi.models import Provider
 from kiro_asgi.asgi.operations import new_dialects
+from kiro_asgi.asgi.protocol import Headers, Scope
 from kiro_asgi.asgi.providers import new_registry, new_store, new_transport
 from kiro_asgi.asgi.routing import Routes
 from kiro_asgi.config import Settings, read_environment
@@ -22,10 +27,12 @@ from kiro_asgi.dialects.manifest import dialects_in
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Credentials
+from kiro_asgi.state.base import Store, WatchedStore
 from kiro_asgi.upstreams.manifest import Configured, all_of, set_up
 from kiro_asgi.upstreams.models import read_aliases
 
-__all__ = ["problems_of", "problems_with", "settings_to_serve"]
+__all__ = ["Readiness", "ReadinessCheck", "ReadinessReason", "problems_of", "problems_with", "settings_to_serve"]
+
 
 Part = tuple[Collection[str], Callable[[], object]]
 """The tables of settings that a part is made of, and how to make it."""
@@ -92,3 +99,69 @@ def _credential_limits(settings: Settings, found: Iterable[Configured[Any]]) -> 
     if settings.credentials:
         names = [name for each in found for name in _credentials(settings, each).names]
         credential_allowances(settings.credentials, names)
+
+
+_CLOSE: Final[Headers] = ((b"connection", b"close"),)
+
+
+class ReadinessReason(StrEnum):
+    """Why a gateway is not ready, or does less than it should."""
+
+    DRAINING = "draining"
+    """It is being stopped."""
+
+    CREDENTIALS = "credentials"
+    """No upstream has a credential that works, and none will before somebody signs in."""
+
+    STORE = "store"
+    """What is kept between requests cannot be reached."""
+
+
+@frozen
+class Readiness:
+    """Whether requests should come to a gateway.
+
+    One that is being drained is not ready, and goes on serving: whoever sends requests needs a moment to hear of it.  A
+    credential that rests, or a quota that is spent, makes no gateway unready: the others have the same one, and clients
+    are told more by an answer of their API than by a proxy that has nobody left to ask.
+    """
+
+    reasons: tuple[ReadinessReason, ...] = ()
+    """Why not."""
+
+    degraded: tuple[ReadinessReason, ...] = ()
+    """What is missing, though it is ready."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is no reason against it."""
+        return not self.reasons
+
+
+@define
+class ReadinessCheck:
+    """Looks at what one application knows already; asks nobody."""
+
+    _providers: tuple[Provider, ...]
+    _store: Store
+    is_draining: bool = field(init=False, default=False)
+    """Whether the process is going to end."""
+
+    def drain(self) -> None:
+        """Be unready from now on."""
+        self.is_draining = True
+
+    def readiness(self) -> Readiness:
+        """The readiness at this moment."""
+        down = isinstance(self._store, WatchedStore) and not self._store.is_reachable
+        return Readiness(tuple(self._reasons()), (ReadinessReason.STORE,) if down else ())
+
+    def _reasons(self) -> Iterator[ReadinessReason]:
+        if self.is_draining:
+            yield ReadinessReason.DRAINING
+        if not any(provider.credentials.is_usable for provider in self._providers):
+            yield ReadinessReason.CREDENTIALS
+
+    def headers(self, scope: Scope) -> Headers:
+        """Headers that have a client of HTTP/1 connect anew, which may bring it elsewhere, while this is drained."""
+        return _CLOSE if self.is_draining and str(scope.get("http_version", "")).startswith("1") else ()

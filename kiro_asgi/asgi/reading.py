@@ -12,7 +12,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 from attrs import define, field, frozen
 
-from kiro_asgi.asgi.credential_limits import CredentialLimits
+from kiro_asgi.asgi.admission import CredentialLimits
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.output import PART, Output
 from kiro_asgi.asgi.reports import log_refusal

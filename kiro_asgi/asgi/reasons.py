@@ -19,7 +19,7 @@ from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.stages.thinking import KEPT
 from kiro_asgi.upstreams.base import Forwarding, ModelCard
-from kiro_asgi.upstreams.setup import AnswerOptions
+from kiro_asgi.upstreams.settings import AnswerOptions
 
 __all__ = ["REASONS", "PassthroughCandidate", "Reason", "reason_against"]
 

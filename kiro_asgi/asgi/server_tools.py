@@ -22,7 +22,7 @@ from kiro_asgi.model.prompt import Prompt, Tool
 from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, ServerCall, ServerResult, ToolOutput
 from kiro_asgi.net.credentials.pool import Asker
 from kiro_asgi.upstreams.base import Credential, UpstreamRequest
-from kiro_asgi.upstreams.setup import Search
+from kiro_asgi.upstreams.settings import Search
 
 __all__ = ["ServerTool", "Toolbox", "WebSearch"]
 

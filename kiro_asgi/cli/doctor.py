@@ -37,7 +37,7 @@ from kiro_asgi.net.requests import fetch_whole
 from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.upstreams.errors import clean, report_of
 from kiro_asgi.upstreams.manifest import Configured, set_up
-from kiro_asgi.wire.members import objects_of, text_of
+from kiro_asgi.wire.json import objects_of, text_of
 
 __all__ = ["Examination", "add_arguments", "resting", "run"]
 

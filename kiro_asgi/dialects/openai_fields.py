@@ -16,8 +16,7 @@ from kiro_asgi.limits import LARGEST_INTEGER
 from kiro_asgi.model.events import Usage
 from kiro_asgi.model.prompt import Sampling, Text
 from kiro_asgi.stages.limits import check_stop
-from kiro_asgi.wire.json import dumps, quote_bytes
-from kiro_asgi.wire.members import count
+from kiro_asgi.wire.json import count, dumps, quote_bytes
 
 __all__ = [
     "AudioPart",

@@ -24,8 +24,7 @@ from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
 from kiro_asgi.limits import EVENT_BYTES
 from kiro_asgi.model.events import TokenUsage, Usage
 from kiro_asgi.stages.usage import UsageMeter
-from kiro_asgi.wire.json import JsonError, loads, quote_bytes
-from kiro_asgi.wire.members import object_of
+from kiro_asgi.wire.json import JsonError, loads, object_of, quote_bytes
 from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder, encode_comment, encode_sse
 
 __all__ = ["Fault", "Format", "PassthroughStage", "Sign"]

@@ -11,6 +11,7 @@ from kiro_asgi.limits import ANSWER_BYTES, TOOL_INPUT_BYTES
 from kiro_asgi.model.budget import AnswerBudget
 from kiro_asgi.model.events import Delta, Event, MessageEnd, ServerCall, ServerResult
 from kiro_asgi.model.prompt import ToolChoice
+from kiro_asgi.stages.arguments import ArgumentRepairs, Rename
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.stages.blocks import BlockFramer
 from kiro_asgi.stages.call_signatures import CallSignatures
@@ -18,19 +19,75 @@ from kiro_asgi.stages.citations import Citations, Citing
 from kiro_asgi.stages.cut_answers import Fingerprint, Fingerprinter
 from kiro_asgi.stages.ending import EndOfStream
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
-from kiro_asgi.stages.filters import CitedPages, EventCounter, RepeatFilter, SingleCall, ToolNames
+from kiro_asgi.stages.filters import CitedPages, EventCounter, RepeatFilter, ServerTools, SingleCall, ToolNames
 from kiro_asgi.stages.kept import KeptAnswer
 from kiro_asgi.stages.limits import Limits
 from kiro_asgi.stages.parts.argument_text import MENDINGS
-from kiro_asgi.stages.repairs import Repairs
-from kiro_asgi.stages.server_tools import ServerTools
+from kiro_asgi.stages.parts.written_forms import Form
 from kiro_asgi.stages.structured import StructuredAnswer, StructuredCheck
 from kiro_asgi.stages.thinking import TAGS, OmittedThinking, ThinkingSplitter
 from kiro_asgi.stages.tool_calls import ToolCallAssembler
 from kiro_asgi.stages.tool_choice import DemandedCall, DemandedSearch, ForbiddenCalls
+from kiro_asgi.stages.tool_spelling import MCP, ToolSpelling
 from kiro_asgi.stages.usage import UsageMeter
+from kiro_asgi.stages.written_calls import MCP_XML, WrittenCalls, leaked_forms
 
-__all__ = ["Answer", "Plan", "build_pipeline"]
+__all__ = ["Answer", "Plan", "Repairs", "build_pipeline"]
+
+
+@frozen(kw_only=True)
+class Repairs:
+    """Repairs for the client's tools; none where there are no tools, or where nothing is switched on.
+
+    A stage that has nothing to do is no stage: each property is ``None`` then.
+    """
+
+    schemas: Mapping[str, Mapping[str, Any]] = field(factory=dict)
+    """JSON Schemas of arguments by the client's name of the tool."""
+
+    aliases: Mapping[str, str] = field(factory=dict)
+    """Name on the wire to the client's name: what the model knows a tool by."""
+
+    renames: tuple[Rename, ...] = ()
+    twins: bool = False
+    decode: bool = False
+    drop_unknown: bool = False
+    mcp_bridge: bool = False
+    spelling: bool = False
+    leaked_calls: bool = False
+    call_ids: frozenset[str] = frozenset()
+    """Those that the conversation has used."""
+
+    @property
+    def written_calls(self) -> WrittenCalls | None:
+        """Reads calls out of the text."""
+        forms: list[Form] = [MCP_XML] if self.mcp_bridge and self._has_mcp else []
+        if self.leaked_calls and self.schemas:
+            known = {wire for wire, name in self.aliases.items() if name in self.schemas}
+            forms += leaked_forms(known | set(self.schemas))
+        return WrittenCalls(tuple(forms), self.call_ids) if forms else None
+
+    @property
+    def tool_spelling(self) -> ToolSpelling | None:
+        """Corrects names."""
+        return ToolSpelling(self.schemas) if self.spelling and self._has_mcp else None
+
+    @property
+    def arguments(self) -> ArgumentRepairs | None:
+        """Puts arguments right, of calls that come whole."""
+        if not self.schemas or not (self.renames or self.twins or self.decode or self.drop_unknown):
+            return None
+        return ArgumentRepairs(
+            schemas=self.schemas,
+            renames=self.renames,
+            twins=self.twins,
+            decode=self.decode,
+            drop_unknown=self.drop_unknown,
+        )
+
+    @property
+    def _has_mcp(self) -> bool:
+        return any(name.startswith(MCP) for name in self.schemas)
 
 
 @frozen(kw_only=True)

@@ -1,16 +1,30 @@
-"""Filters: stages that look at one delta at a time and pass it on, change it or leave it out."""
+"""Filters: stages that look at one delta at a time and pass it on, change it, leave it out or take it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from io import StringIO
 from typing import Final
 
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.model.events import Citation, Delta, Notice, TextDelta, ToolCallEnd, ToolCallStart, ToolInputDelta
+from kiro_asgi.model.budget import AnswerBudget, size_of
+from kiro_asgi.model.events import (
+    Citation,
+    Delta,
+    Notice,
+    ServerCall,
+    TextDelta,
+    ToolCallCut,
+    ToolCallEnd,
+    ToolCallMalformed,
+    ToolCallStart,
+    ToolInputDelta,
+)
 from kiro_asgi.stages.base import Filter
+from kiro_asgi.wire.json import loads
 
-__all__ = ["WITHOUT_ADDRESS", "CitedPages", "EventCounter", "RepeatFilter", "SingleCall", "ToolNames"]
+__all__ = ["WITHOUT_ADDRESS", "CitedPages", "EventCounter", "RepeatFilter", "ServerTools", "SingleCall", "ToolNames"]
 
 
 @define
@@ -101,3 +115,48 @@ class CitedPages(Filter[Delta]):
             elif not self._told:
                 self._told = True
                 yield Notice(WITHOUT_ADDRESS)
+
+
+@define
+class ServerTools(Filter[Delta]):
+    """Turns every whole call of one of these tools into a `ServerCall`, and keeps it.
+
+    A call that is cut is reported like any other, and never run.
+    """
+
+    _kinds: Mapping[str, str]
+    """Name, as the client calls the tool, to the kind of tool."""
+
+    budget: AnswerBudget = field(factory=AnswerBudget, kw_only=True)
+    """Of the answer, for the calls."""
+
+    calls: list[ServerCall] = field(init=False, factory=list)
+    """Those that were found."""
+
+    _start: ToolCallStart | None = field(init=False, default=None)
+    """The call that is being gathered."""
+
+    _text: StringIO = field(init=False, factory=StringIO)
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """The same deltas, calls of these tools whole."""
+        for item in items:
+            if type(item) is ToolCallStart and item.name in self._kinds:
+                self._start, self._text = item, StringIO()
+            elif self._start is None:
+                yield item
+            elif type(item) is ToolInputDelta:
+                self._text.write(item.json)
+            elif type(item) is ToolCallEnd:
+                yield self._call(self._start)
+            else:
+                if type(item) in (ToolCallCut, ToolCallMalformed):
+                    self._start = None
+                yield item
+
+    def _call(self, start: ToolCallStart) -> ServerCall:
+        self._start = None
+        call = ServerCall(start.call_id, start.name, self._kinds[start.name], loads(self._text.getvalue() or "{}"))
+        self.budget.take(size_of(call))
+        self.calls.append(call)
+        return call

@@ -29,10 +29,8 @@ from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, JsonLines
 from kiro_asgi.upstreams.manifest import Configured, Manifest, UpstreamSettings
 from kiro_asgi.upstreams.models import listed, read_listing
 from kiro_asgi.upstreams.rendering import WireNames, schema_instructions
-from kiro_asgi.upstreams.settings import DirectSettings
-from kiro_asgi.upstreams.setup import Adapt, AnswerOptions, Quota, Search, Setup
-from kiro_asgi.wire.json import dumps, loads
-from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
+from kiro_asgi.upstreams.settings import Adapt, AnswerOptions, DirectSettings, Quota, Search, Setup
+from kiro_asgi.wire.json import count_of, dumps, loads, object_of, objects_of, text_of
 
 __all__ = [
     "Adapt",

@@ -37,9 +37,8 @@ from kiro_asgi.upstreams.base import (
 from kiro_asgi.upstreams.errors import Meaning, by_status, clean, fields_of, report_of, retry_after, worded
 from kiro_asgi.upstreams.headers import Headers, check_header, overridden
 from kiro_asgi.upstreams.manifest import Configured
-from kiro_asgi.upstreams.settings import DirectSettings, SignedSettings, user_agent
-from kiro_asgi.upstreams.setup import AnswerOptions, Setup
-from kiro_asgi.wire.members import object_of, text_of
+from kiro_asgi.upstreams.settings import AnswerOptions, DirectSettings, Setup, SignedSettings, user_agent
+from kiro_asgi.wire.json import object_of, text_of
 
 __all__ = ["SIGNED", "Common", "DirectUpstream", "common", "direct_setup", "signer"]
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar, cast
 import attrs
 from attrs import field, frozen
 
-from kiro_asgi.upstreams.setup import Setup
+from kiro_asgi.upstreams.settings import Setup
 
 __all__ = [
     "Configured",

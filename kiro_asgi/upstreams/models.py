@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from kiro_asgi.errors import ConfigError, UpstreamProtocolError
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.wire.json import JsonError, loads
-from kiro_asgi.wire.members import count_of
+from kiro_asgi.wire.json import JsonError, count_of, loads
 
 __all__ = [
     "BUDGETS",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from enum import Enum
 from itertools import accumulate, islice
 from json.encoder import encode_basestring
@@ -17,19 +18,25 @@ from math import isfinite
 from typing import Any, Final
 
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.limits import JSON_DEPTH, JSON_VALUES
+from kiro_asgi.limits import JSON_DEPTH, JSON_VALUES, LARGEST_COUNT
 
 __all__ = [
     "Extent",
     "JsonError",
+    "count",
+    "count_of",
     "deep_place",
     "dumps",
     "extent",
     "has_lone_surrogates",
     "loads",
+    "object_of",
+    "objects_of",
     "quote",
     "quote_bytes",
+    "text_of",
 ]
+
 
 _AROUND: Final = "\ufeff \t\n\r"
 """Characters around a value: white space (RFC 8259 section 2) and the byte order mark (ignored, section 8.1)."""
@@ -281,3 +288,29 @@ _ESCAPE: Final = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
 """One escape sequence; group 1 is set when it names a surrogate without its partner."""
+
+
+def object_of(value: Any) -> Mapping[str, Any]:
+    """*value* where it is an object, else an empty one."""
+    return value if type(value) is dict else {}
+
+
+def objects_of(value: Any) -> list[Mapping[str, Any]]:
+    """The objects of a list; nothing of anything else."""
+    return [item for item in value if type(item) is dict] if type(value) is list else []
+
+
+def text_of(report: Mapping[str, Any], key: str) -> str:
+    """The text of a member; empty where it is none."""
+    value = report.get(key)
+    return value if type(value) is str else ""
+
+
+def count(value: Any) -> int | None:
+    """*value* where it is a number of tokens that can be meant, from 0 to `LARGEST_COUNT`; else ``None``."""
+    return value if type(value) is int and 0 <= value <= LARGEST_COUNT else None
+
+
+def count_of(report: Mapping[str, Any], key: str) -> int | None:
+    """The number of tokens in a member; ``None`` where it is none."""
+    return count(report.get(key))

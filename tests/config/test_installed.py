@@ -14,8 +14,7 @@ from kiro_asgi.config import Settings, describe, read_environment
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.setting import Bounds, setting
 from kiro_asgi.upstreams.manifest import Manifest, manifests_in, set_up
-from kiro_asgi.upstreams.settings import DirectSettings
-from kiro_asgi.upstreams.setup import Setup
+from kiro_asgi.upstreams.settings import DirectSettings, Setup
 
 
 @frozen(kw_only=True)

@@ -32,7 +32,7 @@ from kiro_asgi.upstreams.gemini.rules import RULES as GEMINI_RULES
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from kiro_asgi.upstreams.openai.rules import RULES as OPENAI_RULES
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
-from kiro_asgi.upstreams.setup import AnswerOptions
+from kiro_asgi.upstreams.settings import AnswerOptions
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, post
 from tests.corpus.content import Piece, Told, forms, names, options, pieces

@@ -22,9 +22,8 @@ from kiro_asgi.errors import UpstreamError, UpstreamProtocolError
 from kiro_asgi.model.events import Event, MessageEnd, TextDelta, ThinkingDelta, ToolInputDelta
 from kiro_asgi.model.message import fold
 from kiro_asgi.model.prompt import ToolChoice
-from kiro_asgi.stages.answer import Plan, build_pipeline
+from kiro_asgi.stages.answer import Plan, Repairs, build_pipeline
 from kiro_asgi.stages.arguments import USUAL
-from kiro_asgi.stages.repairs import Repairs
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Upstream
 from kiro_asgi.upstreams.bedrock.upstream import BedrockUpstream

@@ -12,11 +12,10 @@ from typing import Any, Final
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.errors import ContextTooLong, KiroAsgiError, RequestError, UnknownModel
 from kiro_asgi.model.events import TextDelta
-from kiro_asgi.stages.answer import Plan
+from kiro_asgi.stages.answer import Plan, Repairs
 from kiro_asgi.stages.arguments import USUAL
 from kiro_asgi.stages.estimate import TokenEstimator
 from kiro_asgi.stages.limits import Limits
-from kiro_asgi.stages.repairs import Repairs
 from kiro_asgi.streaming import (
     ThinkingParser,
     ThinkingParseResult,

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.model.message import ToolCallBlock, fold
-from kiro_asgi.stages.answer import build_pipeline
+from kiro_asgi.stages.answer import Repairs, build_pipeline
 from kiro_asgi.stages.citations import Citing
-from kiro_asgi.stages.repairs import Repairs
 from kiro_asgi.streaming import OpenAIToAnthropicState
 from kiro_asgi.upstreams.base import Upstream
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream

@@ -20,8 +20,7 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
 )
-from kiro_asgi.stages.limits import Limits
-from kiro_asgi.stages.parts.matching import WordMatcher
+from kiro_asgi.stages.limits import Limits, WordMatcher
 from tests.growth import assert_linear
 from tests.helpers import run, run_apart
 from tests.stages.deltas import answers

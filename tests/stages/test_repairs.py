@@ -15,9 +15,8 @@ from kiro_asgi.model.events import (
     ToolCallFragment,
 )
 from kiro_asgi.model.message import TextBlock, ThinkingBlock, ToolCallBlock, fold
-from kiro_asgi.stages.answer import Plan, build_pipeline
+from kiro_asgi.stages.answer import Plan, Repairs, build_pipeline
 from kiro_asgi.stages.arguments import RENAMED, USUAL
-from kiro_asgi.stages.repairs import Repairs
 from kiro_asgi.stages.tool_spelling import CORRECTED
 from kiro_asgi.stages.written_calls import WRITTEN
 

@@ -25,8 +25,8 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock, fold
 from kiro_asgi.model.server_tools import ToolOutput
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
+from kiro_asgi.stages.filters import ServerTools
 from kiro_asgi.stages.parts.argument_text import truncation_info
-from kiro_asgi.stages.server_tools import ServerTools
 from kiro_asgi.stages.tool_calls import EMISSIONS, ToolCallAssembler
 from tests.grammar import check_events
 from tests.helpers import run, run_apart

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.wire.members import object_of, objects_of, text_of
+from kiro_asgi.wire.json import object_of, objects_of, text_of
 
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

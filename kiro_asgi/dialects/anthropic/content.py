@@ -34,8 +34,7 @@ from kiro_asgi.dialects.structure import Raw, structure_value
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Document, Image, Part, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import unless_unsigned
-from kiro_asgi.wire.json import dumps
-from kiro_asgi.wire.members import object_of, objects_of, text_of
+from kiro_asgi.wire.json import dumps, object_of, objects_of, text_of
 
 __all__ = ["RESULT_BLOCKS", "is_result_block", "parse_content"]
 

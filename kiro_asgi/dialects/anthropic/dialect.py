@@ -46,7 +46,7 @@ from kiro_asgi.model.features import betas_in
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
-from kiro_asgi.wire.members import object_of, objects_of, text_of
+from kiro_asgi.wire.json import object_of, objects_of, text_of
 
 __all__ = ["AnthropicEncoder", "AnthropicMessages", "AnthropicOptions", "unread_fields"]
 

@@ -21,7 +21,7 @@ from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.model.signatures import read_mark
-from kiro_asgi.wire.members import count_of, object_of, objects_of
+from kiro_asgi.wire.json import count_of, object_of, objects_of
 from kiro_asgi.wire.sse import encode_sse
 
 __all__ = ["MESSAGES_FORMAT", "peek"]

@@ -20,8 +20,7 @@ from attrs import frozen
 from kiro_asgi.model.prompt import Part, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, SearchHit, ServerCall, ServerResult, ToolOutput
 from kiro_asgi.model.signatures import CALL, read_mark
-from kiro_asgi.wire.json import dumps
-from kiro_asgi.wire.members import objects_of, text_of
+from kiro_asgi.wire.json import dumps, objects_of, text_of
 
 __all__ = ["answered_in_place", "has_shape", "parse_result", "render_server_block", "tally"]
 

@@ -34,14 +34,16 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
-from kiro_asgi.wire.json import dumps
-from kiro_asgi.wire.members import objects_of, text_of
+from kiro_asgi.wire.json import dumps, objects_of, text_of
 
 __all__ = ["GeminiApi", "GeminiArray", "GeminiStream", "render_model", "render_models", "unread_fields"]
 
 
 def render_models(listings: Iterable[Listing]) -> bytes:
-    """The JSON body of the list: all of them on one page."""
+    """The JSON body of the list: all of them on one page.
+
+    Source: https://ai.google.dev/api/models
+    """
     return dumps({"models": [*map(_object, listings)]})
 
 

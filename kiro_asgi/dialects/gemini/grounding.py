@@ -14,7 +14,7 @@ from attrs import define, field
 
 from kiro_asgi.model.events import Citation
 from kiro_asgi.model.server_tools import ServerCall, ServerResult
-from kiro_asgi.wire.members import text_of
+from kiro_asgi.wire.json import text_of
 
 __all__ = ["GroundingTally"]
 

@@ -22,7 +22,7 @@ from kiro_asgi.model.events import TokenUsage
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool, ToolChoiceMode
 from kiro_asgi.model.server_tools import WEB_SEARCH
-from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
+from kiro_asgi.wire.json import count_of, object_of, objects_of, text_of
 
 __all__ = ["GENERATED", "GeminiPeek", "peek"]
 

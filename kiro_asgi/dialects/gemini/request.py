@@ -38,7 +38,14 @@ def snake_case(name: str) -> str:
 
 @define
 class Spelling:
-    """Spells values anew that a class, or another within it, is to be read from."""
+    """Spells values anew that a class, or another within it, is to be read from.
+
+    Names of fields may be in camelCase or in snake_case, both in one body; integers may be floats or strings; ``null``
+    counts as absent, and one object stands for a list of one.  Only what is declared in a class is spelled anew: what
+    is the client's own data, such as the arguments of a call, stays as it is.
+
+    Source: https://protobuf.dev/programming-guides/json/
+    """
 
     _cls: type
     _hints: Mapping[type, Hints] = field(init=False)

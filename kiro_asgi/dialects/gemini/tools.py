@@ -52,7 +52,12 @@ _TYPES: Final = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "O
 
 
 def json_schema(schema: Any) -> Any:
-    """*schema* as JSON Schema; what is none stays for its reader to judge."""
+    """A schema of Google's, or JSON Schema as its clients write it, as JSON Schema; what is none stays as it is.
+
+    Names of types may be in capitals in either.
+
+    Source: https://ai.google.dev/api/caching#Schema
+    """
     if type(schema) is not dict:
         return schema
     written: dict[str, Any] = {}

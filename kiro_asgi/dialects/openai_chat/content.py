@@ -37,7 +37,7 @@ from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.dialects.tools import read_arguments
 from kiro_asgi.model.prompt import Document, Image, Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.model.signatures import CALL, DETAILS, GEMINI, marked, read_mark
-from kiro_asgi.wire.members import objects_of, text_of
+from kiro_asgi.wire.json import objects_of, text_of
 
 __all__ = [
     "Content",
@@ -55,7 +55,12 @@ __all__ = [
 
 
 def call_signature(signature: str) -> str:
-    """The *signature* as calls carry it; empty where it is not a call's."""
+    """The *signature* as calls carry it; empty where it is not a call's.
+
+    The API has no place for it: it stands on the call, where Google's own gateway to this API has it.
+
+    Source: https://ai.google.dev/gemini-api/docs/thought-signatures
+    """
     mark = read_mark(signature)
     return mark.signature if (mark.owner, mark.part) == (GEMINI, CALL) else ""
 
@@ -74,6 +79,9 @@ def read_extra_content(value: Any) -> str:
 
 def reasoning_details(signatures: Iterable[str], start: int = 0) -> list[dict[str, Any]]:
     """The entries of ``reasoning_details`` for those of the *signatures* that have a place there.
+
+    What a service behind this API says of its thinking (`DETAILS`) stands where OpenRouter has it, as one entry that
+    nobody needs to read.  No other is told.  Source: https://openrouter.ai/docs/use-cases/reasoning-tokens
 
     Args:
         signatures: Of thinking.

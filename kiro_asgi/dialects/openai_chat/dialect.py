@@ -21,7 +21,7 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
-from kiro_asgi.wire.members import objects_of
+from kiro_asgi.wire.json import objects_of
 
 __all__ = ["ChatEncoder", "ChatOptions", "OpenAIChat", "unread_fields"]
 

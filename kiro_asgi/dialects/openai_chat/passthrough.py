@@ -26,7 +26,7 @@ from kiro_asgi.model.events import TokenUsage
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool
 from kiro_asgi.model.server_tools import WEB_SEARCH
-from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
+from kiro_asgi.wire.json import count_of, object_of, objects_of, text_of
 from kiro_asgi.wire.sse import encode_comment
 
 __all__ = ["COMPLETIONS", "peek"]

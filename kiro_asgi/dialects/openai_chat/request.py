@@ -28,7 +28,7 @@ from kiro_asgi.dialects.openai_fields import read_sampling, read_verbosity
 from kiro_asgi.dialects.structure import Raw, structure
 from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
-from kiro_asgi.wire.members import count, object_of
+from kiro_asgi.wire.json import count, object_of
 
 __all__ = ["ChatOptions", "options_of", "parse", "read_thinking"]
 

@@ -18,7 +18,7 @@ from attrs import evolve
 
 from kiro_asgi.dialects.errors import invalid, missing
 from kiro_asgi.model.prompt import Prompt, Role, Sampling, Text, Thinking, ToolChoice, Turn
-from kiro_asgi.wire.members import objects_of, text_of
+from kiro_asgi.wire.json import objects_of, text_of
 
 __all__ = [
     "COMPACTIONS",

@@ -69,7 +69,7 @@ from kiro_asgi.model.prompt import (
     ToolResult,
     Turn,
 )
-from kiro_asgi.wire.members import object_of, objects_of, text_of
+from kiro_asgi.wire.json import object_of, objects_of, text_of
 
 __all__ = ["PHASES", "TOLD", "ItemReader", "OpenSummary", "OpenThinking", "read_content", "read_texts", "tell"]
 

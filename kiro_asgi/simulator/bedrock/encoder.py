@@ -2,6 +2,7 @@
 
 Source: botocore's model ``bedrock-runtime/2023-09-30``; what it does not tell (no start of a block of text or of
 thinking, padding in ``p``, ``metadata`` after ``messageStop``) is as the service was seen to answer.
+Failures: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html
 """
 
 from __future__ import annotations
@@ -48,7 +49,6 @@ __all__ = [
     "envelope",
     "refusal",
 ]
-
 
 VALIDATION: Final = "ValidationException"
 THROTTLING: Final = "ThrottlingException"

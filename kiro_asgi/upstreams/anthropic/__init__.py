@@ -8,8 +8,7 @@ from attrs import frozen
 
 from kiro_asgi.setting import PART, setting
 from kiro_asgi.upstreams.manifest import Configured, Manifest
-from kiro_asgi.upstreams.settings import SignedSettings
-from kiro_asgi.upstreams.setup import Setup
+from kiro_asgi.upstreams.settings import Setup, SignedSettings
 
 __all__ = ["ANTHROPIC", "AnthropicSettings"]
 

@@ -37,7 +37,7 @@ from kiro_asgi.upstreams.anthropic.errors import event_fault
 from kiro_asgi.upstreams.errors import clean, report_of
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, essence, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, WholeBody
-from kiro_asgi.wire.members import count, object_of, text_of
+from kiro_asgi.wire.json import count, object_of, text_of
 
 __all__ = ["STOP_REASONS", "Ending", "MessageEvents", "WholeMessage", "reader"]
 

@@ -27,8 +27,7 @@ from kiro_asgi.model.prompt import Part, Role, Text, ToolCallPart, ToolResult, T
 from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, SearchHit, ToolOutput
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.upstreams.errors import clean
-from kiro_asgi.wire.json import JsonError, dumps, loads
-from kiro_asgi.wire.members import objects_of, text_of
+from kiro_asgi.wire.json import JsonError, dumps, loads, objects_of, text_of
 
 __all__ = ["OPENERS", "OpenBlock", "Searches", "index_of", "told_again"]
 

@@ -17,7 +17,7 @@ from attrs import evolve, frozen
 
 from kiro_asgi.upstreams.base import ModelCard, ModelPage, ThinkingForm
 from kiro_asgi.upstreams.models import LEVELS, limit_of, listed, read_listing
-from kiro_asgi.wire.members import object_of, text_of
+from kiro_asgi.wire.json import object_of, text_of
 
 __all__ = ["KNOWN", "MAX_NAME", "ClaudeFamily", "family", "listed_family", "models_path", "normalise", "parse_models"]
 

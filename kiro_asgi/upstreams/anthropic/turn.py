@@ -22,8 +22,7 @@ from kiro_asgi.upstreams.anthropic.answer import MessageEvents, reader
 from kiro_asgi.upstreams.anthropic.blocks import index_of
 from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.upstreams.json_events import JsonEvent
-from kiro_asgi.wire.json import JsonError, dumps, loads
-from kiro_asgi.wire.members import object_of, objects_of, text_of
+from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, objects_of, text_of
 
 __all__ = ["PausableTurn", "may_pause"]
 

@@ -41,7 +41,7 @@ from kiro_asgi.upstreams.base import (
 from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup, signer
 from kiro_asgi.upstreams.headers import Headers, check_header, overridden
 from kiro_asgi.upstreams.manifest import Configured
-from kiro_asgi.upstreams.setup import Setup
+from kiro_asgi.upstreams.settings import Setup
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["ENDPOINT", "AnthropicUpstream", "MessagesEndpoint", "MessagesForwarding", "set_up"]

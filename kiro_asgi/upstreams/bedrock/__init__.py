@@ -9,8 +9,7 @@ from attrs import evolve, frozen
 
 from kiro_asgi.setting import LINE, PART, REGION, URL, Choices, Shape, setting
 from kiro_asgi.upstreams.manifest import Configured, Manifest
-from kiro_asgi.upstreams.settings import DirectSettings
-from kiro_asgi.upstreams.setup import Setup
+from kiro_asgi.upstreams.settings import DirectSettings, Setup
 
 __all__ = ["BEDROCK", "GEOGRAPHIES", "NOWHERE", "BedrockSettings"]
 

@@ -40,8 +40,7 @@ from kiro_asgi.upstreams.errors import clean, report_of
 from kiro_asgi.upstreams.headers import JSON, essence, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder
-from kiro_asgi.wire.json import JsonError, dumps, loads
-from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
+from kiro_asgi.wire.json import JsonError, count_of, dumps, loads, object_of, objects_of, text_of
 
 __all__ = ["FRAMES", "STOP_REASONS", "WholeAnswer", "stages"]
 

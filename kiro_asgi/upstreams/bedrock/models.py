@@ -20,7 +20,7 @@ from kiro_asgi.model.prompt import ToolChoiceMode
 from kiro_asgi.upstreams.base import ModelCard, ModelPage
 from kiro_asgi.upstreams.bedrock import GEOGRAPHIES
 from kiro_asgi.upstreams.models import expected, listed, read_listing
-from kiro_asgi.wire.members import objects_of, text_of
+from kiro_asgi.wire.json import objects_of, text_of
 
 __all__ = [
     "Family",

@@ -32,7 +32,7 @@ from kiro_asgi.upstreams.headers import JSON
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.net.aws import REGIONS, Signer, environment, key_life, region_in
 from kiro_asgi.upstreams.rendering import instead_of_address
-from kiro_asgi.upstreams.setup import Setup
+from kiro_asgi.upstreams.settings import Setup
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["BedrockUpstream", "host", "set_up"]

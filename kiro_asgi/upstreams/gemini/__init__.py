@@ -8,8 +8,7 @@ from attrs import frozen
 
 from kiro_asgi.setting import Choices, setting
 from kiro_asgi.upstreams.manifest import Configured, Manifest
-from kiro_asgi.upstreams.settings import DirectSettings
-from kiro_asgi.upstreams.setup import Setup
+from kiro_asgi.upstreams.settings import DirectSettings, Setup
 
 __all__ = ["GEMINI", "GeminiSettings"]
 

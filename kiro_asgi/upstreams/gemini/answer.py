@@ -39,8 +39,7 @@ from kiro_asgi.upstreams.errors import clean, status_of
 from kiro_asgi.upstreams.gemini.errors import report_fault
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, essence, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
-from kiro_asgi.wire.json import dumps
-from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
+from kiro_asgi.wire.json import count_of, dumps, object_of, objects_of, text_of
 from kiro_asgi.wire.objects import ObjectScanner
 
 __all__ = [

@@ -31,8 +31,7 @@ from kiro_asgi.errors import (
     UpstreamTokenInvalid,
 )
 from kiro_asgi.upstreams.errors import MAX_RETRY_AFTER, Class, Meaning, by_status, clean, fields_of, retry_after, worded
-from kiro_asgi.wire.json import JsonError, loads
-from kiro_asgi.wire.members import object_of, objects_of, text_of
+from kiro_asgi.wire.json import JsonError, loads, object_of, objects_of, text_of
 
 __all__ = [
     "PHRASES",

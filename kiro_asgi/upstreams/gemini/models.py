@@ -16,7 +16,7 @@ from attrs import evolve, frozen
 
 from kiro_asgi.upstreams.base import ModelCard, ModelPage, ThinkingForm, UpstreamRequest
 from kiro_asgi.upstreams.models import limit_of, listed, read_listing
-from kiro_asgi.wire.members import objects_of, text_of
+from kiro_asgi.wire.json import objects_of, text_of
 
 __all__ = ["KNOWN", "GeminiFamily", "family_of", "listed_family", "models_request", "normalise", "parse_models"]
 

@@ -37,7 +37,7 @@ from kiro_asgi.upstreams.gemini.request import document, estimate_tokens, statis
 from kiro_asgi.upstreams.gemini.rules import RULES
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, Headers
 from kiro_asgi.upstreams.manifest import Configured
-from kiro_asgi.upstreams.setup import Setup
+from kiro_asgi.upstreams.settings import Setup
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["ENDPOINT", "GeminiUpstream", "set_up"]

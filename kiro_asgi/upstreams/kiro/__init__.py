@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.manifest import Configured, Manifest
-from kiro_asgi.upstreams.setup import Setup
+from kiro_asgi.upstreams.settings import Setup
 
 __all__ = ["KIRO", "KiroSettings"]
 

@@ -36,7 +36,7 @@ from kiro_asgi.errors import (
     UpstreamTokenInvalid,
 )
 from kiro_asgi.upstreams.errors import Class, Meaning, by_status, clean, fields_of, report_of, retry_after, worded
-from kiro_asgi.wire.members import text_of
+from kiro_asgi.wire.json import text_of
 
 __all__ = ["NAMES", "PHRASES", "REASONS", "STATUSES", "exception_fault", "fault", "is_report"]
 

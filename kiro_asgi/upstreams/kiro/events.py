@@ -45,8 +45,7 @@ from kiro_asgi.model.events import (
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.kiro.errors import exception_fault
 from kiro_asgi.wire.eventstream import Frame, HeaderValue
-from kiro_asgi.wire.json import JsonError, dumps, loads
-from kiro_asgi.wire.members import text_of
+from kiro_asgi.wire.json import JsonError, dumps, loads, text_of
 
 __all__ = ["READERS", "STOP_REASONS", "FrameEventDecoder", "Payload", "Reader", "Seen", "unwrap"]
 

@@ -13,8 +13,7 @@ from attrs import frozen
 
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.upstreams.base import UpstreamRequest
-from kiro_asgi.wire.json import JsonError, loads
-from kiro_asgi.wire.members import object_of, objects_of, text_of
+from kiro_asgi.wire.json import JsonError, loads, object_of, objects_of, text_of
 
 __all__ = ["UsageLimits", "limits_request", "parse_limits", "parse_reset"]
 

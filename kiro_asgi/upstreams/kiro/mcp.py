@@ -13,8 +13,7 @@ from kiro_asgi.errors import RequestError, UpstreamFault, UpstreamProtocolError
 from kiro_asgi.model.server_tools import SearchHit
 from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.upstreams.errors import clean
-from kiro_asgi.wire.json import JsonError, dumps, loads
-from kiro_asgi.wire.members import object_of, objects_of
+from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, objects_of
 
 __all__ = ["parse_search", "search_request"]
 

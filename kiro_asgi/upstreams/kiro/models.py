@@ -18,7 +18,7 @@ from attrs import evolve, frozen
 from kiro_asgi.model.prompt import Thinking, ThinkingMode
 from kiro_asgi.upstreams.base import ModelCard, ModelPage, UpstreamRequest
 from kiro_asgi.upstreams.models import limit_of, listed, read_listing, resembling
-from kiro_asgi.wire.members import object_of, text_of
+from kiro_asgi.wire.json import object_of, text_of
 
 __all__ = [
     "FALLBACK",

@@ -19,7 +19,7 @@ from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.kiro.vendor import KiroVendor
 from kiro_asgi.upstreams.manifest import Configured
-from kiro_asgi.upstreams.setup import AnswerOptions, Setup
+from kiro_asgi.upstreams.settings import AnswerOptions, Setup
 
 __all__ = ["set_up"]
 
@@ -58,7 +58,7 @@ def _with_wishes(prompt: Prompt, name: str, model: ModelCard) -> Prompt:
 
 @frozen
 class _Search:
-    """The service's web search, as `kiro_asgi.upstreams.setup.Search`."""
+    """The service's web search, as `kiro_asgi.upstreams.settings.Search`."""
 
     _upstream: KiroUpstream
 
@@ -71,7 +71,7 @@ class _Search:
 
 @frozen
 class _Quota:
-    """The account's limits, as `kiro_asgi.upstreams.setup.Quota`."""
+    """The account's limits, as `kiro_asgi.upstreams.settings.Quota`."""
 
     _upstream: KiroUpstream
 

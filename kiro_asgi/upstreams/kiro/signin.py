@@ -22,8 +22,7 @@ from kiro_asgi._version import __version__
 from kiro_asgi.errors import UpstreamDenied, UpstreamProtocolError, UpstreamRejected
 from kiro_asgi.upstreams.base import Token, TokenKind, UpstreamRequest
 from kiro_asgi.upstreams.errors import clean, report_of
-from kiro_asgi.wire.json import dumps
-from kiro_asgi.wire.members import text_of
+from kiro_asgi.wire.json import dumps, text_of
 
 __all__ = [
     "BUILDER_ID",

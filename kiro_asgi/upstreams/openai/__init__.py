@@ -9,8 +9,7 @@ from attrs import evolve, frozen
 
 from kiro_asgi.setting import URL, WORD, Choices, setting
 from kiro_asgi.upstreams.manifest import Configured, Manifest
-from kiro_asgi.upstreams.settings import SignedSettings
-from kiro_asgi.upstreams.setup import Setup
+from kiro_asgi.upstreams.settings import Setup, SignedSettings
 
 __all__ = ["OPENAI", "OpenAISettings"]
 

@@ -40,8 +40,7 @@ from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, WholeBody
 from kiro_asgi.upstreams.openai.calls import StreamedCalls
 from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails
-from kiro_asgi.wire.json import JsonError, loads
-from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
+from kiro_asgi.wire.json import JsonError, count_of, loads, object_of, objects_of, text_of
 
 __all__ = ["AnswerDecoder", "ChunkDecoder", "WholeCompletion", "read_usage", "stages"]
 

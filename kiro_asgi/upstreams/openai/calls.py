@@ -17,8 +17,7 @@ from attrs import define, field
 from kiro_asgi.model.budget import ITEM, AnswerBudget
 from kiro_asgi.model.events import Delta, Notice, SignatureDelta, ToolCallFragment
 from kiro_asgi.model.signatures import CALL, GEMINI, marked
-from kiro_asgi.wire.json import dumps
-from kiro_asgi.wire.members import object_of, text_of
+from kiro_asgi.wire.json import dumps, object_of, text_of
 
 __all__ = ["StreamedCalls"]
 

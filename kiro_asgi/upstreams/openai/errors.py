@@ -40,7 +40,7 @@ from kiro_asgi.upstreams.errors import (
     status_of,
     worded,
 )
-from kiro_asgi.wire.members import text_of
+from kiro_asgi.wire.json import text_of
 
 __all__ = ["CODES", "PHRASES", "SIZES", "STATUSES", "TYPES", "fault", "is_report", "stream_fault"]
 

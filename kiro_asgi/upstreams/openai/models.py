@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kiro_asgi.upstreams.base import ModelCard, ModelPage, ThinkingForm
 from kiro_asgi.upstreams.models import LEVELS, expected, listed, read_listing
-from kiro_asgi.wire.members import count
+from kiro_asgi.wire.json import count
 
 __all__ = [
     "BUILTIN",

@@ -20,8 +20,7 @@ from attrs import define, field
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import SignatureDelta
 from kiro_asgi.model.signatures import DETAILS, REASONING, marked, read_mark
-from kiro_asgi.wire.json import JsonError, dumps, loads
-from kiro_asgi.wire.members import objects_of, text_of
+from kiro_asgi.wire.json import JsonError, dumps, loads, objects_of, text_of
 
 __all__ = ["ReasoningDetails", "opened", "read_details", "sealed"]
 

@@ -31,8 +31,7 @@ from kiro_asgi.upstreams.openai.request import ChatRenderOptions, document, esti
 from kiro_asgi.upstreams.openai.responses.upstream import ResponsesUpstream
 from kiro_asgi.upstreams.openai.rules import RULES
 from kiro_asgi.upstreams.openai.server import ENDPOINT, OpenAIServer, forwarded
-from kiro_asgi.upstreams.settings import user_agent
-from kiro_asgi.upstreams.setup import Setup
+from kiro_asgi.upstreams.settings import Setup, user_agent
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["ENDPOINT", "ChatForwarding", "OpenAIUpstream", "set_up"]

@@ -42,8 +42,7 @@ from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, WholeBody
 from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import sealed
-from kiro_asgi.wire.json import JsonError, loads, quote
-from kiro_asgi.wire.members import count_of, object_of, objects_of, text_of
+from kiro_asgi.wire.json import JsonError, count_of, loads, object_of, objects_of, quote, text_of
 
 __all__ = ["ENDS", "EventDecoder", "WholeResponse", "read_usage", "stages"]
 
