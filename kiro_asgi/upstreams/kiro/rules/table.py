@@ -174,12 +174,18 @@ RULES: Final[tuple[Rule, ...]] = (
         "turns",
     ),
     Rule("content.filled", "A message that says nothing says a word.", _NONE, "turns"),
-    Rule("thinking.tags", "A model without thinking of its own is asked for thinking in tags.", _NONE, "thinking"),
+    Rule("thinking.tags", "A model without thinking of its own is asked for thinking in tags.", _NONE, "kiro.request"),
     Rule(
-        "thinking.unavailable", "A demand for thinking that the model cannot be told is dropped.", _CONTENT, "thinking"
+        "thinking.unavailable",
+        "A demand for thinking that the model cannot be told is dropped.",
+        _CONTENT,
+        "kiro.request",
     ),
     Rule(
-        "thinking.effort", "An effort that the model does not have becomes the nearest that it has.", _FORM, "thinking"
+        "thinking.effort",
+        "An effort that the model does not have becomes the nearest that it has.",
+        _FORM,
+        "kiro.request",
     ),
     Rule(
         "sampling.max_tokens", "The greatest length of the answer is kept within the model's bounds.", _NONE, "thinking"
