@@ -188,7 +188,10 @@ RULES: Final[tuple[Rule, ...]] = (
         "kiro.request",
     ),
     Rule(
-        "sampling.max_tokens", "The greatest length of the answer is kept within the model's bounds.", _NONE, "thinking"
+        "sampling.max_tokens",
+        "The greatest length of the answer is kept within the model's bounds.",
+        _NONE,
+        "kiro.request",
     ),
     Rule("tools.choice_told", "The choice of tools is told in the system text.", _FORM, "tools"),
     Rule("output.schema_instruction", "The schema of the answer is told in the system text.", _FORM, "tools"),
