@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from math import ceil, exp, expm1, log
 from string import ascii_letters, digits
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from attrs import define, field, frozen
 
@@ -96,6 +96,9 @@ class TokenEstimator:
     is in the documentation, and grows with the distance between the two.  Weights are sums of powers of two, hence
     exact: however a text is cut, its pieces weigh what the whole weighs.
     """
+
+    most: ClassVar[float] = max(_SIXTEENTHS) / 16
+    """Tokens that a character weighs at most."""
 
     def estimate_tokens(self, text: str, /) -> float:
         """Tokens in *text* as a fraction; additive over concatenation."""

@@ -82,7 +82,7 @@ class KeptAnswer(Filter[Event]):
 
     def feed(self, items: Iterable[Event], /) -> Iterator[Event]:
         """*items*, unchanged."""
-        take = self._budget.take
+        keep = self._budget.keep
         for item in items:
-            take(size_of(item))
+            keep(item)
             yield item

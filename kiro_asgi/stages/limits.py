@@ -154,6 +154,9 @@ _CONTENT: Final = frozenset(
 )
 """Kinds of delta that are dropped after a limit; reports on usage are not."""
 
+_BATCH: Final = 4_096
+"""Characters that are counted at once: many pieces together cost hardly more than one."""
+
 
 def check_stop(stop: str | Sequence[str], place: str = "stop") -> None:
     """Refuse stop sequences that are too long together.
@@ -234,6 +237,11 @@ class Limits:
 
     _held: _Held = field(init=False, factory=_Held)
     _tokens: float = field(init=False, default=0.0)
+    """Of what has gone out, but for `_uncounted`."""
+
+    _uncounted: list[str] = field(init=False, factory=list)
+    _room: int = field(init=False, default=0)
+    """Characters that may go out uncounted, since they would fit whatever they are."""
 
     def __attrs_post_init__(self) -> None:
         check_stop(self.stop)
@@ -254,7 +262,14 @@ class Limits:
                 if type(item) not in _CONTENT:
                     yield item
             elif type(item) is TextDelta:
-                yield from self._text(item) if self._stops else self._spend(item)
+                if self._stops:
+                    yield from self._text(item)
+                elif 0 < len(item.text) <= self._room:  # As `_spend`, of which a call for each delta is saved.
+                    self._room -= len(item.text)
+                    self._uncounted.append(item.text)
+                    yield item
+                else:
+                    yield from self._spend(item)
             elif type(item) in _CONTENT:
                 yield from self._release()
                 yield from self._other(item)
@@ -302,12 +317,12 @@ class Limits:
             return ()
         if self.max_tokens is None:
             return (delta,)
-        # As `_pay`, of which a call for each delta is saved.
-        tokens = self._tokens + self.estimator.estimate_tokens(text)
-        if tokens <= self.max_tokens:
-            self._tokens = tokens
+        if len(text) <= self._room:
+            self._room -= len(text)
+            self._uncounted.append(text)
             return (delta,)
-        self.reached = True
+        if self._pay(text):
+            return (delta,)
         part = text[: self._fitting(text)]
         return (*((type(delta)(part),) if part else ()), Stop(StopReason.LENGTH))
 
@@ -315,11 +330,16 @@ class Limits:
         """Count *text*, unless that passes the limit."""
         if self.max_tokens is None:
             return True
+        if self._uncounted:
+            self._tokens += self.estimator.estimate_tokens("".join(self._uncounted))
+            self._uncounted.clear()
         tokens = self._tokens + self.estimator.estimate_tokens(text)
         if tokens > self.max_tokens:
             self.reached = True
             return False
         self._tokens = tokens
+        if isinstance(self.estimator, TokenEstimator):  # of no other it is known what a character weighs at most
+            self._room = min(int((self.max_tokens - tokens) / self.estimator.most), _BATCH)
         return True
 
     def _fitting(self, text: str) -> int:

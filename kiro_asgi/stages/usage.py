@@ -52,6 +52,10 @@ def provenance(usage: Usage) -> str:
     return " ".join(words)
 
 
+_BATCH: Final = 4_096
+"""Characters that are counted at once: many pieces together cost hardly more than one."""
+
+
 @define(kw_only=True)
 class UsageMeter:
     """Absorb the upstream's reports of usage, estimate the answer's tokens, and give one `Usage` at the end.
@@ -87,21 +91,30 @@ class UsageMeter:
     _metering: Metering | None = field(init=False, default=None)
     _answer: float = field(init=False, default=0.0)
     _thinking: float = field(init=False, default=0.0)
+    _texts: list[str] = field(init=False, factory=list)
+    """Of the answer, not counted yet."""
+
+    _thoughts: list[str] = field(init=False, factory=list)
+    _length: int = field(init=False, default=0)
+    """Characters that are not counted yet."""
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """Pass *items* on, all but the reports."""
-        estimate_tokens = self.estimator.estimate_tokens
+        texts = self._texts
         for item in items:
-            if type(item) is TextDelta:
-                self._answer += estimate_tokens(item.text)
-            elif type(item) is ThinkingDelta:
-                self._thinking += estimate_tokens(item.text)
+            if type(item) is TextDelta or type(item) is RefusalDelta:
+                texts.append(item.text)
+                self._length += len(item.text)
             elif type(item) is ToolInputDelta:
-                self._answer += estimate_tokens(item.json)
-            elif type(item) is RefusalDelta:
-                self._answer += estimate_tokens(item.text)
+                texts.append(item.json)
+                self._length += len(item.json)
+            elif type(item) is ThinkingDelta:
+                self._thoughts.append(item.text)
+                self._length += len(item.text)
             elif self._absorb(item):
                 continue
+            if self._length > _BATCH:
+                self._count()
             yield item
 
     def flush(self) -> Iterator[Delta]:
@@ -118,13 +131,22 @@ class UsageMeter:
                 before = self._metering or Metering(0.0)
                 self._metering = Metering(before.amount + amount, unit or before.unit)
             case ServerCall():
-                self._answer += self.estimator.estimate_tokens(dumps(dict(item.input)).decode())
+                self._texts.append(dumps(dict(item.input)).decode())
                 return False
             case _:
                 return False
         return True
 
+    def _count(self) -> None:
+        estimate_tokens = self.estimator.estimate_tokens
+        self._answer += estimate_tokens("".join(self._texts))
+        self._thinking += estimate_tokens("".join(self._thoughts))
+        self._texts.clear()
+        self._thoughts.clear()
+        self._length = 0
+
     def _usage(self) -> Usage:
+        self._count()
         said = self._said
         output, output_source = self._output()
         caches = (said.cache_read_tokens, said.cache_write_tokens)

@@ -20,6 +20,7 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
 )
+from kiro_asgi.stages.estimate import TokenEstimator
 from kiro_asgi.stages.limits import Limits, WordMatcher
 from tests.growth import assert_linear
 from tests.helpers import run, run_apart
@@ -118,6 +119,18 @@ def test_without_limits_nothing_is_looked_at() -> None:
 
 
 WORDS = st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=3).map(tuple)
+
+
+@given(st.lists(st.text("x 1é中😀\n", max_size=9), max_size=30), st.integers(0, 60), st.sampled_from([(), ("END",)]))
+def test_what_goes_out_is_what_fits(texts: list[str], tokens: int, stop: tuple[str, ...]) -> None:
+    """To the character, whatever characters weigh, and however many are counted at once."""
+    whole, weigh = "".join(texts), TokenEstimator().estimate_tokens
+    fitting = max(size for size in range(len(whole) + 1) if weigh(whole[:size]) <= tokens)
+
+    out = run_apart(Limits(stop=stop, max_tokens=tokens), map(A, texts))
+
+    assert "".join(each.text for each in out if isinstance(each, TextDelta)) == whole[:fitting]
+    assert (Stop(StopReason.LENGTH) in out) == (fitting < len(whole))
 
 
 @given(WORDS, st.lists(st.text("abc", max_size=5)), st.none() | st.integers(0, 5))

@@ -98,6 +98,18 @@ def test_thinking_is_part_of_the_output(deltas: list[Delta], expected: tuple[int
     assert (total.thinking_tokens, total.output_tokens) == expected
 
 
+def test_many_pieces_count_for_what_they_are() -> None:
+    """Also when there are more than are counted at once."""
+    text, thought = "four words, and 中 " * 10, "thinking 1 "
+    pieces = [delta for _ in range(200) for delta in (TextDelta(text), ThinkingDelta(thought))]
+    weigh = UsageMeter(input_tokens=7).estimator.estimate_tokens
+
+    told = usage(*pieces)
+
+    assert told.thinking_tokens == ceil(weigh(thought * 200))
+    assert told.output_tokens == ceil(weigh(text * 200) + weigh(thought * 200))
+
+
 def test_passes_content_and_absorbs_reports() -> None:
     """Content goes through untouched; reports end here; the usage is the last delta."""
     content: list[Delta] = [WORDS, ThinkingDelta("x"), ToolInputDelta("{}"), Notice("n")]

@@ -55,7 +55,7 @@ class _ItemBlock:
         piece = quote_bytes(text)
         self.length += len(text)
         self.json.add(piece)
-        return b"%b%d%b%b}\n\n" % (self._before, self._output.next_number(), self._after, piece)
+        return b"%b%d%b%b}\n\n" % (self._before, next(self._output.numbers), self._after, piece)
 
 
 @define

@@ -18,6 +18,7 @@ Source: https://platform.openai.com/docs/api-reference/responses-streaming
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -114,7 +115,7 @@ class ResponsesEncoder:
         self._sealer = sealer
         self.seals: dict[str, str] = {}
         """``encrypted_content`` of reasoning items, by their ids, also where the client is not shown it."""
-        self._output = OutputItems(ResponseObject(meta), first)
+        self._output = OutputItems(ResponseObject(meta), count(first))
         self._block: PartBlock | CallBlock | None = None
         self._text: PartBlock | None = None
         """Text whose block has ended, and that another block may continue."""

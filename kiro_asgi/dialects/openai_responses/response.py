@@ -14,7 +14,8 @@ https://platform.openai.com/docs/api-reference/responses-streaming/error
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -312,7 +313,9 @@ class OutputItems:
     response: Pieces = field(init=False, factory=Pieces)
     """The response object as it was told last."""
 
-    _sequence: int = 0
+    numbers: Iterator[int] = field(factory=count)
+    """Of events, without gaps; from 0, unless this goes on with an answer."""
+
     _kinds: list[str] = field(init=False, factory=list)
     """Of the items that have begun, in their order."""
 
@@ -338,11 +341,6 @@ class OutputItems:
         """Whether there is a call for the client to run; the web search is run on the way."""
         return not {*_SPOKEN, "web_search_call"}.issuperset(self._kinds)
 
-    def next_number(self) -> int:
-        """The number of one event: from 0, without gaps."""
-        number, self._sequence = self._sequence, self._sequence + 1
-        return number
-
     def event(self, name: str, fields: Mapping[str, Any]) -> list[bytes]:
         """One event."""
         first, *rest = dump_object(fields)
@@ -351,7 +349,7 @@ class OutputItems:
     def frame(self, name: str, *rest: bytes) -> list[bytes]:
         """One event, in one piece unless it is long; *rest* is JSON of its fields, from behind the opening brace on."""
         word = name.encode()
-        head = b'event: %b\ndata: {"type":"%b","sequence_number":%d,' % (word, word, self.next_number())
+        head = b'event: %b\ndata: {"type":"%b","sequence_number":%d,' % (word, word, next(self.numbers))
         return compact([head, *rest, b"\n\n"])
 
     def add(self, kind: str, fields: Mapping[str, Any]) -> tuple[Place, list[bytes]]:
