@@ -75,7 +75,8 @@ class Relay:
                 with self._context.pace.here():
                     await tasks.run(self._answer)
             if tasks.failure is not None:
-                await self._end(InternalError(call.request_id))
+                if not isinstance(tasks.failure, KiroAsgiError):
+                    await self._end(InternalError(call.request_id))
                 raise tasks.failure
         finally:
             if (reading := self._attempts.reading) is not None:
