@@ -339,4 +339,4 @@ class Attempts:
 
     def _warn(self, message: str, *arguments: object) -> None:
         extra = {"request_id": self._call.request_id}
-        _log.warning("try %d failed, " + message, self._number, *arguments, extra=extra)
+        _log.warning("attempt %d failed, " + message, self._number, *arguments, extra=extra)

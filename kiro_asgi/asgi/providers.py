@@ -134,7 +134,7 @@ def new_store(settings: Settings, clocks: Clocks) -> Store:
     try:
         require_own_file(path)
     except OSError as error:
-        raise ConfigError(f"state.path: {path} {error.strerror}", code="state.path") from error
+        raise ConfigError(f"state.path: {path} cannot be used: {error.strerror}", code="state.path") from error
     return SqliteStore(path, state.entries, state.bytes, clocks.wall)
 
 

@@ -60,7 +60,7 @@ def with_lasting_state(settings: Settings, folder: Path) -> Settings:
         require_own_file(path)
         seal_key = state.seal_key or _seal_key(folder / "seal.key")
     except (OSError, RuntimeError) as error:
-        _log.warning("what is kept between requests is kept in memory, and ends with the process: %s", error)
+        _log.warning("the state is kept in memory, and ends with the process: %s", error)
         return settings
     return evolve(settings, state=evolve(state, engine="sqlite", path=str(path), seal_key=seal_key))
 

@@ -141,7 +141,7 @@ class Workers:
                 _log.error("worker %d has died (%s), and is replaced", pid, how)
                 self._start(worker.number)
             else:
-                _log.error("worker %d has ended (%s) before it served; all end", pid, how)
+                _log.error("worker %d has ended (%s) before it served anything, so all others end as well", pid, how)
                 self._failed = True
                 self._end(signal.SIGINT)
 

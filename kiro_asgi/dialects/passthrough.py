@@ -247,7 +247,9 @@ class PassthroughStage:
 
     def _bound(self, size: int) -> None:
         if size > self._max_event:
-            raise UpstreamProtocolError(f"event of more than {self._max_event} bytes", code="sse.too_large")
+            raise UpstreamProtocolError(
+                f"an event of the upstream has more than {self._max_event} bytes", code="sse.too_large"
+            )
 
     def _look(self, data: bytes) -> bytes:
         """Whole events, without an error among them and what stands behind it, or behind the sentinel."""

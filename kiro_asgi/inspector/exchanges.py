@@ -249,13 +249,15 @@ class Exchanges:
             return latest[2]
         replay = self._derive(call, run)
         if run == Run() and replay.difference is not None and not replay.tape.attempts:
-            raise Unseen("it was refused for what the gateway knew of other calls, as of a limit; that is on no tape")
+            raise Unseen(
+                "the call was refused for what the gateway knew of other calls, as of a limit, which is on no tape"
+            )
         self._latest = (call, run, replay)
         return replay
 
     def _derive(self, call: RecordedCall, run: Run, more: Mapping[str, Any] | None = None) -> Replay:
         if call.end is None:
-            raise Unseen("it goes on; it can be done again when it has ended")
+            raise Unseen("the call goes on; it can be done again when it has ended")
         changed = {path: read_setting(text) for path, text in run.changed}
         if changed and not {*changed} <= {each["path"] for each in self.settings()}:
             raise Unseen("only switches, numbers and choices can be changed, by their paths")

@@ -49,7 +49,9 @@ class _BodyReader:
 
     async def process(self) -> float:
         if len(self.body) > self._limit:
-            raise UpstreamProtocolError(f"an answer of more than {self._limit} bytes", code="answer_too_long")
+            raise UpstreamProtocolError(
+                f"the upstream's answer has more than {self._limit} bytes", code="answer_too_long"
+            )
         return self._patience
 
 

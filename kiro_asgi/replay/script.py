@@ -45,7 +45,9 @@ def read_rechunk(text: str) -> Rechunk:
     if word == "random":
         draw = Random(seed)
         return lambda reads: _recut(reads, lambda: draw.choice((1, 2, 3, 7, 64, 1000)))
-    raise TapeError(f"--rechunk is recorded, a number of bytes, or random:SEED, not {text!r}", code="replay.rechunk")
+    raise TapeError(
+        f"--rechunk must be recorded, a number of bytes, or random:SEED, not {text!r}", code="replay.rechunk"
+    )
 
 
 def _recut(reads: Sequence[tuple[float, bytes]], size: Callable[[], int]) -> Iterator[tuple[float, bytes]]:

@@ -103,4 +103,4 @@ class ToolCallAssembler:
                 return WholeCalls(at_end, self.max_bytes, self.id_stem, self.budget, self.mendings)
             case "incremental":
                 return IncrementalCalls(self.max_bytes, self.id_stem, self.budget, self.mendings)
-        raise ConfigError(f"tool emission is one of {', '.join(EMISSIONS)}, not {self.emission!r}")
+        raise ConfigError(f"tool emission must be one of {', '.join(EMISSIONS)}, not {self.emission!r}")

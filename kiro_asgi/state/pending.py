@@ -111,7 +111,9 @@ class WriteQueue:
             dropped = self._changes.put(key, _QueuedChange(change, monotonic()), len(change.value or b""))
             self._thread.start()
         if dropped:
-            _log.warning("%d values are not kept: more are waiting to be written than there is room for", len(dropped))
+            _log.warning(
+                "%d values of the state are lost: more are waiting to be written than there is room for", len(dropped)
+            )
 
     def use(self, key: str) -> None:
         """Have it written that the value was used."""
@@ -135,7 +137,7 @@ class WriteQueue:
             for key in left:
                 self._changes.remove(key)
         if left:
-            _log.warning("%d values are not kept: %s", len(left), why)
+            _log.warning("%d values of the state are lost: %s", len(left), why)
 
     def _run(self) -> None:
         failures = 0
@@ -145,7 +147,7 @@ class WriteQueue:
                 self._write([(key, waiting.change) for key, waiting in changes], uses)
             except StoreUnavailable as error:
                 if failures == 0:
-                    _log.warning("what is kept waits in memory to be written: %r", error)
+                    _log.warning("the state waits in memory to be written: %r", error)
                 self._expire(error)
                 failures = min(failures + 1, 10)
                 if self._hurry.wait(min(_FIRST_PAUSE * 2 ** (failures - 1), _LONGEST_PAUSE)):
@@ -183,4 +185,4 @@ class WriteQueue:
             for key in old:
                 self._changes.remove(key)
         if old:
-            _log.warning("%d values are not kept: %r", len(old), error)
+            _log.warning("%d values of the state are lost: %r", len(old), error)

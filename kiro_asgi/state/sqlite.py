@@ -160,7 +160,7 @@ class SqliteStore:
                 try:
                     connection.close()
                 except StoreUnavailable as error:
-                    _log.warning("the file of what is kept stays open: %r", error)
+                    _log.warning("the state file could not be closed: %r", error)
 
         with anyio.CancelScope(shield=True):
             if not await self.flush():
@@ -172,7 +172,7 @@ class SqliteStore:
         try:
             await self._ask(lambda: self._writer.release(key, holder))
         except StoreUnavailable as error:
-            _log.warning("a lock is left for a minute: %s", error.message)
+            _log.warning("a lock could not be released; it passes away within a minute: %s", error.message)
 
     async def _lease(self, key: str, holder: str) -> bool:
         now = self._clock()
@@ -208,4 +208,4 @@ class SqliteStore:
         """Write down that something is damaged, and therefore missing; not for each reader anew."""
         if monotonic() - self._told_at >= _TOLD:
             self._told_at = monotonic()
-            _log.error("something in the file of what is kept is damaged, and counts as missing: %s", what)
+            _log.error("an entry of the state file is damaged, and counts as missing: %s", what)

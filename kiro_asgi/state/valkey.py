@@ -128,7 +128,7 @@ class ValkeyStore:
         try:
             await self._server.ask(lambda client: client.register_script(_RELEASE)([name], [holder]))
         except StoreUnavailable as error:
-            _log.warning("a lock may be left for a minute: %s", error.message)
+            _log.warning("a lock may not be released; it passes away within a minute: %s", error.message)
 
     async def _flush(self) -> bool:
         return await anyio.to_thread.run_sync(self._pending.flush, _PARTING)

@@ -112,7 +112,9 @@ class JsonLines:
     def _extend(self, piece: bytes) -> None:
         self._line += piece
         if len(self._line) > self.max_line:
-            raise UpstreamProtocolError(f"line of more than {self.max_line} bytes", code="json_lines.too_large")
+            raise UpstreamProtocolError(
+                f"a line of the upstream has more than {self.max_line} bytes", code="json_lines.too_large"
+            )
 
     def _read(self, line: bytearray) -> Mapping[str, Any] | Notice:
         try:

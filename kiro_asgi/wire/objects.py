@@ -97,7 +97,9 @@ class ObjectScanner:
         """Yield nothing; a stream that ends inside an object is an error."""
         if self._depth:
             size = len(self._buffer) - self._start
-            raise UpstreamProtocolError(f"stream ended {size} bytes into an object", code="object.truncated")
+            raise UpstreamProtocolError(
+                f"the upstream's answer ended {size} bytes into an object", code="object.truncated"
+            )
         yield from ()
 
     def _find(self) -> bool:
@@ -124,7 +126,9 @@ class ObjectScanner:
             at += 1
         self._at, self._depth, self._in_string = at, depth, in_string
         if (at if not depth else size) - self._start > self.max_object:
-            raise UpstreamProtocolError(f"object of more than {self.max_object} bytes", code="object.too_large")
+            raise UpstreamProtocolError(
+                f"an object of the upstream has more than {self.max_object} bytes", code="object.too_large"
+            )
         return not depth
 
     def _parse(self) -> dict[str, Any] | None:

@@ -112,7 +112,9 @@ class SseDecoder:
 
     def _check_size(self, line: bytes | bytearray) -> None:
         if self._size + len(line) > self.max_event:
-            raise UpstreamProtocolError(f"event of more than {self.max_event} bytes", code="sse.too_large")
+            raise UpstreamProtocolError(
+                f"an event of the upstream has more than {self.max_event} bytes", code="sse.too_large"
+            )
 
     def _take(self, line: bytes) -> None:
         name, _, value = line.partition(b":")

@@ -186,7 +186,7 @@ async def test_each_failed_try_is_logged(gateway, sim, caplog):
         exchange = await ask("openai", "hi", stream=False).run(gateway())
 
     (record,) = caplog.records
-    assert "try 1 failed" in record.getMessage() and "UpstreamUnreachable" in record.getMessage()
+    assert "attempt 1 failed" in record.getMessage() and "UpstreamUnreachable" in record.getMessage()
     assert record.request_id == exchange.headers["request-id"]
 
 

@@ -46,7 +46,7 @@ def test_replay(tape, capsys):
     assert main(["replay", str(tape), "--set", "stream.synthetic=true"]) == 1
     assert "differs at byte" in capsys.readouterr().out
     assert main(["replay", str(tape), "--rechunk", "often"]) == 1
-    assert "--rechunk is recorded" in capsys.readouterr().err
+    assert "--rechunk must be recorded" in capsys.readouterr().err
 
 
 class Elements(HTMLParser):

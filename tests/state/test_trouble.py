@@ -141,7 +141,7 @@ async def test_what_cannot_be_written_is_given_up_at_the_end(path, caplog):
         started = time.monotonic()
         await store.aclose()
         assert time.monotonic() - started < sqlite._PARTING + LIMIT
-    assert any("3 values are not kept" in record.message for record in caplog.records)
+    assert any("3 values of the state are lost" in record.message for record in caplog.records)
     assert await store.flush(5.0)
     assert not [thread for thread in threading.enumerate() if thread.name == "kiro-asgi state"]
 
@@ -160,7 +160,7 @@ async def test_what_waits_is_bounded(path, monkeypatch, caplog):
         monkeypatch.setattr(pending, "_LONGEST", 0.1)
         assert await store.flush(5.0)
     assert any("more are waiting" in record.message for record in caplog.records)
-    assert any("20 values are not kept" in record.message for record in caplog.records)
+    assert any("20 values of the state are lost" in record.message for record in caplog.records)
     await store.aclose()
 
 
@@ -191,7 +191,7 @@ def test_a_process_that_ends_without_closing_loses_nothing(path, locked):
     if locked:
         with held(path):
             done = subprocess.run(command, timeout=20, capture_output=True, text=True, check=True)
-        assert "20 values are not kept" in done.stderr
+        assert "20 values of the state are lost" in done.stderr
         return
     subprocess.run(command, timeout=20, check=True)
 

@@ -130,9 +130,9 @@ def _arguments(text: str) -> dict[str, Any]:
     try:
         value = loads(text)
     except JsonError as exc:
-        raise UpstreamProtocolError("tool call with invalid arguments", code="tool_call.arguments") from exc
+        raise UpstreamProtocolError("the arguments of a tool call are not JSON", code="tool_call.arguments") from exc
     if not isinstance(value, dict):
-        raise UpstreamProtocolError("tool call whose arguments are not an object", code="tool_call.arguments")
+        raise UpstreamProtocolError("the arguments of a tool call are not a JSON object", code="tool_call.arguments")
     return value
 
 

@@ -78,9 +78,9 @@ def call_part(call_id: str, name: str, arguments: str, signature: Mapping[str, s
     try:
         value = loads(arguments or "{}")
     except JsonError as error:
-        raise UpstreamProtocolError("tool call with invalid arguments", code="tool_call.arguments") from error
+        raise UpstreamProtocolError("the arguments of a tool call are not JSON", code="tool_call.arguments") from error
     if not isinstance(value, dict):
-        raise UpstreamProtocolError("tool call whose arguments are not an object", code="tool_call.arguments")
+        raise UpstreamProtocolError("the arguments of a tool call are not a JSON object", code="tool_call.arguments")
     return dumps({"functionCall": {"id": call_id, "name": name, "args": value}, **signature})
 
 

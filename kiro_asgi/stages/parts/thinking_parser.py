@@ -92,7 +92,7 @@ HANDLING: Final[Mapping[str, Handling]] = MappingProxyType(
 def _one_of(choices: tuple[str, ...]) -> Callable[[Any, Attribute[str], str], None]:
     def check(_: Any, attribute: Attribute[str], value: str) -> None:
         if value not in choices:
-            raise ConfigError(f"thinking {attribute.name} is one of {', '.join(choices)}, not {value!r}")
+            raise ConfigError(f"thinking {attribute.name} must be one of {', '.join(choices)}, not {value!r}")
 
     return check
 

@@ -57,7 +57,9 @@ THRESHOLDS: Final = ("", "OFF", "BLOCK_NONE", "BLOCK_ONLY_HIGH", "BLOCK_MEDIUM_A
 def _check_threshold(_: Any, __: Attribute[str], value: str) -> None:
     if value not in THRESHOLDS:
         known = ", ".join(filter(None, THRESHOLDS))
-        raise ConfigError(f"gemini.safety_threshold is one of {known}, not {value!r}", code="gemini.safety_threshold")
+        raise ConfigError(
+            f"gemini.safety_threshold must be one of {known}, not {value!r}", code="gemini.safety_threshold"
+        )
 
 
 def _new_id() -> str:

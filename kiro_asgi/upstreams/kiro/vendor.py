@@ -201,7 +201,7 @@ def _refused(status: int, retry_after: float | None, report: Mapping[str, Any]) 
     message = f"{explanation} (HTTP {status})"
     if status == 429 or (status == 400 and name.lower() in TRANSIENT):
         return UpstreamThrottled(
-            f"the sign-in service asks for patience: {message}", code="credentials.throttled", retry_after=retry_after
+            f"the sign-in service is asked too often: {message}", code="credentials.throttled", retry_after=retry_after
         )
     if status in (400, 401):
         return sign_in_error(f"the sign-in has ended: {message}")

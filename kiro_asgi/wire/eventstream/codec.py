@@ -113,7 +113,9 @@ class FrameDecoder:
     def flush(self) -> Iterator[Frame]:
         """Yield nothing; a stream that ends inside a frame is an error."""
         if self._buffer:
-            raise UpstreamProtocolError(f"stream ended {len(self._buffer)} bytes into a frame", code="frame.truncated")
+            raise UpstreamProtocolError(
+                f"the upstream's answer ended {len(self._buffer)} bytes into a frame", code="frame.truncated"
+            )
         yield from ()
 
     def _read_prelude(self, prelude: bytes) -> Prelude:
@@ -145,7 +147,9 @@ def _remember(memory: dict[bytes, T], key: bytes, value: T) -> T:
 
 
 def _bad_lengths(code: str, total: int, headers_size: int) -> UpstreamProtocolError:
-    return UpstreamProtocolError(f"frame of {total} bytes with {headers_size} bytes of headers", code=code)
+    return UpstreamProtocolError(
+        f"the upstream sent a frame of {total} bytes with {headers_size} bytes of headers", code=code
+    )
 
 
 def decode_frame(buffer: bytes, offset: int = 0) -> tuple[Frame, int] | None:

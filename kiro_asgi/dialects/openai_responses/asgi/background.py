@@ -306,7 +306,7 @@ class Making:
                 look_at = now + _CANCEL_LOOK
                 await self._look_for_cancel()
             if now >= ends_at:
-                self._break_off(UpstreamTimeout("it took longer than responses.background_timeout allows"))
+                self._break_off(UpstreamTimeout("the response took longer than responses.background_timeout allows"))
             await anyio.sleep(_STEP)
 
     async def _look_for_cancel(self) -> None:
@@ -353,7 +353,7 @@ class Making:
         try:
             await self._responses.replace(self._principal, self.id, data)
         except StoreUnavailable as error:
-            _log.warning("a response is not kept: %r", error)
+            _log.warning("a response could not be stored: %r", error)
 
     async def _keep_events(self) -> bool:
         """Keep the whole events that have come; whether there were any."""

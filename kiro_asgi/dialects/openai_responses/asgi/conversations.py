@@ -164,7 +164,7 @@ class Conversations:
             try:
                 await self.change(principal, conversation_id, extended)
             except (ConversationNotFound, BodyTooLarge) as error:
-                _log.warning("an answer is not put into its conversation: %r", error)
+                _log.warning("an answer could not be added to its conversation: %r", error)
             else:
                 if keep is not None:
                     await keep(response_id, data)

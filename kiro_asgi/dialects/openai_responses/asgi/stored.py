@@ -416,4 +416,4 @@ class Keeping:
             if self._refer is not None and isinstance(encoder, ResponsePassthrough):
                 await self._refer(meta.id, encoder.item_ids)
         except StoreUnavailable as error:
-            _log.warning("a response is not kept: %r", error)
+            _log.warning("a response could not be stored: %r", error)
