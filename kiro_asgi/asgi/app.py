@@ -359,17 +359,15 @@ class App:
         self._calls.interrupt()
         self._background.interrupt()
 
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def _http(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[object]:
+        """The answer of whoever has to give it: the inspector, the host's application, or one of our operations."""
         if self._inspector is not None and self._inspector.contains(scope):
-            await self._inspector(scope, receive, send)
-            return
+            return self._inspector(scope, receive, send)
         if self._inner is not None and not self._routes.contains(scope):
-            await self._inner(scope, receive, send)
-            return
+            return self._inner(scope, receive, send)
         if self._cross_origin.is_preflight(scope):
-            await self._cross_origin.answer(scope, self._routes.methods(scope), send)
-            return
-        await self._answer(scope, receive, self._cross_origin.telling(scope, send), self._route)
+            return self._cross_origin.answer(scope, self._routes.methods(scope), send)
+        return self._answer(scope, receive, self._cross_origin.telling(scope, send), self._route)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._inner is not None and not self._routes.contains(scope):
