@@ -30,7 +30,7 @@ from kiro_asgi.tapes.masking import shape
 from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.upstreams.manifest import manifests_in
 
-__all__ = ["Difference", "Replay", "VirtualLoop", "derive", "read_setting", "run_virtual", "same_start", "settings_of"]
+__all__ = ["Difference", "Replay", "derive", "read_setting", "same_start", "settings_of"]
 
 
 _LONGEST: Final = 30.0

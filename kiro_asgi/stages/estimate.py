@@ -21,7 +21,16 @@ from attrs import define, field, frozen
 
 from kiro_asgi.model.events import Usage, UsageSource
 
-__all__ = ["DOCUMENT_TOKENS", "IMAGE_TOKENS", "TURN_TOKENS", "Calibration", "Estimator", "Experience", "TokenEstimator"]
+__all__ = [
+    "COUNTED_AT_ONCE",
+    "DOCUMENT_TOKENS",
+    "IMAGE_TOKENS",
+    "TURN_TOKENS",
+    "Calibration",
+    "Estimator",
+    "Experience",
+    "TokenEstimator",
+]
 
 IMAGE_TOKENS: Final = 1_600
 """An image near the size to which larger ones are scaled down.  Source: https://docs.claude.com/en/docs/build-with-claude/vision"""
@@ -31,6 +40,9 @@ DOCUMENT_TOKENS: Final = 3_000
 
 TURN_TOKENS: Final = 4
 """Role marks and separators around one turn."""
+
+COUNTED_AT_ONCE: Final = 4_096
+"""Characters of an answer: many pieces together cost hardly more than one."""
 
 _LETTER: Final = 4
 _BLANK: Final = 1

@@ -32,7 +32,7 @@ from kiro_asgi.model.events import (
     ToolCallStart,
     ToolInputDelta,
 )
-from kiro_asgi.stages.estimate import Estimator, TokenEstimator
+from kiro_asgi.stages.estimate import COUNTED_AT_ONCE, Estimator, TokenEstimator
 
 __all__ = ["Limits", "WordMatcher", "check_stop"]
 
@@ -153,9 +153,6 @@ _CONTENT: Final = frozenset(
     }
 )
 """Kinds of delta that are dropped after a limit; reports on usage are not."""
-
-_BATCH: Final = 4_096
-"""Characters that are counted at once: many pieces together cost hardly more than one."""
 
 
 def check_stop(stop: str | Sequence[str], place: str = "stop") -> None:
@@ -339,7 +336,7 @@ class Limits:
             return False
         self._tokens = tokens
         if isinstance(self.estimator, TokenEstimator):  # of no other it is known what a character weighs at most
-            self._room = min(int((self.max_tokens - tokens) / self.estimator.most), _BATCH)
+            self._room = min(int((self.max_tokens - tokens) / self.estimator.most), COUNTED_AT_ONCE)
         return True
 
     def _fitting(self, text: str) -> int:

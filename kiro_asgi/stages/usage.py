@@ -21,7 +21,7 @@ from kiro_asgi.model.events import (
     Usage,
     UsageSource,
 )
-from kiro_asgi.stages.estimate import Estimator, TokenEstimator
+from kiro_asgi.stages.estimate import COUNTED_AT_ONCE, Estimator, TokenEstimator
 from kiro_asgi.wire.json import dumps
 
 __all__ = ["UsageMeter", "metered_tokens", "provenance"]
@@ -50,10 +50,6 @@ def provenance(usage: Usage) -> str:
     if usage.metering is not None:
         words.append(f"credits={usage.metering.amount:.6g}")
     return " ".join(words)
-
-
-_BATCH: Final = 4_096
-"""Characters that are counted at once: many pieces together cost hardly more than one."""
 
 
 @define(kw_only=True)
@@ -113,7 +109,7 @@ class UsageMeter:
                 self._length += len(item.text)
             elif self._absorb(item):
                 continue
-            if self._length > _BATCH:
+            if self._length > COUNTED_AT_ONCE:
                 self._count()
             yield item
 

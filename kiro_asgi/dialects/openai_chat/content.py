@@ -46,7 +46,6 @@ __all__ = [
     "assistant_content",
     "call_signature",
     "extra_content",
-    "read_extra_content",
     "read_reasoning_details",
     "reasoning_details",
     "texts",

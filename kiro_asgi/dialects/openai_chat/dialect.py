@@ -23,7 +23,11 @@ from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.wire.json import objects_of
 
-__all__ = ["ChatEncoder", "ChatOptions", "OpenAIChat", "unread_fields"]
+__all__ = [
+    "ChatEncoder",
+    "ChatOptions",
+    "OpenAIChat",
+]
 
 
 @frozen

@@ -43,7 +43,6 @@ __all__ = [
     "FAILURES",
     "REFUSALS",
     "STOPS",
-    "BedrockFailure",
     "ConverseAnswerEncoder",
     "InvokeAnswerEncoder",
     "envelope",

@@ -33,15 +33,10 @@ from kiro_asgi.wire.json import dumps
 
 __all__ = [
     "CONSENT",
-    "MAX_BUDGET",
     "RequestBody",
     "document",
     "estimate_tokens",
-    "is_native",
     "statistics",
-    "thinking_instruction",
-    "thinking_options",
-    "wants_tags",
 ]
 
 
