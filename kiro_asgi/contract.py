@@ -24,15 +24,6 @@ from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean, find
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 
-__all__ = [
-    "Call",
-    "collect_kiro_response",
-    "execute_kiro",
-    "stream_kiro",
-    "translate_kiro_request",
-    "translate_kiro_response",
-]
-
 Call = Callable[[bytes], AsyncIterable[bytes]]
 """The network: the body of a request to the body of the answer."""
 

@@ -21,8 +21,6 @@ from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from kiro_asgi.wire.json import dumps
 from kiro_asgi.wire.sse import ServerSentEvent, encode_sse
 
-__all__ = ["OpenAIToAnthropicState"]
-
 
 def _new_id() -> str:
     return f"toolu_{secrets.token_hex(12)}"

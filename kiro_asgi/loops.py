@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 from anyio.lowlevel import RunVar
 from attrs import define, field
 
-__all__ = ["PerLoop"]
-
 T = TypeVar("T")
 
 

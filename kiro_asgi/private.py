@@ -10,8 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-__all__ = ["NO_FOLLOW", "make_folder", "require_own_file", "write_new_file"]
-
 NO_FOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
 """Refuse to open a symbolic link, where the system can."""
 

@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     from kiro_asgi.replay import Difference, Replay
     from kiro_asgi.tapes import Tape
 
-__all__ = [
-    "TapeDiffers",
-    "TapeFile",
-    "TapeItem",
-    "pytest_addoption",
-    "pytest_collect_file",
-    "pytest_configure",
-    "tape",
-    "taped_settings",
-]
-
 _SUFFIXES: Final = (".tape.jsonl", ".tape.jsonl.gz")
 """As `kiro_asgi.tapes.folder.SUFFIXES`, which is not imported to look at other files."""
 

@@ -20,8 +20,6 @@ from urllib.parse import quote, quote_plus
 
 from attrs import field, frozen
 
-__all__ = ["PARTIAL", "REDACTED", "TELLTALE", "Redactor"]
-
 TELLTALE: Final = 8
 """Characters from which on a secret is no word that anybody might write."""
 

@@ -14,30 +14,6 @@ from urllib.parse import urlsplit
 
 from attrs import Attribute, AttrsInstance, field, fields, frozen
 
-__all__ = [
-    "ALIAS",
-    "COUNT",
-    "DAY",
-    "HEADER",
-    "KEY",
-    "LINE",
-    "MOMENT",
-    "PART",
-    "PROXY",
-    "REGION",
-    "UPSTREAM",
-    "URL",
-    "WORD",
-    "Bounds",
-    "Choices",
-    "Declared",
-    "Rule",
-    "Shape",
-    "broken",
-    "is_base_url",
-    "setting",
-]
-
 T = TypeVar("T")
 
 DAY: Final = 86_400.0

@@ -27,8 +27,10 @@ from kiro_asgi.dialects.anthropic import recovery as anthropic_recovery
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, Encoder, ResponseMeta
 from kiro_asgi.dialects.openai_chat import recovery as openai_recovery
-from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
-from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesOptions
+from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
+from kiro_asgi.dialects.openai_chat.request import ChatOptions
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
+from kiro_asgi.dialects.openai_responses.options import ResponsesOptions
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Delta
 from kiro_asgi.model.message import Message, MessageBuilder
@@ -37,8 +39,8 @@ from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.stages.cut_answers import CutAnswer, truncation_records
 from kiro_asgi.stages.parts.argument_text import TruncationDiagnosis, diagnose_json_truncation
-from kiro_asgi.stages.thinking import ThinkingParser, ThinkingParseResult
-from kiro_asgi.stages.tool_calls import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
+from kiro_asgi.stages.parts.open_calls import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
+from kiro_asgi.stages.parts.thinking_parser import ThinkingParser, ThinkingParseResult
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro.contract.functions import (
     clean_json_schema_properties,

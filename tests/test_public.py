@@ -19,20 +19,7 @@ from kiro_asgi.stages.parts.thinking_parser import MODES, SCANS
 from kiro_asgi.stages.tool_calls import EMISSIONS
 from kiro_asgi.upstreams.builtin import BuiltinSettings
 from tests.examples import EXAMPLES
-
-PUBLIC = (
-    "kiro_asgi",
-    "kiro_asgi.dialects",
-    "kiro_asgi.errors",
-    "kiro_asgi.model.events",
-    "kiro_asgi.model.message",
-    "kiro_asgi.model.prompt",
-    "kiro_asgi.observers",
-    "kiro_asgi.stages",
-    "kiro_asgi.streaming",
-    "kiro_asgi.upstreams",
-)
-"""Modules whose ``__all__`` is public."""
+from tests.public import PUBLIC
 
 EXTENDING = ("river_upstream", "folder_store", "redacting_stage", "plain_dialect", "counting_observer")
 """Examples that add something to the gateway, in less than 120 lines each."""

@@ -25,18 +25,6 @@ from kiro_asgi.errors import ConfigError, KiroAsgiError, LimitReached, UpstreamL
 from kiro_asgi.quota.claims import Claim, Cost, Rate, Standing
 from kiro_asgi.quota.settings import Allowance, CredentialSettings, allowance_of
 
-__all__ = [
-    "Admission",
-    "CredentialLimits",
-    "LimitedAdmission",
-    "LimitedCredentials",
-    "UnlimitedAdmission",
-    "UnlimitedCredentials",
-    "allowances_in",
-    "credential_allowances",
-    "new_admission",
-]
-
 
 class Admission(Protocol):
     """Lets requests in."""

@@ -85,9 +85,6 @@ from kiro_asgi.wire.json import dumps
 if TYPE_CHECKING:
     from kiro_asgi.inspector.site import Inspector
 
-__all__ = ["App", "create_app"]
-
-
 _log = getLogger("kiro_asgi")
 
 _ALIVE: Final = dumps({"status": "ok"})

@@ -14,8 +14,6 @@ from kiro_asgi.model.media import media_type_of
 from kiro_asgi.model.prompt import Attachment, Document, Image, Part, Prompt, ToolResult
 from kiro_asgi.net.fetching import Fetched
 
-__all__ = ["AttachmentFetcher", "AttachmentSource"]
-
 PDF: Final = "application/pdf"
 
 _UNTYPED: Final = ("", "application/octet-stream", "binary/octet-stream")

@@ -38,8 +38,6 @@ from kiro_asgi.net.retry import Remedy
 from kiro_asgi.quota.claims import Cost
 from kiro_asgi.upstreams.base import Credential, UpstreamRequest
 
-__all__ = ["Attempts"]
-
 _log = getLogger("kiro_asgi")
 
 _CONNECTION_TROUBLE: Final = (UpstreamUnreachable, UpstreamProtocolError)

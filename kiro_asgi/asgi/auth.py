@@ -36,8 +36,6 @@ from kiro_asgi.errors import ConfigError, ForeignOrigin, KeyExpired, Unauthorize
 from kiro_asgi.limits import PREFLIGHT_BYTES, PREFLIGHT_NAMES
 from kiro_asgi.quota.settings import KeySettings, hash_of
 
-__all__ = ["Authenticator", "CrossOrigin", "host_user", "principal_of"]
-
 _ORIGIN: Final = b"origin"
 _METHOD: Final = b"access-control-request-method"
 _HEADERS: Final = b"access-control-request-headers"

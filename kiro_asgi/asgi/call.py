@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from kiro_asgi.quota.base import Counters
     from kiro_asgi.quota.claims import Lease
 
-__all__ = ["Bodies", "Call", "CallsUnderWay", "Share", "stopping"]
-
 _ROOM_AFTER = 1.0
 """Seconds: most bodies arrive, and are answered, within a few."""
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from kiro_asgi.asgi.plan import Estimate
     from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
 
-__all__ = ["ClientRequest", "Exchange", "PassthroughRequest"]
-
 
 @frozen(kw_only=True)
 class PassthroughRequest:

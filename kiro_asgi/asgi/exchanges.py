@@ -30,8 +30,6 @@ from kiro_asgi.stages.estimate import Calibration, Estimator
 from kiro_asgi.upstreams.base import Credential, Rendered
 from kiro_asgi.upstreams.registry import Target
 
-__all__ = ["ConversationIds", "ExchangeFactory"]
-
 
 @frozen
 class ConversationIds:

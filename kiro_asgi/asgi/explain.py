@@ -33,8 +33,6 @@ from kiro_asgi.upstreams.manifest import set_up
 from kiro_asgi.upstreams.registry import Registry, Target
 from kiro_asgi.wire.json import loads
 
-__all__ = ["PLACEHOLDER", "Choice", "Upstreams", "explain", "guess"]
-
 
 def guess(body: bytes, apis: Sequence[DialectManifest]) -> DialectManifest:
     """Of *apis* the one that *body* looks most like; of several, the first.

@@ -15,8 +15,6 @@ from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Calibration
 
-__all__ = ["Internals"]
-
 
 @frozen(kw_only=True)
 class Internals:

@@ -19,8 +19,6 @@ from kiro_asgi.stages.cut_answers import CutAnswer, records_of
 from kiro_asgi.stages.recovery import Reminder, candidates, recover
 from kiro_asgi.state.base import Store, scoped
 
-__all__ = ["Recovered", "Recovery", "Signatures"]
-
 _log = getLogger("kiro_asgi")
 
 _CUT_ANSWER: Final = "cut-answer"

@@ -25,8 +25,6 @@ from kiro_asgi.upstreams.base import Credential, ModelCard, Traits, Upstream
 from kiro_asgi.upstreams.registry import Registry, Target
 from kiro_asgi.upstreams.settings import Adapt, AnswerOptions, unchanged
 
-__all__ = ["Models", "Permit", "Provider", "Route", "require_permit"]
-
 _CITED_BLOCK: Final = {"type": "search_result", "citations": {"enabled": True}}.items()
 
 Permit = Callable[[str], bool]

@@ -12,8 +12,6 @@ from kiro_asgi.asgi.app import App
 from kiro_asgi.asgi.protocol import AnyASGIApp, ASGIApp, Receive, Scope, Send, host_lifespan
 from kiro_asgi.asgi.routing import local_paths
 
-__all__ = ["mount", "wrapped_in"]
-
 T = TypeVar("T")
 
 _MAX_OBJECTS: Final = 10_000

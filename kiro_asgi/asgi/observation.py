@@ -28,8 +28,6 @@ from kiro_asgi.observers.logs import AccessLog
 from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["Observation", "Observers"]
-
 _log = getLogger("kiro_asgi")
 
 _PORTS: Final = {"http": 80, "https": 443}

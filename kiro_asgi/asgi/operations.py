@@ -23,8 +23,6 @@ from kiro_asgi.errors import ConfigError
 from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.state.base import Store
 
-__all__ = ["Gateway", "Handler", "Operations", "handlers_of", "new_dialects"]
-
 Handler = Callable[[Call, str], Awaitable[None]]
 """Answers a call; the text is what its path names."""
 

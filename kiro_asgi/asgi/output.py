@@ -21,8 +21,6 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event
 from kiro_asgi.model.message import Message, MessageBuilder, replay, unsplit
 
-__all__ = ["PART", "Collected", "Output", "Sending", "Streamed", "Synthetic", "Whole"]
-
 _STREAM_HEADERS = (
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),

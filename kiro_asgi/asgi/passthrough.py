@@ -34,16 +34,6 @@ from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Upstream
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, essence
 
-__all__ = [
-    "PassthroughExchange",
-    "PassthroughReading",
-    "PassthroughStream",
-    "PassthroughWhole",
-    "inquiry_of",
-    "reason_to_translate",
-    "render_passthrough",
-]
-
 _BYTES_A_TOKEN: Final = 4
 
 

@@ -17,11 +17,9 @@ from kiro_asgi.stages.arguments import USUAL, parse_names
 from kiro_asgi.stages.citations import Citing
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.stages.parts.argument_text import MENDINGS
-from kiro_asgi.stages.thinking import KEPT
+from kiro_asgi.stages.parts.thinking_parser import KEPT
 from kiro_asgi.upstreams.base import Rendered, Upstream
 from kiro_asgi.upstreams.settings import AnswerOptions
-
-__all__ = ["ANSWER_TOKENS", "Estimate", "early_commit", "first_event_timeout", "plan_answer"]
 
 _TOKENS_A_SECOND: Final = 4000
 """Of a prompt that a model reads, at least."""

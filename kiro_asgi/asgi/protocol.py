@@ -20,33 +20,6 @@ from attrs import frozen
 from kiro_asgi.errors import BodyTimeout, BodyTooLarge, RequestError, UnsupportedEncoding
 from kiro_asgi.limits import QUERY_FIELDS
 
-__all__ = [
-    "CLIENT_GONE",
-    "JSON",
-    "ASGIApp",
-    "AnyASGIApp",
-    "Disconnected",
-    "Headers",
-    "Lifespan",
-    "Message",
-    "Receive",
-    "Scope",
-    "Send",
-    "Stalled",
-    "handshake_send",
-    "header_values",
-    "host_lifespan",
-    "identity_headers",
-    "query_values",
-    "read_body",
-    "respond",
-    "respond_in_pieces",
-    "response_body",
-    "response_start",
-    "send_most",
-]
-
-
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -33,19 +33,6 @@ from kiro_asgi.upstreams.models import read_aliases, resembling
 from kiro_asgi.upstreams.registry import Registry, read_rows
 from kiro_asgi.upstreams.settings import Quota, Setup, user_agent
 
-__all__ = [
-    "Transports",
-    "keyed",
-    "new_fetcher",
-    "new_providers",
-    "new_registry",
-    "new_store",
-    "new_transport",
-    "shared_renewals",
-    "simulated_at",
-]
-
-
 Transports = Callable[[Settings, str], Transport]
 """Makes the connections to services by settings, through a proxy; empty for none."""
 

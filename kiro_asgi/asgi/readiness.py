@@ -31,9 +31,6 @@ from kiro_asgi.state.base import Store, WatchedStore
 from kiro_asgi.upstreams.manifest import Configured, all_of, set_up
 from kiro_asgi.upstreams.models import read_aliases
 
-__all__ = ["Readiness", "ReadinessCheck", "ReadinessReason", "problems_of", "problems_with", "settings_to_serve"]
-
-
 Part = tuple[Collection[str], Callable[[], object]]
 """The tables of settings that a part is made of, and how to make it."""
 

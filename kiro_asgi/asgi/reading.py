@@ -31,8 +31,6 @@ from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.base import UpstreamRequest
 
-__all__ = ["AnswerContext", "AnswerReading"]
-
 
 def _nothing() -> None:
     """Nobody wants to know."""

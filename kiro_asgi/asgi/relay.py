@@ -29,8 +29,6 @@ from kiro_asgi.model.events import StopReason
 from kiro_asgi.observers.base import Outcome
 from kiro_asgi.stages.tool_spelling import CORRECTED
 
-__all__ = ["Relay"]
-
 _log = getLogger("kiro_asgi")
 
 _EXPECTED: Final = frozenset({"event.unknown", CORRECTED})

@@ -23,18 +23,6 @@ from kiro_asgi.model.notes import Note
 from kiro_asgi.net.transport import Headers
 from kiro_asgi.upstreams.errors import redacted
 
-__all__ = [
-    "RULES_HEADER",
-    "localized",
-    "log_body",
-    "log_notes",
-    "log_refusal",
-    "notices_in",
-    "rules_header",
-    "wants_notes",
-    "wants_rules",
-]
-
 _log = getLogger("kiro_asgi")
 
 RULES_HEADER: Final = b"x-kiro-asgi-rules"

@@ -27,8 +27,6 @@ from kiro_asgi.quota.settings import Allowance, QuotaSettings
 from kiro_asgi.quota.sqlite import SqliteCounters
 from kiro_asgi.state.base import owner_of, scoped
 
-__all__ = ["LimitRefusal", "Reservation", "Reservations", "cost_of", "new_reservations"]
-
 _log = getLogger("kiro_asgi")
 
 _RENEW_EVERY: Final = 30.0

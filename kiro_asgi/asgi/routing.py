@@ -14,8 +14,6 @@ from kiro_asgi.asgi.protocol import Scope, header_values
 from kiro_asgi.dialects.manifest import WEBSOCKET, DialectManifest, Endpoint
 from kiro_asgi.errors import ConfigError, KiroAsgiError, MethodNotAllowed, NoWebSocket, RouteNotFound
 
-__all__ = ["GATEWAY", "PROBES", "RouteMatch", "Routes", "local_paths", "root_of"]
-
 Name = TypeVar("Name", bytes, str)
 
 PROBES: Final = (

@@ -6,8 +6,6 @@ from typing import Final
 
 from kiro_asgi.model.notes import Loss, Rule
 
-__all__ = ["CUT_ANSWER", "HOSTED_DROPPED", "OLDEST_DROPPED", "PHASE", "RULES", "UNCITED", "VERBOSITY"]
-
 HOSTED_DROPPED: Final = "tools.hosted_dropped"
 CUT_ANSWER: Final = "recovery.cut_answer"
 UNCITED: Final = "citations.unavailable"

@@ -22,9 +22,6 @@ from kiro_asgi.asgi.protocol import Disconnected
 from kiro_asgi.errors import LimitReached, TooBusy
 from kiro_asgi.loops import PerLoop
 
-__all__ = ["MANY", "SHORT", "TURN", "Background", "Offload", "Pace", "Tasks"]
-
-
 MANY: Final = 32
 """Answers under way from which on they share the turns of the event loop.  Fewer hold nobody up for long, and are not
 slowed down by looking at each other."""

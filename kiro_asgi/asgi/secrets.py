@@ -17,8 +17,6 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.observers.logs import FIELDS_ATTRIBUTE
 from kiro_asgi.redaction import Redactor
 
-__all__ = ["Secrets", "hide_in_logs", "secrets_in"]
-
 _LOGGERS: Final = ("kiro_asgi", "kiro_asgi.access")
 
 

@@ -24,8 +24,6 @@ from kiro_asgi.net.credentials.pool import Asker
 from kiro_asgi.upstreams.base import Credential, UpstreamRequest
 from kiro_asgi.upstreams.settings import Search
 
-__all__ = ["ServerTool", "Toolbox", "WebSearch"]
-
 _log = getLogger("kiro_asgi")
 
 _CODES: Final = ((RequestError, "invalid_tool_input"), (UpstreamThrottled, "too_many_requests"))

@@ -20,8 +20,6 @@ from kiro_asgi.tapes.folder import TapeFolder
 from kiro_asgi.tapes.recorder import Recorder, TapeMaker
 from kiro_asgi.upstreams.manifest import set_up
 
-__all__ = ["RecordedFiles", "RecordedStore", "Taping", "is_replayed", "new_taping", "shown_settings"]
-
 _OF_THE_MACHINE: Final = ("path", "url", "endpoint", "file", "files", "folder", "principals", "source")
 """Last words of settings that name a place, or a person: a replay does without them."""
 

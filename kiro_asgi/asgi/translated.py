@@ -30,8 +30,6 @@ from kiro_asgi.net.transport import StopReading
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.upstreams.base import Credential, PausingTurn, Rendered, Upstream, UpstreamRequest
 
-__all__ = ["TranslatedExchange", "TranslatedReading", "with_prompt"]
-
 
 def with_prompt(parsed: ParsedRequest, prompt: Prompt, turns: int) -> ParsedRequest:
     """*parsed* as it is asked with *prompt*, with a note where that has fewer than *turns*."""

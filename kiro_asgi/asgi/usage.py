@@ -18,8 +18,6 @@ from kiro_asgi.quota.base import Ledger, UsageKey, UsageRow
 from kiro_asgi.quota.ledger import UsageWriter
 from kiro_asgi.quota.sqlite import SqliteLedger
 
-__all__ = ["UsageObserver", "new_ledger"]
-
 _FAILED: Final = frozenset({Outcome.CUT, Outcome.REFUSED})
 
 _LONGEST_MODEL: Final = 200

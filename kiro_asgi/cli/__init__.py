@@ -17,8 +17,6 @@ from kiro_asgi.cli import check, demo, doctor, explain, keys, login, replay, ser
 from kiro_asgi.cli.terminal import discard_output, print_error, printer_on
 from kiro_asgi.errors import ConfigError
 
-__all__ = ["main"]
-
 COMMANDS: Final[Mapping[str, ModuleType]] = MappingProxyType(
     {
         "serve": serve,

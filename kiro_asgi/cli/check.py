@@ -20,9 +20,6 @@ from kiro_asgi.config import Settings, describe, read_environment
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.config.tree import assembled
 
-__all__ = ["Report", "add_arguments", "examine", "run"]
-
-
 DEFAULT: Final = "default"
 """The source of a setting that is not set."""
 

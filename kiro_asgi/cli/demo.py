@@ -27,8 +27,6 @@ from kiro_asgi.cli.terminal import Part, Printer, Tone, printer_on
 from kiro_asgi.config import Settings
 from kiro_asgi.wire.sse import SseDecoder
 
-__all__ = ["add_arguments", "demonstrate", "run"]
-
 HOST: Final = "127.0.0.1"
 MODEL: Final = "claude-sonnet-4.5"
 QUESTION: Final = "What is the weather in Bergen?"

@@ -13,8 +13,6 @@ import anyio
 import h11
 from attrs import field, frozen
 
-__all__ = ["APIS", "RESULT", "TOOL", "Answer", "Api", "PieceKind", "post"]
-
 TOOL: Final = "get_weather"
 RESULT: Final = "9 degrees and rain"
 """The tool's result for every call."""

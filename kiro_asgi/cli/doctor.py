@@ -39,8 +39,6 @@ from kiro_asgi.upstreams.errors import clean, report_of
 from kiro_asgi.upstreams.manifest import Configured, set_up
 from kiro_asgi.wire.json import objects_of, text_of
 
-__all__ = ["Examination", "add_arguments", "resting", "run"]
-
 NAME: Final = "resting"
 PATIENCE: Final = 5.0
 """Seconds for the question."""

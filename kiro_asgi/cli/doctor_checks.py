@@ -26,26 +26,6 @@ from kiro_asgi.config import Settings, SettingsReading
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.upstreams.access import Keys
 
-__all__ = [
-    "GENERAL",
-    "Advice",
-    "Finding",
-    "Verdict",
-    "Way",
-    "clock",
-    "connection",
-    "failed",
-    "keys",
-    "masked",
-    "proxied",
-    "proxies",
-    "settings",
-    "span",
-    "trusted",
-    "walk",
-    "with_key",
-]
-
 
 class Verdict(Enum):
     """Severity of a finding."""

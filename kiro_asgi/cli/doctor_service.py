@@ -27,8 +27,6 @@ from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream, UpstreamRe
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.manifest import Configured, probes_in
 
-__all__ = ["PATIENCE", "DirectExamination", "Questions"]
-
 PATIENCE: Final = 15.0
 """Seconds for each small question."""
 

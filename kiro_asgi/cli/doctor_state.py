@@ -17,8 +17,6 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.state.base import Store, scoped
 
-__all__ = ["state"]
-
 _NAME: Final = "state"
 
 _PATIENCE: Final = 5.0

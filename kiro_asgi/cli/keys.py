@@ -15,8 +15,6 @@ from kiro_asgi.cli.terminal import Tone, printer_on
 from kiro_asgi.quota.settings import hash_of
 from kiro_asgi.setting import UPSTREAM
 
-__all__ = ["add_arguments", "run"]
-
 _BYTES: Final = 32
 """Of chance in a key."""
 

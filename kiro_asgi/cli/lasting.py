@@ -15,8 +15,6 @@ from attrs import evolve
 from kiro_asgi.config import Settings
 from kiro_asgi.private import make_folder, require_own_file, write_new_file
 
-__all__ = ["as_served", "state_file", "state_folder", "with_lasting_state"]
-
 _log = getLogger("kiro_asgi")
 
 _SEAL_BYTES: Final = 32

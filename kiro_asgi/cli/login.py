@@ -17,8 +17,6 @@ from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.upstreams.manifest import manifests_in
 
-__all__ = ["add_arguments", "run"]
-
 
 class _Installed(argparse.ArgumentParser):
     """The options of an upstream from outside, which is imported when its sign-in is chosen."""

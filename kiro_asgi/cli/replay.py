@@ -16,8 +16,6 @@ from kiro_asgi.cli.terminal import Printer, Tone, printer_on
 from kiro_asgi.replay import Difference, Replay, Step, derive, read_setting
 from kiro_asgi.tapes import load_tape
 
-__all__ = ["add_arguments", "run"]
-
 _WIDTH: Final = 100
 """Characters of a value that are shown."""
 

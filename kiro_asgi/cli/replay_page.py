@@ -20,8 +20,6 @@ from kiro_asgi.inspector.steps import as_value
 from kiro_asgi.replay import Difference, Replay, Step
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["LANES", "page_of"]
-
 _STEPS: Final = 5000
 """Steps that are shown; a page with more is slow."""
 

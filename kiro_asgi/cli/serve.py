@@ -54,9 +54,6 @@ from kiro_asgi.upstreams.manifest import set_up
 if TYPE_CHECKING:
     from kiro_asgi.replay.service import TapeService
 
-__all__ = ["add_arguments", "add_config", "run", "simulated"]
-
-
 SIMULATOR_KEY: Final = "ksk_simulator"
 """Opens nothing but the simulator."""
 

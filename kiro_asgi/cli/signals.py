@@ -27,9 +27,6 @@ from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.observers.base import Observer
 from kiro_asgi.state.base import Store
 
-__all__ = ["ORDERS", "DrainTimes", "Drainable", "Reloadable", "log_kept", "until_signalled"]
-
-
 ORDERS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals that mean something."""
 

@@ -25,20 +25,6 @@ from attrs import field, frozen
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.net.http_library import EXHAUSTED
 
-__all__ = [
-    "LINGER",
-    "LOOPS",
-    "MAX_PORT",
-    "Server",
-    "bind",
-    "give_back_blocks",
-    "give_up_after",
-    "hold_little",
-    "import_extra",
-    "keep_what_is_there",
-    "tidy_up",
-]
-
 _log = logging.getLogger("kiro_asgi")
 
 LOOPS: Final = ("asyncio", "trio")

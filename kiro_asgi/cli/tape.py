@@ -21,8 +21,6 @@ from kiro_asgi.tapes.exports import as_curl, as_har
 from kiro_asgi.tapes.masking import Protection, cover_shapes
 from kiro_asgi.tapes.recorder import protected
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""

@@ -25,21 +25,6 @@ from kiro_asgi.errors import ConfigError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = [
-    "Countdown",
-    "Part",
-    "PlainPrinter",
-    "Printer",
-    "RichPrinter",
-    "Spinner",
-    "Tone",
-    "discard_output",
-    "print_error",
-    "print_problem",
-    "printer_on",
-    "variables_in",
-]
-
 
 class Tone(Enum):
     """Role of a part of a line; the value is its style in rich."""

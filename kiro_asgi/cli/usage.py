@@ -23,8 +23,6 @@ from kiro_asgi.errors import ConfigError, StoreUnavailable
 from kiro_asgi.quota.base import UsageRow
 from kiro_asgi.quota.ledger import AMOUNTS, PARTS, Total, as_csv, totals
 
-__all__ = ["add_arguments", "run"]
-
 _DAYS: Final = 30
 _MOST_DAYS: Final = 400
 """Days that ledgers keep."""

@@ -24,8 +24,6 @@ from attrs import define, field
 
 from kiro_asgi.cli.signals import ORDERS
 
-__all__ = ["Orders", "Workers"]
-
 _log = logging.getLogger("kiro_asgi")
 
 _SERVING: Final = b"."

@@ -17,8 +17,6 @@ from kiro_asgi.config.leaves import Leaf, leaves, members_of, values_of
 from kiro_asgi.config.tree import Settings
 from kiro_asgi.setting import Choices
 
-__all__ = ["SettingRow", "describe", "display"]
-
 
 @frozen
 class SettingRow:

@@ -11,31 +11,6 @@ from attrs import frozen
 from kiro_asgi.limits import ANSWER_BYTES, TOOL_INPUT_BYTES
 from kiro_asgi.setting import DAY, KEY, MOMENT, UPSTREAM, Bounds, Choices, Shape, setting
 
-__all__ = [
-    "HOST",
-    "PAGE",
-    "PARAMETER",
-    "PRICE",
-    "REPAIR",
-    "ROUTE",
-    "SECRET",
-    "SITE",
-    "STATE_URL",
-    "ClientSettings",
-    "CorsSettings",
-    "FetchSettings",
-    "InspectorSettings",
-    "LimitSettings",
-    "RecoverySettings",
-    "ResponsesSettings",
-    "RetrySettings",
-    "RoutingSettings",
-    "StateSettings",
-    "StreamSettings",
-    "StructuredSettings",
-    "ToolSettings",
-]
-
 
 def _is_host(text: str) -> bool:
     name, _, port = text.removeprefix("*.").partition(":")

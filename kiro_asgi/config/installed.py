@@ -23,8 +23,6 @@ from kiro_asgi.errors import ConfigError
 from kiro_asgi.setting import UPSTREAM
 from kiro_asgi.upstreams.manifest import Manifest, UpstreamSettings, manifests_in, slice_of
 
-__all__ = ["DIALECTS", "UPSTREAMS", "PartyKind", "including", "offered", "with_installed"]
-
 T = TypeVar("T")
 M = TypeVar("M", bound="Manifest[Any] | DialectManifest")
 

@@ -16,19 +16,6 @@ from attrs import frozen
 
 from kiro_asgi.setting import Declared
 
-__all__ = [
-    "ENV_PREFIX",
-    "Leaf",
-    "assemble",
-    "families",
-    "leaves",
-    "members_of",
-    "preset_values",
-    "slices",
-    "tables",
-    "values_of",
-]
-
 ENV_PREFIX = "KIRO_ASGI__"
 
 T = TypeVar("T")

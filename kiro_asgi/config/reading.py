@@ -19,16 +19,6 @@ from kiro_asgi.config.installed import offered, with_installed
 from kiro_asgi.config.leaves import ENV_PREFIX, Leaf, families, leaves, members_of, preset_values, slices
 from kiro_asgi.config.rules import complaint, conflicts, misnamed
 
-__all__ = [
-    "CONFIG_VARIABLE",
-    "Given",
-    "SettingsReading",
-    "read",
-    "read_environment",
-    "read_mapping",
-    "read_toml",
-]
-
 CONFIG_VARIABLE: Final = "KIRO_ASGI_CONFIG"
 """Names a TOML file; the environment wins over it."""
 

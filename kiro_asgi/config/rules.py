@@ -12,8 +12,6 @@ from kiro_asgi.errors import ConfigError
 from kiro_asgi.setting import UPSTREAM, Shape
 from kiro_asgi.upstreams.manifest import manifests_in
 
-__all__ = ["complaint", "conflicts", "misnamed", "require", "unnameable", "violations"]
-
 
 def misnamed(root: type, family: str, name: str) -> str:
     """The problem with a name in *family*, as a message that follows it; empty when there is none."""

@@ -35,9 +35,6 @@ from kiro_asgi.tapes.settings import TapeSettings
 from kiro_asgi.upstreams.builtin import BuiltinSettings
 from kiro_asgi.upstreams.manifest import Manifest
 
-__all__ = ["Settings"]
-
-
 T = TypeVar("T")
 
 

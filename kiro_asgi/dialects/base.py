@@ -21,21 +21,6 @@ if TYPE_CHECKING:
     from kiro_asgi.dialects.models import Listing
     from kiro_asgi.dialects.passthrough import Fault, PassthroughStage
 
-__all__ = [
-    "CountingDialect",
-    "Dialect",
-    "DialectTraits",
-    "Encoder",
-    "ErrorReply",
-    "ListingDialect",
-    "ParsedRequest",
-    "RequestHeaders",
-    "RequestPeek",
-    "ResponseMeta",
-    "TransparentDialect",
-    "Writer",
-]
-
 Item = TypeVar("Item", contravariant=True)
 
 RequestHeaders = Iterable[tuple[bytes, bytes]]

@@ -11,8 +11,6 @@ from kiro_asgi.dialects.openai_chat import OPENAI_CHAT
 from kiro_asgi.dialects.openai_completions import OPENAI_COMPLETIONS
 from kiro_asgi.dialects.openai_responses import OPENAI_RESPONSES
 
-__all__ = ["BUILTIN"]
-
 BUILTIN: Final[tuple[DialectManifest, ...]] = (
     OPENAI_CHAT,
     OPENAI_RESPONSES,

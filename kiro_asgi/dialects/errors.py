@@ -26,19 +26,6 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.wire.json import JsonError
 
-__all__ = [
-    "NO_MODEL",
-    "REFUSED",
-    "RETRY_HEADERS",
-    "error_headers",
-    "explanation",
-    "invalid",
-    "message_of",
-    "missing",
-    "tokens_in",
-    "unsupported",
-]
-
 RETRY_HEADERS: Final = (b"retry-after", b"retry-after-ms", b"x-should-retry")
 """Response headers about trying again that `error_headers` may write."""
 

@@ -14,25 +14,6 @@ from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.errors import RETRY_HEADERS
 from kiro_asgi.setting import setting
 
-__all__ = [
-    "ANSWER",
-    "COUNT",
-    "DURATIONS",
-    "MODEL",
-    "MODELS",
-    "WEBSOCKET",
-    "DialectManifest",
-    "DialectOptions",
-    "DialectSettings",
-    "Endpoint",
-    "QuotaHeaders",
-    "dialect_slice",
-    "dialects_in",
-    "duration",
-    "instant",
-    "served",
-]
-
 _KINDS: Final = ("requests", "tokens")
 
 

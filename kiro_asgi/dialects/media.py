@@ -21,8 +21,6 @@ from kiro_asgi.dialects.errors import invalid
 from kiro_asgi.model.media import media_type_of
 from kiro_asgi.model.prompt import Document, Image
 
-__all__ = ["read_file", "read_image"]
-
 PDF: Final = "application/pdf"
 SVG: Final = "image/svg+xml"
 """The one kind of image that is text, which an upstream may refuse in its own words."""

@@ -15,8 +15,6 @@ from attrs import frozen
 
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["Card", "Listing", "render_model", "render_models"]
-
 CREATED: Final = 1_735_689_600
 """Seconds since the epoch.  Upstreams do not say when a model came out, but clients want a date."""
 

@@ -10,8 +10,6 @@ from typing import Final
 from kiro_asgi.limits import REQUEST_DEPTH
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["renamed"]
-
 _MEMBER: Final = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")', re.DOTALL)
 """Inside a string the quotes have backslashes before them, so what is found is a member; group 1 is its value."""
 

@@ -36,8 +36,6 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.wire.json import JsonError, dumps
 
-__all__ = ["Wording", "error_reply", "openai_message", "wording_of"]
-
 
 @frozen
 class Wording:

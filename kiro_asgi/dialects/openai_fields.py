@@ -18,24 +18,6 @@ from kiro_asgi.model.prompt import Sampling, Text
 from kiro_asgi.stages.limits import check_stop
 from kiro_asgi.wire.json import count, dumps, quote_bytes
 
-__all__ = [
-    "AudioPart",
-    "ChunkStream",
-    "ImageUrl",
-    "RefusalPart",
-    "StreamOptions",
-    "TextPart",
-    "read_refusal",
-    "read_sampling",
-    "read_text",
-    "read_verbosity",
-    "refuse_audio",
-    "refuse_unknown",
-    "stream_error_object",
-    "usage_object",
-]
-
-
 _MOST_STOPS: Final = 4
 
 _DONE: Final = b"data: [DONE]\n\n"
@@ -48,7 +30,7 @@ class StreamOptions:
     include_usage: bool | None = None
 
 
-class Sampled(Protocol):
+class _Sampled(Protocol):
     """The fields about sampling of a request's body; the last four may hold anything."""
 
     @property
@@ -87,7 +69,7 @@ def read_verbosity(word: str | None, place: str) -> str:
     return word or ""
 
 
-def read_sampling(request: Sampled, limits: Mapping[str, int | None], *, least: int = 1) -> Sampling:
+def read_sampling(request: _Sampled, limits: Mapping[str, int | None], *, least: int = 1) -> Sampling:
     """How to sample.
 
     Args:

@@ -27,8 +27,6 @@ from kiro_asgi.stages.usage import UsageMeter
 from kiro_asgi.wire.json import JsonError, loads, object_of, quote_bytes
 from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder, encode_comment, encode_sse
 
-__all__ = ["Fault", "Format", "PassthroughStage", "Sign"]
-
 Fault = Callable[[bytes], KiroAsgiError]
 """From a server-sent event that holds an error of the service to the error that it means."""
 

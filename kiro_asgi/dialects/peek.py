@@ -14,8 +14,6 @@ from kiro_asgi.dialects.structure import read_json, structure_value
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool
 
-__all__ = ["peek_at", "peek_in"]
-
 
 @frozen
 class _Asked:

@@ -14,8 +14,6 @@ from attrs import define, field
 from kiro_asgi.model.message import LONG, unsplit
 from kiro_asgi.wire.json import dumps, loads, quote_bytes
 
-__all__ = ["Literal", "Pieces", "compact", "dump_array", "dump_object", "dump_text"]
-
 
 class Pieces(list[bytes]):
     """The JSON of a value; joined it is all of it."""

@@ -9,8 +9,6 @@ from kiro_asgi.model.prompt import Text, Turn
 from kiro_asgi.stages.cut_answers import CutAnswer
 from kiro_asgi.stages.recovery import Reminder, reminders
 
-__all__ = ["blocks_of", "reminded", "reply_from", "texts_of"]
-
 
 def reminded(
     body: Mapping[str, Any],

@@ -31,8 +31,6 @@ from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import LARGEST_INTEGER, REQUEST_DEPTH
 from kiro_asgi.wire.json import JsonError, deep_place, loads
 
-__all__ = ["PLAIN", "Raw", "Tagged", "ValueMismatch", "make_converter", "read_json", "structure", "structure_value"]
-
 T = TypeVar("T")
 
 Hook = Callable[[Any, Any], Any]

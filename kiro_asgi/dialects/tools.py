@@ -15,8 +15,6 @@ from kiro_asgi.model.prompt import Tool
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["SEARCH_TOOL", "hosted_tool", "is_callable", "name_of_kind", "read_arguments"]
-
 _MAX_KIND: Final = 60
 """Characters of a kind that errors repeat."""
 

@@ -16,8 +16,6 @@ from kiro_asgi.dialects.structure import Raw, Tagged
 from kiro_asgi.model.notes import Loss, Note, Notes, Rule
 from kiro_asgi.model.prompt import Tool
 
-__all__ = ["RULES", "Finding", "Reading", "noted", "unread", "unread_tools", "words"]
-
 Finding = tuple[str, str]
 """A rule of `kiro_asgi.dialects.unread`, and the place where it applies."""
 

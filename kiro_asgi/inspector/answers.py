@@ -27,8 +27,6 @@ from kiro_asgi.replay import Replay, Step
 from kiro_asgi.tapes.format import Tape, TapeAttempt
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["answer_of", "attempts_of"]
-
 _TEXT: Final = 256 * 1024
 """Characters of a block that are shown."""
 

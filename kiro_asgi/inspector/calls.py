@@ -21,9 +21,6 @@ from attrs import define, field, frozen
 from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, PlanFacts
 from kiro_asgi.tapes.recorder import Recorder, Recording
 
-__all__ = ["Attempt", "Changes", "RecentCalls", "RecordedCall", "State", "Ticks"]
-
-
 _MOST: Final = 2048
 """Moments that are kept; with more, neighbours become one, and from then on as many make one."""
 

@@ -27,8 +27,6 @@ from kiro_asgi.tapes import Tape
 from kiro_asgi.tapes.recorder import TapeMaker
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
-__all__ = ["Exchanges", "Run", "Unseen"]
-
 _EVENTS: Final = 400
 """Events around a difference that are shown of each run."""
 

@@ -13,8 +13,6 @@ from typing import Final
 
 from attrs import frozen
 
-__all__ = ["INDEX", "PAGE_HEADERS", "PageFile", "page_files"]
-
 _TYPES: Final[Mapping[str, bytes]] = MappingProxyType(
     {
         "html": b"text/html; charset=utf-8",

@@ -12,9 +12,6 @@ from kiro_asgi.inspector.calls import Attempt, RecordedCall
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.observers.base import EndFacts
 
-__all__ = ["Price", "detail", "price_of", "read_prices", "row"]
-
-
 _MILLION = 1_000_000
 
 

@@ -14,8 +14,6 @@ from typing import Final
 
 from attrs import field, frozen
 
-__all__ = ["COOKIE", "LIFETIME", "Sessions", "is_allowed_host", "is_foreign"]
-
 COOKIE: Final = "kiro_asgi_inspector"
 
 LIFETIME: Final = 8 * 3600

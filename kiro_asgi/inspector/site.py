@@ -49,8 +49,6 @@ from kiro_asgi.tapes.exports import as_curl, as_har
 from kiro_asgi.tapes.folder import name_of
 from kiro_asgi.wire.json import dumps, loads
 
-__all__ = ["Inspector", "MayInspect", "Sources"]
-
 MayInspect = Callable[[Scope], Awaitable[bool]]
 """Whether whoever sent a request may look: the host's decision."""
 

@@ -21,8 +21,6 @@ from kiro_asgi.wire.eventstream.frame import CHECKSUM_SIZE, LENGTHS_SIZE, OVERHE
 from kiro_asgi.wire.json import JsonError, loads
 from kiro_asgi.wire.sse import ServerSentEvent
 
-__all__ = ["as_value", "one_recorded", "one_step", "recorded_steps", "steps_of"]
-
 _LABEL: Final = 80
 """Characters that a step is told in."""
 

@@ -36,8 +36,6 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.server_tools import ServerCall, ServerResult
 
-__all__ = ["ITEM", "AnswerBudget", "size_of", "size_of_value"]
-
 ITEM: Final = 512
 """Bytes that a block or a call costs beside its texts: objects, ids, entries in what finds it again."""
 

@@ -13,8 +13,6 @@ from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import JSON_DEPTH
 from kiro_asgi.model.prompt import Prompt, Text, ToolCallPart, ToolResult
 
-__all__ = ["require_depth", "require_depths"]
-
 _HOLDERS: Final = (Mapping, list, tuple)
 
 _STEPS: Final = 8

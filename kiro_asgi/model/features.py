@@ -15,8 +15,6 @@ from typing import Final
 
 from kiro_asgi.limits import BETA_CHARACTERS, BETAS
 
-__all__ = ["Ask", "betas_in"]
-
 
 class Ask(Enum):
     """A feature that a request uses, as far as it decides whether the request may go on as it is."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BEGINNING", "media_type_of"]
-
 BEGINNING: Final = 24
 """Bytes that are looked at; a multiple of three, so that their base64 can be cut off as well."""
 

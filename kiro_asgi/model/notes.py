@@ -6,8 +6,6 @@ from enum import Enum
 
 from attrs import define, field, frozen
 
-__all__ = ["Loss", "Note", "Notes", "Rule"]
-
 
 class Loss(Enum):
     """The part of the client's request that is lost by a rule."""

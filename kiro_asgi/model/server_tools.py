@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-__all__ = ["UNAVAILABLE", "WEB_SEARCH", "SearchHit", "ServerCall", "ServerResult", "ToolOutput"]
-
 WEB_SEARCH: Final = "web_search"
 """Kind of the tool that every API has."""
 

@@ -11,8 +11,6 @@ from attrs import evolve
 
 from kiro_asgi.model.prompt import Prompt, Role, ToolResult
 
-__all__ = ["beginnings", "longest_that_fits", "shortened"]
-
 
 def beginnings(prompt: Prompt) -> list[int]:
     """Positions of later turns at which the conversation may begin: the user speaks, and answers no call."""

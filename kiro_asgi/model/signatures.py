@@ -11,20 +11,6 @@ from typing import Final
 
 from attrs import frozen
 
-__all__ = [
-    "CALL",
-    "DETAILS",
-    "GEMINI",
-    "REASONING",
-    "TEXT",
-    "THOUGHT",
-    "UNSIGNED",
-    "Mark",
-    "marked",
-    "read_mark",
-    "unless_unsigned",
-]
-
 GEMINI: Final = "gemini"
 """Owner of what Google's models sign; each signature is of one part, and goes back on a part of that kind."""
 

@@ -15,8 +15,6 @@ from kiro_asgi.loops import PerLoop
 from kiro_asgi.net.single_flight import SingleFlight
 from kiro_asgi.upstreams.base import ModelCard, ModelPage
 
-__all__ = ["LIST_TIMEOUT", "Catalogue", "ModelSource", "pages"]
-
 LIST_TIMEOUT = 15.0
 """Seconds for all pages together: a client waits for them."""
 

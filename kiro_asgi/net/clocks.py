@@ -9,8 +9,6 @@ from math import inf
 
 from attrs import frozen
 
-__all__ = ["Clocks", "Validity"]
-
 
 @frozen
 class Clocks:

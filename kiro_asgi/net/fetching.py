@@ -34,8 +34,6 @@ from kiro_asgi.upstreams.base import UpstreamRequest
 if TYPE_CHECKING:
     import httpcore
 
-__all__ = ["CheckedBackend", "Fetched", "Fetcher", "Permits", "Resolve", "is_public", "resolve"]
-
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """All addresses of a host, for a port.  Raises `OSError` where it has none."""
 

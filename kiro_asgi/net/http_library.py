@@ -16,16 +16,6 @@ from kiro_asgi.errors import KiroAsgiError, TooBusy, UpstreamProtocolError, Upst
 if TYPE_CHECKING:
     import httpcore
 
-__all__ = [
-    "EXHAUSTED",
-    "InterleavedBackend",
-    "InterleavedStream",
-    "RequestContent",
-    "Translation",
-    "translated",
-    "translations",
-]
-
 Translation = Callable[[Exception], KiroAsgiError]
 
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})

@@ -16,8 +16,6 @@ from kiro_asgi.limits import FETCHED_BYTES
 from kiro_asgi.net.transport import Headers, Transport
 from kiro_asgi.upstreams.base import UpstreamRequest
 
-__all__ = ["HttpResponse", "ask_sign_in", "fetch_whole"]
-
 
 @frozen
 class HttpResponse:

@@ -47,8 +47,6 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.net.credentials.cooldown import BARRED
 
-__all__ = ["Remedy", "RetryPolicy", "Step"]
-
 
 class Remedy(Enum):
     """Change that is made for the next attempt."""

@@ -13,8 +13,6 @@ from attrs import define, field
 
 from kiro_asgi.net.transport import Transport
 
-__all__ = ["SingleFlight"]
-
 _log = getLogger("kiro_asgi")
 
 Work = Callable[[], Awaitable[None]]

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     from kiro_asgi.upstreams.base import UpstreamRequest
 
-__all__ = ["Headers", "Reader", "StopReading", "Transport", "authority"]
-
 Headers = Sequence[tuple[bytes, bytes]]
 
 

@@ -23,8 +23,6 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Usage
 from kiro_asgi.model.server_tools import ServerResult
 
-__all__ = ["AttemptFacts", "ByteObserver", "CallFacts", "EndFacts", "Observer", "Outcome", "PlanFacts"]
-
 
 class Outcome(Enum):
     """How a call, or one attempt at its answer, ended."""

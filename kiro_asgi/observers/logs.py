@@ -20,8 +20,6 @@ from kiro_asgi.model.events import Usage
 from kiro_asgi.observers.base import CallFacts, EndFacts, Observer
 from kiro_asgi.stages.usage import provenance
 
-__all__ = ["FIELDS_ATTRIBUTE", "AccessLog", "JsonFormatter", "Rest", "access_fields"]
-
 _log = getLogger("kiro_asgi.access")
 
 _MAX_FIELD: Final = 200

@@ -21,26 +21,6 @@ from attrs import define, field, frozen
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, Outcome, PlanFacts
 
-__all__ = [
-    "API",
-    "CHAT",
-    "ERROR",
-    "MEASURES",
-    "MODEL",
-    "OPERATION",
-    "OTHER",
-    "OUTCOME",
-    "PROVIDER",
-    "ROUTE",
-    "UPSTREAM",
-    "Kind",
-    "Labels",
-    "Measure",
-    "Measuring",
-    "flat",
-    "model_label",
-]
-
 OPERATION: Final = "gen_ai.operation.name"
 PROVIDER: Final = "gen_ai.provider.name"
 MODEL: Final = "gen_ai.request.model"

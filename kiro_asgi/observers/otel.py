@@ -40,8 +40,6 @@ from kiro_asgi.observers.measures import (
     Measuring,
 )
 
-__all__ = ["OpenTelemetryObserver"]
-
 _NAME: Final = "kiro_asgi"
 _SCHEMA: Final = "https://opentelemetry.io/schemas/1.41.0"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"})

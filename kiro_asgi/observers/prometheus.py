@@ -13,8 +13,6 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 from kiro_asgi.observers.measures import MEASURES, Kind, Labels, Measure, Measuring, flat
 
-__all__ = ["MULTIPROCESS_DIR", "PrometheusObserver", "forget_process", "registry_to_serve", "serve_metrics"]
-
 MULTIPROCESS_DIR: Final = "PROMETHEUS_MULTIPROC_DIR"
 """Environment variable of the client library: a directory in which the processes of one machine keep their metrics."""
 

@@ -13,8 +13,6 @@ from attrs import frozen
 
 from kiro_asgi.quota.claims import Budget, Claim, Granted, Lease, Rate, Refused
 
-__all__ = ["Counters", "Ledger", "UsageKey", "UsageRow"]
-
 
 class Counters(Protocol):
     """Limits that all requests share, whichever process serves them."""

@@ -18,22 +18,6 @@ from attrs import frozen
 
 from kiro_asgi.quota.settings import Allowance
 
-__all__ = [
-    "Budget",
-    "Claim",
-    "Cost",
-    "Granted",
-    "Lease",
-    "Rate",
-    "Refused",
-    "Standing",
-    "claims",
-    "corrections",
-    "granted",
-    "refusal",
-]
-
-
 _ROUNDING: Final = 1e-9
 """Share of a limit by which sums of many fractions may be off: the last claim that fits is to fit."""
 

@@ -19,9 +19,6 @@ from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.quota.base import Ledger, UsageKey, UsageRow
 from kiro_asgi.state.pending import WriterThread
 
-__all__ = ["AMOUNTS", "PARTS", "Total", "UsageBuffer", "UsageWriter", "as_csv", "totals"]
-
-
 _log = getLogger("kiro_asgi")
 
 AMOUNTS: Final = (

@@ -13,8 +13,6 @@ from attrs import define, field
 from kiro_asgi.quota.base import UsageKey, UsageRow
 from kiro_asgi.quota.claims import Budget, Claim, Granted, Lease, Rate, Refused, granted, refusal
 
-__all__ = ["MemoryCounters", "MemoryLedger"]
-
 _SWEEP: Final = 1_024
 """Counters from which on those that have passed are looked for, whenever their number has doubled."""
 

@@ -15,8 +15,6 @@ from attrs import fields, frozen
 
 from kiro_asgi.setting import UPSTREAM, Bounds, Choices, Shape, setting
 
-__all__ = ["Allowance", "CredentialSettings", "KeySettings", "QuotaSettings", "allowance_of", "hash_of"]
-
 _MOST: Final = Bounds(0, 2**53)
 
 

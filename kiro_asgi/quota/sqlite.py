@@ -20,8 +20,6 @@ from kiro_asgi.quota.base import UsageKey, UsageRow
 from kiro_asgi.quota.claims import Budget, Claim, Granted, Lease, Rate, Refused, granted, refusal
 from kiro_asgi.state.sqlite_file import SqliteConnection
 
-__all__ = ["SqliteCounters", "SqliteLedger"]
-
 T = TypeVar("T")
 
 _PATIENCE: Final = 1.0

@@ -16,8 +16,6 @@ from kiro_asgi.net.fetching import Fetched
 from kiro_asgi.tapes.format import Line, Tape, TapeError
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["TapeFiles", "TapeStore", "TapeTool", "tools_of"]
-
 Clock = Callable[[], float]
 
 

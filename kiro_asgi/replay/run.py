@@ -30,9 +30,6 @@ from kiro_asgi.tapes.masking import shape
 from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.upstreams.manifest import manifests_in
 
-__all__ = ["Difference", "Replay", "derive", "read_setting", "same_start", "settings_of"]
-
-
 _LONGEST: Final = 30.0
 """Seconds of our time in which nothing happens and nothing is going to: a fault of ours, which must not hang."""
 

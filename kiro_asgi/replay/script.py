@@ -20,8 +20,6 @@ from kiro_asgi.replay.steps import StepLog
 from kiro_asgi.tapes.format import Line, Tape, TapeAnswer, TapeError
 from kiro_asgi.upstreams.base import UpstreamRequest
 
-__all__ = ["Rechunk", "Script", "TapeTransport", "read_rechunk"]
-
 _OF_THE_NETWORK: Final[Mapping[str, type[KiroAsgiError]]] = MappingProxyType(
     {each.__name__: each for each in (UpstreamUnreachable, UpstreamTimeout, UpstreamProtocolError, TooBusy)}
 )

@@ -22,8 +22,6 @@ from kiro_asgi.tapes.format import Line, Tape, TapeAnswer
 from kiro_asgi.tapes.masking import SHOWN_HEADERS, mask
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
-__all__ = ["TapeService", "settings_at"]
-
 _PLACE: Final = re.compile(r"v\d\w*|[a-z]{2}(?:-[a-z]+)+-\d")
 """A version of an API, or a region: up to there a path says where a service is, and then what is asked of it."""
 

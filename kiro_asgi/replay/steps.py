@@ -12,8 +12,6 @@ from kiro_asgi.limits import TAPE_STEPS
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.stages.base import Stage
 
-__all__ = ["Step", "StepLog"]
-
 
 @frozen
 class Step:

@@ -18,8 +18,6 @@ from kiro_asgi.replay.run import Replay, derive
 from kiro_asgi.tapes.format import Line, Tape
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
-__all__ = ["replayed", "shrink", "trim"]
-
 _SHORT: Final = 16
 """Characters to which a text is cut."""
 

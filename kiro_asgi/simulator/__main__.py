@@ -12,8 +12,6 @@ import anyio
 from kiro_asgi.simulator.markers import markers_as_markdown
 from kiro_asgi.simulator.server import serve
 
-__all__ = ["main"]
-
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(

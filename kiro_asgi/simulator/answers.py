@@ -26,8 +26,6 @@ from kiro_asgi.simulator.default_answer import call, compose, wanted_tool
 from kiro_asgi.simulator.schema_values import value_for
 from kiro_asgi.simulator.scripts import Event, Head, Layout, Repeat, Script, paced, with_layout
 
-__all__ = ["ANSWERS", "CHANGES", "SENTENCE", "UNICODE", "Marker", "number"]
-
 SENTENCE: Final = "This is a simulated answer, and it is streamed in small pieces."
 THOUGHT: Final = "A simulated thought, before the answer."
 UNICODE: Final = "Zażółć gęślą jaźń – 日本語のテキスト – 👩‍👩‍👧‍👦 – Ελληνικά – 🇳🇴 – עברית."

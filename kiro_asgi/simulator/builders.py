@@ -17,26 +17,6 @@ from attrs import frozen
 
 from kiro_asgi.simulator.scripts import Event, Head, Layout, RawBytes, Script, Step
 
-__all__ = [
-    "SEALED",
-    "TRAILER_EVENTS",
-    "Trailers",
-    "answer",
-    "conversation_id",
-    "initial_response",
-    "json_answer",
-    "plain_answer",
-    "refusal",
-    "sign",
-    "tagged_thinking",
-    "text",
-    "thinking",
-    "tool_call",
-    "tool_calls_interleaved",
-    "tool_id",
-    "words",
-]
-
 TRAILER_EVENTS: Final = ("metadataEvent", "contextUsageEvent", "meteringEvent")
 
 ERROR_TYPES: Final[Mapping[int, str]] = {

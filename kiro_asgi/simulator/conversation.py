@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from attrs import define, frozen
 
-__all__ = ["KiroConversation", "Message", "OfferedTool", "as_list", "as_map", "context_of", "results_of", "uses_of"]
-
 Message = Mapping[str, Any]
 
 THINKING_TAGS: Final = re.compile(r"<(thinking_mode|max_thinking_length|thinking_effort)>[^<]*</\1>|</?thinking>")

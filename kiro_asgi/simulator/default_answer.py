@@ -28,8 +28,6 @@ from kiro_asgi.simulator.models import MODELS
 from kiro_asgi.simulator.schema_values import value_for
 from kiro_asgi.simulator.scripts import Event, Head, Layout, Script
 
-__all__ = ["call", "compose", "default_answer", "thought_about", "wanted_tool"]
-
 JSON_WANTED: Final = re.compile(
     r"\bjson schema\b|\b(?:respond|reply|answer|output|return|produce)\b[^.\n]{0,100}\bjson\b", re.IGNORECASE
 )

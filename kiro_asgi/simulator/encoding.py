@@ -30,32 +30,6 @@ from kiro_asgi.simulator.scripts import (
     TornFrame,
 )
 
-__all__ = [
-    "CONTEXT_FULL",
-    "SSE",
-    "AnswerBlock",
-    "AnswerEncoder",
-    "AnswerEnd",
-    "CallPart",
-    "CollectedAnswer",
-    "Failure",
-    "Hit",
-    "Picture",
-    "Piece",
-    "Seal",
-    "Sealed",
-    "Searched",
-    "Thought",
-    "TokensUsed",
-    "Unknown",
-    "Words",
-    "encode_script",
-    "picture",
-    "pieces_of",
-    "search",
-    "used_by",
-]
-
 CONTEXT_FULL: Final = "CONTEXT_FULL"
 """Stop reason of an answer after which the context window has no room left."""
 

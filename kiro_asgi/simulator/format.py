@@ -19,8 +19,6 @@ from kiro_asgi.simulator.question import Question
 from kiro_asgi.simulator.record import RecordedRequest
 from kiro_asgi.simulator.scripts import Event, Repeat, Script, Step
 
-__all__ = ["FormatEndpoint", "FormatRule", "Json", "SimulatedFormat", "bearer", "limited"]
-
 Json = Mapping[str, Any]
 
 FormatRule = Callable[[Json, Question], str]

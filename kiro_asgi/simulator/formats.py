@@ -15,8 +15,6 @@ from kiro_asgi.simulator.openai import OPENAI
 from kiro_asgi.simulator.record import RecordedRequest
 from kiro_asgi.simulator.responses import RESPONSES
 
-__all__ = ["FORMATS", "FORMAT_MARKERS", "find_endpoint"]
-
 FORMATS: Final = (GEMINI, ANTHROPIC, OPENAI, RESPONSES, BEDROCK)
 """The one list of them; their endpoints are tried in this order.  A new one is a folder and an entry here."""
 

@@ -25,21 +25,6 @@ from kiro_asgi.simulator.encoding import Hit, search
 from kiro_asgi.simulator.kiro.faults import FAULTS
 from kiro_asgi.simulator.scripts import Event, Script
 
-__all__ = [
-    "MARKERS",
-    "REPERTOIRE",
-    "Change",
-    "MarkerEntry",
-    "Repertoire",
-    "find_markers",
-    "habit",
-    "markers_as_markdown",
-    "play",
-    "repertoire",
-    "searched",
-    "with_thought",
-]
-
 Change = tuple[str, Callable[[Script, str], Script], str]
 """Its effect in words, the change itself, the meaning of its parameter."""
 

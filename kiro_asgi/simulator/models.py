@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from attrs import frozen
 
-__all__ = ["MODELS", "Model", "listing"]
-
 
 @frozen
 class Model:

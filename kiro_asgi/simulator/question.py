@@ -15,8 +15,6 @@ from attrs import field, frozen
 from kiro_asgi.simulator.conversation import KiroConversation, OfferedTool
 from kiro_asgi.simulator.markers import find_markers
 
-__all__ = ["ChatTurn", "Question", "Result", "conversation_of"]
-
 FORMATS: Final[Mapping[str, str]] = {"jpg": "jpeg"}
 """Subtypes of images that have another name."""
 

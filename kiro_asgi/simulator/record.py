@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from attrs import define, field
 
-__all__ = ["Journal", "RecordedRequest"]
-
 POLL: Final = 0.002
 """Seconds between two looks of `Journal.wait_until`."""
 

@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-__all__ = ["value_for"]
-
 HUGE: Final = 1e15
 """Bounds beyond this are taken for none."""
 

@@ -21,31 +21,6 @@ from attrs import evolve, field, frozen
 
 from kiro_asgi.wire.eventstream import encode_frame
 
-__all__ = [
-    "BYTE_STEPS",
-    "EVENT_STREAM",
-    "Action",
-    "CloseEarly",
-    "CorruptChecksum",
-    "Event",
-    "ExceptionFrame",
-    "HalfClose",
-    "Head",
-    "Layout",
-    "Pause",
-    "RawBytes",
-    "Repeat",
-    "Reset",
-    "Script",
-    "Stall",
-    "Step",
-    "TornFrame",
-    "encode",
-    "lay_out",
-    "paced",
-    "with_layout",
-]
-
 EVENT_STREAM: Final = "application/vnd.amazon.eventstream"
 JSON: Final = "application/json"
 

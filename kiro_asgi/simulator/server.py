@@ -26,9 +26,6 @@ from kiro_asgi.simulator.record import Journal, RecordedRequest
 from kiro_asgi.simulator.scripts import CloseEarly, HalfClose, Head, Pause, Reset, Script, Stall, lay_out
 from kiro_asgi.simulator.service import CHAT, Answerer, SimulatedService
 
-__all__ = ["Simulator", "running", "serve"]
-
-
 BAD_REQUEST: Final = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 TOO_LARGE: Final = b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 REQUEST_ID: Final = (b"x-amzn-requestid", b"00000000-0000-4000-8000-000000000000")

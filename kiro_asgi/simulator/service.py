@@ -28,8 +28,6 @@ from kiro_asgi.simulator.models import MODELS, Model, listing
 from kiro_asgi.simulator.record import RecordedRequest
 from kiro_asgi.simulator.scripts import Script, paced
 
-__all__ = ["CHAT", "Answerer", "SimulatedService", "document_of", "form_of"]
-
 SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 """How the escape of a half of a surrogate pair begins."""
 

@@ -14,8 +14,6 @@ from urllib.parse import parse_qsl, quote
 
 from kiro_asgi.simulator.record import RecordedRequest
 
-__all__ = ["SECRET_ACCESS_KEY", "access_key_of", "signature_fault"]
-
 SECRET_ACCESS_KEY: Final = "simulated"
 """Of every access key."""
 

@@ -23,16 +23,15 @@ from kiro_asgi.stages.filters import CitedPages, EventCounter, RepeatFilter, Ser
 from kiro_asgi.stages.kept import KeptAnswer
 from kiro_asgi.stages.limits import Limits
 from kiro_asgi.stages.parts.argument_text import MENDINGS
+from kiro_asgi.stages.parts.thinking_parser import TAGS
 from kiro_asgi.stages.parts.written_forms import Form
 from kiro_asgi.stages.structured import StructuredAnswer, StructuredCheck
-from kiro_asgi.stages.thinking import TAGS, OmittedThinking, ThinkingSplitter
+from kiro_asgi.stages.thinking import OmittedThinking, ThinkingSplitter
 from kiro_asgi.stages.tool_calls import ToolCallAssembler
 from kiro_asgi.stages.tool_choice import DemandedCall, DemandedSearch, ForbiddenCalls
 from kiro_asgi.stages.tool_spelling import MCP, ToolSpelling
 from kiro_asgi.stages.usage import UsageMeter
 from kiro_asgi.stages.written_calls import MCP_XML, WrittenCalls, leaked_forms
-
-__all__ = ["Answer", "Plan", "Repairs", "build_pipeline"]
 
 
 @frozen(kw_only=True)

@@ -27,22 +27,6 @@ from kiro_asgi.stages.parts.tool_schema import Names, ToolSchema, kind_of, of_it
 from kiro_asgi.stages.tool_calls_whole import WRAPPED
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
-__all__ = [
-    "DECODED",
-    "DROPPED",
-    "RENAMED",
-    "UNWRAPPED",
-    "USUAL",
-    "ArgumentRepairs",
-    "Rename",
-    "decoded",
-    "known_only",
-    "object_in",
-    "parse_names",
-    "renamed",
-    "with_declared_twins",
-]
-
 
 def decoded(arguments: Mapping[str, Any], schema: ToolSchema) -> Mapping[str, Any]:
     """*arguments* with the value that it encodes in place of every text that *schema* admits no text for.

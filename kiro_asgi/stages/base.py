@@ -12,8 +12,6 @@ from typing import Any, Generic, Protocol, TypeVar
 from kiro_asgi.model.events import Delta
 from kiro_asgi.model.prompt import Prompt
 
-__all__ = ["Filter", "Pipeline", "Stage", "StageFactory"]
-
 In = TypeVar("In", contravariant=True)
 Out = TypeVar("Out", covariant=True)
 

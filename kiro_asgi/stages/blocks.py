@@ -45,8 +45,6 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.signatures import read_mark
 
-__all__ = ["BlockFramer"]
-
 _Remembered = Stop | Usage | Notice | CodeReferences | ModelName | ConversationId
 
 

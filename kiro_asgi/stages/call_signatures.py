@@ -20,8 +20,6 @@ from kiro_asgi.model.prompt import Part, Prompt, Role, ThinkingPart, ToolCallPar
 from kiro_asgi.model.signatures import CALL, read_mark
 from kiro_asgi.stages.base import Filter
 
-__all__ = ["CallSignatures", "signed", "unsigned_calls"]
-
 
 @define
 class CallSignatures(Filter[Delta]):

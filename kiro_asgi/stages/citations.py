@@ -23,8 +23,6 @@ from attrs import define, field, frozen
 from kiro_asgi.model.events import Appendix, Delta, Grounding
 from kiro_asgi.model.server_tools import WEB_SEARCH, SearchHit, ServerCall, ServerResult, ToolOutput
 
-__all__ = ["LANGUAGES", "Citations", "Citing", "markdown"]
-
 
 @frozen
 class _Words:

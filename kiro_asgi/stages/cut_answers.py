@@ -37,18 +37,6 @@ from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock
 from kiro_asgi.model.prompt import Role, Text, ToolCallPart, ToolResult, Turn
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
-__all__ = [
-    "CutAnswer",
-    "Fingerprint",
-    "Fingerprinter",
-    "after_key",
-    "answer_key",
-    "call_key",
-    "fingerprint_of",
-    "records_of",
-    "truncation_records",
-]
-
 _WHITE_SPACE: Final = b" \t\n\v\f\r"
 
 _BATCH: Final = 16 * 1024

@@ -33,8 +33,6 @@ from kiro_asgi.model.events import (
     ToolCallMalformed,
 )
 
-__all__ = ["NO_TERMINAL_SIGNAL", "EndOfStream", "words_for"]
-
 _MOST: Final = 8
 """Calls that are told of one by one."""
 

@@ -21,17 +21,6 @@ from attrs import define, field, frozen
 
 from kiro_asgi.model.events import Usage, UsageSource
 
-__all__ = [
-    "COUNTED_AT_ONCE",
-    "DOCUMENT_TOKENS",
-    "IMAGE_TOKENS",
-    "TURN_TOKENS",
-    "Calibration",
-    "Estimator",
-    "Experience",
-    "TokenEstimator",
-]
-
 IMAGE_TOKENS: Final = 1_600
 """An image near the size to which larger ones are scaled down.  Source: https://docs.claude.com/en/docs/build-with-claude/vision"""
 

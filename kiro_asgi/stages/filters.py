@@ -24,8 +24,6 @@ from kiro_asgi.model.events import (
 from kiro_asgi.stages.base import Filter
 from kiro_asgi.wire.json import loads
 
-__all__ = ["WITHOUT_ADDRESS", "CitedPages", "EventCounter", "RepeatFilter", "ServerTools", "SingleCall", "ToolNames"]
-
 
 @define
 class EventCounter(Filter[Delta]):

@@ -24,8 +24,6 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.stages.base import Filter
 
-__all__ = ["SHOWN", "KeptAnswer", "KeptDeltas"]
-
 SHOWN: Final = frozenset(
     {
         TextDelta,

@@ -34,8 +34,6 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.stages.estimate import COUNTED_AT_ONCE, Estimator, TokenEstimator
 
-__all__ = ["Limits", "WordMatcher", "check_stop"]
-
 
 @define
 class _Node:

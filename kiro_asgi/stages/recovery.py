@@ -23,8 +23,6 @@ from kiro_asgi.model.events import MalformedCall, TruncationInfo
 from kiro_asgi.model.prompt import Part, Prompt, Role, Text, ToolResult, Turn
 from kiro_asgi.stages.cut_answers import CutAnswer, after_key, answer_key, call_key, fingerprint_of
 
-__all__ = ["Candidate", "Reminder", "candidates", "recover", "reminder_text", "reminders"]
-
 _CALL_CUT: Final = (
     "The previous answer was cut off by an output limit. {calls} {fate} Do not send the same call again as it was: it "
     "would be cut off again. Send its content again in several smaller calls, one part at a time."

@@ -28,10 +28,9 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.stages.base import Filter
 from kiro_asgi.stages.kept import SHOWN, KeptDeltas
-from kiro_asgi.stages.parts.json_schema import Mismatch, Open, Undecided, check
+from kiro_asgi.stages.parts.json_assertions import Mismatch, Open, Undecided
+from kiro_asgi.stages.parts.json_schema import check
 from kiro_asgi.wire.json import JsonError, has_lone_surrogates, loads
-
-__all__ = ["NOT_JSON", "SCHEMA_MISMATCH", "UNCHECKED", "UNWRAPPED", "StructuredAnswer", "StructuredCheck", "unwrapped"]
 
 NOT_JSON: Final = "output.not_json"
 """The answer's text is not one JSON object, or what else the schema wants."""

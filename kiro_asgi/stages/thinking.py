@@ -29,25 +29,9 @@ from kiro_asgi.stages.base import Filter
 from kiro_asgi.stages.parts.thinking_parser import (
     HANDLING,
     KEPT,
-    MODES,
-    SCANS,
     TAGS,
     ThinkingParser,
-    ThinkingParseResult,
-    ThinkingState,
 )
-
-__all__ = [
-    "KEPT",
-    "MODES",
-    "SCANS",
-    "TAGS",
-    "OmittedThinking",
-    "ThinkingParseResult",
-    "ThinkingParser",
-    "ThinkingSplitter",
-    "ThinkingState",
-]
 
 _BARRIERS: Final = frozenset(
     {

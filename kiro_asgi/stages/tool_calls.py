@@ -28,17 +28,8 @@ from kiro_asgi.model.budget import AnswerBudget
 from kiro_asgi.model.events import Delta
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.parts.argument_text import MENDINGS
-from kiro_asgi.stages.parts.open_calls import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
 from kiro_asgi.stages.tool_calls_incremental import IncrementalCalls
 from kiro_asgi.stages.tool_calls_whole import AtEnd, AtOnce, WholeCalls
-
-__all__ = [
-    "EMISSIONS",
-    "ToolCall",
-    "ToolCallAccumulator",
-    "ToolCallAssembler",
-    "deduplicate_tool_calls",
-]
 
 EMISSIONS: Final = ("complete", "end", "incremental")
 

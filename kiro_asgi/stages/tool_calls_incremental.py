@@ -19,8 +19,6 @@ from kiro_asgi.model.events import (
 from kiro_asgi.stages.parts.open_calls import CompleteCall, OpenCall, OpenCalls, Verdict
 from kiro_asgi.stages.tool_calls_whole import CONTENT, STRAY, length_of, opening_notices, repair_notices
 
-__all__ = ["IncrementalCalls"]
-
 
 @define
 class _IncrementalCall(OpenCall):

@@ -26,20 +26,6 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.stages.parts.open_calls import CompleteCall, OpenCall, OpenCalls, Verdict, fingerprint
 
-__all__ = [
-    "CONTENT",
-    "EQUAL",
-    "NO_ID",
-    "STRAY",
-    "UNNAMED",
-    "WRAPPED",
-    "AtEnd",
-    "AtOnce",
-    "WholeCalls",
-    "length_of",
-    "opening_notices",
-]
-
 STRAY: Final = "tool_call.stray"
 """A fragment with neither an id nor a name came while no call was open."""
 

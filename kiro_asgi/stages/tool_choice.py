@@ -32,8 +32,6 @@ from kiro_asgi.model.events import (
 from kiro_asgi.stages.base import Filter
 from kiro_asgi.stages.kept import SHOWN, KeptDeltas
 
-__all__ = ["FORBIDDEN", "TEXT_WITHHELD", "DemandedCall", "DemandedSearch", "ForbiddenCalls"]
-
 FORBIDDEN: Final = "tool_call.forbidden"
 """A call of a tool that the client's ``tool_choice`` forbids is withheld; the detail is the tool's name."""
 

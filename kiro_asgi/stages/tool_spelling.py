@@ -12,8 +12,6 @@ from attrs import evolve, frozen
 from kiro_asgi.model.events import Delta, Notice, ToolCallStart
 from kiro_asgi.stages.base import Filter
 
-__all__ = ["CORRECTED", "MCP", "ToolSpelling", "respelled"]
-
 CORRECTED: Final = "tool_call.name_corrected"
 """A call goes out under the name of a tool that there is; the detail is both names."""
 

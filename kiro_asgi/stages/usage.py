@@ -24,8 +24,6 @@ from kiro_asgi.model.events import (
 from kiro_asgi.stages.estimate import COUNTED_AT_ONCE, Estimator, TokenEstimator
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["UsageMeter", "metered_tokens", "provenance"]
-
 _TOKENS_A_CREDIT: Final = 1_000
 
 

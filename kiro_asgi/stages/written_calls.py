@@ -40,8 +40,6 @@ from kiro_asgi.stages.parts.written_forms import Brackets, Excerpt, Form, Word, 
 from kiro_asgi.stages.tool_spelling import MCP
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["MCP_XML", "WRITTEN", "WrittenCalls", "leaked_forms"]
-
 WRITTEN: Final = "tool_call.written"
 """A call was read from the text; the detail is the tool's name."""
 

@@ -21,8 +21,6 @@ from attrs import define, field
 
 from kiro_asgi.loops import PerLoop
 
-__all__ = ["Locks", "Store", "WatchedStore", "owner_of", "scoped"]
-
 _OWNER: Final = 16
 """Hexadecimal digits of a key that name its owner; the others name the value."""
 

@@ -20,8 +20,6 @@ from attrs import define, field, frozen
 
 from kiro_asgi.state.base import Locks, owner_of
 
-__all__ = ["ENTRY_BYTES", "MemoryStore", "Room", "Shelf"]
-
 V = TypeVar("V")
 
 ENTRY_BYTES: Final = 400

@@ -15,8 +15,6 @@ from kiro_asgi.limits import STATE_PENDING_BYTES, STATE_PENDING_CHANGES
 from kiro_asgi.state.memory import Room, Shelf
 from kiro_asgi.state.sqlite_file import Change
 
-__all__ = ["WriteQueue", "WriterThread"]
-
 _log = getLogger("kiro_asgi")
 
 _LONGEST: Final = 60.0

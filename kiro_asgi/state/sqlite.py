@@ -22,8 +22,6 @@ from kiro_asgi.state.memory import Room
 from kiro_asgi.state.pending import WriteQueue
 from kiro_asgi.state.sqlite_file import LARGEST, Change, Found, SqliteConnection
 
-__all__ = ["SqliteStore"]
-
 T = TypeVar("T")
 
 _log = getLogger("kiro_asgi")

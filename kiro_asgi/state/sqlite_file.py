@@ -22,8 +22,6 @@ from kiro_asgi.private import make_folder, require_own_file
 from kiro_asgi.state.base import owner_of
 from kiro_asgi.state.memory import ENTRY_BYTES, Room
 
-__all__ = ["LARGEST", "Change", "Found", "SqliteConnection"]
-
 T = TypeVar("T")
 
 _APPLICATION: Final = 0x6B69726F

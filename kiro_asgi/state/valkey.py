@@ -19,8 +19,6 @@ from kiro_asgi.state.pending import WriteQueue
 from kiro_asgi.state.sqlite_file import Change
 from kiro_asgi.state.valkey_server import PREFIX, ValkeyServer
 
-__all__ = ["ValkeyStore"]
-
 _log = getLogger("kiro_asgi")
 
 _LEASE: Final = 60.0

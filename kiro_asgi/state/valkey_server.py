@@ -26,8 +26,6 @@ from valkey.sentinel import Sentinel
 from kiro_asgi.errors import ConfigError, StoreUnavailable
 from kiro_asgi.loops import PerLoop
 
-__all__ = ["PREFIX", "ValkeyServer"]
-
 T = TypeVar("T")
 
 _log = getLogger("kiro_asgi")

@@ -11,8 +11,6 @@ from urllib.parse import quote
 from kiro_asgi._version import __version__
 from kiro_asgi.tapes.format import Line, Tape
 
-__all__ = ["as_curl", "as_har"]
-
 _ORIGIN: Final = "http://127.0.0.1:8000"
 
 _OWN: Final = frozenset({b"connection", b"content-length", b"expect", b"host", b"transfer-encoding"})

@@ -26,9 +26,6 @@ from kiro_asgi.tapes.format import Tape, TapeError, read_tape
 from kiro_asgi.tapes.recorder import Recording, TapeMaker
 from kiro_asgi.tapes.settings import TapeSettings
 
-__all__ = ["SUFFIXES", "TapeFolder", "load_tape", "load_tapes", "name_of"]
-
-
 SUFFIXES: Final = (".tape.jsonl", ".tape.jsonl.gz")
 """Ends of the names of tapes; only that of a packed one matters where a file is named."""
 

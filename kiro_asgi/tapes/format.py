@@ -38,8 +38,6 @@ from kiro_asgi.errors import ConfigError
 from kiro_asgi.limits import TAPE_BYTES
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
-__all__ = ["BYTES", "VERSION", "Headers", "Line", "Tape", "TapeAnswer", "TapeAttempt", "TapeError", "read_tape"]
-
 VERSION: Final = 1
 
 BYTES: Final = frozenset({"client.request", "file", "stored", "up.request", "up.bytes", "tool", "client.bytes"})

@@ -25,18 +25,6 @@ from attrs import frozen
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = [
-    "EVENT_STREAM",
-    "SHOWN_HEADERS",
-    "Protection",
-    "cover_shapes",
-    "is_event_stream",
-    "mask",
-    "shape",
-    "shown_headers",
-    "shown_url",
-]
-
 EVENT_STREAM: Final = "application/vnd.amazon.eventstream"
 
 SHOWN_HEADERS: Final = re.compile(

@@ -22,8 +22,6 @@ from kiro_asgi.tapes.format import VERSION, Line, Tape
 from kiro_asgi.tapes.masking import Protection, mask, shown_headers, shown_url
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["Recorder", "Recording", "TapeMaker", "protected"]
-
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {"up.end": ("message",), "file": ("url", "error"), "stored": ("error",)}
 )

@@ -8,8 +8,6 @@ from attrs import frozen
 
 from kiro_asgi.setting import Bounds, Choices, setting
 
-__all__ = ["TapeSettings"]
-
 _WHEN: Final = ("error", "cut", "retried", "header", "all")
 
 

@@ -12,20 +12,6 @@ from attrs import field, frozen
 
 from kiro_asgi.upstreams.base import Credential, Token, UpstreamRequest
 
-__all__ = [
-    "ASKED",
-    "Beside",
-    "Headers",
-    "KeyExchange",
-    "Keys",
-    "Presenter",
-    "Renewer",
-    "Row",
-    "SignIns",
-    "TokenPlaces",
-    "Vendor",
-]
-
 Headers = Sequence[tuple[bytes, bytes]]
 
 Row = tuple[str, str]

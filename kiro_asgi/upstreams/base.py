@@ -17,23 +17,6 @@ from kiro_asgi.redaction import Redactor
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
 
-__all__ = [
-    "Credential",
-    "CredentialKind",
-    "Forwarding",
-    "ModelCard",
-    "ModelPage",
-    "PausingTurn",
-    "Rendered",
-    "Sign",
-    "ThinkingForm",
-    "Token",
-    "TokenKind",
-    "Traits",
-    "Upstream",
-    "UpstreamRequest",
-]
-
 
 class CredentialKind(Enum):
     """How a credential is presented."""

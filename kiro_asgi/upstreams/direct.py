@@ -22,7 +22,7 @@ from kiro_asgi.errors import (
 from kiro_asgi.model.notes import Rule
 from kiro_asgi.model.prompt import Attachment
 from kiro_asgi.stages.estimate import Estimator
-from kiro_asgi.stages.thinking import TAGS
+from kiro_asgi.stages.parts.thinking_parser import TAGS
 from kiro_asgi.upstreams.access import ASKED, KeyExchange, Keys
 from kiro_asgi.upstreams.base import (
     Credential,
@@ -39,8 +39,6 @@ from kiro_asgi.upstreams.headers import Headers, check_header, overridden
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.settings import AnswerOptions, DirectSettings, Setup, SignedSettings, user_agent
 from kiro_asgi.wire.json import object_of, text_of
-
-__all__ = ["SIGNED", "Common", "DirectUpstream", "common", "direct_setup", "signer"]
 
 D = TypeVar("D", bound=DirectSettings)
 G = TypeVar("G", bound=SignedSettings)

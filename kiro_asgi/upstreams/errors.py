@@ -25,23 +25,6 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = [
-    "MAX_MESSAGE",
-    "MAX_RETRY_AFTER",
-    "Class",
-    "Meaning",
-    "by_status",
-    "clean",
-    "fields_of",
-    "redacted",
-    "refusal",
-    "report_of",
-    "retry_after",
-    "status_of",
-    "too_long",
-    "worded",
-]
-
 MAX_MESSAGE: Final = 500
 """Characters of the service's message that are passed on."""
 

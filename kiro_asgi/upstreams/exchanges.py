@@ -31,8 +31,6 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.upstreams.rendering import WireNames, plain, substitute
 
-__all__ = ["PAIRING", "Draft", "exchanges", "merged"]
-
 CANCELLED: Final = "The tool call was cancelled; there is no result."
 
 _MODULE: Final = "exchanges"

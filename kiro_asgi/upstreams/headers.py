@@ -10,8 +10,6 @@ from attrs import Attribute
 
 from kiro_asgi.errors import ConfigError, NotTheUpstream
 
-__all__ = ["EVENT_STREAM", "JSON", "Headers", "check_header", "essence", "overridden", "require_media_type"]
-
 Headers = tuple[tuple[bytes, bytes], ...]
 """Name and value of each."""
 

@@ -13,8 +13,6 @@ from kiro_asgi.model.events import Notice
 from kiro_asgi.wire.json import JsonError, loads
 from kiro_asgi.wire.sse import SseDecoder
 
-__all__ = ["DONE", "JsonEvent", "JsonEvents", "JsonLines", "WholeBody"]
-
 DONE: Final = "[DONE]"
 """Data of the event by which some services end a stream; it is no JSON."""
 

@@ -12,19 +12,6 @@ from attrs import field, frozen
 
 from kiro_asgi.upstreams.settings import Setup
 
-__all__ = [
-    "Configured",
-    "Manifest",
-    "UpstreamSettings",
-    "all_of",
-    "family_of",
-    "manifests_in",
-    "new_token",
-    "probes_in",
-    "set_up",
-    "slice_of",
-]
-
 _KEY: Final = "kiro_asgi.manifest"
 """Where a field's metadata hold the manifest of those whose settings it has."""
 

@@ -14,20 +14,6 @@ from kiro_asgi.errors import ConfigError, UpstreamProtocolError
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.wire.json import JsonError, count_of, loads
 
-__all__ = [
-    "BUDGETS",
-    "LEVELS",
-    "MIN_BUDGET",
-    "effort_of",
-    "expected",
-    "limit_of",
-    "listed",
-    "nearest_effort",
-    "read_aliases",
-    "read_listing",
-    "resembling",
-]
-
 LEVELS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """Every effort level there is, weakest first."""
 

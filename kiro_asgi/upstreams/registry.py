@@ -20,8 +20,6 @@ from attrs import frozen
 
 from kiro_asgi.errors import ConfigError
 
-__all__ = ["Registry", "Row", "Target", "read_rows"]
-
 
 @frozen
 class Target:

@@ -19,22 +19,6 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document
 from kiro_asgi.wire.json import dumps
 
-__all__ = [
-    "COMBINATORS",
-    "DEFINITIONS",
-    "WireNames",
-    "document_text",
-    "flat",
-    "image_type",
-    "instead_of_address",
-    "is_base64",
-    "plain",
-    "plain_base64",
-    "schema_instructions",
-    "substitute",
-    "target",
-]
-
 _SHOWN: Final = 100
 """Characters of a host's name that an error repeats."""
 

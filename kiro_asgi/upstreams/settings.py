@@ -15,18 +15,6 @@ from kiro_asgi.setting import ALIAS, DAY, HEADER, KEY, LINE, MOMENT, PART, PROXY
 from kiro_asgi.upstreams.access import Keys, SignIns
 from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream, UpstreamRequest
 
-__all__ = [
-    "Adapt",
-    "AnswerOptions",
-    "DirectSettings",
-    "Quota",
-    "Search",
-    "Setup",
-    "SignedSettings",
-    "unchanged",
-    "user_agent",
-]
-
 
 @frozen(kw_only=True)
 class DirectSettings:

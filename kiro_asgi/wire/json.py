@@ -20,24 +20,6 @@ from typing import Any, Final
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import JSON_DEPTH, JSON_VALUES, LARGEST_COUNT
 
-__all__ = [
-    "Extent",
-    "JsonError",
-    "count",
-    "count_of",
-    "deep_place",
-    "dumps",
-    "extent",
-    "has_lone_surrogates",
-    "loads",
-    "object_of",
-    "objects_of",
-    "quote",
-    "quote_bytes",
-    "text_of",
-]
-
-
 _AROUND: Final = "\ufeff \t\n\r"
 """Characters around a value: white space (RFC 8259 section 2) and the byte order mark (ignored, section 8.1)."""
 

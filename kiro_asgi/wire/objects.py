@@ -17,8 +17,6 @@ from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.limits import EVENT_BYTES
 from kiro_asgi.wire import json
 
-__all__ = ["PREFIXES", "ObjectScanner"]
-
 PREFIXES: Final = (
     b'{"content":',
     b'{"name":',

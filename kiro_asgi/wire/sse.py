@@ -19,8 +19,6 @@ from attrs import define, field, frozen
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.limits import EVENT_BYTES
 
-__all__ = ["ServerSentEvent", "SseDecoder", "encode_comment", "encode_sse"]
-
 MAX_RETRY_DIGITS: Final = 15
 """A longer ``retry`` is longer than any process lives."""
 

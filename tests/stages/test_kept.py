@@ -25,7 +25,8 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.message import MessageBuilder
 from kiro_asgi.stages.answer import Plan, build_pipeline
-from kiro_asgi.stages.tool_calls import EMISSIONS, ToolCallAccumulator, ToolCallAssembler
+from kiro_asgi.stages.parts.open_calls import ToolCallAccumulator
+from kiro_asgi.stages.tool_calls import EMISSIONS, ToolCallAssembler
 from tests.growth import assert_linear
 from tests.stages.deltas import answers
 

@@ -6,7 +6,7 @@ import pytest
 
 from kiro_asgi.model.events import ToolCallFragment as Fragment
 from kiro_asgi.stages.parts.argument_text import truncation_info
-from kiro_asgi.stages.tool_calls import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
+from kiro_asgi.stages.parts.open_calls import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
 from kiro_asgi.wire.json import JsonError, loads
 
 

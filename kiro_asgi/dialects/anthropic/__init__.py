@@ -10,8 +10,6 @@ from typing import Final
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.manifest import COUNT, DialectManifest, DialectOptions, Endpoint, QuotaHeaders, instant
 
-__all__ = ["ANTHROPIC_MESSAGES"]
-
 
 def _make(options: DialectOptions) -> Dialect:
     from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages

@@ -36,8 +36,6 @@ from kiro_asgi.model.prompt import Document, Image, Part, Text, ThinkingPart, To
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.wire.json import dumps, object_of, objects_of, text_of
 
-__all__ = ["RESULT_BLOCKS", "is_result_block", "parse_content"]
-
 Parts = Iterable[Part]
 
 

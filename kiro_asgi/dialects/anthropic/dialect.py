@@ -48,13 +48,6 @@ from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.wire.json import object_of, objects_of, text_of
 
-__all__ = [
-    "AnthropicEncoder",
-    "AnthropicMessages",
-    "AnthropicOptions",
-]
-
-
 _TEXTS: Final = frozenset({"text", "search_result"})
 """Blocks that are read as text."""
 

@@ -48,16 +48,6 @@ from kiro_asgi.model.server_tools import ServerCall, ServerResult
 from kiro_asgi.model.signatures import UNSIGNED
 from kiro_asgi.wire.json import JsonError, dumps, loads, quote_bytes
 
-__all__ = [
-    "STOP_REASONS",
-    "AnthropicEncoder",
-    "render_citation",
-    "render_count",
-    "render_message",
-    "render_stop",
-    "render_usage",
-]
-
 _BEFORE: Final = b'{"id":%b,"type":"message","role":"assistant","model":%b,"content":'
 _TEXT: Final = b'{"type":"text","text":'
 _THINKING: Final = b'{"type":"thinking","thinking":'

@@ -33,8 +33,6 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.wire.json import quote_bytes
 
-__all__ = ["error_reply", "stream_error_body"]
-
 _TYPES: Final[Mapping[type, bytes]] = MappingProxyType(
     {
         KiroAsgiError: b"api_error",

@@ -24,8 +24,6 @@ from kiro_asgi.model.signatures import read_mark
 from kiro_asgi.wire.json import count_of, object_of, objects_of
 from kiro_asgi.wire.sse import encode_sse
 
-__all__ = ["MESSAGES_FORMAT", "peek"]
-
 _ENDED: Final = Sign(ended=True)
 _FAILED: Final = Sign(failed=True)
 

@@ -37,8 +37,6 @@ from kiro_asgi.model.prompt import Part, Prompt, Role, Sampling, Text, Thinking,
 from kiro_asgi.stages.limits import check_stop
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["ATTRIBUTION", "EFFORTS", "MODES", "AnthropicOptions", "parse_count", "parse_messages", "session_of"]
-
 _MARK: Final = "_session_"
 _ID: Final = re.compile(r"[\w-]*+")
 

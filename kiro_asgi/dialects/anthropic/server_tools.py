@@ -22,8 +22,6 @@ from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, SearchHit, Ser
 from kiro_asgi.model.signatures import CALL, read_mark
 from kiro_asgi.wire.json import dumps, objects_of, text_of
 
-__all__ = ["answered_in_place", "has_shape", "parse_result", "render_server_block", "tally"]
-
 _PLAIN: Final = "plain."
 """How ``encrypted_content`` begins that is ours: base64 of the snippet, open to everybody."""
 

@@ -20,40 +20,6 @@ from attrs import field, frozen
 from kiro_asgi.dialects.structure import Raw, Tagged, make_converter
 from kiro_asgi.model.prompt import REMEMBERED
 
-__all__ = [
-    "BLOCKS",
-    "CONVERTER",
-    "FIELD_REQUIRED",
-    "MESSAGES",
-    "SOURCES",
-    "TEXTS",
-    "TEXTS_AND_IMAGES",
-    "Base64Source",
-    "Block",
-    "ContentSource",
-    "DocumentBlock",
-    "ImageBlock",
-    "MessageBody",
-    "MessagesCountBody",
-    "MessagesRedactedThinkingBlock",
-    "MessagesRequestBody",
-    "MessagesTextBlock",
-    "MessagesThinkingBlock",
-    "MessagesTool",
-    "OutputConfigBody",
-    "OutputFormat",
-    "SearchResultBlock",
-    "ServerResultBlock",
-    "Source",
-    "TextSource",
-    "ThinkingBody",
-    "ToolChoiceBody",
-    "ToolResultBlock",
-    "ToolUseBlock",
-    "UrlSource",
-    "read_mark",
-]
-
 FIELD_REQUIRED: Final = "Field required"
 """The text that clients look for, after the name of the field, when one is missing."""
 

@@ -20,8 +20,6 @@ from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Tool, ToolChoice, ToolChoiceMode
 
-__all__ = ["CHOICES", "CLIENT_TOOLS", "HOSTED_TOOLS", "known_tool", "parse_tool_choice", "parse_tools"]
-
 
 def _schema(required: Iterable[str], **properties: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"type": "object", "properties": properties, "required": [*required]}

@@ -13,8 +13,6 @@ from typing import Any, Final
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.manifest import DialectManifest, DialectOptions, Endpoint
 
-__all__ = ["GEMINI"]
-
 
 def _make(options: DialectOptions) -> Dialect:
     from kiro_asgi.dialects.gemini.dialect import GeminiApi

@@ -30,8 +30,6 @@ from kiro_asgi.model.message import (
 )
 from kiro_asgi.wire.json import JsonError, dumps, loads, quote_bytes
 
-__all__ = ["call_part", "escaped", "finish", "grounding_of", "render", "tail", "thought_or_text", "usage_object"]
-
 _FINISH: Final[Mapping[StopReason, str]] = MappingProxyType(
     {
         StopReason.LENGTH: "MAX_TOKENS",

@@ -35,8 +35,6 @@ from kiro_asgi.model.prompt import Part as PromptPart
 from kiro_asgi.model.signatures import CALL, TEXT, THOUGHT
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["ROLES", "read_contents", "texts_of"]
-
 ROLES: Final[Mapping[str, Role]] = MappingProxyType(
     {"user": Role.USER, "function": Role.USER, "tool": Role.USER, "model": Role.ASSISTANT, "assistant": Role.ASSISTANT}
 )

@@ -36,14 +36,6 @@ from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.wire.json import dumps, objects_of, text_of
 
-__all__ = [
-    "GeminiApi",
-    "GeminiArray",
-    "GeminiStream",
-    "render_model",
-    "render_models",
-]
-
 
 def render_models(listings: Iterable[Listing]) -> bytes:
     """The JSON body of the list: all of them on one page.

@@ -43,8 +43,6 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.wire.json import dumps, quote_bytes
 
-__all__ = ["ArrayEncoder", "SseEncoder"]
-
 _BEFORE: Final = b'{"candidates":[{"content":{"parts":['
 _BEHIND: Final = b'],"role":"model"},"index":0}]'
 

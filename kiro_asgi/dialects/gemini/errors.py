@@ -26,8 +26,6 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["UNIMPLEMENTED", "error_body", "error_reply"]
-
 UNIMPLEMENTED: Final = "unimplemented"
 """Code of a `RequestError` for what the API has and the gateway has not."""
 

@@ -16,8 +16,6 @@ from kiro_asgi.model.events import Citation
 from kiro_asgi.model.server_tools import ServerCall, ServerResult
 from kiro_asgi.wire.json import text_of
 
-__all__ = ["GroundingTally"]
-
 
 @define
 class GroundingTally:

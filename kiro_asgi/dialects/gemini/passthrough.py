@@ -24,8 +24,6 @@ from kiro_asgi.model.prompt import Tool, ToolChoiceMode
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.wire.json import count_of, object_of, objects_of, text_of
 
-__all__ = ["GENERATED", "GeminiPeek", "peek"]
-
 _FORMS: Final = frozenset({"response_schema", "response_json_schema"})
 _EMPTY_EVENT: Final = b"\n\n"
 

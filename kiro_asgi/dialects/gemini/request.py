@@ -22,9 +22,6 @@ from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode
 from kiro_asgi.stages.limits import check_stop
 
-__all__ = ["LEVELS", "GeminiOptions", "Spelling", "parse_count", "parse_request", "read_body", "snake_case"]
-
-
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])[A-Z]")
 _INTEGER: Final = re.compile(r"-?[0-9]{1,15}")
 

@@ -10,25 +10,6 @@ from typing import Any
 
 from attrs import frozen
 
-__all__ = [
-    "Blob",
-    "Content",
-    "CountBody",
-    "FileData",
-    "FunctionCall",
-    "FunctionCallingConfig",
-    "FunctionDeclaration",
-    "FunctionResponse",
-    "GenerateBody",
-    "GenerationConfig",
-    "GoogleSearch",
-    "Part",
-    "ResponsePart",
-    "ThinkingConfig",
-    "ToolBody",
-    "ToolConfig",
-]
-
 Object = Mapping[str, Any]
 """Data of the client's, or a field of which no part has a name here."""
 

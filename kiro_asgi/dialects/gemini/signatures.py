@@ -22,8 +22,6 @@ from kiro_asgi.model.prompt import ThinkingPart
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked, read_mark
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
-__all__ = ["SENTINELS", "Signing", "opened", "own", "sealed"]
-
 _MAGIC: Final = b"KAS1"
 """Three of its bytes are the first four characters of an envelope, so that one is known at a glance."""
 

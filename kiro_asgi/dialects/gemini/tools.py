@@ -22,9 +22,6 @@ from kiro_asgi.dialects.gemini.shapes import (
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
 from kiro_asgi.model.prompt import Tool, ToolChoice, ToolChoiceMode
 
-__all__ = ["HOSTED", "MODES", "SEARCHES", "json_schema", "read_tools"]
-
-
 _SPELLED: Final = MappingProxyType(
     {
         "any_of": "anyOf",

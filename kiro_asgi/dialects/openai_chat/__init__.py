@@ -11,8 +11,6 @@ from typing import Any, Final
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.manifest import DialectManifest, DialectOptions, Endpoint
 
-__all__ = ["OPENAI_CHAT"]
-
 _MEMBERS: Final = frozenset(
     ("max_completion_tokens", "reasoning_effort", "response_format", "stream_options", "functions", "n", "stop")
 )

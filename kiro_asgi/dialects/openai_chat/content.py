@@ -39,19 +39,6 @@ from kiro_asgi.model.prompt import Document, Image, Part, Role, Text, ThinkingPa
 from kiro_asgi.model.signatures import CALL, DETAILS, GEMINI, marked, read_mark
 from kiro_asgi.wire.json import objects_of, text_of
 
-__all__ = [
-    "Content",
-    "Given",
-    "MessageReader",
-    "assistant_content",
-    "call_signature",
-    "extra_content",
-    "read_reasoning_details",
-    "reasoning_details",
-    "texts",
-    "user_content",
-]
-
 
 def call_signature(signature: str) -> str:
     """The *signature* as calls carry it; empty where it is not a call's.

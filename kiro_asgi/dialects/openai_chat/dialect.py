@@ -11,7 +11,7 @@ from attrs import field, frozen
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, RequestPeek, ResponseMeta
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder, render
 from kiro_asgi.dialects.openai_chat.passthrough import COMPLETIONS, peek
-from kiro_asgi.dialects.openai_chat.request import ChatOptions, parse
+from kiro_asgi.dialects.openai_chat.request import parse
 from kiro_asgi.dialects.openai_chat.shapes import FORMATS, MESSAGES, PARTS, TOOLS, ChatCall, ChatRequestBody, JsonSchema
 from kiro_asgi.dialects.openai_errors import error_reply
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage
@@ -22,12 +22,6 @@ from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.wire.json import objects_of
-
-__all__ = [
-    "ChatEncoder",
-    "ChatOptions",
-    "OpenAIChat",
-]
 
 
 @frozen

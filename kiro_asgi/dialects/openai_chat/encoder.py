@@ -45,8 +45,6 @@ from kiro_asgi.model.message import Message, RefusalBlock, TextBlock, ThinkingBl
 from kiro_asgi.model.server_tools import ToolOutput
 from kiro_asgi.wire.json import dumps, quote_bytes
 
-__all__ = ["GAP", "ChatEncoder", "citation", "citations", "finish_reason", "render"]
-
 GAP: Final = "\n\n"
 """Stands before what a server tool gave, as this API has no blocks of text."""
 

@@ -29,8 +29,6 @@ from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.wire.json import count_of, object_of, objects_of, text_of
 from kiro_asgi.wire.sse import encode_comment
 
-__all__ = ["COMPLETIONS", "peek"]
-
 _DONE: Final = b"[DONE]"
 _FAILED: Final = Sign(failed=True)
 

@@ -10,8 +10,6 @@ from kiro_asgi.model.prompt import Part, Role, ToolCallPart, ToolResult, Turn
 from kiro_asgi.stages.cut_answers import CutAnswer
 from kiro_asgi.stages.recovery import Reminder
 
-__all__ = ["inject_truncation_recovery"]
-
 
 def inject_truncation_recovery(body: Mapping[str, Any], records: Mapping[str, CutAnswer]) -> dict[str, Any]:
     """A copy of *body* with a notice for every record that one of its answers matches; nothing else is changed.

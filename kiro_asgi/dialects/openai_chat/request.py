@@ -30,8 +30,6 @@ from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
 from kiro_asgi.wire.json import count, object_of
 
-__all__ = ["ChatOptions", "options_of", "parse", "read_thinking"]
-
 
 @frozen
 class ChatOptions:

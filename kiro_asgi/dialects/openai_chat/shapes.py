@@ -23,39 +23,6 @@ from kiro_asgi.dialects.openai_fields import (
 )
 from kiro_asgi.dialects.structure import Raw, Tagged, make_converter
 
-__all__ = [
-    "CONVERTER",
-    "FORMATS",
-    "MESSAGES",
-    "PARTS",
-    "TOOLS",
-    "AssistantMessage",
-    "ChatCall",
-    "ChatCustomTool",
-    "ChatFunction",
-    "ChatFunctionTool",
-    "ChatJsonObjectFormat",
-    "ChatJsonSchemaFormat",
-    "ChatRequestBody",
-    "ChatSearchTool",
-    "ChatTextFormat",
-    "ContentPart",
-    "CustomInvocation",
-    "FileContent",
-    "FilePart",
-    "FunctionMessage",
-    "ImagePart",
-    "Invocation",
-    "JsonSchema",
-    "Message",
-    "ResponseFormat",
-    "SystemMessage",
-    "ThinkingContent",
-    "ToolBody",
-    "ToolMessage",
-    "UserMessage",
-]
-
 
 @frozen
 class ImagePart:

@@ -21,8 +21,6 @@ from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind
 from kiro_asgi.model.prompt import Tool, ToolChoice, ToolChoiceMode
 
-__all__ = ["read_tools"]
-
 _MODES: Final = MappingProxyType(
     {"none": ToolChoiceMode.NONE, "auto": ToolChoiceMode.AUTO, "required": ToolChoiceMode.REQUIRED}
 )

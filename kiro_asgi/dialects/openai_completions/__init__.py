@@ -10,8 +10,6 @@ from typing import Final
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.manifest import DialectManifest, DialectOptions, Endpoint
 
-__all__ = ["OPENAI_COMPLETIONS"]
-
 
 def _make(options: DialectOptions) -> Dialect:
     from kiro_asgi.dialects.openai_completions.dialect import OpenAICompletions

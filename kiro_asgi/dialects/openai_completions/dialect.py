@@ -27,8 +27,6 @@ from kiro_asgi.model.message import Message, RefusalBlock, TextBlock
 from kiro_asgi.model.notes import Note
 from kiro_asgi.wire.json import dumps, quote_bytes
 
-__all__ = ["CompletionEncoder", "OpenAICompletions", "render"]
-
 _HEAD: Final = b'{"id":%b,"object":"text_completion","created":%d,"model":%b,"choices":['
 _CHOICE: Final = b'{"index":0,"text":'
 _REASON: Final = b',"logprobs":null,"finish_reason":%b}]'

@@ -20,8 +20,6 @@ from kiro_asgi.dialects.structure import structure
 from kiro_asgi.dialects.unread import Finding, Reading, unread
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 
-__all__ = ["CompletionOptions", "options_of", "parse", "unread_fields"]
-
 
 @frozen
 class CompletionsBody:

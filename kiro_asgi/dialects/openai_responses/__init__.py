@@ -11,8 +11,6 @@ from typing import Any, Final
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.manifest import COUNT, WEBSOCKET, DialectManifest, DialectOptions, Endpoint
 
-__all__ = ["OPENAI_RESPONSES"]
-
 
 def _make(options: DialectOptions) -> Dialect:
     from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses

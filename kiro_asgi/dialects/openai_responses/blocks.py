@@ -15,8 +15,6 @@ from kiro_asgi.model.events import BlockStart
 from kiro_asgi.model.prompt import ThinkingPart
 from kiro_asgi.wire.json import dumps, quote_bytes
 
-__all__ = ["CallBlock", "PartBlock", "ReasoningBlock"]
-
 _NOWHERE: Final = Place(-1, "")
 
 

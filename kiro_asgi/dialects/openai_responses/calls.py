@@ -23,19 +23,6 @@ from kiro_asgi.model.prompt import TEXT_INPUT, Tool
 from kiro_asgi.model.server_tools import ServerCall, ToolOutput
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = [
-    "CLIENT_TOOLS",
-    "PROGRESS",
-    "ClientTool",
-    "custom_input",
-    "custom_schema",
-    "flat_name",
-    "item_fields",
-    "url_citation",
-    "url_citations",
-    "web_search_call",
-]
-
 Object = Mapping[str, Any]
 
 

@@ -20,22 +20,6 @@ from kiro_asgi.dialects.errors import invalid, missing
 from kiro_asgi.model.prompt import Prompt, Role, Sampling, Text, Thinking, ToolChoice, Turn
 from kiro_asgi.wire.json import objects_of, text_of
 
-__all__ = [
-    "COMPACTIONS",
-    "GO_ON",
-    "INSTRUCTION",
-    "TRIGGER",
-    "compacting",
-    "compaction_request",
-    "halves",
-    "is_triggered",
-    "last_said",
-    "summarising",
-    "superseded",
-    "told",
-    "untriggered",
-]
-
 TRIGGER: Final = "compaction_trigger"
 """Kind of the item that asks for a compaction."""
 

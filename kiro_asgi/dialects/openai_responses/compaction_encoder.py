@@ -21,8 +21,6 @@ from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.model.events import Event, MessageEnd, MessageStart, TextDelta
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["CompactionEncoder", "EncoderStyles", "compaction_object"]
-
 _KIND: Final = "compaction"
 
 

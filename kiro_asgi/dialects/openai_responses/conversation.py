@@ -25,8 +25,6 @@ from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import CONVERSATION_ITEMS, REQUEST_DEPTH
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
-__all__ = ["Conversation", "added_items", "metadata_of", "unsealed"]
-
 _MOST_ADDED: Final = 20
 """Items of one request to add some, as the API has it."""
 

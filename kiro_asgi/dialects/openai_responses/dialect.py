@@ -17,7 +17,7 @@ from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.items import TOLD
-from kiro_asgi.dialects.openai_responses.options import SEALED, ResponsesOptions, options_of
+from kiro_asgi.dialects.openai_responses.options import SEALED, options_of
 from kiro_asgi.dialects.openai_responses.passthrough import RESPONSES, ResponsePassthrough, peek
 from kiro_asgi.dialects.openai_responses.request import parse_request
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
@@ -37,9 +37,6 @@ from kiro_asgi.model.message import Message, replay
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.wire.json import objects_of
-
-__all__ = ["OpenAIResponses", "ResponsesEncoder", "ResponsesOptions", "unread_fields"]
-
 
 _READING: Final = Reading(
     body=ResponsesBody,

@@ -70,8 +70,6 @@ from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, ToolOutput
 from kiro_asgi.wire.json import JsonError, loads
 from kiro_asgi.wire.sse import encode_comment
 
-__all__ = ["CommentingEncoder", "ResponsesEncoder"]
-
 _COMMENT: Final = encode_comment("ping")
 
 _FILTERED: Final = "The content filter of the model service has withheld this answer."

@@ -14,8 +14,6 @@ from typing import Final
 
 from attrs import frozen
 
-__all__ = ["FIELDS", "ITEM_KINDS", "TOOL_KINDS", "Fate", "Support"]
-
 
 class Fate(Enum):
     """The effect of something that the client sends."""

@@ -25,8 +25,6 @@ from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.wire.json import dumps, loads
 from kiro_asgi.wire.sse import SseDecoder
 
-__all__ = ["AnswerFrames", "Aside", "Create", "error_frame", "read_frame"]
-
 _FRAME: Final = "invalid_json"
 """Code of an error about a frame that is not even a JSON object with a type."""
 

@@ -71,8 +71,6 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.wire.json import object_of, objects_of, text_of
 
-__all__ = ["PHASES", "TOLD", "ItemReader", "OpenSummary", "OpenThinking", "read_content", "read_texts", "tell"]
-
 ContentPart = Text | Image | Document
 
 

@@ -19,19 +19,6 @@ from attrs import frozen
 from kiro_asgi.limits import REQUEST_DEPTH
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
-__all__ = [
-    "NO_RESPONSE",
-    "Item",
-    "Kept",
-    "deleted",
-    "encode",
-    "has_members",
-    "identified",
-    "page",
-    "references",
-    "response_of",
-]
-
 _PREFIXES: Final = MappingProxyType(
     {
         "message": "msg",

@@ -13,8 +13,6 @@ from attrs import field, frozen
 
 from kiro_asgi.dialects.base import ResponseMeta
 
-__all__ = ["SEALED", "ResponsesOptions", "options_of"]
-
 SEALED: Final = "reasoning.encrypted_content"
 """The one entry of ``include`` that has an effect."""
 

@@ -37,8 +37,6 @@ from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.wire.json import JsonError, count_of, dumps, loads, object_of, objects_of, text_of
 from kiro_asgi.wire.sse import encode_comment
 
-__all__ = ["RESPONSES", "ResponsePassthrough", "passed_options", "peek", "peek_value"]
-
 _FAILED: Final = Sign(failed=True)
 _FUNCTION: Final = "function"
 

@@ -30,8 +30,6 @@ from kiro_asgi.errors import RequestError
 from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode
 
-__all__ = ["conversation_named", "input_items", "parse_request", "parse_value", "read_options", "require_metadata"]
-
 _ECHOED: Final = (
     "background",
     "instructions",

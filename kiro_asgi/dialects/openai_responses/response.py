@@ -38,28 +38,6 @@ from kiro_asgi.errors import (
 from kiro_asgi.model.events import BlockStart, StopReason, Usage
 from kiro_asgi.wire.json import dumps
 
-__all__ = [
-    "INCOMPLETE",
-    "REASONING",
-    "REFUSAL",
-    "SUMMARY",
-    "TEXT",
-    "UNFINISHED",
-    "OutputItems",
-    "PartShape",
-    "Place",
-    "ResponseObject",
-    "ResponseOutcome",
-    "call_fields",
-    "error_fields",
-    "failure",
-    "function_fields",
-    "item_id",
-    "message",
-    "reasoning",
-    "usage_object",
-]
-
 INCOMPLETE: Final = MappingProxyType(
     {
         StopReason.LENGTH: "max_output_tokens",

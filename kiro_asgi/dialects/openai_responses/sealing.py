@@ -21,8 +21,6 @@ from attrs import field, frozen
 from kiro_asgi.model.prompt import ThinkingPart
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["Sealer", "is_ours"]
-
 _PREFIX: Final = "kas2."
 """The version of the layout; part of what the key is made from, so no other version's seal is taken for one."""
 

@@ -24,38 +24,6 @@ from kiro_asgi.dialects.openai_responses.compaction import COMPACTIONS, TRIGGER
 from kiro_asgi.dialects.openai_responses.tool_shapes import MEMBERS, TOOLS, ToolBody
 from kiro_asgi.dialects.structure import Raw, Tagged, make_converter
 
-__all__ = [
-    "CONVERTER",
-    "FORMATS",
-    "ITEMS",
-    "PARTS",
-    "CallOutput",
-    "ClientCall",
-    "Content",
-    "ContentPart",
-    "CustomCall",
-    "Format",
-    "FunctionCallItem",
-    "InputFile",
-    "InputImage",
-    "Item",
-    "LocalShellOutput",
-    "MessageItem",
-    "PatchOutput",
-    "ReasoningConfig",
-    "ReasoningItem",
-    "ReasoningText",
-    "Reference",
-    "ResponsesBody",
-    "ResponsesJsonObjectFormat",
-    "ResponsesJsonSchemaFormat",
-    "ResponsesTextFormat",
-    "ShellOutput",
-    "ShellResult",
-    "TextConfig",
-    "ToolsItem",
-]
-
 # Content of a message, and of what a tool gave.
 
 

@@ -13,23 +13,6 @@ from attrs import frozen
 
 from kiro_asgi.dialects.structure import Raw, Tagged
 
-__all__ = [
-    "MEMBERS",
-    "TOOLS",
-    "CustomFormat",
-    "KindTool",
-    "Member",
-    "Namespace",
-    "NestedFunction",
-    "ResponsesCustomTool",
-    "ResponsesFunctionTool",
-    "ResponsesSearchFilters",
-    "ResponsesSearchTool",
-    "ShellTool",
-    "ToolBody",
-    "ToolSearch",
-]
-
 
 @frozen
 class NestedFunction:

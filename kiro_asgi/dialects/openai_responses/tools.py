@@ -32,8 +32,6 @@ from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind
 from kiro_asgi.model.prompt import TextForm, Tool, ToolChoice, ToolChoiceMode
 
-__all__ = ["ToolCollector", "read_choice"]
-
 
 @define
 class ToolCollector:

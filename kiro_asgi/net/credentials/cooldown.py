@@ -24,8 +24,6 @@ from attrs import define, field
 from kiro_asgi.config.gateway import RetrySettings
 from kiro_asgi.errors import KiroAsgiError, UpstreamQuotaSpent, UpstreamSuspended, UpstreamSuspicious
 
-__all__ = ["BARRED", "Cooldown"]
-
 BARRED: Final = (UpstreamSuspicious, UpstreamSuspended)
 """Faults after which neither this account is used, nor another of the same service for the same request."""
 

@@ -27,8 +27,6 @@ from kiro_asgi.setting import is_base_url
 from kiro_asgi.upstreams.access import KeyExchange
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, UpstreamRequest
 
-__all__ = ["TokenExchange", "key_credential", "token_of"]
-
 _MILLISECONDS: Final = 1e11
 """From here on a number of seconds would be in the year 5138; it counts milliseconds."""
 

@@ -27,8 +27,6 @@ from kiro_asgi.net.transport import Headers, Transport
 from kiro_asgi.upstreams.access import Keys, Renewer, SignIns, TokenPlaces, Vendor
 from kiro_asgi.upstreams.base import Credential, Token, UpstreamRequest
 
-__all__ = ["Asker", "Clocks", "Credentials"]
-
 
 @define
 class Credentials:

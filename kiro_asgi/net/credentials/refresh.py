@@ -25,8 +25,6 @@ from kiro_asgi.redaction import Redactor
 from kiro_asgi.upstreams.access import Renewer
 from kiro_asgi.upstreams.base import Token
 
-__all__ = ["TokenRefresher"]
-
 _log = getLogger("kiro_asgi")
 
 _HELD: Final = 3

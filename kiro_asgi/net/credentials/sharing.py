@@ -29,8 +29,6 @@ from kiro_asgi.limits import RENEWALS_FOLLOWED
 from kiro_asgi.state.base import Store, scoped
 from kiro_asgi.upstreams.base import Token
 
-__all__ = ["SharedRenewals"]
-
 _log = getLogger("kiro_asgi")
 
 _KIND: Final = "renewed-1"

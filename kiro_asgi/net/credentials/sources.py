@@ -29,8 +29,6 @@ from kiro_asgi.net.credentials.store import (
 from kiro_asgi.upstreams.access import Vendor
 from kiro_asgi.upstreams.base import Token
 
-__all__ = ["CommandSource", "EphemeralSource", "FileSource", "Source", "open_source"]
-
 _log = getLogger("kiro_asgi")
 
 _LOCK_TIMEOUT: Final = 40.0

@@ -37,8 +37,6 @@ from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.access import Presenter
 from kiro_asgi.upstreams.base import Credential, Token
 
-__all__ = ["CredentialState"]
-
 _log = getLogger("kiro_asgi")
 
 _SPREAD: Final = 0.2

@@ -25,8 +25,6 @@ from kiro_asgi.limits import CREDENTIALS_BYTES
 from kiro_asgi.private import NO_FOLLOW, make_folder, write_new_file
 from kiro_asgi.upstreams.access import Row
 
-__all__ = ["change_row", "exposed", "is_store", "locked", "open_ordinary", "read_private", "read_rows", "write_private"]
-
 if sys.platform == "win32":
     import msvcrt
 else:

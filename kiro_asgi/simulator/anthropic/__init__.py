@@ -16,8 +16,6 @@ from kiro_asgi.simulator.record import RecordedRequest
 from kiro_asgi.simulator.scripts import Script
 from kiro_asgi.simulator.sigv4 import access_key_of, signature_fault
 
-__all__ = ["ANTHROPIC"]
-
 MODELS: Final = (
     Model("claude-sonnet-4-5", 200_000, 64_000),
     Model("claude-haiku-4-5", 200_000, 64_000),

@@ -30,23 +30,6 @@ from kiro_asgi.simulator.encoding import (
 from kiro_asgi.simulator.question import Question
 from kiro_asgi.simulator.scripts import Script
 
-__all__ = [
-    "FAILURES",
-    "REFUSALS",
-    "REQUEST_ID",
-    "STOPS",
-    "AnthropicAnswerEncoder",
-    "block_of",
-    "citations",
-    "ending",
-    "envelope",
-    "own_id",
-    "refusal",
-    "sealed",
-    "search_blocks",
-]
-
-
 REQUEST_ID: Final = "req_011CSimulated"
 
 REFUSALS: Final[Mapping[str, tuple[int, str, str]]] = {

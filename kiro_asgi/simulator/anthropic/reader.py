@@ -8,8 +8,6 @@ from typing import Any
 from kiro_asgi.simulator.conversation import OfferedTool, as_list, as_map
 from kiro_asgi.simulator.question import ChatTurn, Question, Result, conversation_of
 
-__all__ = ["blocks_of", "read", "text_of"]
-
 
 def blocks_of(content: Any) -> list[Mapping[str, Any]]:
     """The blocks of a message's content; a string is one of them."""

@@ -18,8 +18,6 @@ from kiro_asgi.simulator.conversation import as_list, as_map
 from kiro_asgi.simulator.format import FormatRule, Json
 from kiro_asgi.simulator.question import Question
 
-__all__ = ["RULES", "form_possible", "schema_closed", "schema_ends", "schema_known", "signatures_valid"]
-
 
 def messages_of(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The messages."""

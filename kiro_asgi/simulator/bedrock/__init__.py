@@ -18,8 +18,6 @@ from kiro_asgi.simulator.record import RecordedRequest
 from kiro_asgi.simulator.scripts import Script
 from kiro_asgi.simulator.sigv4 import access_key_of, signature_fault
 
-__all__ = ["BEDROCK"]
-
 REGION: Final = "us-east-1"
 ACCOUNT: Final = "123456789012"
 

@@ -39,16 +39,6 @@ from kiro_asgi.simulator.question import Question
 from kiro_asgi.simulator.scripts import EVENT_STREAM, Script
 from kiro_asgi.wire.eventstream import encode_frame
 
-__all__ = [
-    "FAILURES",
-    "REFUSALS",
-    "STOPS",
-    "ConverseAnswerEncoder",
-    "InvokeAnswerEncoder",
-    "envelope",
-    "refusal",
-]
-
 VALIDATION: Final = "ValidationException"
 THROTTLING: Final = "ThrottlingException"
 UNAVAILABLE: Final = "ServiceUnavailableException"

@@ -20,18 +20,6 @@ from kiro_asgi.simulator.conversation import OfferedTool, as_list, as_map
 from kiro_asgi.simulator.question import ChatTurn, Question, Result, conversation_of
 from kiro_asgi.simulator.record import RecordedRequest
 
-__all__ = [
-    "APPLICATION_PROFILES",
-    "GEOGRAPHIES",
-    "INVOKE",
-    "blocks_of",
-    "claude_name",
-    "extras",
-    "kind_of",
-    "read",
-    "schema_of",
-]
-
 INVOKE: Final = "invoke"
 """`Question.operation` of InvokeModel and InvokeModelWithResponseStream."""
 

@@ -24,8 +24,6 @@ from kiro_asgi.simulator.format import FormatRule, Json
 from kiro_asgi.simulator.models import Model
 from kiro_asgi.simulator.question import Question
 
-__all__ = ["FAMILIES", "MODELS", "RULES", "FamilyRules"]
-
 
 @frozen(kw_only=True)
 class FamilyRules:

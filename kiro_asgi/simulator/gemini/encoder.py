@@ -33,22 +33,6 @@ from kiro_asgi.simulator.encoding import (
 from kiro_asgi.simulator.question import Question
 from kiro_asgi.simulator.scripts import Script
 
-__all__ = [
-    "FAILURES",
-    "REFUSALS",
-    "SENTINELS",
-    "STOPS",
-    "GeminiAnswerEncoder",
-    "bad_request",
-    "call_signature",
-    "envelope",
-    "is_signature",
-    "refusal",
-    "signs_call",
-    "text_signature",
-]
-
-
 TYPES: Final = "type.googleapis.com/google.rpc."
 QUOTA: Final = "You exceeded your current quota, please check your plan and billing details."
 

@@ -9,8 +9,6 @@ from typing import Any
 from kiro_asgi.simulator.conversation import OfferedTool, as_list, as_map
 from kiro_asgi.simulator.question import ChatTurn, Question, Result, conversation_of
 
-__all__ = ["contents_of", "either", "parts_of", "read"]
-
 
 def either(value: Mapping[str, Any], name: str) -> Any:
     """The member *name* of *value*, or the one that has the same name in snake_case: the service takes both."""

@@ -16,9 +16,6 @@ from kiro_asgi.simulator.gemini.encoder import SENTINELS, is_signature, signs_ca
 from kiro_asgi.simulator.gemini.reader import contents_of, either, parts_of
 from kiro_asgi.simulator.question import Question
 
-__all__ = ["RULES"]
-
-
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
 DATA: Final = (
     "text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult",

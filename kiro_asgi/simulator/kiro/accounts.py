@@ -29,8 +29,6 @@ from kiro_asgi.simulator.builders import json_answer
 from kiro_asgi.simulator.conversation import as_map
 from kiro_asgi.simulator.scripts import Pause, Script
 
-__all__ = ["DEVICE_GRANT", "PROFILE_ARN", "Accounts", "DeviceSignIn", "mcp", "oauth_error", "profiles", "usage_limits"]
-
 PROFILE_ARN: Final = "arn:aws:codewhisperer:us-east-1:123456789012:profile/SIMULATED"
 
 

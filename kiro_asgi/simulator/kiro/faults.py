@@ -23,8 +23,6 @@ from kiro_asgi.simulator.scripts import (
     TornFrame,
 )
 
-__all__ = ["FAULTS", "REFUSALS"]
-
 TOO_MANY: Final = "Too many requests, please wait before trying again."
 HIGH_LOAD: Final = "Encountered unexpectedly high load when processing the request, please try again."
 BAD_TOKEN: Final = "The bearer token included in the request is invalid."

@@ -21,24 +21,6 @@ from kiro_asgi.simulator.conversation import KiroConversation, Message, as_list,
 from kiro_asgi.simulator.kiro.faults import BAD_TOKEN
 from kiro_asgi.simulator.models import Model
 
-__all__ = [
-    "ACCESS",
-    "BODY",
-    "HISTORY",
-    "IMPROPER",
-    "INVALID",
-    "LENGTHS",
-    "MAX_BODY",
-    "MAX_CONTENT",
-    "MODEL",
-    "THINKING",
-    "TOO_LONG",
-    "KiroRequest",
-    "Refusal",
-    "RequestRule",
-    "check",
-]
-
 
 @frozen
 class Refusal:

@@ -28,8 +28,6 @@ from kiro_asgi.simulator.kiro.message_rules import (
     RequestRule,
 )
 
-__all__ = ["ATTACHMENTS", "CALLS", "RULES", "SCHEMAS", "TOOLS"]
-
 NAME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,63}")
 IDENTITY: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 

@@ -15,8 +15,6 @@ from kiro_asgi.simulator.record import RecordedRequest
 from kiro_asgi.simulator.scripts import Script
 from kiro_asgi.simulator.sigv4 import access_key_of, signature_fault
 
-__all__ = ["MODELS", "OPENAI", "RESPONSES_MODELS", "model_list", "unknown_model"]
-
 MODELS: Final = tuple(
     Model(name, 400_000 if "5" in name else 128_000, OUTPUT.get(name, 128_000), family="gpt")
     for name in ("gpt-5", "gpt-5-mini", "gpt-5.2", "gpt-4o", "gpt-4o-mini", "o3", "o4-mini")

@@ -29,9 +29,6 @@ from kiro_asgi.simulator.encoding import (
 from kiro_asgi.simulator.question import Question
 from kiro_asgi.simulator.scripts import Script
 
-__all__ = ["CREATED", "FAILURES", "REFUSAL", "REFUSALS", "STOPS", "OpenAIAnswerEncoder", "envelope", "refusal"]
-
-
 INVALID: Final = "invalid_request_error"
 BAD_KEY: Final = "Incorrect API key provided: simulat**ed. You can find your API key at the dashboard."
 QUOTA: Final = "You exceeded your current quota, please check your plan and billing details."

@@ -8,8 +8,6 @@ from typing import Any
 from kiro_asgi.simulator.conversation import OfferedTool, as_list, as_map
 from kiro_asgi.simulator.question import ChatTurn, Question, Result, conversation_of
 
-__all__ = ["messages_of", "parts_of", "read", "text_of"]
-
 SYSTEM = ("system", "developer")
 
 

@@ -11,9 +11,6 @@ from kiro_asgi.simulator.format import FormatRule, Json
 from kiro_asgi.simulator.openai.reader import messages_of, parts_of
 from kiro_asgi.simulator.question import Question
 
-__all__ = ["EFFORTS", "OUTPUT", "RULES"]
-
-
 FIELDS: Final = frozenset(
     (
         "audio", "frequency_penalty", "function_call", "functions", "logit_bias", "logprobs", "max_completion_tokens",

@@ -12,8 +12,6 @@ from kiro_asgi.simulator.responses.encoder import ResponsesAnswerEncoder
 from kiro_asgi.simulator.responses.reader import read
 from kiro_asgi.simulator.responses.rules import RULES
 
-__all__ = ["RESPONSES"]
-
 RESPONSES: Final = SimulatedFormat(
     name="responses",
     endpoints=(FormatEndpoint.at(r"(?:/v1)?/responses", "POST", "chat"),),

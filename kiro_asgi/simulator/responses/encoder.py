@@ -29,8 +29,6 @@ from kiro_asgi.simulator.openai.encoder import CREATED, FAILURES, REFUSAL, envel
 from kiro_asgi.simulator.question import Question
 from kiro_asgi.simulator.scripts import Script
 
-__all__ = ["SEALS", "ResponsesAnswerEncoder", "seal_of"]
-
 Json = dict[str, Any]
 
 SEALS: Final = "reasoning.encrypted_content"

@@ -8,8 +8,6 @@ from typing import Any, Final
 from kiro_asgi.simulator.conversation import OfferedTool, as_list, as_map
 from kiro_asgi.simulator.question import ChatTurn, Question, Result, conversation_of
 
-__all__ = ["CALLED", "items_of", "parts_of", "read"]
-
 SYSTEM = ("system", "developer")
 
 CALLED: Final = ("function", "custom")

@@ -14,8 +14,6 @@ from kiro_asgi.simulator.question import Question
 from kiro_asgi.simulator.responses.encoder import SEALS, seal_of
 from kiro_asgi.simulator.responses.reader import CALLED, items_of, parts_of
 
-__all__ = ["RULES"]
-
 FIELDS: Final = frozenset(
     (
         "background", "context_management", "conversation", "include", "input", "instructions", "max_output_tokens",

@@ -29,18 +29,6 @@ from attrs import frozen
 from kiro_asgi.model.events import MalformedCall, TruncationInfo
 from kiro_asgi.wire.json import Extent, JsonError, dumps, extent, loads
 
-__all__ = [
-    "MENDINGS",
-    "Arguments",
-    "TruncationDiagnosis",
-    "diagnose_json_truncation",
-    "is_cut",
-    "malformed_call",
-    "mended_text",
-    "parse_arguments",
-    "truncation_info",
-]
-
 _BLANK: Final = " \t\n\r"
 _BOM: Final = "\ufeff"
 _MARK: Final = "byte_order_mark"

@@ -7,8 +7,6 @@ from typing import Final
 
 from attrs import define, field
 
-__all__ = ["CodeTracker"]
-
 _TOKEN: Final = re.compile(r"\n|`+|~+|[^\n`~]+")
 
 _SPECIAL: Final = re.compile(r"[\n`~]")

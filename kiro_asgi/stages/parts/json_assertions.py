@@ -20,25 +20,6 @@ from uuid import UUID
 
 from attrs import define, field, frozen
 
-__all__ = [
-    "ASSERTIONS",
-    "HERE",
-    "MALFORMED",
-    "MATCH",
-    "OPEN",
-    "Comparison",
-    "Match",
-    "Mismatch",
-    "Open",
-    "Spent",
-    "Steps",
-    "Undecided",
-    "Verdict",
-    "common",
-    "is_count",
-    "verdict_of",
-]
-
 
 class Open(Enum):
     """Why a verdict is open."""

@@ -42,8 +42,6 @@ from kiro_asgi.stages.parts.json_assertions import (
     verdict_of,
 )
 
-__all__ = ["MATCH", "Mismatch", "Open", "Undecided", "Verdict", "check"]
-
 _Evaluation = Generator[tuple[Any, Any], Any, Verdict]
 """Yields the schemas and values that it depends on, is sent the verdict of each, and returns its own."""
 

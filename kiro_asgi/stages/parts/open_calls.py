@@ -16,17 +16,6 @@ from kiro_asgi.model.events import ToolCallCut, ToolCallFragment, ToolCallMalfor
 from kiro_asgi.stages.parts.argument_text import MENDINGS, is_cut, malformed_call, parse_arguments, truncation_info
 from kiro_asgi.wire.json import JsonError, dumps
 
-__all__ = [
-    "CompleteCall",
-    "OpenCall",
-    "OpenCalls",
-    "ToolCall",
-    "ToolCallAccumulator",
-    "Verdict",
-    "deduplicate_tool_calls",
-    "fingerprint",
-]
-
 _EMPTY: Final = getsizeof("")
 
 _VALUE: Final = 72

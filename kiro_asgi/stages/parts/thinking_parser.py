@@ -18,18 +18,6 @@ from kiro_asgi.errors import ConfigError
 from kiro_asgi.model.events import TextDelta, ThinkingDelta
 from kiro_asgi.stages.parts.fences import CodeTracker
 
-__all__ = [
-    "HANDLING",
-    "KEPT",
-    "MODES",
-    "SCANS",
-    "TAGS",
-    "Handling",
-    "ThinkingParseResult",
-    "ThinkingParser",
-    "ThinkingState",
-]
-
 MODES: Final = ("as_reasoning_content", "remove", "pass", "strip_tags")
 KEPT: Final = "as_reasoning_content"
 """The one of `MODES` in which thinking stays thinking."""

@@ -16,8 +16,6 @@ from attrs import define, field
 
 from kiro_asgi.limits import ARGUMENT_SCHEMAS, ARGUMENT_STEPS
 
-__all__ = ["KINDS", "Names", "ToolSchema", "kind_of", "of_item", "of_key", "unspelled"]
-
 KINDS: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 """Kinds of values.  An ``integer`` is not also a ``number`` here: a schema's ``number`` admits both."""
 

@@ -10,8 +10,6 @@ from attrs import define, field, frozen
 
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = ["Brackets", "Closing", "Excerpt", "Form", "Word", "WrittenCall", "is_json"]
-
 _MAX_HEAD: Final = 256
 """Characters that a head may have."""
 

@@ -10,8 +10,6 @@ from kiro_asgi.setting import PART, setting
 from kiro_asgi.upstreams.manifest import Configured, Manifest
 from kiro_asgi.upstreams.settings import Setup, SignedSettings
 
-__all__ = ["ANTHROPIC", "AnthropicSettings"]
-
 
 @frozen(kw_only=True)
 class AnthropicSettings(SignedSettings):

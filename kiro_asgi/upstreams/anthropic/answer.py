@@ -39,8 +39,6 @@ from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, essence, require_med
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, WholeBody
 from kiro_asgi.wire.json import count, object_of, text_of
 
-__all__ = ["STOP_REASONS", "Ending", "MessageEvents", "WholeMessage", "reader"]
-
 
 @define
 class WholeMessage(WholeBody):

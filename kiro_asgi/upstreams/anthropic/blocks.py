@@ -29,8 +29,6 @@ from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.wire.json import JsonError, dumps, loads, objects_of, text_of
 
-__all__ = ["OPENERS", "OpenBlock", "Searches", "index_of", "told_again"]
-
 _PREFIX: Final = "srvtoolu_"
 """How the service's ids of its own calls begin; it takes no other."""
 

@@ -33,8 +33,6 @@ from kiro_asgi.upstreams.errors import refusal
 from kiro_asgi.upstreams.headers import essence
 from kiro_asgi.upstreams.rendering import WireNames, image_type, is_base64, plain_base64
 
-__all__ = ["Blocks", "bounded", "marked", "sayable"]
-
 MARK: Final = "cache_control"
 MOST: Final = 4
 """Marks of one request; one for all of it counts."""

@@ -28,19 +28,6 @@ from kiro_asgi.errors import (
 from kiro_asgi.upstreams.errors import Class, Meaning, by_status, clean, fields_of, report_of, retry_after, worded
 from kiro_asgi.wire.json import text_of
 
-__all__ = [
-    "FORM",
-    "FORM_UNKNOWN",
-    "MODEL",
-    "PHRASES",
-    "SIGNATURE",
-    "STATUSES",
-    "TYPES",
-    "UNKNOWN_MODEL",
-    "event_fault",
-    "fault",
-]
-
 SIGNATURE: Final = "thinking_signature_invalid"
 """Code of the refusal of earlier thinking."""
 

@@ -19,8 +19,6 @@ from kiro_asgi.upstreams.base import ModelCard, ModelPage, ThinkingForm
 from kiro_asgi.upstreams.models import LEVELS, limit_of, listed, read_listing
 from kiro_asgi.wire.json import object_of, text_of
 
-__all__ = ["KNOWN", "MAX_NAME", "ClaudeFamily", "family", "listed_family", "models_path", "normalise", "parse_models"]
-
 MAX_NAME: Final = 200
 """Characters of a name that is looked at; nothing longer is a model."""
 

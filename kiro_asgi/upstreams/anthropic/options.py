@@ -25,8 +25,6 @@ from kiro_asgi.upstreams.anthropic.models import ClaudeFamily
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.models import BUDGETS, MIN_BUDGET, effort_of, nearest_effort
 
-__all__ = ["LAST_SAMPLED", "length_and_thinking", "sampling_fields", "thinks"]
-
 GREATEST: Final = 32_000
 """Tokens of a budget for the strongest efforts."""
 

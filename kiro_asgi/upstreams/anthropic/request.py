@@ -40,19 +40,6 @@ from kiro_asgi.upstreams.exchanges import Draft, exchanges, merged
 from kiro_asgi.upstreams.rendering import COMBINATORS, WireNames, flat, schema_instructions, target
 from kiro_asgi.wire.json import dumps
 
-__all__ = [
-    "FORM_RULES",
-    "TOOL_NAME",
-    "MessagesBody",
-    "MessagesOptions",
-    "choice",
-    "document",
-    "estimate_tokens",
-    "offered",
-    "specification",
-    "statistics",
-]
-
 TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 
 SEARCH: Final = MappingProxyType({"type": "web_search_20250305", "name": WEB_SEARCH})

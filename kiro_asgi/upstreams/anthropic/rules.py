@@ -7,8 +7,6 @@ from typing import Final
 from kiro_asgi.model.notes import Loss, Rule
 from kiro_asgi.upstreams.exchanges import PAIRING
 
-__all__ = ["RULES"]
-
 _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 
 RULES: Final[tuple[Rule, ...]] = (

@@ -24,8 +24,6 @@ from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.upstreams.json_events import JsonEvent
 from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, objects_of, text_of
 
-__all__ = ["PausableTurn", "may_pause"]
-
 
 def may_pause(document: Mapping[str, Any]) -> bool:
     """Whether the request *document* has tools that the service runs: only those have a type."""

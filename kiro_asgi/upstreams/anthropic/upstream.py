@@ -44,8 +44,6 @@ from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.settings import Setup
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["ENDPOINT", "AnthropicUpstream", "MessagesEndpoint", "MessagesForwarding", "set_up"]
-
 ENDPOINT: Final = "https://api.anthropic.com"
 
 _HOST: Final = "anthropic.com"

@@ -11,8 +11,6 @@ from kiro_asgi.setting import LINE, PART, REGION, URL, Choices, Shape, setting
 from kiro_asgi.upstreams.manifest import Configured, Manifest
 from kiro_asgi.upstreams.settings import DirectSettings, Setup
 
-__all__ = ["BEDROCK", "GEOGRAPHIES", "NOWHERE", "BedrockSettings"]
-
 GEOGRAPHIES: Final = ("us", "eu", "apac", "jp", "au", "ca", "in", "us-gov", "global")
 """Prefixes of the inference profiles that AWS defines."""
 

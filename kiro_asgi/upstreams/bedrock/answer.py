@@ -42,8 +42,6 @@ from kiro_asgi.upstreams.json_events import JsonEvent
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder
 from kiro_asgi.wire.json import JsonError, count_of, dumps, loads, object_of, objects_of, text_of
 
-__all__ = ["FRAMES", "STOP_REASONS", "WholeAnswer", "stages"]
-
 STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
     {
         "end_turn": StopReason.END,

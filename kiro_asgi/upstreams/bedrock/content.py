@@ -23,8 +23,6 @@ from kiro_asgi.upstreams.errors import refusal
 from kiro_asgi.upstreams.headers import essence
 from kiro_asgi.upstreams.rendering import WireNames, image_type, instead_of_address, is_base64, plain_base64
 
-__all__ = ["NOTHING", "ConverseBlocks", "cache_point", "lifted", "sayable"]
-
 NOTHING: Final = "(no output)"
 """What a tool said that said nothing: a text without a word is refused."""
 

@@ -29,8 +29,6 @@ from kiro_asgi.errors import (
 from kiro_asgi.upstreams.errors import Class, Meaning, by_status, clean, fields_of, report_of, retry_after, worded
 from kiro_asgi.wire.json import text_of
 
-__all__ = ["EXCEPTIONS", "FORM", "FORM_UNKNOWN", "SIGNATURE", "UNSTREAMED", "exception_fault", "fault", "is_exception"]
-
 SIGNATURE: Final = "thinking_signature_invalid"
 """Code of the refusal of earlier thinking."""
 

@@ -22,19 +22,6 @@ from kiro_asgi.upstreams.bedrock import GEOGRAPHIES
 from kiro_asgi.upstreams.models import expected, listed, read_listing
 from kiro_asgi.wire.json import objects_of, text_of
 
-__all__ = [
-    "Family",
-    "Reasoning",
-    "base_model",
-    "behind",
-    "card_of",
-    "family",
-    "is_claude",
-    "models_path",
-    "parse_models",
-    "set_cards",
-]
-
 _AUTO, _ANY, _NAMED = ToolChoiceMode.AUTO, ToolChoiceMode.REQUIRED, ToolChoiceMode.NAMED
 
 THREE: Final = ("low", "medium", "high")

@@ -35,8 +35,6 @@ from kiro_asgi.upstreams.models import effort_of, nearest_effort
 from kiro_asgi.upstreams.rendering import COMBINATORS, WireNames, flat, schema_instructions, target
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["Body", "ConverseOptions", "document"]
-
 _DEFAULT_EFFORT: Final = "medium"
 """Of who wants thinking and says no more."""
 

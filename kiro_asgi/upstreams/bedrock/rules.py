@@ -11,8 +11,6 @@ from kiro_asgi.model.notes import Loss, Rule
 from kiro_asgi.upstreams.bedrock.claude import RULES as MESSAGES
 from kiro_asgi.upstreams.exchanges import PAIRING
 
-__all__ = ["RULES"]
-
 _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 
 _OWN: Final[tuple[Rule, ...]] = (

@@ -35,8 +35,6 @@ from kiro_asgi.upstreams.rendering import instead_of_address
 from kiro_asgi.upstreams.settings import Setup
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["BedrockUpstream", "host", "set_up"]
-
 _SUFFIXES: Final = (
     ("cn-", "amazonaws.com.cn"),
     ("eusc-", "amazonaws.eu"),

@@ -10,8 +10,6 @@ from kiro_asgi.setting import Choices, setting
 from kiro_asgi.upstreams.manifest import Configured, Manifest
 from kiro_asgi.upstreams.settings import DirectSettings, Setup
 
-__all__ = ["GEMINI", "GeminiSettings"]
-
 SAFETY: Final = ("", "OFF", "BLOCK_NONE", "BLOCK_ONLY_HIGH", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_LOW_AND_ABOVE")
 """Source: https://ai.google.dev/api/generate-content#HarmBlockThreshold"""
 

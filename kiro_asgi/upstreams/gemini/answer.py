@@ -42,19 +42,6 @@ from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
 from kiro_asgi.wire.json import count_of, dumps, object_of, objects_of, text_of
 from kiro_asgi.wire.objects import ObjectScanner
 
-__all__ = [
-    "BROKEN",
-    "NOTHING",
-    "STOPS",
-    "JsonObjects",
-    "ResponseDecoder",
-    "UsageReader",
-    "cited",
-    "grounding",
-    "stages",
-    "verdict",
-]
-
 Part = Mapping[str, Any]
 
 _MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)

@@ -31,8 +31,6 @@ from kiro_asgi.upstreams.rendering import (
     plain_base64,
 )
 
-__all__ = ["MINTED", "SKIP", "Contents", "FileParts", "is_readable", "signable", "skip_missing_signatures"]
-
 IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 
 DOCUMENTS: Final = (

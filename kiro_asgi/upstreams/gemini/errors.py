@@ -33,19 +33,6 @@ from kiro_asgi.errors import (
 from kiro_asgi.upstreams.errors import MAX_RETRY_AFTER, Class, Meaning, by_status, clean, fields_of, retry_after, worded
 from kiro_asgi.wire.json import JsonError, loads, object_of, objects_of, text_of
 
-__all__ = [
-    "PHRASES",
-    "REASONS",
-    "SCHEMA",
-    "SCHEMA_UNKNOWN",
-    "SIGNATURE",
-    "STATUSES",
-    "WORDS",
-    "fault",
-    "report_fault",
-    "seconds",
-]
-
 SIGNATURE: Final = "thought_signature"
 """Code of an error that a signature, or a missing one, is to blame for."""
 

@@ -18,8 +18,6 @@ from kiro_asgi.upstreams.base import ModelCard, ModelPage, ThinkingForm, Upstrea
 from kiro_asgi.upstreams.models import limit_of, listed, read_listing
 from kiro_asgi.wire.json import objects_of, text_of
 
-__all__ = ["KNOWN", "GeminiFamily", "family_of", "listed_family", "models_request", "normalise", "parse_models"]
-
 TWO_LEVELS: Final = ("low", "high")
 THREE_LEVELS: Final = ("low", "medium", "high")
 FOUR_LEVELS: Final = ("minimal", "low", "medium", "high")

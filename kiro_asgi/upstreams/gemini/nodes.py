@@ -16,8 +16,6 @@ from attrs import define, field
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["FORMATS", "KEPT", "OWNERS", "SILENT", "TOLD", "TYPES", "Node", "anything", "lowered"]
-
 
 def _is_text(value: Any) -> bool:
     return type(value) is str

@@ -19,8 +19,6 @@ from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.gemini.models import GeminiFamily
 from kiro_asgi.upstreams.models import BUDGETS, effort_of, nearest_effort
 
-__all__ = ["DYNAMIC", "MAX_STOPS", "generation_config", "thinking_config"]
-
 DYNAMIC: Final = -1
 """The budget that leaves it to the model how much to think."""
 

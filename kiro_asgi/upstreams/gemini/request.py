@@ -28,8 +28,6 @@ from kiro_asgi.upstreams.gemini.schema import Copies, answer_schema, json_schema
 from kiro_asgi.upstreams.rendering import WireNames, schema_instructions
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["CATEGORIES", "GeminiBody", "document", "estimate_tokens", "statistics", "tool_names", "written_tools"]
-
 MAX_NAME: Final = 64
 """Characters."""
 

@@ -22,8 +22,6 @@ from kiro_asgi.model.prompt import Tool
 from kiro_asgi.upstreams.gemini.nodes import KEPT, MAX_TOLD, SILENT, TYPES, Node, anything, lowered
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["Copies", "answer_schema", "json_schema", "parameters"]
-
 ROUNDS: Final = 2
 """How often a reference is followed within what it leads to."""
 

@@ -40,8 +40,6 @@ from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.settings import Setup
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["ENDPOINT", "GeminiUpstream", "set_up"]
-
 ENDPOINT: Final = "https://generativelanguage.googleapis.com"
 
 STREAMED: Final = "streamGenerateContent?alt=sse"

@@ -26,8 +26,6 @@ from kiro_asgi.upstreams.kiro.events import READERS, FrameEventDecoder, Reader, 
 from kiro_asgi.wire.eventstream import FrameDecoder
 from kiro_asgi.wire.objects import PREFIXES, ObjectScanner
 
-__all__ = ["SCANNED_PREFIXES", "RefusalDecoder", "ScannedEventDecoder", "SniffingDecoder", "stages"]
-
 SCANNED_PREFIXES: Final = (*PREFIXES, b'{"toolUseId":', b'{"stopReason":', b'{"tokenUsage":')
 """How the objects begin that are worth finding."""
 

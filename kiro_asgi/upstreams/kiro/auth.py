@@ -16,17 +16,6 @@ from kiro_asgi.errors import ConfigError
 from kiro_asgi.upstreams.base import Credential, CredentialKind, UpstreamRequest
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = [
-    "REGIONS",
-    "Profile",
-    "authorization",
-    "credential",
-    "parse_profiles",
-    "profile_requests",
-    "region_of",
-    "without_profile",
-]
-
 REGION: Final = re.compile(r"[a-z]{2}(?:-[a-z]+)+-[0-9]")
 """The format of a region, which becomes part of a host name."""
 

@@ -38,8 +38,6 @@ from kiro_asgi.errors import (
 from kiro_asgi.upstreams.errors import Class, Meaning, by_status, clean, fields_of, report_of, retry_after, worded
 from kiro_asgi.wire.json import text_of
 
-__all__ = ["NAMES", "PHRASES", "REASONS", "STATUSES", "exception_fault", "fault", "is_report"]
-
 REASONS: Final[Mapping[str, Class]] = MappingProxyType(
     {
         "CONTENT_LENGTH_EXCEEDS_THRESHOLD": ContextTooLong,

@@ -47,8 +47,6 @@ from kiro_asgi.upstreams.kiro.errors import exception_fault
 from kiro_asgi.wire.eventstream import Frame, HeaderValue
 from kiro_asgi.wire.json import JsonError, dumps, loads, text_of
 
-__all__ = ["READERS", "STOP_REASONS", "FrameEventDecoder", "Payload", "Reader", "Seen", "unwrap"]
-
 Payload = dict[str, Any]
 
 

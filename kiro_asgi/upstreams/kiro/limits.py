@@ -15,8 +15,6 @@ from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.wire.json import JsonError, loads, object_of, objects_of, text_of
 
-__all__ = ["UsageLimits", "limits_request", "parse_limits", "parse_reset"]
-
 RESOURCES: Final = ("CREDIT", "AGENTIC_REQUEST", "VIBE")
 """Resources that are counted, the most telling about chats first."""
 

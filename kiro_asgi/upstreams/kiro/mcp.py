@@ -15,8 +15,6 @@ from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, objects_of
 
-__all__ = ["parse_search", "search_request"]
-
 INVALID_PARAMS: Final = -32602
 """Error code of JSON-RPC for arguments that do not fit.  Source: https://www.jsonrpc.org/specification"""
 

@@ -20,20 +20,6 @@ from kiro_asgi.upstreams.base import ModelCard, ModelPage, UpstreamRequest
 from kiro_asgi.upstreams.models import limit_of, listed, read_listing, resembling
 from kiro_asgi.wire.json import object_of, text_of
 
-__all__ = [
-    "FALLBACK",
-    "ModelSpelling",
-    "did_you_mean",
-    "efforts_of",
-    "find",
-    "models_request",
-    "normalise",
-    "parse_models",
-    "read_name",
-    "spelled_wishes",
-    "with_wishes",
-]
-
 MAX_NAME: Final = 200
 """Characters of a name that is looked at; nothing longer is a model."""
 

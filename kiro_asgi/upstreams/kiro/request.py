@@ -31,15 +31,6 @@ from kiro_asgi.upstreams.models import BUDGETS, MIN_BUDGET, effort_of, nearest_e
 from kiro_asgi.upstreams.rendering import WireNames
 from kiro_asgi.wire.json import dumps
 
-__all__ = [
-    "CONSENT",
-    "RequestBody",
-    "document",
-    "estimate_tokens",
-    "statistics",
-]
-
-
 MAX_BUDGET: Final = 24_576
 DEFAULT_BUDGET: Final = 10_000
 

@@ -21,8 +21,6 @@ from kiro_asgi.upstreams.kiro.vendor import KiroVendor
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.settings import AnswerOptions, Setup
 
-__all__ = ["set_up"]
-
 
 def set_up(configured: Configured[KiroSettings]) -> Setup:
     """Everything that it takes to ask the service.

@@ -8,9 +8,6 @@ from attrs import evolve, frozen
 
 from kiro_asgi.setting import ALIAS, COUNT, DAY, KEY, LINE, MOMENT, PROXY, REGION, URL, WORD, Bounds, Choices, setting
 
-__all__ = ["KiroSettings"]
-
-
 HANDLINGS: Final = ("as_reasoning_content", "remove", "pass", "strip_tags")
 
 

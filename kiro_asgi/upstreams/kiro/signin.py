@@ -24,22 +24,6 @@ from kiro_asgi.upstreams.base import Token, TokenKind, UpstreamRequest
 from kiro_asgi.upstreams.errors import clean, report_of
 from kiro_asgi.wire.json import dumps, text_of
 
-__all__ = [
-    "BUILDER_ID",
-    "PROVIDERS",
-    "SLOWER",
-    "AuthorizationPending",
-    "DeviceCode",
-    "DeviceFlow",
-    "OidcFlow",
-    "Registration",
-    "SocialFlow",
-    "parse_device_code",
-    "parse_poll",
-    "parse_registration",
-    "registration_request",
-]
-
 CLIENT: Final = "kiro-asgi"
 """Our client's name; never that of another program."""
 

@@ -19,19 +19,6 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.upstreams.base import Token, TokenKind
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
-__all__ = [
-    "ROWS",
-    "TokenUnreadable",
-    "expiry",
-    "lifetime",
-    "merge_token",
-    "parse_token",
-    "parse_token_rows",
-    "render_token",
-    "rfc3339",
-    "text_of",
-]
-
 Row = tuple[str, str]
 """Table and key."""
 

@@ -32,7 +32,7 @@ from kiro_asgi.upstreams.base import (
 )
 from kiro_asgi.upstreams.kiro import models
 from kiro_asgi.upstreams.kiro.answer import stages
-from kiro_asgi.upstreams.kiro.auth import REGION, authorization, credential, region_of
+from kiro_asgi.upstreams.kiro.auth import REGION, authorization, region_of
 from kiro_asgi.upstreams.kiro.contract.answer import contract_stages
 from kiro_asgi.upstreams.kiro.contract.model import ContractOptions, contract_options
 from kiro_asgi.upstreams.kiro.contract.request import contract_document
@@ -46,8 +46,6 @@ from kiro_asgi.upstreams.kiro.rules.table import switched_off
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.settings import user_agent
 from kiro_asgi.wire.json import dumps
-
-__all__ = ["KiroUpstream", "credential", "remedy"]
 
 Change = Callable[[KiroSettings, Mapping[str, Any]], Mapping[str, Any]]
 

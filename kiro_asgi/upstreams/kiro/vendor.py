@@ -30,17 +30,6 @@ from kiro_asgi.upstreams.kiro.tokens import ROWS, lifetime, merge_token, parse_t
 from kiro_asgi.upstreams.settings import user_agent
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
-__all__ = [
-    "REACHED_BY",
-    "SIGN_IN",
-    "KiroVendor",
-    "oidc_host",
-    "renewal_request",
-    "renewed",
-    "sign_in_error",
-    "social_host",
-]
-
 SIGN_IN: Final = "credentials.login"
 """Code of the errors that only signing in again helps against."""
 

@@ -22,8 +22,6 @@ from attrs import define, evolve, field
 from kiro_asgi.errors import ConfigError, UpstreamDenied, UpstreamTokenInvalid
 from kiro_asgi.upstreams.base import UpstreamRequest
 
-__all__ = ["REGIONS", "Signer", "environment", "key_life", "region_in"]
-
 SIGNED: Final = frozenset({b"content-type"})
 """Headers that are signed, besides those that signing adds: what a proxy may change on the way is not."""
 

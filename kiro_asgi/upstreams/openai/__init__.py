@@ -11,8 +11,6 @@ from kiro_asgi.setting import URL, WORD, Choices, setting
 from kiro_asgi.upstreams.manifest import Configured, Manifest
 from kiro_asgi.upstreams.settings import Setup, SignedSettings
 
-__all__ = ["OPENAI", "OpenAISettings"]
-
 
 @frozen(kw_only=True)
 class OpenAISettings(SignedSettings):

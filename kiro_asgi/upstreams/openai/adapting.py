@@ -15,8 +15,6 @@ from typing import Any, Final
 from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
 from kiro_asgi.model.features import Ask
 
-__all__ = ["ASKS", "CALL_IDS", "DETAILED", "OPTIONAL", "RENAMED", "REPLAYED", "UNKNOWN_FIELD", "refused_field"]
-
 RENAMED: Final[Mapping[str, str]] = MappingProxyType(
     {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
 )

@@ -42,8 +42,6 @@ from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails
 from kiro_asgi.wire.json import JsonError, count_of, loads, object_of, objects_of, text_of
 
-__all__ = ["AnswerDecoder", "ChunkDecoder", "WholeCompletion", "read_usage", "stages"]
-
 
 def read_usage(usage: Mapping[str, Any]) -> TokenUsage:
     """Counts; what is absent or is none stays unsaid."""

@@ -19,8 +19,6 @@ from kiro_asgi.model.events import Delta, Notice, SignatureDelta, ToolCallFragme
 from kiro_asgi.model.signatures import CALL, GEMINI, marked
 from kiro_asgi.wire.json import dumps, object_of, text_of
 
-__all__ = ["StreamedCalls"]
-
 UNREADABLE: Final = Notice("tool_call.unreadable")
 
 Key = int | str

@@ -25,8 +25,6 @@ from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, read_details
 from kiro_asgi.upstreams.rendering import WireNames, document_text, image_type, instead_of_address, plain_base64
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["CALL_IDS", "FAILED", "AttachmentParts", "Messages", "text_or_attachment", "wants_short_ids"]
-
 FORMATS: Final = ("image/png", "image/jpeg", "image/webp", "image/gif")
 """Of images, as OpenAI knows them."""
 

@@ -42,8 +42,6 @@ from kiro_asgi.upstreams.errors import (
 )
 from kiro_asgi.wire.json import text_of
 
-__all__ = ["CODES", "PHRASES", "SIZES", "STATUSES", "TYPES", "fault", "is_report", "stream_fault"]
-
 CODES: Final[Mapping[str, Class]] = MappingProxyType(
     {
         "invalid_api_key": UpstreamTokenInvalid,

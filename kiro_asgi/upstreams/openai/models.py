@@ -16,16 +16,6 @@ from kiro_asgi.upstreams.base import ModelCard, ModelPage, ThinkingForm
 from kiro_asgi.upstreams.models import LEVELS, expected, listed, read_listing
 from kiro_asgi.wire.json import count
 
-__all__ = [
-    "BUILTIN",
-    "USUAL_EFFORTS",
-    "efforts_of",
-    "longest_answer",
-    "parse_models",
-    "refuses_sampling",
-    "wants_responses",
-]
-
 USUAL_EFFORTS: Final = ("low", "medium", "high")
 """Efforts to assume of a model where neither its name nor the server says which it knows."""
 

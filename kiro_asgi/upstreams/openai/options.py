@@ -16,8 +16,6 @@ from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.models import effort_of, nearest_effort
 from kiro_asgi.upstreams.openai.models import USUAL_EFFORTS, efforts_of, longest_answer, refuses_sampling
 
-__all__ = ["MAX_STOPS", "drawing", "form_of", "is_guaranteed", "max_tokens", "reasoning_effort", "written_options"]
-
 MAX_STOPS: Final = 4
 """Stop sequences that OpenAI takes."""
 

@@ -22,8 +22,6 @@ from kiro_asgi.model.events import SignatureDelta
 from kiro_asgi.model.signatures import DETAILS, REASONING, marked, read_mark
 from kiro_asgi.wire.json import JsonError, dumps, loads, objects_of, text_of
 
-__all__ = ["ReasoningDetails", "opened", "read_details", "sealed"]
-
 _TEXTS: Final[Mapping[str, str]] = MappingProxyType({"reasoning.text": "text", "reasoning.summary": "summary"})
 """Type of an entry whose text comes in pieces, and the text's member."""
 

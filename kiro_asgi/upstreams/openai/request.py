@@ -21,8 +21,6 @@ from kiro_asgi.upstreams.openai.options import written_options
 from kiro_asgi.upstreams.rendering import WireNames
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["ChatBody", "ChatRenderOptions", "document", "estimate_tokens", "statistics", "tool_names", "written_tools"]
-
 MAX_NAME: Final = 64
 
 _NAME: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_NAME}}}")

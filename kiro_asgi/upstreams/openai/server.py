@@ -16,8 +16,6 @@ from kiro_asgi.upstreams.direct import DirectUpstream
 from kiro_asgi.upstreams.openai import models
 from kiro_asgi.upstreams.openai.errors import fault
 
-__all__ = ["ENDPOINT", "OpenAIServer", "forwarded"]
-
 ENDPOINT: Final = "https://api.openai.com/v1"
 
 _HOST: Final = "api.openai.com"

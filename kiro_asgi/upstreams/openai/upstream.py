@@ -34,8 +34,6 @@ from kiro_asgi.upstreams.openai.server import ENDPOINT, OpenAIServer, forwarded
 from kiro_asgi.upstreams.settings import Setup, user_agent
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["ENDPOINT", "ChatForwarding", "OpenAIUpstream", "set_up"]
-
 _RESPONSES_ONLY: Final = re.compile(
     r"\bonly (?:supported|available) (?:in|with|through) (?:the )?/?v1/responses\b", re.I
 )

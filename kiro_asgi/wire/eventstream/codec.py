@@ -28,8 +28,6 @@ from kiro_asgi.wire.eventstream.frame import (
     write_headers,
 )
 
-__all__ = ["FrameDecoder", "decode_buffer", "decode_frame", "encode_frame"]
-
 Prelude = tuple[int, int, int, bool]
 """Total length, length of the headers, checksum computed over both, and whether it is the one that was sent."""
 

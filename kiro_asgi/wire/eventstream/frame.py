@@ -33,24 +33,6 @@ from attrs import frozen
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.limits import FRAME_HEADERS, FRAME_HEADERS_BYTES
 
-__all__ = [
-    "CHECKSUM_SIZE",
-    "LENGTHS_SIZE",
-    "MAX_NAME",
-    "MAX_VALUE",
-    "OVERHEAD",
-    "PRELUDE_SIZE",
-    "Frame",
-    "HeaderValue",
-    "Int8",
-    "Int16",
-    "Int32",
-    "Int64",
-    "Timestamp",
-    "read_headers",
-    "write_headers",
-]
-
 HeaderValue = bool | int | bytes | str | datetime | UUID
 """Types of header values; the tables below have the wire type of each."""
 

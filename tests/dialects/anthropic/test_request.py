@@ -8,7 +8,8 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages, AnthropicOptions
+from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
+from kiro_asgi.dialects.anthropic.request import AnthropicOptions
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import (
     Document,

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.base import ResponseMeta
-from kiro_asgi.dialects.openai_chat.dialect import ChatOptions, OpenAIChat
+from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
+from kiro_asgi.dialects.openai_chat.request import ChatOptions
 from kiro_asgi.model.events import Event, StopReason, Usage
 from kiro_asgi.model.message import (
     Message,

@@ -13,8 +13,6 @@ from kiro_asgi.dialects.gemini.dialect import GeminiApi, GeminiArray, GeminiStre
 from kiro_asgi.dialects.gemini.errors import UNIMPLEMENTED
 from kiro_asgi.errors import RequestError, RouteNotFound
 
-__all__ = ["GeminiOperations"]
-
 _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "embedContent": "embeddings are not served",

@@ -33,8 +33,6 @@ from kiro_asgi.model.events import MessageStart, Usage
 from kiro_asgi.wire.json import JsonError, dumps, loads
 from kiro_asgi.wire.sse import encode_comment
 
-__all__ = ["BackgroundResponses", "Making"]
-
 _log = getLogger("kiro_asgi")
 
 _PROGRESS: Final = "response.progress"

@@ -31,8 +31,6 @@ from kiro_asgi.errors import KiroAsgiError, LimitReached, RequestError, TooBusy,
 from kiro_asgi.limits import WEBSOCKET_BAD_FRAMES, WEBSOCKET_WAITING
 from kiro_asgi.observers.base import Outcome
 
-__all__ = ["Connection", "OpenConnections"]
-
 _GOING_AWAY: Final = 1001
 _NOT_TEXT: Final = 1003
 _GARBAGE: Final = 1007

@@ -26,9 +26,6 @@ from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.errors import BodyTooLarge, ConversationNotFound
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["ConversationOperations", "Conversations", "Page"]
-
-
 _PAGE: Final = 20
 _LARGEST_PAGE: Final = 100
 """Items of one page, where nobody said, and at most."""

@@ -50,8 +50,6 @@ from kiro_asgi.state.base import Store
 from kiro_asgi.state.memory import MemoryStore
 from kiro_asgi.wire.json import dumps, loads
 
-__all__ = ["ResponsesOperations"]
-
 _log = getLogger("kiro_asgi")
 
 _SECOND_LOOK: Final = 0.1

@@ -16,7 +16,8 @@ from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.openai_responses.compaction import last_said, untriggered
 from kiro_asgi.dialects.openai_responses.compaction_encoder import CompactionEncoder, compaction_object
 from kiro_asgi.dialects.openai_responses.conversation import Conversation
-from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, ResponsesEncoder
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
+from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.kept import NO_RESPONSE, Item, Kept, encode, references, response_of
 from kiro_asgi.dialects.openai_responses.options import ResponsesOptions, options_of
 from kiro_asgi.dialects.openai_responses.passthrough import ResponsePassthrough
@@ -28,18 +29,6 @@ from kiro_asgi.model.message import Message as Answer
 from kiro_asgi.model.message import replay
 from kiro_asgi.state.base import Store, scoped
 from kiro_asgi.wire.json import dumps
-
-__all__ = [
-    "Compacting",
-    "CompactingAlone",
-    "ConnectionResponses",
-    "Keep",
-    "Keeping",
-    "Recorded",
-    "Responses",
-    "StoredConversation",
-    "not_built_on",
-]
 
 _log = getLogger("kiro_asgi")
 

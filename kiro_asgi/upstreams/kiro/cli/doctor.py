@@ -33,9 +33,6 @@ from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.kiro.vendor import DEFAULT_REGION, KiroVendor
 from kiro_asgi.upstreams.manifest import Configured, probes_in
 
-__all__ = ["KiroExamination"]
-
-
 SIGN_IN: Final = "sign in again: kiro-asgi login"
 
 ADVICE: Final = GENERAL.besides(

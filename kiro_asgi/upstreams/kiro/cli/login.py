@@ -50,8 +50,6 @@ from kiro_asgi.upstreams.kiro.signin import (
 from kiro_asgi.upstreams.kiro.tokens import TokenUnreadable, parse_token, render_token
 from kiro_asgi.upstreams.kiro.vendor import REACHED_BY, oidc_host, social_host
 
-__all__ = ["JsonScreen", "SignInScreen", "SigningIn", "TextScreen", "add_arguments", "default_file", "run"]
-
 
 class SignInScreen(Protocol):
     """Where a sign-in is shown."""

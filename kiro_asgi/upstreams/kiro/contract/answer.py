@@ -20,17 +20,6 @@ from kiro_asgi.upstreams.kiro.contract.model import ContractOptions, OutputMessa
 from kiro_asgi.upstreams.kiro.events import STOP_REASONS
 from kiro_asgi.wire.json import dumps
 
-__all__ = [
-    "LEAD_IN",
-    "CleanText",
-    "LegacyStops",
-    "ReminderFilter",
-    "as_message",
-    "as_response",
-    "contract_stages",
-    "stop_reason",
-]
-
 MAX_SEQUENCE: Final = 4096
 """Characters of an escape sequence that is waited for; the string of a longer one is taken for text."""
 

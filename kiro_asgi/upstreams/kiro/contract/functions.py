@@ -16,17 +16,6 @@ from kiro_asgi.model.depth import require_depth
 from kiro_asgi.model.prompt import Thinking, ThinkingMode
 from kiro_asgi.wire.json import JsonError, loads
 
-__all__ = [
-    "BUDGETS",
-    "clean_json_schema_properties",
-    "effort_of",
-    "left_out",
-    "reasoning_effort_from_budget",
-    "safe_parse_json",
-    "sanitize_text",
-    "strip_reminders",
-]
-
 BUDGETS: Final = (50, 200)
 """Largest budgets, in tokens, that mean low and medium effort."""
 

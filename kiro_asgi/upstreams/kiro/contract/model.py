@@ -17,22 +17,6 @@ from kiro_asgi.model.prompt import Part, Role
 from kiro_asgi.upstreams.kiro.contract.functions import BUDGETS
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 
-__all__ = [
-    "ClaudeToolChoice",
-    "ContractOptions",
-    "HistoryMessage",
-    "ManifestEntry",
-    "MessageContext",
-    "OutputMessage",
-    "Request",
-    "Response",
-    "ResponseUsage",
-    "ToolSpec",
-    "ToolUse",
-    "UserInputMessage",
-    "contract_options",
-]
-
 
 @frozen
 class UserInputMessage:

@@ -52,8 +52,6 @@ from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.rendering import WireNames
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["HEADING", "context", "contract_document", "directive", "manifest", "reworded", "translate"]
-
 HEADING: Final = "Tool reference manifest (hash → tool)"
 
 MODES: Final[Mapping[ToolChoiceMode, str]] = MappingProxyType(

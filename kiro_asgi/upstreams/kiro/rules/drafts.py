@@ -30,8 +30,6 @@ from kiro_asgi.upstreams.rendering import (
     plain_base64,
 )
 
-__all__ = ["AttachmentWriter", "Drafting", "Lifted", "MessageDraft", "require_images"]
-
 IMAGE_FORMATS: Final[Mapping[str, str]] = MappingProxyType(
     {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
 )

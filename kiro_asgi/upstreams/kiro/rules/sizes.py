@@ -17,8 +17,6 @@ from kiro_asgi.upstreams.kiro.rules.drafts import MessageDraft
 from kiro_asgi.upstreams.kiro.rules.texts import paragraphs
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["measure", "messages", "payload_limit", "require_messages", "require_payload", "trim"]
-
 MAX_MESSAGE: Final = 600_000
 """Characters of a user's message."""
 

@@ -10,9 +10,6 @@ from typing import Final
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.model.notes import Loss, Rule
 
-__all__ = ["RULES", "TABLE", "switched_off"]
-
-
 _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 
 RULES: Final[tuple[Rule, ...]] = (

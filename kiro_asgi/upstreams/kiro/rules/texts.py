@@ -13,8 +13,6 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.upstreams.kiro.contract.functions import sanitize_text, strip_reminders
 from kiro_asgi.upstreams.rendering import WireNames
 
-__all__ = ["CALL_ID", "LONGEST", "Texts", "is_blank", "paragraphs", "tool_names"]
-
 REMINDER: Final = "</system-reminder>"
 
 THOUGHT: Final = re.compile(r"\s*<thinking>.*?</thinking>\s*", re.DOTALL)

@@ -21,8 +21,6 @@ from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.upstreams.kiro.rules.texts import Texts
 from kiro_asgi.upstreams.rendering import COMBINATORS, DEFINITIONS, WireNames, flat, schema_instructions, target
 
-__all__ = ["Schemas", "Specifications", "directives", "offered"]
-
 DROPPED: Final = frozenset(
     (
         "$schema",

@@ -25,8 +25,6 @@ from kiro_asgi.upstreams.kiro.rules.texts import CALL_ID, LONGEST, is_blank, par
 from kiro_asgi.upstreams.rendering import plain, substitute
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["NATIVE", "TEXT", "Step", "answer_calls", "arrange", "pair", "tell_as_text"]
-
 CANCELLED: Final = "The tool call was cancelled; there is no result."
 
 

@@ -14,8 +14,6 @@ from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
 from kiro_asgi.model.features import Ask
 from kiro_asgi.upstreams.openai.adapting import UNKNOWN_FIELD
 
-__all__ = ["ASKS", "leave_out", "refused_field"]
-
 SUMMARY: Final = "summary"
 """Of reasoning: accounts whose owner has not been verified are refused it."""
 

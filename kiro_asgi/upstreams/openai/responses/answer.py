@@ -44,8 +44,6 @@ from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import sealed
 from kiro_asgi.wire.json import JsonError, count_of, loads, object_of, objects_of, quote, text_of
 
-__all__ = ["ENDS", "EventDecoder", "WholeResponse", "read_usage", "stages"]
-
 Object = Mapping[str, Any]
 
 ENDS: Final = ("response.completed", "response.incomplete", "response.failed")

@@ -40,8 +40,6 @@ from kiro_asgi.upstreams.openai.responses.adapting import leave_out
 from kiro_asgi.upstreams.rendering import WireNames
 from kiro_asgi.wire.json import dumps
 
-__all__ = ["INCLUDE", "SEALED", "document", "estimate_tokens", "statistics"]
-
 MAX_CALL_ID: Final = 64
 """Characters."""
 

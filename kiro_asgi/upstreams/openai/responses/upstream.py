@@ -25,8 +25,6 @@ from kiro_asgi.upstreams.openai.responses.request import INCLUDE, SEALED, docume
 from kiro_asgi.upstreams.openai.server import OpenAIServer, forwarded
 from kiro_asgi.wire.json import dumps, loads
 
-__all__ = ["ResponsesForwarding", "ResponsesUpstream"]
-
 
 @frozen
 class ResponsesForwarding:
