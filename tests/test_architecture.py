@@ -204,7 +204,7 @@ MAY_NAME = {
     "streaming": "functions that others call by names that are fixed, for answers of Kiro",
     "cross_format": "the streams of one upstream in front of one dialect, by a name that is fixed",
     "model.signatures": "marks in signatures that clients hold, and give to later versions",
-    "asgi.reasons": "a sentence about a setting",
+    "asgi.passthrough": "a sentence about a setting",
     "config.__init__": "names that users import",
     "simulator.body_rules": "words of the service's own",
 }

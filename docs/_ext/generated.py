@@ -22,9 +22,9 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from kiro_asgi import errors, limits, simulator
-from kiro_asgi.asgi.reasons import REASONS
+from kiro_asgi.asgi.explain import GATEWAY_RULES
+from kiro_asgi.asgi.passthrough import REASONS
 from kiro_asgi.asgi.routing import GATEWAY
-from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
 from kiro_asgi.config import Settings, describe
 from kiro_asgi.config.leaves import leaves
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages

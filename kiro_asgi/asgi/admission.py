@@ -1,29 +1,238 @@
-"""Whether a client may have another answer, and whether a credential may ask for it: the operator's limits for both.
+"""The operator's limits: whether a client may have another answer, and whether a credential may ask for it.
 
-What it is expected to take is reserved before an upstream is asked, and put right when the answer has ended.
+What an answer is expected to take is reserved before an upstream is asked, in one step of the counters, held for as
+long as the answer takes, and put right when it has ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import partial
+from http import HTTPStatus
 from logging import getLogger
+from math import ceil, floor
+from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from zoneinfo import ZoneInfo
 
-from attrs import define, field
+import anyio
+from attrs import define, field, frozen
 
 from kiro_asgi.asgi.auth import principal_of
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.protocol import Scope
-from kiro_asgi.asgi.reservations import LimitRefusal, Reservations, cost_of
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.manifest import QuotaHeaders
-from kiro_asgi.errors import ConfigError, KiroAsgiError, LimitReached, UpstreamLimitReached
-from kiro_asgi.quota.claims import Claim, Cost, Rate, Standing
-from kiro_asgi.quota.settings import Allowance, CredentialSettings, allowance_of
+from kiro_asgi.errors import ConfigError, KiroAsgiError, LimitReached, StoreUnavailable, UpstreamLimitReached
+from kiro_asgi.model.events import Usage
+from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.quota.base import Counters
+from kiro_asgi.quota.claims import Budget, Claim, Cost, Granted, Lease, Rate, Refused, Standing, claims, corrections
+from kiro_asgi.quota.memory import MemoryCounters
+from kiro_asgi.quota.settings import Allowance, CredentialSettings, QuotaSettings, allowance_of
+from kiro_asgi.quota.sqlite import SqliteCounters
+from kiro_asgi.state.base import owner_of, scoped
+
+if TYPE_CHECKING:
+    from kiro_asgi.asgi.reading import AnswerReading
+
+_log = getLogger("kiro_asgi")
+
+_RENEW_EVERY: Final = 30.0
+"""Seconds between two renewals of a lease, a third of what it lasts."""
+
+_NAMES: Final = {
+    "requests": "requests a minute",
+    "tokens": "tokens a minute",
+    "streams": "answers at once",
+    "tokens/day": "tokens a day",
+    "tokens/month": "tokens a month",
+    "credits/day": "credits a day",
+    "credits/month": "credits a month",
+}
+
+
+@frozen
+class Reservation:
+    """What was taken of the limits of one owner."""
+
+    claims: tuple[Claim, ...]
+    standings: tuple[Standing, ...]
+    """How it stands with them, in order; nothing where that could not be counted."""
+
+    counters: Counters
+    """Where it was taken."""
+
+    @property
+    def leases(self) -> tuple[Lease, ...]:
+        """Claims to be held until they are let go."""
+        return tuple(claim for claim in self.claims if isinstance(claim, Lease))
+
+
+@frozen
+class LimitRefusal:
+    """Why nothing was taken."""
+
+    claim: Claim
+    """Of those that do not fit, the one to wait for longest."""
+
+    standing: Standing
+    retry_after: float
+    """Seconds."""
+
+    @property
+    def name(self) -> str:
+        """The limit, as a code has it: ``requests``, ``tokens_day``."""
+        return self._kind.replace("/", "_")
+
+    @property
+    def limit(self) -> str:
+        """The limit in words, such as ``3 requests a minute``."""
+        return f"{self.claim.limit:.15g} {_NAMES[self._kind]}"
+
+    def told(self, whose: str) -> str:
+        """A message about it; *whose* limit it is, in words."""
+        left, wait = f"of which {floor(self.standing.remaining)} are left", ceil(self.retry_after)
+        return f"the limit of {whose} is reached: {self.limit}, {left}; try again in {wait} s"
+
+    @property
+    def _kind(self) -> str:
+        kind, _, period = self.claim.key.partition("|")[2].partition("/")
+        return {10: f"{kind}/day", 7: f"{kind}/month"}.get(len(period), kind)
+
+
+@define
+class Reservations:
+    """Takes from counters that all processes share, or from this process's own while those cannot be reached."""
+
+    _settings: QuotaSettings
+    """How to count."""
+
+    _counters: Counters
+    _wall: Callable[[], float]
+    _leasing: bool
+    """Whether any limit is one of answers at once."""
+
+    _zone: ZoneInfo = field(init=False)
+    _own: MemoryCounters = field(init=False)
+    _alone: bool = field(init=False, default=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._zone = ZoneInfo(self._settings.timezone)
+        self._own = MemoryCounters(self._wall)
+
+    async def take(self, owner: str, allowance: Allowance, tokens: int, holder: str) -> Reservation | LimitRefusal:
+        """Take what one request needs, or nothing.
+
+        Args:
+            owner: Whose limits they are.
+            allowance: What the owner may take.
+            tokens: An estimate of what the request will take.
+            holder: Tells this request from others of the owner.
+
+        Raises:
+            StoreUnavailable: Nobody can tell, and the operator wants nobody to be let in then.
+        """
+        now = datetime.fromtimestamp(self._wall(), UTC).astimezone(self._zone)
+        taken = (*claims(owner_of(scoped(owner, "quota", "")), allowance, tokens, holder, now),)
+        counters, outcome = await self._take(taken)
+        if isinstance(outcome, Refused):
+            return LimitRefusal(taken[outcome.index], outcome.standing, outcome.retry_after)
+        return Reservation(taken, outcome.standings, counters)
+
+    @asynccontextmanager
+    async def holding(self, call: Call, held: Reservation, cost: Callable[[], Cost]) -> AsyncIterator[None]:
+        """Hold what was taken for *call* within the block; what it has cost in the end takes its place."""
+        for lease in held.leases:
+            call.leases[lease] = held.counters
+        try:
+            yield
+        finally:
+            for lease in held.leases:
+                del call.leases[lease]
+            with anyio.CancelScope(shield=True):
+                await self._settle(held, [*corrections(held.claims, cost())])
+
+    def renewal(self, call: Call) -> Callable[[], Awaitable[None]] | None:
+        """Work that renews the leases of *call* for as long as it runs; ``None`` where nobody has any."""
+        return partial(self._renew, call) if self._leasing else None
+
+    async def aclose(self) -> None:
+        """Let go of what the counters hold."""
+        await self._counters.aclose()
+
+    async def _take(self, taken: Sequence[Claim]) -> tuple[Counters, Granted | Refused]:
+        """Take from the shared counters, or from the fallback that the settings name while these are unavailable."""
+        try:
+            outcome = await self._counters.take(taken)
+        except StoreUnavailable as error:
+            if self._settings.on_store_failure == "closed":
+                raise
+            self._note(error)
+            if self._settings.on_store_failure == "open":
+                return self._own, Granted(())
+            return self._own, await self._own.take(taken)
+        self._note(None)
+        return self._counters, outcome
+
+    def _note(self, error: StoreUnavailable | None) -> None:
+        """Log when counters are lost, and when they are back."""
+        if self._alone is (error is None):
+            self._alone = error is not None
+            if error is None:
+                _log.warning("limits are shared again")
+            else:
+                _log.warning("limits are not shared: %s; quotas.on_store_failure says what becomes of requests", error)
+
+    async def _renew(self, call: Call) -> None:
+        while True:
+            await anyio.sleep(_RENEW_EVERY)
+            for lease, counters in tuple(call.leases.items()):
+                try:
+                    await counters.renew([lease])
+                except StoreUnavailable as error:
+                    self._note(error)
+
+    async def _settle(self, held: Reservation, more: Sequence[Rate | Budget]) -> None:
+        try:
+            if more:
+                await held.counters.correct(more)
+            if held.leases:
+                await held.counters.release(held.leases)
+        except StoreUnavailable as error:
+            self._note(error)
+
+
+def cost_of(usage: Usage | None, expected: int) -> Cost:
+    """The cost of an answer; of one whose *usage* nobody has told, the tokens that were *expected*."""
+    if usage is None:
+        return Cost(expected)
+    return Cost(usage.prompt_tokens + usage.output_tokens, 0.0 if usage.metering is None else usage.metering.amount)
+
+
+def new_reservations(settings: Settings, allowances: Iterable[Allowance], clocks: Clocks) -> Reservations:
+    """Make what takes from the limits of *allowances*; all is counted where state is kept."""
+    leasing = any(allowance.streams for allowance in allowances)
+    return Reservations(settings.quotas, _new_counters(settings, clocks), clocks.wall, leasing)
+
+
+def _new_counters(settings: Settings, clocks: Clocks) -> Counters:
+    state = settings.state
+    match state.engine:
+        case "valkey":
+            from kiro_asgi.quota.valkey import ValkeyCounters
+            from kiro_asgi.state.valkey_server import ValkeyServer
+
+            return ValkeyCounters(ValkeyServer(state.url))
+        case "sqlite":
+            return SqliteCounters(Path(state.path).expanduser(), clocks.wall)
+        case _:
+            return MemoryCounters(clocks.wall)
 
 
 class Admission(Protocol):
@@ -124,8 +333,6 @@ def new_admission(
     return LimitedAdmission(usual, allowances, reservations, headers, wall)
 
 
-_log = getLogger("kiro_asgi")
-
 _OWNER: Final = "credential:"
 """Stands before the name of a credential, lest it be a client's."""
 
@@ -137,13 +344,15 @@ class CredentialLimits(Protocol):
     again, this one.
     """
 
-    def reserved(self, call: Call, exchange: Exchange, cost: Callable[[], Cost]) -> AbstractAsyncContextManager[None]:
+    def reserved(
+        self, call: Call, exchange: Exchange, reading: AnswerReading[Any, Any]
+    ) -> AbstractAsyncContextManager[None]:
         """A context in which an upstream is asked once, with the credential of *exchange*.
 
         Args:
             call: The client's, which waits for the answer.
             exchange: What is asked.
-            cost: Called in the end: what the attempt has cost.
+            reading: Reads the answer: one that is not accepted has cost nothing.
 
         Raises:
             UpstreamLimitReached: The credential is at its limit.
@@ -160,7 +369,9 @@ class CredentialLimits(Protocol):
 class UnlimitedCredentials:
     """Lets all of them ask."""
 
-    def reserved(self, call: Call, exchange: Exchange, cost: Callable[[], Cost]) -> AbstractAsyncContextManager[None]:
+    def reserved(
+        self, call: Call, exchange: Exchange, reading: AnswerReading[Any, Any]
+    ) -> AbstractAsyncContextManager[None]:
         """Nothing."""
         return nullcontext()
 
@@ -182,7 +393,7 @@ class LimitedCredentials:
     """Credential to the limit that it was at, and until when."""
 
     @asynccontextmanager
-    async def reserved(self, call: Call, exchange: Exchange, cost: Callable[[], Cost]) -> AsyncIterator[None]:
+    async def reserved(self, call: Call, exchange: Exchange, reading: AnswerReading[Any, Any]) -> AsyncIterator[None]:
         """Reserve what the attempt is expected to take, and put it right in the end."""
         name = exchange.credential.source
         allowance = self._allowances.get(name)
@@ -195,8 +406,17 @@ class LimitedCredentials:
             self._note(name, held)
             raise UpstreamLimitReached(held.told(name), code=f"quota.{held.name}", retry_after=held.retry_after)
         self._reached.pop(name, None)
+        refused = False
+
+        def cost() -> Cost:
+            return Cost() if refused else cost_of(reading.usage, expected)
+
         async with self._reservations.holding(call, held, cost):
-            yield
+            try:
+                yield
+            except KiroAsgiError:
+                refused = reading.status != HTTPStatus.OK
+                raise
 
     def reached(self) -> Iterator[tuple[str, str, float]]:
         """Credentials that were at a limit when they were last wanted."""

@@ -24,14 +24,13 @@ from kiro_asgi.asgi.admission import (
     allowances_in,
     credential_allowances,
     new_admission,
+    new_reservations,
 )
 from kiro_asgi.asgi.attachments import AttachmentFetcher, AttachmentSource
-from kiro_asgi.asgi.attempts import Attempts
 from kiro_asgi.asgi.auth import Authenticator, CrossOrigin
 from kiro_asgi.asgi.call import Bodies, Call, CallsUnderWay, Share, stopping
 from kiro_asgi.asgi.exchange import ClientRequest, Exchange
 from kiro_asgi.asgi.exchanges import ConversationIds, ExchangeFactory
-from kiro_asgi.asgi.internals import Internals
 from kiro_asgi.asgi.memory import Recovery, Signatures
 from kiro_asgi.asgi.models import Models, Provider
 from kiro_asgi.asgi.observation import Observers
@@ -51,12 +50,11 @@ from kiro_asgi.asgi.protocol import (
     response_body,
     response_start,
 )
-from kiro_asgi.asgi.providers import new_providers, new_registry, new_store
+from kiro_asgi.asgi.providers import Internals, new_providers, new_registry, new_store
 from kiro_asgi.asgi.readiness import Readiness, ReadinessCheck, problems_with, settings_to_serve
 from kiro_asgi.asgi.reading import AnswerContext
-from kiro_asgi.asgi.relay import Relay
+from kiro_asgi.asgi.relay import Attempts, Relay
 from kiro_asgi.asgi.reports import rules_header, wants_rules
-from kiro_asgi.asgi.reservations import new_reservations
 from kiro_asgi.asgi.routing import GATEWAY, PROBES, Routes
 from kiro_asgi.asgi.scheduling import Background, Pace
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in

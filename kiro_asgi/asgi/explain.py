@@ -13,12 +13,13 @@ import anyio
 from attrs import evolve, frozen
 
 from kiro_asgi.asgi.exchange import PassthroughRequest
-from kiro_asgi.asgi.models import Models, Provider
+from kiro_asgi.asgi.memory import CUT_ANSWER
+from kiro_asgi.asgi.models import PHASE, UNCITED, VERBOSITY, Models, Provider
 from kiro_asgi.asgi.operations import new_dialects
-from kiro_asgi.asgi.passthrough import reason_to_translate, render_passthrough
+from kiro_asgi.asgi.passthrough import Reason, reason_to_translate, render_passthrough
 from kiro_asgi.asgi.providers import keyed, new_providers, new_registry
-from kiro_asgi.asgi.reasons import Reason
-from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
+from kiro_asgi.asgi.server_tools import HOSTED_DROPPED
+from kiro_asgi.asgi.translated import OLDEST_DROPPED
 from kiro_asgi.config import Settings
 from kiro_asgi.config.installed import DIALECTS, offered
 from kiro_asgi.dialects.base import Dialect, TransparentDialect
@@ -32,6 +33,9 @@ from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
 from kiro_asgi.upstreams.manifest import set_up
 from kiro_asgi.upstreams.registry import Registry, Target
 from kiro_asgi.wire.json import loads
+
+GATEWAY_RULES: Final = (HOSTED_DROPPED, UNCITED, PHASE, VERBOSITY, OLDEST_DROPPED, CUT_ANSWER)
+"""Adaptations that the gateway makes for every service; the rules of each service are its upstream's."""
 
 
 def guess(body: bytes, apis: Sequence[DialectManifest]) -> DialectManifest:

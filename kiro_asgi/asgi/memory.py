@@ -8,9 +8,8 @@ from typing import Final
 
 from attrs import frozen
 
-from kiro_asgi.asgi.rules import CUT_ANSWER
 from kiro_asgi.errors import StoreUnavailable
-from kiro_asgi.model.notes import Note
+from kiro_asgi.model.notes import Loss, Note, Rule
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.model.signatures import CALL, read_mark
 from kiro_asgi.stages.answer import Answer
@@ -20,6 +19,13 @@ from kiro_asgi.stages.recovery import Reminder, candidates, recover
 from kiro_asgi.state.base import Store, scoped
 
 _log = getLogger("kiro_asgi")
+
+CUT_ANSWER: Final = Rule(
+    "recovery.cut_answer",
+    "The model is told that an earlier answer of its own was cut.",
+    Loss.NONE,
+    __name__,
+)
 
 _CUT_ANSWER: Final = "cut-answer"
 
@@ -94,7 +100,7 @@ def _notes(prompt: Prompt, reminders: tuple[Reminder, ...]) -> tuple[Note, ...]:
     if not reminders:
         return ()
     first = min(reminder.reply for reminder in reminders)
-    return (Note(CUT_ANSWER, len(reminders), prompt.turns[first].place),)
+    return (Note(CUT_ANSWER.name, len(reminders), prompt.turns[first].place),)
 
 
 _CALL_SIGNATURE: Final = "call-signature"

@@ -10,12 +10,11 @@ from typing import Final
 import anyio
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.rules import PHASE, UNCITED, VERBOSITY
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.dialects.models import Listing
 from kiro_asgi.errors import KiroAsgiError, UnknownModel, UpstreamQuotaSpent
 from kiro_asgi.limits import ADAPTED_MODELS
-from kiro_asgi.model.notes import Note, Notes, Rule
+from kiro_asgi.model.notes import Loss, Note, Notes, Rule
 from kiro_asgi.model.prompt import Document, Part, Prompt, Text
 from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.net.catalogue import Catalogue
@@ -24,6 +23,25 @@ from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.base import Credential, ModelCard, Traits, Upstream
 from kiro_asgi.upstreams.registry import Registry, Target
 from kiro_asgi.upstreams.settings import Adapt, AnswerOptions, unchanged
+
+UNCITED: Final = Rule(
+    "citations.unavailable",
+    "That the answer shall cite documents or search results is left out where the service cites none.",
+    Loss.CONTENT,
+    __name__,
+)
+PHASE: Final = Rule(
+    "phase.unavailable",
+    "That an earlier text was commentary, or the final answer, is left out where the service cannot be told.",
+    Loss.FORM,
+    __name__,
+)
+VERBOSITY: Final = Rule(
+    "verbosity.unavailable",
+    "How long the answer shall be is left out where the service cannot be told.",
+    Loss.CONTENT,
+    __name__,
+)
 
 _CITED_BLOCK: Final = {"type": "search_result", "citations": {"enabled": True}}.items()
 
@@ -113,13 +131,13 @@ def _untold(prompt: Prompt, traits: Traits) -> tuple[Note, ...]:
     """Notes on what is left out because a service of these *traits* cannot be told it."""
     notes = Notes()
     if prompt.verbosity and not traits.verbose:
-        notes.applies(VERBOSITY, "verbosity")
+        notes.applies(VERBOSITY.name, "verbosity")
     for turn in prompt.turns:
         for part in turn.content():
             if not traits.cites and _is_to_cite(part):
-                notes.applies(UNCITED, getattr(part, "place", "") or turn.place)
+                notes.applies(UNCITED.name, getattr(part, "place", "") or turn.place)
             if not traits.phases and type(part) is Text and part.phase:
-                notes.applies(PHASE, turn.place)
+                notes.applies(PHASE.name, turn.place)
     return notes.found()
 
 

@@ -9,9 +9,11 @@ from ssl import SSLContext
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
+from kiro_asgi.asgi.attachments import AttachmentSource
 from kiro_asgi.asgi.models import Provider
+from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.asgi.server_tools import ServerTool, Toolbox, WebSearch
 from kiro_asgi.config import RetrySettings, Settings
 from kiro_asgi.errors import ConfigError, UpstreamRejected
@@ -24,6 +26,9 @@ from kiro_asgi.net.fetching import CheckedBackend, Fetcher, Permits, Resolve, is
 from kiro_asgi.net.single_flight import SingleFlight
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.private import require_own_file
+from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
+from kiro_asgi.stages.base import Stage
+from kiro_asgi.stages.estimate import Calibration
 from kiro_asgi.state.base import Store
 from kiro_asgi.state.memory import MemoryStore
 from kiro_asgi.state.sqlite import SqliteStore
@@ -293,3 +298,30 @@ def _catalogue(
         aliases=read_aliases(settings.model_aliases, f"{path}.model_aliases"),
     )
     return Catalogue(source, SingleFlight(f"asking {path} for its models", transport), settings.models_ttl)
+
+
+@frozen(kw_only=True)
+class Internals:
+    """Parts that are made differently where an application is not to serve, but to show what it did: where it meets the
+    network, experience and the stages."""
+
+    transports: Transports = new_transport
+    """Makes the connections to services."""
+
+    fetcher: Callable[[Settings], AttachmentSource | None] = new_fetcher
+    """Makes what fetches addresses named in requests."""
+
+    calibration: Calibration = field(factory=Calibration)
+    """What was learnt of estimates; the application goes on learning with it."""
+
+    pipeline: Callable[[Iterable[Stage[Any, Any]], Plan], Answer] = build_pipeline
+    """Makes the stages of an answer."""
+
+    offload: Offload = field(factory=Offload)
+    """Does what takes long."""
+
+    dates: Callable[[], float] | None = None
+    """Seconds since the epoch, for dates in answers; ``None``: by the application's clock."""
+
+    context_windows: Mapping[tuple[str, str], int] = field(factory=dict)
+    """Tokens that models can read and write, by upstream and model, as far as that is known without asking."""

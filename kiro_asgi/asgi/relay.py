@@ -1,35 +1,345 @@
-"""From an exchange to its end: tries, signs of life, and a client that may leave at any moment.
+"""From an exchange to its end: attempts, signs of life, and a client that may leave at any moment.
 
-Up to three tasks share one answer.  The main one asks the upstream, as often as the retry policy allows, and brings
-what it says to the client.  One waits for the client to leave, because a server may swallow what is sent to a client
-that is gone.  Beside a stream, one looks at the time: it keeps the client patient while the upstream thinks, and drops
-one that takes nothing any more.  When the first ends, or the client is gone, all end.
+`Attempts` asks upstreams, as often as the retry policy allows.  It is the one place where an error of an upstream is
+decided upon.  In this order: the same request in other words, where the words were refused; what `kiro_asgi.net.retry`
+says, which is the same again later, with a new token, with another credential, or with a reminder; then the next
+upstream that the operator wrote down; then the client.
+
+`Relay` is what goes on around them.  Up to three tasks share one answer.  The main one makes the attempts, and brings
+what the upstream says to the client.  One waits for the client to leave, because a server may swallow what is sent to a
+client that is gone.  Beside a stream, one looks at the time: it keeps the client patient while the upstream thinks, and
+drops one that takes nothing any more.  When the first ends, or the client is gone, all end.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from logging import getLogger
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import anyio
 from attrs import define, field
 
-from kiro_asgi.asgi.attempts import Attempts
 from kiro_asgi.asgi.call import Call
+from kiro_asgi.asgi.exchange import Exchange
+from kiro_asgi.asgi.exchanges import ExchangeFactory
+from kiro_asgi.asgi.output import Output, Sending
 from kiro_asgi.asgi.plan import early_commit
-from kiro_asgi.asgi.protocol import Disconnected, Stalled
-from kiro_asgi.asgi.reading import AnswerContext
-from kiro_asgi.asgi.reports import localized, notices_in
+from kiro_asgi.asgi.protocol import Disconnected, Scope, Stalled, header_values
+from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
+from kiro_asgi.asgi.reports import localized, log_body, log_notes, notices_in
 from kiro_asgi.asgi.scheduling import Tasks
-from kiro_asgi.errors import InternalError, KiroAsgiError
+from kiro_asgi.errors import (
+    InternalError,
+    KiroAsgiError,
+    UnmetPromise,
+    UpstreamLimitReached,
+    UpstreamProtocolError,
+    UpstreamQuotaSpent,
+    UpstreamRequestTooCostly,
+    UpstreamUnreachable,
+)
 from kiro_asgi.model.events import StopReason
+from kiro_asgi.net.retry import Remedy
+from kiro_asgi.net.transport import Reader
 from kiro_asgi.observers.base import Outcome
 from kiro_asgi.stages.tool_spelling import CORRECTED
+from kiro_asgi.upstreams.base import Credential, UpstreamRequest
 
 _log = getLogger("kiro_asgi")
+
+_CONNECTION_TROUBLE: Final = (UpstreamUnreachable, UpstreamProtocolError)
+"""After these, idle connections are not trusted either."""
+
+_COUNT: Final = re.compile(rb"[0-9]{1,3}")
+
+
+def _attempts_before(scope: Scope, headers: Iterable[bytes]) -> int:
+    """Times that the client has sent this request before, by its own count in one of *headers*."""
+    counts = [value for name in headers for value in header_values(scope, name)]
+    return max((int(value) for value in counts if _COUNT.fullmatch(value)), default=0) if counts else 0
+
+
+@define
+class Attempts:
+    """The attempts at one request, counted for each upstream."""
+
+    exchange: Exchange
+    """The facts of the latest attempt."""
+
+    _exchanges: ExchangeFactory
+    _context: AnswerContext
+    _call: Call
+    _outputs: Callable[[Exchange], Output[Any]]
+    """Makes the way out for an exchange; asked again where an answer of another kind takes another way."""
+
+    output: Output[Any] = field(init=False)
+    reading: AnswerReading[Any, Any] | None = field(init=False, default=None)
+    """Of the latest attempt; ``None`` before the first."""
+
+    _before: int = field(init=False)
+    """Attempts that the client has made before: each had an answer that it might try again, so each was one call."""
+
+    _number: int = field(init=False, default=1)
+    """Of the latest attempt, wherever it was made."""
+
+    _unchanged: int = field(init=False)
+    """Attempts at this upstream that changed nothing."""
+
+    _waited: float = field(init=False, default=0.0)
+    """Seconds, between all attempts."""
+
+    _renewed: bool = field(init=False, default=False)
+    """Whether the credential in use had its one new token."""
+
+    _reminded: bool = field(init=False, default=False)
+    """Whether the model was told that its answer broke a promise."""
+
+    _spent: list[Credential] = field(init=False, factory=list)
+    """Credentials that failed; none is used again for this request, however short its rest."""
+
+    _limited: list[UpstreamLimitReached] = field(init=False, factory=list)
+    """Limits that credentials of this upstream were at."""
+
+    _abandoned: bool = field(init=False, default=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.output = self._outputs(self.exchange)
+        self._before = self._unchanged = _attempts_before(self._call.scope, self._context.retry_count_headers)
+
+    async def run(self) -> None:
+        """Ask until an answer has gone out whole.
+
+        Raises:
+            KiroAsgiError: There is none, or it broke off, and there must be no other attempt.
+        """
+        while True:
+            try:
+                await self._attempt()
+            except UpstreamLimitReached as reached:  # nobody was asked
+                await self._prepare_another(reached)
+            except KiroAsgiError as error:
+                self._observe(error)
+                await self._prepare_another(error)
+            else:
+                self._observe(None)
+                return
+
+    def _observe(self, error: KiroAsgiError | None) -> None:
+        if self._call.observation is not None:
+            self._call.observation.attempted(error)
+
+    async def abandon(self) -> None:
+        """Let go of the upstream: its connection is free at once, and there is no other attempt."""
+        # Before the await: the connection breaks under the running attempt, whose error must find no other attempt.
+        self._abandoned = True
+        if self.reading is not None:
+            await self.exchange.route.provider.transport.hang_up(self.reading)
+
+    async def _attempt(self) -> None:
+        """Ask an upstream once.
+
+        Raises:
+            UpstreamLimitReached: The credential is at its limit, and nobody was asked.
+            KiroAsgiError: The attempt has failed.
+        """
+        exchange, context, call = self.exchange, self._context, self._call
+        provider = exchange.route.provider
+        self.output.restart()
+        reading = exchange.reading(self.output, context)
+        async with context.credential_limits.reserved(call, exchange, reading):
+            self.reading = reading
+            call.upstream, call.notes = exchange.upstream.name, exchange.notes
+            fetch = provider.transport.fetch
+            if call.observation is not None:
+                call.observation.plan(exchange, self._number, reading)
+                fetch = self._fetch_observed
+            log_notes(call.notes, call.request_id)
+            if context.settings.log_bodies:
+                log_body(exchange)
+            with provider.credentials.asking(exchange.credential, exchange.route.model.id) as accepted:
+                reading.on_accept = accepted
+                patience = context.settings.limits.request_timeout
+                await fetch(exchange.rendered.request, reading, patience=patience)
+                while (following := await reading.next_part()) is not None:
+                    request = await context.offload.run(exchange.request.size, following)
+                    await fetch(request, reading, patience=reading.left)
+                await reading.finish()
+
+    async def _fetch_observed(self, request: UpstreamRequest, reader: Reader, *, patience: float | None) -> None:
+        observation = self._call.observation
+        assert observation is not None, "nobody observes"
+        observation.ask(request)
+        try:
+            await self.exchange.route.provider.transport.fetch(request, reader, patience=patience)
+        except KiroAsgiError as error:
+            observation.end_body(error)
+            raise
+        observation.end_body(None)
+
+    async def _prepare_another(self, error: KiroAsgiError) -> None:
+        """Change what has to be different about the next attempt, and wait as long as the policy says.
+
+        Raises:
+            KiroAsgiError: There must be no other one; its reason need not be *error*.
+        """
+        before = self.exchange
+        try:
+            if self._abandoned or self.output.begun:
+                raise error
+            try:
+                await self._prepare_same_upstream(error)
+            except KiroAsgiError as failure:
+                await self._prepare_another_upstream(failure)
+        except KiroAsgiError as final:
+            self._note_retries(final)
+            raise
+        if not isinstance(error, UpstreamLimitReached):
+            self._number += 1
+        if type(self.exchange) is not type(before):
+            self._change_output()
+
+    def _note_retries(self, error: KiroAsgiError) -> None:
+        """Note on *error*, after which there is no other attempt, that the client need not make one, if that is so."""
+        error.retried = self._number > 1
+        if error.retried and error.retry_safe and error.retry_after is None:
+            error.retry_after = self._context.policy.backoff(error, self._unchanged + 1)
+
+    def _change_output(self) -> None:
+        """Take another way out, where an answer is translated that was to go through, or the other way round."""
+        output = self._outputs(self.exchange)
+        if isinstance(output, Sending) and isinstance(self.output, Sending):
+            output.take_over(self.output)
+        self.output = output
+
+    async def _prepare_same_upstream(self, error: KiroAsgiError) -> None:
+        """As `_prepare_another`, as long as this upstream may be asked again."""
+        context, exchange = self._context, self.exchange
+        adapted = await context.offload.run(exchange.request.size, partial(exchange.adapted, error))
+        if adapted is not None:
+            self._warn("asking differently: %r", error)
+            self.exchange = adapted
+            return
+        step = context.policy.decide(
+            error,
+            self._unchanged + 1,
+            context.clocks.draw,
+            renewed=self._renewed,
+            reminded=self._reminded,
+            waited=self._waited,
+        )
+        if step is None:
+            raise error
+        match step.remedy:
+            case Remedy.AGAIN:
+                await self._wait(error, step.seconds)
+            case Remedy.REMIND:
+                assert isinstance(error, UnmetPromise), "a reminder of what was not promised"
+                await self._remind(error)
+            case Remedy.RENEW:
+                await self._renew(error)
+            case Remedy.NEXT_CREDENTIAL:
+                await self._use_next_credential(error)
+            case Remedy.LEAVE_SERVICE:
+                await self._cool(error)
+                self.exchange = exchange.with_route(self._exchanges.models.without_service(exchange.route))
+                raise error
+
+    async def _wait(self, error: KiroAsgiError, seconds: float) -> None:
+        self._unchanged += 1
+        self._waited += seconds
+        self._warn("next in %.1f s: %r", seconds, error)
+        # Idle connections to a peer that went away are as dead as the one that failed: each would cost an attempt.
+        if isinstance(error, _CONNECTION_TROUBLE):
+            await self.exchange.route.provider.transport.reset()
+        await anyio.sleep(seconds)
+
+    async def _remind(self, error: UnmetPromise) -> None:
+        self._unchanged += 1
+        self._reminded = True
+        self._warn("asking once more: %r", error)
+        work = partial(self.exchange.reminded, error.complaint)
+        self.exchange = await self._context.offload.run(self.exchange.request.size, work)
+
+    async def _renew(self, error: KiroAsgiError) -> None:
+        """Ask with a newer token, or where there is none to be had, with another credential."""
+        self._renewed = True
+        try:
+            newer = await self.exchange.route.provider.credentials.renew(self.exchange.credential)
+        except KiroAsgiError as why:
+            newer, error = None, why
+        if newer is None:
+            await self._use_next_credential(error)
+        else:
+            await self._use(newer, error)
+
+    async def _use_next_credential(self, error: KiroAsgiError) -> None:
+        """Ask with a credential that has not failed, while the one that was used cools down.
+
+        Raises:
+            KiroAsgiError: No other is left: *error*, or where one is at its limit, the limit with the shortest wait.
+        """
+        exchange = self.exchange
+        # First of all: a cooldown may be shorter than the time until the next attempt, which would take it again.
+        self._spent.append(exchange.credential)
+        if isinstance(error, UpstreamLimitReached):
+            self._limited.append(error)
+        else:
+            error = await self._cool(error)
+        try:
+            other = await exchange.route.provider.credentials.get(exchange.route.model.id, exclude=self._spent)
+        except KiroAsgiError:
+            raise min(self._limited, key=lambda reached: reached.retry_after or 0.0, default=error) from None
+        self._renewed = False
+        await self._use(other, error)
+
+    async def _use(self, credential: Credential, error: KiroAsgiError) -> None:
+        work = partial(self.exchange.with_credential, credential)
+        changed = await self._context.offload.run(self.exchange.request.size, work)
+        if not isinstance(error, UpstreamLimitReached):
+            self._warn("next with %s: %r", credential.source, error)
+        self.exchange = changed
+
+    async def _cool(self, error: KiroAsgiError) -> KiroAsgiError:
+        """Let the credential rest that was used, unless *error* says nothing about further requests.
+
+        Returns:
+            *error*, with the time of the next quota where that is what it is about.
+        """
+        route, credential = self.exchange.route, self.exchange.credential
+        provider, model = route.provider, route.model.id
+        if not error.asked or isinstance(error, UpstreamRequestTooCostly):
+            return error
+        provider.credentials.cool(credential, error, model)
+        # Cooled twice: the service is asked for the time of the next quota, and meanwhile no other request may take it.
+        if isinstance(error, UpstreamQuotaSpent):
+            error = await provider.with_reset(error, credential, self._context.clocks.wall())
+            provider.credentials.cool(credential, error, model)
+        return error
+
+    async def _prepare_another_upstream(self, failure: KiroAsgiError) -> None:
+        """Ask the next upstream that the operator wrote down.
+
+        Raises:
+            KiroAsgiError: *failure*, where there is no such place, or it would be no remedy.
+        """
+        request = self.exchange.request
+        # The head and an opening are of the translated kind: bytes that go through would bring a second opening.
+        if self.output.opened:
+            request = request.without_passthrough()
+        changed = await self._exchanges.settle_next(request, self.exchange.route.rest, failure)
+        self._warn("next with %s: %r", changed.upstream.name, failure)
+        self.exchange = changed
+        self._unchanged, self._renewed, self._limited = self._before, False, []
+
+    def _warn(self, message: str, *arguments: object) -> None:
+        extra = {"request_id": self._call.request_id}
+        _log.warning("attempt %d failed, " + message, self._number, *arguments, extra=extra)
+
 
 _EXPECTED: Final = frozenset({"event.unknown", CORRECTED})
 """The service adds kinds of events without notice, which is no reason for one; names have lines of their own."""

@@ -14,10 +14,9 @@ from typing import Any, Final, Protocol
 import anyio
 from attrs import evolve, field, frozen
 
-from kiro_asgi.asgi.rules import HOSTED_DROPPED
 from kiro_asgi.errors import KiroAsgiError, RequestError, UpstreamThrottled, UpstreamTimeout
 from kiro_asgi.limits import SEARCH_BYTES
-from kiro_asgi.model.notes import Note, Notes
+from kiro_asgi.model.notes import Loss, Note, Notes, Rule
 from kiro_asgi.model.prompt import Prompt, Tool
 from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, ServerCall, ServerResult, ToolOutput
 from kiro_asgi.net.credentials.pool import Asker
@@ -25,6 +24,13 @@ from kiro_asgi.upstreams.base import Credential, UpstreamRequest
 from kiro_asgi.upstreams.settings import Search
 
 _log = getLogger("kiro_asgi")
+
+HOSTED_DROPPED: Final = Rule(
+    "tools.hosted_dropped",
+    "A hosted tool that neither the service nor the gateway has is left out; a demand for a call of it is refused.",
+    Loss.CONTENT,
+    __name__,
+)
 
 _CODES: Final = ((RequestError, "invalid_tool_input"), (UpstreamThrottled, "too_many_requests"))
 """Error class to the code that the model sees; any other is `UNAVAILABLE`."""
@@ -118,7 +124,7 @@ class Toolbox:
             raise _demanded([tool for tool in absent if prompt.tool_choice.permits(tool.name)] or absent)
         notes = Notes()
         for tool in absent:
-            notes.applies(HOSTED_DROPPED, tool.place)
+            notes.applies(HOSTED_DROPPED.name, tool.place)
         return evolve(prompt, tools=kept), notes.found()
 
     def kinds(self, prompt: Prompt) -> dict[str, str]:

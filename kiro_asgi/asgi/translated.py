@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from itertools import chain
+from typing import Final
 
 from attrs import define, evolve, field, frozen
 
@@ -16,19 +17,25 @@ from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
 from kiro_asgi.asgi.plan import ANSWER_TOKENS, Estimate, first_event_timeout, plan_answer
 from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
-from kiro_asgi.asgi.rules import OLDEST_DROPPED
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.errors import ContextTooLong, KiroAsgiError
 from kiro_asgi.limits import CONTINUATIONS
 from kiro_asgi.model.events import Event, MessageEnd, MessageStart, StopReason, Usage
 from kiro_asgi.model.message import Message, split_sentences, unsplit
-from kiro_asgi.model.notes import Note
+from kiro_asgi.model.notes import Loss, Note, Rule
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.model.shortening import beginnings, shortened
 from kiro_asgi.net.transport import StopReading
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.upstreams.base import Credential, PausingTurn, Rendered, Upstream, UpstreamRequest
+
+OLDEST_DROPPED: Final = Rule(
+    "turns.oldest_dropped",
+    "The oldest turns are left out where the client allows that and the conversation does not fit the model.",
+    Loss.CONTENT,
+    __name__,
+)
 
 
 def with_prompt(parsed: ParsedRequest, prompt: Prompt, turns: int) -> ParsedRequest:
@@ -36,7 +43,7 @@ def with_prompt(parsed: ParsedRequest, prompt: Prompt, turns: int) -> ParsedRequ
     if prompt is parsed.prompt:
         return parsed
     left_out = turns - len(prompt.turns)
-    notes = (*parsed.notes, Note(OLDEST_DROPPED, left_out)) if left_out > 0 else parsed.notes
+    notes = (*parsed.notes, Note(OLDEST_DROPPED.name, left_out)) if left_out > 0 else parsed.notes
     return evolve(parsed, prompt=prompt, notes=notes)
 
 

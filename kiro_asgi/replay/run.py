@@ -17,8 +17,8 @@ import anyio
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.app import App
-from kiro_asgi.asgi.internals import Internals
 from kiro_asgi.asgi.protocol import Message, Scope
+from kiro_asgi.asgi.providers import Internals
 from kiro_asgi.asgi.scheduling import Offload, T
 from kiro_asgi.config import Settings
 from kiro_asgi.replay.asides import TapeFiles, TapeStore, tools_of

@@ -11,8 +11,7 @@ import pytest
 from attrs import frozen
 
 from kiro_asgi import App, create_app, simulator
-from kiro_asgi.asgi.passthrough import inquiry_of
-from kiro_asgi.asgi.reasons import REASONS, PassthroughCandidate, reason_against
+from kiro_asgi.asgi.passthrough import REASONS, PassthroughCandidate, inquiry_of, reason_against
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages

@@ -12,8 +12,8 @@ import pytest
 from attrs import frozen
 
 from kiro_asgi import App, create_app
-from kiro_asgi.asgi.reasons import PassthroughCandidate, reason_against
-from kiro_asgi.asgi.rules import RULES as GATEWAY_RULES
+from kiro_asgi.asgi.explain import GATEWAY_RULES
+from kiro_asgi.asgi.passthrough import PassthroughCandidate, reason_against
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages

@@ -8,8 +8,7 @@ from functools import partial
 import pytest
 
 from kiro_asgi import App, create_app
-from kiro_asgi.asgi.internals import Internals
-from kiro_asgi.asgi.providers import new_fetcher
+from kiro_asgi.asgi.providers import Internals, new_fetcher
 from kiro_asgi.tapes import Line, Tape
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import ask, post
