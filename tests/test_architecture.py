@@ -206,7 +206,6 @@ MAY_NAME = {
     "model.signatures": "marks in signatures that clients hold, and give to later versions",
     "asgi.passthrough": "a sentence about a setting",
     "config.__init__": "names that users import",
-    "simulator.body_rules": "words of the service's own",
 }
 """Modules outside the folders that name an upstream, or a dialect of the same name, and why.  It may only shrink."""
 

@@ -327,11 +327,13 @@ class Attempts:
         Raises:
             KiroAsgiError: *failure*, where there is no such place, or it would be no remedy.
         """
-        request = self.exchange.request
+        request, rest = self.exchange.request, self.exchange.route.rest
+        if not rest:
+            raise failure
         # The head and an opening are of the translated kind: bytes that go through would bring a second opening.
         if self.output.opened:
             request = request.without_passthrough()
-        changed = await self._exchanges.settle_next(request, self.exchange.route.rest, failure)
+        changed = await self._exchanges.settle_next(request, rest, failure)
         self._warn("next with %s: %r", changed.upstream.name, failure)
         self.exchange = changed
         self._unchanged, self._renewed, self._limited = self._before, False, []
