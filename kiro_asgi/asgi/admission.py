@@ -59,7 +59,7 @@ _NAMES: Final = {
 
 @frozen
 class Reservation:
-    """What was taken of the limits of one owner."""
+    """Claims on the limits of one owner, which were granted."""
 
     claims: tuple[Claim, ...]
     standings: tuple[Standing, ...]
@@ -95,8 +95,8 @@ class LimitRefusal:
         """The limit in words, such as ``3 requests a minute``."""
         return f"{self.claim.limit:.15g} {_NAMES[self._kind]}"
 
-    def told(self, whose: str) -> str:
-        """A message about it; *whose* limit it is, in words."""
+    def message(self, whose: str) -> str:
+        """The words for whoever is refused; *whose* limit it is, as a noun."""
         left, wait = f"of which {floor(self.standing.remaining)} are left", ceil(self.retry_after)
         return f"the limit of {whose} is reached: {self.limit}, {left}; try again in {wait} s"
 
@@ -136,7 +136,7 @@ class Reservations:
             holder: Tells this request from others of the owner.
 
         Raises:
-            StoreUnavailable: Nobody can tell, and the operator wants nobody to be let in then.
+            StoreUnavailable: The counters cannot be reached, and ``quotas.on_store_failure`` is ``closed``.
         """
         now = datetime.fromtimestamp(self._wall(), UTC).astimezone(self._zone)
         taken = (*claims(owner_of(scoped(owner, "quota", "")), allowance, tokens, holder, now),)
@@ -159,7 +159,7 @@ class Reservations:
                 await self._settle(held, [*corrections(held.claims, cost())])
 
     def renewal(self, call: Call) -> Callable[[], Awaitable[None]] | None:
-        """Work that renews the leases of *call* for as long as it runs; ``None`` where nobody has any."""
+        """Work that renews the leases of *call* for as long as it runs; ``None`` where no limit has leases."""
         return partial(self._renew, call) if self._leasing else None
 
     async def aclose(self) -> None:
@@ -209,7 +209,7 @@ class Reservations:
 
 
 def cost_of(usage: Usage | None, expected: int) -> Cost:
-    """The cost of an answer; of one whose *usage* nobody has told, the tokens that were *expected*."""
+    """The cost of an answer; of one whose *usage* is unknown, the tokens that were *expected*."""
     if usage is None:
         return Cost(expected)
     return Cost(usage.prompt_tokens + usage.output_tokens, 0.0 if usage.metering is None else usage.metering.amount)
@@ -243,7 +243,7 @@ class Admission(Protocol):
 
         Raises:
             LimitReached: The client must wait.
-            StoreUnavailable: Nobody can tell, and the operator wants nobody to be let in then.
+            StoreUnavailable: The counters cannot be reached, and ``quotas.on_store_failure`` is ``closed``.
         """
         ...
 
@@ -262,10 +262,10 @@ class LimitedAdmission:
     """Lets each client take what the settings say."""
 
     _usual: Allowance
-    """What clients may take that have no limits of their own."""
+    """Limits of clients that have none of their own."""
 
     _allowances: Mapping[str, Allowance]
-    """What those may take that have, by principal."""
+    """Limits of the others, by principal."""
 
     _reservations: Reservations
     _headers: Callable[[Scope], QuotaHeaders]
@@ -283,10 +283,10 @@ class LimitedAdmission:
         expected = exchange.expected_tokens
         held = await self._reservations.take(call.principal, allowance, expected, call.request_id)
         if isinstance(held, LimitRefusal):
-            call.quota_headers = (*self._told(call, [held.claim], [held.standing]),)
-            message = held.told("this client")
+            call.quota_headers = (*self._quota_headers(call, [held.claim], [held.standing]),)
+            message = held.message("this client")
             raise LimitReached(message, code=f"quota.{held.name}", retry_after=held.retry_after)
-        call.quota_headers = (*self._told(call, held.claims, held.standings),)
+        call.quota_headers = (*self._quota_headers(call, held.claims, held.standings),)
         answered = True
 
         def cost() -> Cost:
@@ -299,17 +299,19 @@ class LimitedAdmission:
                 answered = False
                 raise
 
-    def _told(self, call: Call, taken: Iterable[Claim], standings: Iterable[Standing]) -> Iterator[tuple[bytes, bytes]]:
+    def _quota_headers(
+        self, call: Call, taken: Iterable[Claim], standings: Iterable[Standing]
+    ) -> Iterator[tuple[bytes, bytes]]:
         """The APIs have headers for what is limited by the minute."""
-        told = self._headers(call.scope)
+        names = self._headers(call.scope)
         for claim, left in zip(taken, standings, strict=False):
             if isinstance(claim, Rate):
                 kind = claim.key.partition("|")[2]
-                yield from told.lines(kind, left.limit, left.remaining, left.reset_after, self._wall())
+                yield from names.lines(kind, left.limit, left.remaining, left.reset_after, self._wall())
 
 
 def allowances_in(settings: Settings) -> Mapping[str, Allowance]:
-    """What each client may take that has a name in *settings*, by its principal."""
+    """Limits of the clients that have names in *settings*, by principal."""
     return {principal_of(name): allowance_of(key, settings.quotas) for name, key in settings.keys.items()}
 
 
@@ -356,7 +358,7 @@ class CredentialLimits(Protocol):
 
         Raises:
             UpstreamLimitReached: The credential is at its limit.
-            StoreUnavailable: Nobody can tell, and the operator wants nobody to be asked then.
+            StoreUnavailable: The counters cannot be reached, and ``quotas.on_store_failure`` is ``closed``.
         """
         ...
 
@@ -404,7 +406,7 @@ class LimitedCredentials:
         held = await self._reservations.take(owner, allowance, expected, call.request_id)
         if isinstance(held, LimitRefusal):
             self._note(name, held)
-            raise UpstreamLimitReached(held.told(name), code=f"quota.{held.name}", retry_after=held.retry_after)
+            raise UpstreamLimitReached(held.message(name), code=f"quota.{held.name}", retry_after=held.retry_after)
         self._reached.pop(name, None)
         refused = False
 
@@ -434,7 +436,7 @@ class LimitedCredentials:
 def credential_allowances(
     limits: Mapping[str, CredentialSettings], names: Iterable[str]
 ) -> Mapping[str, CredentialSettings]:
-    """What each of the credentials called *names* may take, where it has limits; the first table counts that fits.
+    """Limits of the credentials called *names* that have some, by name; of the tables that fit, the first counts.
 
     Raises:
         ConfigError: A table fits none of them.

@@ -118,7 +118,7 @@ class App:
         internals: Parts that a replay makes differently; ``None`` for the usual ones.
 
     Raises:
-        ConfigError: The settings leave nobody who may ask, or no credential to ask with.
+        ConfigError: The settings let no client in, or hold no credential to ask with.
     """
 
     def __init__(
@@ -233,7 +233,7 @@ class App:
             offload=context.offload,
             exchanges=self._exchanges,
             stages=tuple(stages),
-            spoken=frozenset(chain.from_iterable(provider.spoken for provider in self._providers)),
+            transparent=frozenset(chain.from_iterable(provider.dialects for provider in self._providers)),
             token=token,
             wall=dates,
             reply=self._reply,
@@ -349,7 +349,7 @@ class App:
 
         A stream ends with its API's own error event and a proper end of the body, a response that has not begun is 503
         with ``retry-after``, and one that is sent whole is sent to its end.  Give them a moment before the loop ends.
-        CallsUnderWay that come later are served.
+        Calls that come later are served.
         """
         self._calls.interrupt()
         self._background.interrupt()
@@ -403,9 +403,9 @@ class App:
         return call
 
     async def _caught(self, call: Call, serving: Awaitable[None]) -> Exception | None:
-        """Serve; what nobody foresaw goes into the log, and no further.  A client that has left is not told anything.
+        """Serve; an unexpected exception goes into the log, and no further.  A client that has left is sent nothing.
 
-        The traceback is the one record that may quote a request: without it nobody could find the fault.
+        The traceback is the one record that may quote a request: without it the fault could not be found.
         """
         try:
             try:
@@ -424,7 +424,7 @@ class App:
         return None
 
     def _raises(self, scope: Scope) -> bool:
-        """Whether the host wants to see exceptions that nobody foresaw."""
+        """Whether the host wants to see unexpected exceptions."""
         return self._settings.raise_unexpected or _DEBUG_EXTENSION in (scope.get("extensions") or ())
 
     async def _route(self, call: Call) -> None:
@@ -467,12 +467,12 @@ class App:
         call.model = request.model
         exchange = await self._exchanges.settle(request)
         call.upstream, call.notes = exchange.upstream.name, exchange.notes
-        traits, tells_rules = request.dialect.traits, wants_rules(call.scope)
+        traits, shows_rules = request.dialect.traits, wants_rules(call.scope)
         content_type = b"content-type", traits.stream_type if exchange.streamed else traits.body_type
 
         def headers() -> Headers:
             usual = (content_type, *call.headers)
-            return (*usual, rules_header(call.notes)) if tells_rules else usual
+            return (*usual, rules_header(call.notes)) if shows_rules else usual
 
         def output(exchange: Exchange) -> Output[Any]:
             channel = send if exchange.streamed else call.in_time(send)
@@ -506,8 +506,8 @@ class App:
 
     async def _ready(self, call: Call, argument: str) -> None:
         readiness = self.readiness()
-        told = {"ready": readiness.is_ready, **await self._details(call.scope, readiness)}
-        await self._answer_probe(call, 200 if readiness.is_ready else 503, dumps(told))
+        answer = {"ready": readiness.is_ready, **await self._details(call.scope, readiness)}
+        await self._answer_probe(call, 200 if readiness.is_ready else 503, dumps(answer))
 
     async def _answer_probe(self, call: Call, status: int, body: bytes) -> None:
         """Answer; with the head alone where that is what was asked for."""
@@ -518,7 +518,7 @@ class App:
         await call.send(response_body(b""))
 
     async def _details(self, scope: Scope, readiness: Readiness) -> dict[str, Any]:
-        """Reasons, and credentials that rest, for who shows a key; others learn no more than the status."""
+        """Reasons, and credentials that rest, for clients with a key; others learn no more than the status."""
         try:
             await self._auth.identify(scope)
         except RequestError:

@@ -94,14 +94,14 @@ class CrossOrigin:
         if not self._origins:
             return send
         origin = self._admitted(scope)
-        told = [(b"vary", b"Origin")]
+        added = [(b"vary", b"Origin")]
         if origin is not None:
             exposed = b", ".join((*self._exposed, *_EXPOSED))
-            told += [(_ALLOW_ORIGIN, origin), (b"access-control-expose-headers", exposed)]
+            added += [(_ALLOW_ORIGIN, origin), (b"access-control-expose-headers", exposed)]
 
         async def tell(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), *told]}
+                message = {**message, "headers": [*message.get("headers", ()), *added]}
             await send(message)
 
         return tell
@@ -173,7 +173,7 @@ _NAMES: Final = ("identity", "pk", "display_name", "username")
 
 
 async def host_user(scope: Scope) -> str:
-    """The name of the user that the host has authenticated; empty for nobody.
+    """The name of the user that the host has authenticated; empty where there is none.
 
     Raises:
         Exception: The host's own, where a lazy user cannot be found out.
@@ -317,7 +317,7 @@ class Authenticator:
         return [*_in_headers(scope, self._names), *_in_query(scope, self._parameters)]
 
     def permit(self, principal: str) -> Permit:
-        """What *principal* may ask for."""
+        """Make the check of what *principal* may ask for."""
         kind, _, name = principal.partition(_KEY)
         key = None if kind else self._named.get(name)
         return _anything if key is None else key.permits

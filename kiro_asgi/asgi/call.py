@@ -162,7 +162,7 @@ class Call:
     """Tokens of the answer, where they are known."""
 
     observation: Observation | None = None
-    """What gathers facts for observers; ``None`` where nobody observes."""
+    """Facts gathered for observers; ``None`` where there is no observer."""
 
     span: tuple[float, float] | None = None
     """When the first content came from the service, and its last event, by the clock."""

@@ -47,7 +47,7 @@ class ClientRequest:
 
     principal: str
     permit: Permit
-    """What the client may ask for, also where another service stands in."""
+    """Check of what the client may ask for, also where another service stands in."""
 
     dialect: Dialect
     size: int

@@ -43,11 +43,11 @@ class ConversationIds:
         return cls(salt.encode()) if salt else cls()
 
     def name(self, principal: str, session: str) -> str:
-        """A UUID for what *principal* calls *session*; a new one each time where nobody said."""
+        """A UUID for what *principal* calls *session*; a new one each time where it is empty."""
         if not session:
             return str(uuid4())
-        told = json.dumps([principal, session]).encode()
-        return str(UUID(bytes=hmac.digest(self._salt, told, "sha256")[:16], version=4))
+        named = json.dumps([principal, session]).encode()
+        return str(UUID(bytes=hmac.digest(self._salt, named, "sha256")[:16], version=4))
 
 
 T = TypeVar("T")

@@ -1,6 +1,6 @@
-"""What becomes of a request before a service sees it: who is asked, which rules apply, what is lost, the payload.
+"""A request without its answer: which service would be asked, by which rules, with what loss, and with which payload.
 
-Nothing is asked of anybody.
+No service is asked.
 """
 
 from __future__ import annotations

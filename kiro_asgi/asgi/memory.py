@@ -74,8 +74,8 @@ class Recovery:
                 used.append(place)
         except StoreUnavailable as error:
             _log.warning("answers that were cut are not remembered: %r", error)
-        told, reminders = recover(prompt, records)
-        return Recovered(told, prompt, principal, _notes(prompt, reminders), tuple(used))
+        reminded, reminders = recover(prompt, records)
+        return Recovered(reminded, prompt, principal, _notes(prompt, reminders), tuple(used))
 
     async def remember(self, recovered: Recovered, answer: Answer) -> None:
         """Keep what there is to know about an answer that has come to its end, if it was cut."""

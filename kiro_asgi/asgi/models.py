@@ -49,7 +49,7 @@ Permit = Callable[[str], bool]
 """Whether somebody may ask for a model, given as ``upstream/model``."""
 
 AskReset = Callable[[Credential], Awaitable[float | None]]
-"""When there is a new quota, in seconds since the epoch; ``None`` where nobody says."""
+"""When there is a new quota, in seconds since the epoch; ``None`` where the service does not say."""
 
 
 async def _unknown(credential: Credential) -> float | None:
@@ -81,7 +81,7 @@ class Provider:
     """Models that have to be asked differently, the one learnt last at the end, and the upstream that does so."""
 
     @property
-    def spoken(self) -> Iterator[str]:
+    def dialects(self) -> Iterator[str]:
         """Client APIs in which it may be sent a client's own bytes."""
         forwardings = (upstream.forwarding for upstream in (self.upstream, *self._others))
         return (each.dialect for each in forwardings if each is not None)
@@ -107,13 +107,13 @@ class Provider:
         return self.upstream.name
 
     def adapted(self, prompt: Prompt, name: str, model: ModelCard) -> tuple[Prompt, tuple[Note, ...]]:
-        """*prompt* with the wishes that the model's name spells out, without tools that nobody runs; what is left out.
+        """*prompt* with the wishes that the model's name spells out, without tools that neither side has, and notes.
 
         Raises:
-            RequestError: A tool has to be called that nobody runs.
+            RequestError: A tool must be called that neither side has.
         """
         offered, notes = self.toolbox.offered(self._adapt(prompt, self.catalogue.meant(name), model))
-        return offered, (*notes, *_untold(offered, self.upstream.traits))
+        return offered, (*notes, *_notes_on_lost(offered, self.upstream.traits))
 
     async def with_reset(self, error: UpstreamQuotaSpent, credential: Credential, now: float) -> UpstreamQuotaSpent:
         """*error* with the time of the next quota, if the upstream can be asked for it; *now* is since the epoch."""
@@ -127,8 +127,8 @@ class Provider:
         return type(error)(f"{error.message}; resets at {moment}", code=error.code, retry_after=max(reset - now, 0.0))
 
 
-def _untold(prompt: Prompt, traits: Traits) -> tuple[Note, ...]:
-    """Notes on what is left out because a service of these *traits* cannot be told it."""
+def _notes_on_lost(prompt: Prompt, traits: Traits) -> tuple[Note, ...]:
+    """Notes on what is left out because a service of these *traits* has no field for it."""
     notes = Notes()
     if prompt.verbosity and not traits.verbose:
         notes.applies(VERBOSITY.name, "verbosity")
@@ -206,7 +206,7 @@ class Models:
         return () if owner is None else (Target(owner.name, name),)
 
     def otherwise(self, name: str) -> Target:
-        """Where a name is asked that nobody lists."""
+        """The target of a name that is in no list."""
         return Target(self._registry.last, name)
 
     async def route(self, target: Target, rest: tuple[Target, ...] = ()) -> Route:

@@ -1,6 +1,6 @@
-"""What observers are told of one call, gathered from those who serve it.
+"""Facts about one call for its observers, gathered from those who serve it.
 
-Where nobody observes there is no `Observation`: those who serve the call look at one attribute, and nothing else is
+Without an observer there is no `Observation`: those who serve the call look at one attribute, and nothing else is
 done, neither for a call nor for its events.
 """
 
@@ -55,7 +55,7 @@ class Observers:
         self._byte_observers = tuple((place, it) for place, it in each if isinstance(it, ByteObserver))
 
     def observation(self, scope: Scope, request_id: str) -> Observation | None:
-        """Make what gathers the facts of one call; ``None`` where nobody wants them, and of probes."""
+        """Begin to gather the facts of one call; ``None`` without observers, and for probes."""
         if not (self._observers or self._access_log.is_read) or self._routes.is_probe(scope):
             return None
         observers = (*self._observers, self._access_log) if self._access_log.is_read else self._observers

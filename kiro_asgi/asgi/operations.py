@@ -46,11 +46,11 @@ class Gateway:
     """Runs what goes on without its request."""
 
     permit: Callable[[str], Permit]
-    """What a principal may ask for."""
+    """Makes the check of what a principal may ask for."""
 
     _stages: tuple[StageFactory, ...]
-    _spoken: frozenset[str]
-    """Client APIs that an upstream speaks."""
+    _transparent: frozenset[str]
+    """Client APIs that an upstream has itself."""
 
     _token: Callable[[], str]
     wall: Callable[[], float]
@@ -80,7 +80,7 @@ class Gateway:
 
     def passes(self, dialect: Dialect) -> bool:
         """Whether requests of *dialect* may go on as they are."""
-        return dialect.traits.transparent and dialect.name in self._spoken
+        return dialect.traits.transparent and dialect.name in self._transparent
 
 
 @define

@@ -1,6 +1,6 @@
 """Requests that go to a service of the client's own API as they are, and answers that come back as they are.
 
-Bytes go through only where nobody but the service has a part in the request and its answer.  What gives the gateway one
+Bytes go through only where only the service has a part in the request and its answer.  What gives the gateway one
 is a row of `REASONS`; a request for which none holds goes on as it is.  Attempts, time limits, credentials and signs of
 life are the same as for every other answer.
 """
@@ -182,7 +182,7 @@ REASONS: Final[tuple[Reason, ...]] = (
         lambda c: c.differs(Ask.COUNTS),
     ),
 )
-"""In the order in which they are looked at; the first that holds is told."""
+"""In the order in which they are looked at; the first that holds is given."""
 
 
 def reason_against(candidate: PassthroughCandidate) -> Reason | None:
@@ -300,7 +300,7 @@ class PassthroughExchange:
         return None
 
     def sizes(self) -> Mapping[str, int]:
-        """Bytes of the body: nobody has read what is in it."""
+        """Bytes of the body, which was not read."""
         return {"bytes": len(self.rendered.request.body)}
 
     def with_credential(self, credential: Credential) -> PassthroughExchange:
@@ -328,7 +328,7 @@ class PassthroughExchange:
         return PassthroughWhole(send, headers, settings.limits.answer_bytes)
 
     def reading(self, output: PassthroughOutput, context: AnswerContext) -> PassthroughReading:
-        """What reads one attempt's answer into *output*."""
+        """Make the reader of one attempt's answer into *output*."""
         return PassthroughReading(self, output, context)
 
 
@@ -398,7 +398,7 @@ class WholeAsStream:
 
 @define
 class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
-    """Hands an answer on as it comes; only one that is whole where a stream was asked for is told anew."""
+    """Hands an answer on as it comes; only one that is whole where a stream was asked for is encoded anew."""
 
     _stage: PassthroughStage = field(init=False)
     _as_stream: WholeAsStream | None = field(init=False, default=None)
@@ -420,7 +420,7 @@ class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
 
     @property
     def usage(self) -> Usage | None:
-        """What the answer took, as far as the service said."""
+        """Tokens of the answer, as far as the service counted them."""
         return self._stage.usage
 
     def open(self) -> Iterable[bytes]:
@@ -436,7 +436,7 @@ class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
         if not self._accepted:
             self._refuse()
         seen = self._stage.events_seen
-        await self._put(self._said())
+        await self._put(self._arrived())
         if self._stage.events_seen != seen:
             self._note_event(content=True)
         if self._as_stream is not None:
@@ -459,18 +459,18 @@ class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
 
     async def _advance(self) -> None:
         seen = self._stage.events_seen
-        await self._put(self._said())
+        await self._put(self._arrived())
         await self._push()
         if self._stage.events_seen != seen:
             self._note_event(content=True)
 
-    def _said(self) -> Iterable[bytes]:
-        """What has arrived, as the client is to see it."""
+    def _arrived(self) -> Iterable[bytes]:
+        """Chunks that have arrived, in the form in which the client is to see them."""
         return self._taken() if self._as_stream is None else self._as_stream.feed(self._taken())
 
 
 def _fault_of(upstream: Upstream) -> Fault:
-    """What errors of *upstream* mean; its decoder knows."""
+    """Find the meaning of an error in an answer of *upstream*, by its decoder."""
 
     def fault(event: bytes) -> KiroAsgiError:
         stages: Pipeline[bytes, Any] = Pipeline(*upstream.decoder(EVENT_STREAM))

@@ -113,7 +113,7 @@ def new_store(settings: Settings, clocks: Clocks) -> Store:
     """The place for what is kept between requests.
 
     Raises:
-        ConfigError: It is to be a file, and nobody said which, or what has the name cannot be used.
+        ConfigError: It is to be a file, and no path is set, or the file there cannot be used.
     """
     state = settings.state
     if not state.is_shared:
@@ -189,12 +189,12 @@ def new_providers(
     transports: Transports = new_transport,
     context_windows: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> Mapping[str, Provider]:
-    """The upstreams that are set up, by name, in the order in which they are asked where nobody says another.
+    """The upstreams that are set up, by name, in the order in which they are asked where no setting says another.
 
     Args:
         settings: Which, and how.
         clocks: Time and chance.
-        server_tools: Tools besides those of the services.
+        server_tools: Tools in addition to those of the services.
         store: Where gateways tell one another of tokens that they have renewed; one in memory has no others.
         token: Makes 24 characters for ids.
         transports: Makes the connections through each proxy.
@@ -312,7 +312,7 @@ class Internals:
     """Makes what fetches addresses named in requests."""
 
     calibration: Calibration = field(factory=Calibration)
-    """What was learnt of estimates; the application goes on learning with it."""
+    """Experience with estimates, to which the application adds its own."""
 
     pipeline: Callable[[Iterable[Stage[Any, Any]], Plan], Answer] = build_pipeline
     """Makes the stages of an answer."""

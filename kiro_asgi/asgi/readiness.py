@@ -111,7 +111,7 @@ class ReadinessReason(StrEnum):
     """No upstream has a credential that works, and none will before somebody signs in."""
 
     STORE = "store"
-    """What is kept between requests cannot be reached."""
+    """The store of what outlives a request cannot be reached."""
 
 
 @frozen
@@ -120,14 +120,14 @@ class Readiness:
 
     One that is being drained is not ready, and goes on serving: whoever sends requests needs a moment to hear of it.  A
     credential that rests, or a quota that is spent, makes no gateway unready: the others have the same one, and clients
-    are told more by an answer of their API than by a proxy that has nobody left to ask.
+    learn more from an answer of their API than from a proxy without a backend.
     """
 
     reasons: tuple[ReadinessReason, ...] = ()
     """Why not."""
 
     degraded: tuple[ReadinessReason, ...] = ()
-    """What is missing, though it is ready."""
+    """Parts that are missing, though it is ready."""
 
     @property
     def is_ready(self) -> bool:
@@ -137,7 +137,7 @@ class Readiness:
 
 @define
 class ReadinessCheck:
-    """Looks at what one application knows already; asks nobody."""
+    """Looks at what one application knows already, and asks no service."""
 
     _providers: tuple[Provider, ...]
     _store: Store

@@ -120,7 +120,7 @@ class Attempts:
         while True:
             try:
                 await self._attempt()
-            except UpstreamLimitReached as reached:  # nobody was asked
+            except UpstreamLimitReached as reached:  # no upstream was asked
                 await self._prepare_another(reached)
             except KiroAsgiError as error:
                 self._observe(error)
@@ -144,7 +144,7 @@ class Attempts:
         """Ask an upstream once.
 
         Raises:
-            UpstreamLimitReached: The credential is at its limit, and nobody was asked.
+            UpstreamLimitReached: The credential is at its limit, and no upstream was asked.
             KiroAsgiError: The attempt has failed.
         """
         exchange, context, call = self.exchange, self._context, self._call
@@ -172,7 +172,7 @@ class Attempts:
 
     async def _fetch_observed(self, request: UpstreamRequest, reader: Reader, *, patience: float | None) -> None:
         observation = self._call.observation
-        assert observation is not None, "nobody observes"
+        assert observation is not None, "there is no observer"
         observation.ask(request)
         try:
             await self.exchange.route.provider.transport.fetch(request, reader, patience=patience)
@@ -366,11 +366,11 @@ class Relay:
         self._started = self._clock()
 
     async def run(self) -> None:
-        """Answer, or find out that nobody listens any more.
+        """Answer, or find out that the client has left.
 
         Raises:
             KiroAsgiError: There is no answer, and nothing has been sent.
-            Exception: Nobody foresaw it; a client that has been sent anything was told that there is no more.
+            Exception: An unexpected one; a client that has been sent anything was sent an error, too.
         """
         call = self._call
         try:
@@ -456,7 +456,7 @@ class Relay:
             self.outcome = Outcome.STALLED
             raise
         except KiroAsgiError as error:
-            # The connection was closed by `_drop_stalled`: this error is its echo, and nobody is there to read it.
+            # The connection was closed by `_drop_stalled`: this error is its echo, and has no reader.
             if self.outcome is Outcome.STALLED:
                 return
             if not self._attempts.output.committed:
@@ -481,8 +481,8 @@ class Relay:
     async def _break_off(self, error: KiroAsgiError) -> None:
         self.outcome, self.failure = Outcome.CUT, error
         self._warn("answer broken off: %r", error)
-        told = localized(error, self._context.settings.stream.language)
-        await self._attempts.output.fail(self._context.secrets.shown(told))
+        shown = localized(error, self._context.settings.stream.language)
+        await self._attempts.output.fail(self._context.secrets.shown(shown))
 
     def _warn(self, message: str, *arguments: object) -> None:
         _log.warning(message, *arguments, extra={"request_id": self._call.request_id})
@@ -490,7 +490,7 @@ class Relay:
     def _report(self) -> None:
         """Write down that something in the answer was passed over: codes only, since details may quote it.
 
-        Names of tools are no secret: those that were corrected are told.
+        Names of tools are no secret: those that were corrected are named.
         """
         reading = self._attempts.reading
         end = None if reading is None else reading.end
@@ -502,5 +502,5 @@ class Relay:
         codes = notices_in(end)
         if end.stop_reason is StopReason.PAUSED:
             codes["turn.paused"] += 1
-        if told := ", ".join(f"{code} ({times})" for code, times in codes.items() if code not in _EXPECTED):
-            self._warn("answer complete, but: %s", told)
+        if unexpected := ", ".join(f"{code} ({times})" for code, times in codes.items() if code not in _EXPECTED):
+            self._warn("answer complete, but: %s", unexpected)

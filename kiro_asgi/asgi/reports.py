@@ -78,7 +78,7 @@ def log_refusal(exchange: Exchange, status: int, headers: Headers, error: KiroAs
     """
     if status != HTTPStatus.BAD_REQUEST:
         return
-    told = [f"{name.decode().lower()}={_header_text(value)}" for name, value in headers if name.lower() in _TELLING]
+    telling = [f"{name.decode().lower()}={_header_text(value)}" for name, value in headers if name.lower() in _TELLING]
     counts = [f"{name}={count}" for name, count in exchange.sizes().items()]
     rules = ",".join(note.rule for note in exchange.notes) or "none"
     _log.warning(
@@ -86,7 +86,7 @@ def log_refusal(exchange: Exchange, status: int, headers: Headers, error: KiroAs
         status,
         HTTPStatus(status).phrase,
         error,
-        " ".join((*told, *counts)),
+        " ".join((*telling, *counts)),
         rules,
         extra={"request_id": exchange.request.request_id},
     )
@@ -139,11 +139,11 @@ words, where they hold what no other sentence says.  In English all have their o
 
 
 def localized(error: KiroAsgiError, language: str) -> KiroAsgiError:
-    """*error* as the people who use the client are told of it: the same failure, in *language*."""
+    """*error* in the words of *language*, for the people who use the client."""
     sentences = _SENTENCES[language]
     sentence = next((sentences[kind] for kind in type(error).__mro__ if kind in sentences), None)
     if sentence is None:
         return error
-    told = copy.copy(error)
-    told.message = sentence.format(error.message)
-    return told
+    translated = copy.copy(error)
+    translated.message = sentence.format(error.message)
+    return translated

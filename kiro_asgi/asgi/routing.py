@@ -22,7 +22,7 @@ PROBES: Final = (
     Endpoint("GET", "/ready", "ready"),
     Endpoint("HEAD", "/ready", "ready"),
 )
-"""Paths for which nobody need show a key, and which observers are not told of."""
+"""Paths that need no key, and that observers do not see."""
 
 GATEWAY: Final = (
     Endpoint("GET", "/v1/models", "models"),
@@ -47,7 +47,7 @@ class _Named:
 
     _before: str
     _between: str
-    """What stands between two names; empty where there is one."""
+    """Text between two names; empty where there is one."""
 
     _after: str
     _fixed: int
@@ -128,7 +128,7 @@ class Routes:
     """
 
     _apis: tuple[DialectManifest, ...]
-    """The first one's errors are told at paths that are nobody's."""
+    """Errors at paths that no API has are those of the first."""
 
     _exact: dict[str, dict[str, RouteMatch]] = field(init=False, factory=dict)
     """Path to method to what is asked for."""
@@ -190,7 +190,7 @@ class Routes:
         return any(self._lookup(path) for path in local_paths(scope))
 
     def is_probe(self, scope: Scope) -> bool:
-        """Whether the request is one of those that come every few seconds, and mean nobody's work."""
+        """Whether the request is one of those that come every few seconds from whoever watches the process."""
         found = (self._lookup(path).get(scope["method"]) for path in local_paths(scope))
         return any(match is not None and match.endpoint in PROBES for match in found)
 

@@ -23,7 +23,7 @@ from kiro_asgi.errors import LimitReached, TooBusy
 from kiro_asgi.loops import PerLoop
 
 MANY: Final = 32
-"""Answers under way from which on they share the turns of the event loop.  Fewer hold nobody up for long, and are not
+"""Answers under way from which on they share the turns of the event loop.  Fewer hold up no other for long, and are not
 slowed down by looking at each other."""
 
 TURN: Final = 0.001
@@ -66,7 +66,7 @@ class Pace:
             while self._clock() - self._began >= TURN:
                 began = self._began
                 await checkpoint()
-                if self._began == began:  # nobody has begun anything since: this turn is a new one
+                if self._began == began:  # no other has begun anything since: this turn is a new one
                     self._began = self._clock()
                     return
 
@@ -174,7 +174,7 @@ class Background:
     """Closes what was opened in the running event loop."""
 
     _running: set[threading.Event] = field(init=False, factory=set)
-    """What each piece of work looks at to see whether it is to end."""
+    """Of each piece of work, the event that tells it to end."""
 
     _guard: threading.Lock = field(init=False, factory=threading.Lock)
 
@@ -226,7 +226,7 @@ class Background:
 
         try:
             anyio.run(run)
-        except BaseException as error:  # noqa: BLE001 - nobody is there to be told
+        except BaseException as error:  # noqa: BLE001 - there is no caller
             _log.error("work in the background failed: %r", error)
         finally:
             with self._guard:

@@ -1,4 +1,4 @@
-"""Every secret that an app holds, kept out of what leaves it: errors that clients are told, and log lines."""
+"""Every secret that an app holds, kept out of what leaves it: errors that clients see, and log lines."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class Secrets:
         return self.redactor.hide_in(data)
 
     def shown(self, error: KiroAsgiError) -> KiroAsgiError:
-        """*error* as it may be told."""
+        """*error* as it may be shown."""
         words = tuple(map(self.hide, (error.message, error.code, error.param)))
         if words == (error.message, error.code, error.param):
             return error
-        told = copy.copy(error)
-        told.message, told.code, told.param = words
-        return told
+        shown = copy.copy(error)
+        shown.message, shown.code, shown.param = words
+        return shown
 
 
 def secrets_in(settings: Settings) -> Iterator[str]:
@@ -92,8 +92,8 @@ class _Filter:
         message = record.getMessage()
         if (hidden := secrets.hide(message)) != message:
             record.msg, record.args = hidden, ()
-            if (told := getattr(record, FIELDS_ATTRIBUTE, None)) is not None:  # the same words, one by one
-                shown = {name: secrets.hide(it) if isinstance(it, str) else it for name, it in told.items()}
+            if (fields := getattr(record, FIELDS_ATTRIBUTE, None)) is not None:  # the same words, one by one
+                shown = {name: secrets.hide(it) if isinstance(it, str) else it for name, it in fields.items()}
                 setattr(record, FIELDS_ATTRIBUTE, shown)
         if record.exc_info and record.exc_info[0] is not None:
             text = Formatter().formatException(record.exc_info)

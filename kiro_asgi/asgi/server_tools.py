@@ -103,7 +103,7 @@ class Toolbox:
     _timeout: float = 60.0
     """Seconds for one call."""
 
-    _elsewhere: Collection[str] = ()
+    _upstream_kinds: Collection[str] = ()
     """Kinds of hosted tools that the upstream runs itself."""
 
     def has(self, kind: str) -> bool:
@@ -111,7 +111,7 @@ class Toolbox:
         return any(tool.kind == kind for tool in self._tools)
 
     def offered(self, prompt: Prompt) -> tuple[Prompt, tuple[Note, ...]]:
-        """*prompt* without the hosted tools that nobody runs, and what was left out.
+        """*prompt* without the hosted tools that neither side has, and notes on those.
 
         Raises:
             RequestError: Such a tool has to be called; ``param`` is its place.
@@ -134,7 +134,7 @@ class Toolbox:
 
     def runs(self, prompt: Prompt) -> bool:
         """Whether a tool of *prompt* is run here, not by the client and not by the upstream."""
-        return any(tool.hosted not in self._elsewhere and self._fitting(tool) for tool in prompt.tools)
+        return any(tool.hosted not in self._upstream_kinds and self._fitting(tool) for tool in prompt.tools)
 
     async def run(self, calls: Sequence[ServerCall], prompt: Prompt) -> list[ServerResult]:
         """Run *calls*, which name tools of `kinds`, side by side; their results in the same order.
@@ -166,12 +166,12 @@ class Toolbox:
 
     def _kind(self, tool: Tool) -> str:
         if tool.hosted:
-            return "" if tool.hosted in self._elsewhere else tool.hosted
+            return "" if tool.hosted in self._upstream_kinds else tool.hosted
         fitting = self._fitting(tool)
         return fitting.kind if fitting is not None else ""
 
     def _absent(self, tool: Tool) -> bool:
-        return bool(tool.hosted) and tool.hosted not in self._elsewhere and self._fitting(tool) is None
+        return bool(tool.hosted) and tool.hosted not in self._upstream_kinds and self._fitting(tool) is None
 
     async def _output(self, call: ServerCall, tool: Tool) -> ToolOutput:
         """Run one call of *tool*."""
@@ -211,7 +211,7 @@ def _demanded(tools: Sequence[Tool]) -> RequestError:
 
 
 def _by_name(prompt: Prompt) -> dict[str, Tool]:
-    """Of tools with the same name, the first: so upstreams are told."""
+    """Of tools with the same name, the first: the one that upstreams are sent."""
     return {tool.name: tool for tool in reversed(prompt.tools)}
 
 

@@ -1,4 +1,4 @@
-"""What records the calls of an application, and the settings that tapes name."""
+"""The recording of an application's calls, and the settings that tapes name."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class RecordedStore:
 
 @frozen
 class Taping:
-    """What records the calls of an application, and makes tapes of them."""
+    """Records the calls of an application, and makes tapes of them."""
 
     recorder: Recorder
     maker: TapeMaker
@@ -112,7 +112,7 @@ class Taping:
 
 
 def new_taping(settings: Settings, redactor: Callable[[], Redactor], clock: Callable[[], float]) -> Taping | None:
-    """Make what records calls; ``None`` where nobody wants that."""
+    """Make the recorder of calls; ``None`` where neither tapes nor an inspector want them."""
     inspector = settings.inspector
     is_inspected = inspector.enabled and inspector.content != "none"
     if not settings.tapes.path and not is_inspected:

@@ -52,14 +52,14 @@ def _amounts(end: EndFacts) -> Iterator[tuple[str, float]]:
 
 
 def _tokens(usage: Usage) -> Iterator[tuple[str, float]]:
-    """Counts by where they come from: what the service told stands by itself, all else is estimated."""
-    told = UsageSource.UPSTREAM
-    yield "input_tokens" if usage.input_source is told else "estimated_input_tokens", usage.input_tokens
-    yield "output_tokens" if usage.output_source is told else "estimated_output_tokens", usage.output_tokens
-    if usage.cache_source is told:
+    """Counts by where they come from: what the service counted stands by itself, all else is estimated."""
+    counted = UsageSource.UPSTREAM
+    yield "input_tokens" if usage.input_source is counted else "estimated_input_tokens", usage.input_tokens
+    yield "output_tokens" if usage.output_source is counted else "estimated_output_tokens", usage.output_tokens
+    if usage.cache_source is counted:
         yield "cache_read_tokens", usage.cache_read_tokens
         yield "cache_write_tokens", usage.cache_write_tokens
-    if usage.thinking_source is told:
+    if usage.thinking_source is counted:
         yield "thinking_tokens", usage.thinking_tokens
     if usage.metering is not None:
         yield "credits", usage.metering.amount
@@ -69,7 +69,7 @@ def new_ledger(settings: Settings) -> Ledger:
     """Make the ledger that lies where state is kept; nothing is opened yet.
 
     Raises:
-        ConfigError: State is kept in memory, where nobody could read it.
+        ConfigError: State is kept in memory, where no other process could read it.
     """
     state = settings.state
     if not state.is_shared:
