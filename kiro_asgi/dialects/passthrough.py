@@ -19,7 +19,7 @@ from typing import Any, Final
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.dialects.base import ResponseMeta
-from kiro_asgi.dialects.names import renamed
+from kiro_asgi.dialects.peek import renamed
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
 from kiro_asgi.limits import EVENT_BYTES
 from kiro_asgi.model.events import TokenUsage, Usage

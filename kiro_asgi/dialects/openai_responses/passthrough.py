@@ -16,17 +16,16 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.dialects.base import RequestPeek, ResponseMeta
-from kiro_asgi.dialects.openai_responses.calls import CLIENT_TOOLS
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_responses.compaction import COMPACTIONS, TRIGGER
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.kept import references
-from kiro_asgi.dialects.openai_responses.options import ResponsesOptions, options_of
-from kiro_asgi.dialects.openai_responses.request import input_items
+from kiro_asgi.dialects.openai_responses.request import ResponsesOptions, input_items, options_of
 from kiro_asgi.dialects.openai_responses.sealing import is_ours
+from kiro_asgi.dialects.openai_responses.tools import CLIENT_TOOLS
 from kiro_asgi.dialects.passthrough import Format, PassthroughStage, Sign
-from kiro_asgi.dialects.peek import peek_in
+from kiro_asgi.dialects.peek import RequestPeek, peek_in
 from kiro_asgi.dialects.structure import MISSING, read_json
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import REQUEST_DEPTH
