@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from kiro_asgi.dialects.anthropic.content import parse_content
+from kiro_asgi.dialects.anthropic.content import parse_content, read_mark
 from kiro_asgi.dialects.anthropic.server_tools import answered_in_place
 from kiro_asgi.dialects.anthropic.shapes import (
     CONVERTER,
@@ -27,7 +27,6 @@ from kiro_asgi.dialects.anthropic.shapes import (
     MessagesTextBlock,
     MessagesTool,
     ToolChoiceBody,
-    read_mark,
 )
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import NO_MODEL
