@@ -22,8 +22,7 @@ from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
 from kiro_asgi.asgi.reasons import PassthroughCandidate, Reason, reason_against
 from kiro_asgi.config import Settings, StreamSettings
 from kiro_asgi.dialects.base import ParsedRequest, Writer
-from kiro_asgi.dialects.passthrough import Fault, PassthroughStage
-from kiro_asgi.dialects.peek import RequestPeek
+from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 from kiro_asgi.errors import AnswerTooLarge, KiroAsgiError, UpstreamFault
 from kiro_asgi.model.events import Event, Usage
 from kiro_asgi.model.message import Message

@@ -14,7 +14,7 @@ from attrs import field, frozen
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.base import Dialect
-from kiro_asgi.dialects.peek import RequestPeek
+from kiro_asgi.dialects.passthrough import RequestPeek
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.base import StageFactory

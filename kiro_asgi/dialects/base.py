@@ -15,8 +15,7 @@ from kiro_asgi.model.prompt import Prompt
 
 if TYPE_CHECKING:
     from kiro_asgi.dialects.models import Listing
-    from kiro_asgi.dialects.passthrough import Fault, PassthroughStage
-    from kiro_asgi.dialects.peek import RequestPeek
+    from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 
 Item = TypeVar("Item", contravariant=True)
 

@@ -39,8 +39,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
     ToolResultBlock,
 )
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
-from kiro_asgi.dialects.passthrough import Fault, PassthroughStage
-from kiro_asgi.dialects.peek import RequestPeek
+from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 from kiro_asgi.dialects.structure import Raw, Tagged, read_json
 from kiro_asgi.dialects.unread import Finding, Reading, noted, unread, unread_tools, words
 from kiro_asgi.errors import KiroAsgiError

@@ -13,8 +13,7 @@ from kiro_asgi.dialects.anthropic.errors import stream_error_body
 from kiro_asgi.dialects.anthropic.request import CLIENT_TOOLS, HOSTED_TOOLS
 from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED
 from kiro_asgi.dialects.base import ResponseMeta
-from kiro_asgi.dialects.passthrough import Format, Sign
-from kiro_asgi.dialects.peek import RequestPeek, peek_at
+from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign, peek_at
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import TokenUsage
 from kiro_asgi.model.features import Ask

@@ -19,8 +19,7 @@ from kiro_asgi.dialects.gemini.passthrough import GENERATED, peek
 from kiro_asgi.dialects.gemini.request import parse_count, parse_request, read_body
 from kiro_asgi.dialects.gemini.shapes import Blob, FileData, GenerateBody, ToolBody
 from kiro_asgi.dialects.models import Listing
-from kiro_asgi.dialects.passthrough import Fault, PassthroughStage
-from kiro_asgi.dialects.peek import RequestPeek
+from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 from kiro_asgi.dialects.unread import Finding, Reading, noted, unread
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message

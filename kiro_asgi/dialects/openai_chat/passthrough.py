@@ -18,8 +18,7 @@ from attrs import evolve
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_chat.content import read_reasoning_details
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
-from kiro_asgi.dialects.passthrough import Format, Sign
-from kiro_asgi.dialects.peek import RequestPeek, peek_at
+from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign, peek_at
 from kiro_asgi.dialects.structure import MISSING
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import TokenUsage

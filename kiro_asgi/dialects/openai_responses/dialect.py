@@ -29,8 +29,7 @@ from kiro_asgi.dialects.openai_responses.shapes import (
     ResponsesBody,
     ResponsesJsonSchemaFormat,
 )
-from kiro_asgi.dialects.passthrough import Fault
-from kiro_asgi.dialects.peek import RequestPeek
+from kiro_asgi.dialects.passthrough import Fault, RequestPeek
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import Finding, Reading, noted, unread, unread_tools
 from kiro_asgi.errors import KiroAsgiError

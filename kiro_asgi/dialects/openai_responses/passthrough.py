@@ -24,8 +24,7 @@ from kiro_asgi.dialects.openai_responses.kept import references
 from kiro_asgi.dialects.openai_responses.request import ResponsesOptions, input_items, options_of
 from kiro_asgi.dialects.openai_responses.sealing import is_ours
 from kiro_asgi.dialects.openai_responses.tools import CLIENT_TOOLS
-from kiro_asgi.dialects.passthrough import Format, PassthroughStage, Sign
-from kiro_asgi.dialects.peek import RequestPeek, peek_in
+from kiro_asgi.dialects.passthrough import Format, PassthroughStage, RequestPeek, Sign, peek_in
 from kiro_asgi.dialects.structure import MISSING, read_json
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import REQUEST_DEPTH
