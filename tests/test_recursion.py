@@ -41,7 +41,7 @@ BOUNDED = {
         "Spelling._plain": REQUEST,
         "_parts": OWN,
         "_value": REQUEST,
-        "json_schema": REQUEST,
+        "_json_schema": REQUEST,
     },
     "dialects.structure": {"_problems": REQUEST},
     "inspector.steps": {"_payload": SHOWN, "as_value": SHOWN},

@@ -246,7 +246,7 @@ _WORDINGS: Final = MappingProxyType[type[KiroAsgiError], Wording](
 """The nearest class along an error's method resolution order decides."""
 
 
-def wording_of(error: KiroAsgiError) -> Wording:
+def _wording_of(error: KiroAsgiError) -> Wording:
     """The words for *error*."""
     return next(_WORDINGS[cls] for cls in type(error).__mro__ if cls in _WORDINGS)
 
@@ -280,7 +280,7 @@ _TOO_LONG: Final = "prompt is too long: "
 
 def error_reply(error: KiroAsgiError) -> ErrorReply:
     """The HTTP answer to *error* before the first byte."""
-    wording = wording_of(error)
+    wording = _wording_of(error)
     status = wording.status or error.status
     body = {
         "message": openai_message(error),
@@ -327,7 +327,7 @@ def stream_error_object(error: KiroAsgiError) -> dict[str, Any]:
     """
     return {
         "message": openai_message(error),
-        "type": wording_of(error).streamed,
+        "type": _wording_of(error).streamed,
         "param": error.param or None,
         "code": "stream_error",
     }

@@ -172,7 +172,7 @@ CHOICES: Final = MappingProxyType(
 )
 
 
-def parse_tools(bodies: tuple[MessagesTool, ...], choice: ToolChoice) -> tuple[Tool, ...]:
+def _parse_tools(bodies: tuple[MessagesTool, ...], choice: ToolChoice) -> tuple[Tool, ...]:
     """The tools in order, without a search among them.
 
     Raises:
@@ -227,7 +227,7 @@ def _screen(body: MessagesTool) -> str:
     return f" The screen is {body.display_width_px} by {body.display_height_px} pixels."
 
 
-def parse_tool_choice(value: Mapping[str, Any] | None) -> ToolChoice:
+def _parse_tool_choice(value: Mapping[str, Any] | None) -> ToolChoice:
     """Read the client's choice; an unknown kind demands nothing and is kept raw.
 
     Raises:
@@ -332,7 +332,7 @@ def parse_count(body: bytes) -> Prompt:
 def _prompt(request: MessagesCountBody, sampling: Sampling) -> Prompt:
     if not request.model:
         raise RequestError(f"model: {NO_MODEL}", param="model")
-    choice = parse_tool_choice(request.tool_choice)
+    choice = _parse_tool_choice(request.tool_choice)
     turns = tuple(_turns(request.messages))
     if not turns:
         raise RequestError("messages: at least one message is required", param="messages")
@@ -343,7 +343,7 @@ def _prompt(request: MessagesCountBody, sampling: Sampling) -> Prompt:
         system=tuple(text for text, _ in system),
         system_marks={index: mark for index, (_, mark) in enumerate(system) if mark},
         cache=read_mark(request.cache_control),
-        tools=parse_tools(request.tools or (), choice),
+        tools=_parse_tools(request.tools or (), choice),
         tool_choice=choice,
         thinking=_thinking(request),
         sampling=sampling,

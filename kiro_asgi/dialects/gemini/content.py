@@ -119,7 +119,7 @@ _OWN_PARTS: Final[dict[str, dict[str, Any]]] = {CALL: {}, THOUGHT: {"thought": T
 """Kind of part that Google signs to what such a part says of itself."""
 
 
-def own(part: str, signature: str) -> ThinkingPart:
+def _own(part: str, signature: str) -> ThinkingPart:
     """A signature of Google's that came on a *part*."""
     return ThinkingPart(signature=marked(GEMINI, part, signature))
 
@@ -254,12 +254,12 @@ class _Reader:
             if role is Role.ASSISTANT:
                 _replace_thoughts(parts, envelope)
         if part.function_call is not None and signature:
-            parts.append(own(CALL, signature))
+            parts.append(_own(CALL, signature))
             signature = ""
         if given and not (part.thought and role is Role.USER):
             parts += self._read(given[0], part, place)
         if signature:
-            parts.append(own(THOUGHT if part.thought else TEXT, signature))
+            parts.append(_own(THOUGHT if part.thought else TEXT, signature))
 
     def _read(self, kind: str, part: Part, place: str) -> Iterator[PromptPart]:
         if kind == "text":
@@ -368,4 +368,4 @@ def _ends_thought(part: ThinkingPart) -> bool:
     return not part.text and part.signature.startswith(_THOUGHT)
 
 
-_THOUGHT: Final = own(THOUGHT, "").signature
+_THOUGHT: Final = _own(THOUGHT, "").signature

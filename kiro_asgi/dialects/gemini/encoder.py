@@ -158,7 +158,7 @@ _LINE_ENDS: Final = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"
 """Characters at which clients split lines, though no standard for events does, to their escapes in JSON."""
 
 
-def escaped(json: bytes) -> bytes:
+def _escaped(json: bytes) -> bytes:
     """*json*, whose strings hold no line end as it stands."""
     if not json.isascii():
         for character, escape in _LINE_ENDS:
@@ -166,12 +166,12 @@ def escaped(json: bytes) -> bytes:
     return json
 
 
-def thought_or_text(text: bytes, *, thought: bool) -> bytes:
+def _thought_or_text(text: bytes, *, thought: bool) -> bytes:
     """A part of text, which is JSON already."""
     return b'{"text":%b,"thought":true}' % text if thought else b'{"text":%b}' % text
 
 
-def call_part(call_id: str, name: str, arguments: str, signature: Mapping[str, str]) -> bytes:
+def _call_part(call_id: str, name: str, arguments: str, signature: Mapping[str, str]) -> bytes:
     """A call.
 
     Raises:
@@ -186,13 +186,13 @@ def call_part(call_id: str, name: str, arguments: str, signature: Mapping[str, s
     return dumps({"functionCall": {"id": call_id, "name": name, "args": value}, **signature})
 
 
-def grounding_of(meta: ResponseMeta) -> GroundingTally:
+def _grounding_of(meta: ResponseMeta) -> GroundingTally:
     """The tally of an answer that has not begun."""
     options = meta.options
     return GroundingTally(keeps_text=isinstance(options, GeminiOptions) and options.grounded)
 
 
-def finish(reason: StopReason, grounding: GroundingTally) -> dict[str, Any]:
+def _finish(reason: StopReason, grounding: GroundingTally) -> dict[str, Any]:
     """Members of a candidate that has ended."""
     ended: dict[str, Any] = {"finishReason": _FINISH.get(reason, "STOP")}
     if reason in _MESSAGES:
@@ -200,12 +200,12 @@ def finish(reason: StopReason, grounding: GroundingTally) -> dict[str, Any]:
     return {**ended, "index": 0, **grounding.metadata()}
 
 
-def tail(meta: ResponseMeta) -> bytes:
+def _tail(meta: ResponseMeta) -> bytes:
     """The members at the end of every object of an answer."""
     return b',"modelVersion":%b,"responseId":%b}' % (quote_bytes(meta.model), quote_bytes(meta.id))
 
 
-def usage_object(usage: Usage) -> dict[str, Any]:
+def _usage_object(usage: Usage) -> dict[str, Any]:
     """Token counts; thinking is not among those of the candidate, and the cache's are among the prompt's."""
     prompt, thoughts = usage.prompt_tokens, usage.thinking_tokens
     counts = {
@@ -229,13 +229,13 @@ def render(message: Message, meta: ResponseMeta) -> Iterator[bytes]:
     Raises:
         UpstreamProtocolError: The arguments of a call are not a JSON object.
     """
-    signing, grounding = Signing(), grounding_of(meta)
+    signing, grounding = Signing(), _grounding_of(meta)
     yield b'{"candidates":[{"content":{"parts":'
     for piece in dump_array(_parts(message, signing, grounding)):
-        yield escaped(piece)
-    candidate = dumps(finish(message.stop_reason, grounding))[1:]
-    usage = dumps(usage_object(message.usage))
-    yield escaped(b',"role":"model"},%b],"usageMetadata":%b%b' % (candidate, usage, tail(meta)))
+        yield _escaped(piece)
+    candidate = dumps(_finish(message.stop_reason, grounding))[1:]
+    usage = dumps(_usage_object(message.usage))
+    yield _escaped(b',"role":"model"},%b],"usageMetadata":%b%b' % (candidate, usage, _tail(meta)))
 
 
 def _parts(message: Message, signing: Signing, grounding: GroundingTally) -> Iterator[Iterable[bytes]]:
@@ -266,7 +266,7 @@ def _part(block: Block, signing: Signing, grounding: GroundingTally) -> Iterator
         case RedactedThinkingBlock(data):
             signing.thinking("", "", data)
         case ToolCallBlock(call_id, name, arguments):
-            yield (call_part(call_id, name, arguments, signing.of_call()),)
+            yield (_call_part(call_id, name, arguments, signing.of_call()),)
         case server:
             grounding.tool(server)
 
@@ -296,9 +296,9 @@ class _Encoder:
     """Whether the last object has been written, or an error instead."""
 
     def __attrs_post_init__(self) -> None:
-        self._tail = escaped(tail(self._heading))
+        self._tail = _escaped(_tail(self._heading))
         self._behind = _BEHIND + self._tail
-        self._grounding = grounding_of(self._heading)
+        self._grounding = _grounding_of(self._heading)
 
     def objects(self, items: Iterable[Event]) -> Iterator[bytes]:
         """The objects for *items*."""
@@ -306,11 +306,11 @@ class _Encoder:
             if type(item) is TextDelta or type(item) is RefusalDelta:
                 self._grounding.text(item.text)
                 if item.text:
-                    yield self._object(thought_or_text(quote_bytes(item.text), thought=False))
+                    yield self._object(_thought_or_text(quote_bytes(item.text), thought=False))
             elif type(item) is ThinkingDelta:
                 self._held.append(item.text)
                 if item.text:
-                    yield self._object(thought_or_text(quote_bytes(item.text), thought=True))
+                    yield self._object(_thought_or_text(quote_bytes(item.text), thought=True))
             elif type(item) is ToolInputDelta:
                 self._held.append(item.json)
             elif type(item) is BlockEnd:
@@ -342,7 +342,7 @@ class _Encoder:
     def _call(self, block: BlockStart, arguments: str) -> Iterator[bytes]:
         """A call; one that was cut is not told of, as nobody could make it."""
         try:
-            part = call_part(block.call_id, block.name, arguments, {})
+            part = _call_part(block.call_id, block.name, arguments, {})
         except UpstreamProtocolError:
             return
         signature = self._signing.of_call()
@@ -351,14 +351,14 @@ class _Encoder:
     def _end(self, item: MessageEnd) -> bytes:
         self.ended = True
         last = dumps({"text": "", **self._signing.rest()})
-        candidate = dumps(finish(item.stop_reason, self._grounding))[1:]
-        usage = dumps(usage_object(item.usage))
-        return escaped(
+        candidate = dumps(_finish(item.stop_reason, self._grounding))[1:]
+        usage = dumps(_usage_object(item.usage))
+        return _escaped(
             b'%b%b],"role":"model"},%b],"usageMetadata":%b%b' % (_BEFORE, last, candidate, usage, self._tail)
         )
 
     def _object(self, part: bytes) -> bytes:
-        return _BEFORE + escaped(part) + self._behind
+        return _BEFORE + _escaped(part) + self._behind
 
 
 @define
@@ -383,7 +383,7 @@ class SseEncoder(_Encoder):
         if self.ended:
             return []
         self.ended = True
-        body = escaped(error_body(error))
+        body = _escaped(error_body(error))
         return [b"data: %b\n\n" % body, body + b"\n"]
 
 
@@ -408,7 +408,7 @@ class ArrayEncoder(_Encoder):
         if self.ended:
             return [b"]"]
         self.ended = True
-        return [self._element(escaped(error_body(error))), b"]"]
+        return [self._element(_escaped(error_body(error))), b"]"]
 
     def _element(self, json: bytes) -> bytes:
         before, self._before = self._before, b",\n"

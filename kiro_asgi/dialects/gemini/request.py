@@ -61,7 +61,7 @@ _COUNTS: Final = frozenset({"maxItems", "minItems", "maxLength", "minLength", "m
 _TYPES: Final = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
 
 
-def json_schema(schema: Any) -> Any:
+def _json_schema(schema: Any) -> Any:
     """A schema of Google's, or JSON Schema as its clients write it, as JSON Schema; what is none stays as it is.
 
     Names of types may be in capitals in either.
@@ -82,12 +82,12 @@ def _value(keyword: str, value: Any) -> Any:
     if keyword == "type":
         return [*map(_type, value)] if type(value) is list else _type(value)
     if keyword in _LISTS and type(value) is list:
-        return [*map(json_schema, value)]
+        return [*map(_json_schema, value)]
     if keyword in _MAPS and type(value) is dict:
-        return {name: json_schema(part) for name, part in value.items()}
+        return {name: _json_schema(part) for name, part in value.items()}
     if keyword in _COUNTS and type(value) is str and value.isdecimal() and value.isascii():
         return int(value[:15])
-    return json_schema(value) if keyword in _SCHEMAS else value
+    return _json_schema(value) if keyword in _SCHEMAS else value
 
 
 def _type(word: Any) -> Any:
@@ -128,7 +128,7 @@ HOSTED: Final[Mapping[str, str]] = MappingProxyType(
 """Members of an entry of ``tools`` to the kind of tool that they stand for."""
 
 
-def read_tools(bodies: tuple[ToolBody, ...], config: ToolConfig | None) -> tuple[tuple[Tool, ...], ToolChoice]:
+def _read_tools(bodies: tuple[ToolBody, ...], config: ToolConfig | None) -> tuple[tuple[Tool, ...], ToolChoice]:
     """The tools that may be called, and whether one must be.
 
     Raises:
@@ -156,7 +156,7 @@ def _function(function: FunctionDeclaration, place: str) -> Tool:
     given = function.parameters if function.parameters_json_schema is None else function.parameters_json_schema
     if given is not None and not isinstance(given, Mapping):
         raise invalid(f"{place}.parameters_json_schema", "expected an object")
-    schema = json_schema(given) if given else {"type": "object", "properties": {}}
+    schema = _json_schema(given) if given else {"type": "object", "properties": {}}
     return Tool(function.name, function.description or "", schema, place=place)
 
 
@@ -343,7 +343,7 @@ def _prompt(request: GenerateBody, model: str) -> Prompt:
     if request.cached_content:
         raise unsupported("cached_content", "nothing is cached here; send the contents themselves")
     config = request.generation_config or _NOTHING
-    tools, choice = read_tools(request.tools or (), request.tool_config)
+    tools, choice = _read_tools(request.tools or (), request.tool_config)
     prompt = Prompt(
         model,
         turns,
@@ -418,7 +418,7 @@ def _schema(config: GenerationConfig) -> Mapping[str, Any] | None:
     kind = (config.response_mime_type or "text/plain").lower()
     given = config.response_schema if config.response_json_schema is None else config.response_json_schema
     if kind == _JSON or (given is not None and config.response_mime_type is None):
-        schema: Mapping[str, Any] = json_schema(given or {})
+        schema: Mapping[str, Any] = _json_schema(given or {})
         return schema
     if kind != "text/plain":
         raise unsupported("generation_config.response_mime_type", f"expected text/plain or {_JSON}, got {kind[:60]!r}")

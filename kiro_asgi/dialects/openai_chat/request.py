@@ -49,7 +49,7 @@ _MODES: Final = MappingProxyType(
 )
 
 
-def read_tools(body: ChatRequestBody) -> tuple[tuple[Tool, ...], ToolChoice]:
+def _read_tools(body: ChatRequestBody) -> tuple[tuple[Tool, ...], ToolChoice]:
     """The tools that may be called, and whether one must be.
 
     Raises:
@@ -202,7 +202,7 @@ _TYPES: Final = MappingProxyType(
 _SILENT: Final = Thinking()
 
 
-def read_thinking(body: ChatRequestBody) -> Thinking:
+def _read_thinking(body: ChatRequestBody) -> Thinking:
     """The first of the fields that says something decides.
 
     Raises:
@@ -269,7 +269,7 @@ def parse(body: bytes) -> ParsedRequest:
     _refuse(request)
     conversation = MessageReader()
     conversation.read(request.messages or ())
-    tools, tool_choice = read_tools(request)
+    tools, tool_choice = _read_tools(request)
     prompt = Prompt(
         model=request.model,
         turns=tuple(conversation.turns),
@@ -277,7 +277,7 @@ def parse(body: bytes) -> ParsedRequest:
         system_place=conversation.system_place,
         tools=tools,
         tool_choice=tool_choice,
-        thinking=read_thinking(request),
+        thinking=_read_thinking(request),
         sampling=read_sampling(
             request, {"max_completion_tokens": request.max_completion_tokens, "max_tokens": request.max_tokens}
         ),

@@ -77,12 +77,12 @@ class CompletionOptions:
     """The prompt, where the answer is to begin with it."""
 
 
-def options_of(meta: ResponseMeta) -> CompletionOptions:
+def _options_of(meta: ResponseMeta) -> CompletionOptions:
     """The options that travel with *meta*, or the defaults where nobody set any."""
     return meta.options if isinstance(meta.options, CompletionOptions) else CompletionOptions()
 
 
-def parse(body: bytes) -> ParsedRequest:
+def _parse(body: bytes) -> ParsedRequest:
     """Read a request body.
 
     Raises:
@@ -128,7 +128,7 @@ def _text(request: CompletionsBody) -> str:
     return str(given[0])
 
 
-def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]:
+def _unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]:
     """Rules and places of a request's body, which became *prompt*."""
     yield from unread(value, _READING)
     for name in ("top_k", "seed", "presence_penalty", "frequency_penalty"):
@@ -159,11 +159,11 @@ def _reason(reason: StopReason) -> bytes:
     return _REASON % _FINISH.get(reason, b'"stop"')
 
 
-def render(message: Message, meta: ResponseMeta) -> Iterator[bytes]:
+def _render(message: Message, meta: ResponseMeta) -> Iterator[bytes]:
     """The JSON body, in pieces."""
     texts = (block.text for block in message.blocks if isinstance(block, TextBlock | RefusalBlock))
     yield _HEAD % (quote_bytes(meta.id), meta.created, quote_bytes(meta.model)) + _CHOICE
-    yield from dump_text(options_of(meta).echo + "".join(texts))
+    yield from dump_text(_options_of(meta).echo + "".join(texts))
     yield b'%b,"usage":%b,"system_fingerprint":null}' % (
         _reason(message.stop_reason),
         dumps(usage_object(message.usage)),
@@ -183,7 +183,7 @@ class CompletionEncoder(ChunkStream):
     _include_usage: bool = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._include_usage = options_of(self._heading).include_usage and not self._usage_in_finish_chunk
+        self._include_usage = _options_of(self._heading).include_usage and not self._usage_in_finish_chunk
         super().__init__(self._heading, b"text_completion")
         self._before = self._common + b"["
         self._after = _REASON % b"null" + b',"usage":null' * self._include_usage + b"}\n\n"
@@ -193,7 +193,7 @@ class CompletionEncoder(ChunkStream):
         for item in items:
             if isinstance(item, TextDelta | RefusalDelta):
                 yield self._chunk(item.text)
-            elif isinstance(item, MessageStart) and (echo := options_of(self._heading).echo):
+            elif isinstance(item, MessageStart) and (echo := _options_of(self._heading).echo):
                 yield self._chunk(echo)
             elif isinstance(item, MessageEnd):
                 yield self._end(item)
@@ -224,11 +224,11 @@ class OpenAICompletions:
         Raises:
             RequestError: Not a legal request; ``param`` names the place.
         """
-        return parse(body)
+        return _parse(body)
 
     def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
         """Parts of a request that no service receives, whichever it is."""
-        return noted(unread_fields(read_json(body), parsed.prompt))
+        return noted(_unread_fields(read_json(body), parsed.prompt))
 
     def meta(self, parsed: ParsedRequest, token: Callable[[], str], created: int) -> ResponseMeta:
         """Facts for one answer."""
@@ -240,7 +240,7 @@ class OpenAICompletions:
 
     def render(self, message: Message, meta: ResponseMeta) -> Iterator[bytes]:
         """The JSON body of a collected answer."""
-        return render(message, meta)
+        return _render(message, meta)
 
     def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
         """The HTTP answer to an error before the first byte; this API tells the request id in a header only."""

@@ -138,7 +138,7 @@ _ECHOED: Final = (
 """Fields that the answer repeats as they came."""
 
 
-def read_options(request: ResponsesBody, value: Mapping[str, Any], toolbox: ToolCollector) -> ResponsesOptions:
+def _read_options(request: ResponsesBody, value: Mapping[str, Any], toolbox: ToolCollector) -> ResponsesOptions:
     """The options of a request; *value* is its body as it came, which *request* was read from."""
     said = {name: value[name] for name in _ECHOED if value.get(name) is not None}
     text = {name: each for name, each in said.pop("text", {}).items() if each is not None}
@@ -280,7 +280,7 @@ def parse_value(
         schema=_schema(request),
     )
     require_depths(prompt)
-    options = read_options(request, value, toolbox)
+    options = _read_options(request, value, toolbox)
     if compacts:
         prompt = compacting(prompt, f"input[{len(options.input_items) - 1}]")
         options = evolve(options, compacts=True)

@@ -44,7 +44,7 @@ from kiro_asgi.wire.json import JsonError, loads
 Object = Mapping[str, Any]
 
 
-def custom_schema(description: str) -> dict[str, Any]:
+def _custom_schema(description: str) -> dict[str, Any]:
     """The one string that a custom tool takes."""
     return {
         "type": "object",
@@ -315,7 +315,7 @@ class ToolCollector:
         return self._put(tool, place)
 
     def _custom(self, body: ResponsesCustomTool, place: str) -> str:
-        schema = custom_schema("The whole input, as plain text.")
+        schema = _custom_schema("The whole input, as plain text.")
         rule = None if body.format is None else {name: it for name, it in asdict(body.format).items() if it is not None}
         form = TextForm(body.description or "", rule)
         name = self._put(Tool(body.name, _description(body), schema, text_form=form, place=place), place)
