@@ -300,6 +300,10 @@ class OpenAIToAnthropicState:
     ``message_delta`` with the stop reason and all counts, then ``message_stop``; or one ``error`` event, and nothing
     behind it.
 
+    The opposite direction is `kiro_asgi.upstreams.anthropic` in front of `kiro_asgi.dialects.openai_chat`, and every
+    other pair is put together likewise: an upstream's decoder, `kiro_asgi.stages.answer.build_pipeline`, a dialect's
+    encoder.
+
     Args:
         model: The name that ``message_start`` repeats.
         input_tokens: The prompt's size in tokens, where it is known before the service counts it.
