@@ -23,7 +23,7 @@ from attrs import define, evolve, field, frozen
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.errors import NO_MODEL
 from kiro_asgi.dialects.errors import missing as no_value
-from kiro_asgi.dialects.structure import read_json, structure_value
+from kiro_asgi.dialects.structure import structure_value
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
 from kiro_asgi.limits import EVENT_BYTES, REQUEST_DEPTH
 from kiro_asgi.model.events import TokenUsage, Usage
@@ -112,21 +112,6 @@ class _Asked:
 
 
 def peek_at(
-    body: bytes,
-    missing: str,
-    *,
-    tools: Callable[[Mapping[str, Any]], tuple[Tool, ...]],
-    asks: Callable[[Mapping[str, Any]], Iterable[Ask]],
-) -> RequestPeek:
-    """Look at *body*.  Only what decides where it goes is checked; the rest is for the service to judge.
-
-    Raises:
-        RequestError: No JSON object, or one without a model; ``param`` names the place.
-    """
-    return peek_in(read_json(body), body, missing, tools=tools, asks=asks)
-
-
-def peek_in(
     document: Any,
     body: bytes,
     missing: str,
@@ -134,10 +119,12 @@ def peek_in(
     tools: Callable[[Mapping[str, Any]], tuple[Tool, ...]],
     asks: Callable[[Mapping[str, Any]], Iterable[Ask]],
 ) -> RequestPeek:
-    """Look at a request that was read, which goes on as *body*.
+    """Look at a request that was read as *document*, and goes on as *body*.
+
+    Only what decides where it goes is checked; the rest is for the service to judge.
 
     Raises:
-        RequestError: As from `peek_at`.
+        RequestError: No JSON object, or one without a model; ``param`` names the place.
     """
     asked = structure_value(document, _Asked, missing=missing)
     if not asked.model:

@@ -179,7 +179,10 @@ def _parse_tools(bodies: tuple[MessagesTool, ...], choice: ToolChoice) -> tuple[
         RequestError: A tool without a name, or a choice that names none of the tools.
     """
     tools = tuple(tool for index, body in enumerate(bodies) if (tool := _parse_tool(index, body)) is not None)
-    _check_choice(tools, choice)
+    if choice.mode is ToolChoiceMode.NAMED and all(tool.name != choice.name for tool in tools):
+        raise RequestError(f'tool_choice.name: no tool "{choice.name[:60]}" among tools', param="tool_choice.name")
+    if choice.mode is ToolChoiceMode.REQUIRED and not tools:
+        raise RequestError("tool_choice: a tool is demanded but there are no tools", param="tool_choice")
     return tools
 
 
@@ -241,13 +244,6 @@ def _parse_tool_choice(value: Mapping[str, Any] | None) -> ToolChoice:
         raise RequestError(f"tool_choice.name: {FIELD_REQUIRED}", param="tool_choice.name")
     name = body.name if mode is ToolChoiceMode.NAMED else None
     return ToolChoice(mode, name or "", parallel=not body.disable_parallel_tool_use, raw=value)
-
-
-def _check_choice(tools: tuple[Tool, ...], choice: ToolChoice) -> None:
-    if choice.mode is ToolChoiceMode.NAMED and all(tool.name != choice.name for tool in tools):
-        raise RequestError(f'tool_choice.name: no tool "{choice.name[:60]}" among tools', param="tool_choice.name")
-    if choice.mode is ToolChoiceMode.REQUIRED and not tools:
-        raise RequestError("tool_choice: a tool is demanded but there are no tools", param="tool_choice")
 
 
 # The request.
