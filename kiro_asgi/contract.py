@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from kiro_asgi.chunks import closing
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.errors import KiroAsgiError, UnknownModel
@@ -154,6 +154,17 @@ def _plan(prompt: Prompt, rendered: Rendered) -> Plan:
         tool_names=rendered.tool_names,
         tool_choice=ToolChoice(parallel=prompt.tool_choice.parallel),  # who calls decides about another try
     )
+
+
+@asynccontextmanager
+async def closing(chunks: AsyncIterable[bytes]) -> AsyncIterator[AsyncIterator[bytes]]:
+    """Close the source, if it can be closed, when reading stops before its end: on trio nothing else would."""
+    source = aiter(chunks)
+    try:
+        yield source
+    finally:
+        if isinstance(source, AsyncGenerator):
+            await source.aclose()
 
 
 async def _collected(chunks: AsyncIterable[bytes], answer: Answer) -> Message:

@@ -9,32 +9,31 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
-from types import MappingProxyType
-from typing import Any, Final, Literal
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from typing import Any, Literal
 
-from kiro_asgi.chunks import closing
+from attrs import define, field
+
 from kiro_asgi.contract import (
     Call,
+    closing,
     collect_kiro_response,
     execute_kiro,
     stream_kiro,
     translate_kiro_request,
     translate_kiro_response,
 )
-from kiro_asgi.cross_format import OpenAIToAnthropicState
-from kiro_asgi.dialects.anthropic import recovery as anthropic_recovery
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, Encoder, ResponseMeta
-from kiro_asgi.dialects.openai_chat import recovery as openai_recovery
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_chat.request import ChatOptions
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
-from kiro_asgi.dialects.openai_responses.options import ResponsesOptions
+from kiro_asgi.dialects.openai_responses.request import ResponsesOptions
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Delta
 from kiro_asgi.model.message import Message, MessageBuilder
 from kiro_asgi.model.prompt import Prompt, Turn
+from kiro_asgi.recovery import inject_anthropic_truncation_recovery, inject_openai_truncation_recovery
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.stages.cut_answers import CutAnswer, truncation_records
@@ -50,7 +49,9 @@ from kiro_asgi.upstreams.kiro.contract.functions import (
 )
 from kiro_asgi.upstreams.kiro.contract.model import ContractOptions, Request, Response
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
+from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, decode_buffer, decode_frame, encode_frame
+from kiro_asgi.wire.json import dumps
 from kiro_asgi.wire.objects import ObjectScanner
 from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder, encode_sse
 
@@ -120,8 +121,6 @@ ToolEmission = Literal["complete", "end", "incremental"]
 
 ReasoningSummary = Literal["auto", "concise", "detailed"]
 """Values of ``reasoning.summary`` in the Responses API."""
-
-_NO_RECORDS: Final[Mapping[str, CutAnswer]] = MappingProxyType({})
 
 
 async def parse_kiro_stream(chunks: AsyncIterable[bytes]) -> AsyncIterator[Delta]:
@@ -288,34 +287,98 @@ async def collect_responses_response(
     return _rendered(await _collected(chunks, answer), OpenAIResponses(clock=time.time), meta)
 
 
-def inject_openai_truncation_recovery(
-    body: Mapping[str, Any], records: Mapping[str, CutAnswer] = _NO_RECORDS
-) -> dict[str, Any]:
-    """Tell the model, in a Chat Completions request, which of its answers were cut short, and how to go on.
+def _new_id() -> str:
+    return f"toolu_{secrets.token_hex(12)}"
 
-    A notice goes in front of the content of the ``tool`` message for a call of which the client was shown a part, else
-    into a ``user`` message of its own behind the answer and the results of its tools.
+
+@define
+class OpenAIToAnthropicState:
+    """OpenAI's Chat Completions events in, Anthropic's Messages events out; does no I/O.
+
+    What comes out is always one legal stream: it begins with ``message_start``, blocks never overlap, thinking
+    (``reasoning_content``) is a block of its own, a tool call is sent when its arguments are whole, and the end is
+    ``message_delta`` with the stop reason and all counts, then ``message_stop``; or one ``error`` event, and nothing
+    behind it.
+
+    The opposite direction is `kiro_asgi.upstreams.anthropic` in front of `kiro_asgi.dialects.openai_chat`, and every
+    other pair is put together likewise: an upstream's decoder, `kiro_asgi.stages.answer.build_pipeline`, a dialect's
+    encoder.
 
     Args:
-        body: The request, as decoded from JSON; not changed.
-        records: What `truncation_records` gave for earlier answers of the same client.  A record that matches none of
-            the latest answers exactly leads to nothing; one that does should be dropped when the request has been
-            answered.
+        model: The name that ``message_start`` repeats.
+        input_tokens: The prompt's size in tokens, where it is known before the service counts it.
+        thinking_tags: Names of the tags between which the text holds thinking.
+        new_id: Makes the id of a call that came without one.
 
-    Returns:
-        A request of its own, equal to *body* where nothing matches.
+    Source: https://docs.anthropic.com/en/docs/build-with-claude/streaming
     """
-    return openai_recovery.inject_truncation_recovery(body, records)
+
+    model: str
+    input_tokens: int = field(default=0, kw_only=True)
+    thinking_tags: tuple[str, ...] = field(default=(), kw_only=True)
+    new_id: Callable[[], str] = field(default=_new_id, kw_only=True)
+
+    failure: KiroAsgiError | None = field(init=False, default=None)
+    """The error that ended the stream with an ``error`` event; ``None`` as long as there is none."""
+
+    _answer: Answer = field(init=False)
+    _encoder: Encoder = field(init=False)
+    _ended: bool = field(init=False, default=False)
+
+    def __attrs_post_init__(self) -> None:
+        thinking = "as_reasoning_content" if self.thinking_tags else ""
+        plan = Plan(
+            thinking=thinking,
+            thinking_tags=self.thinking_tags,
+            drop_equal_tool_calls=False,
+            input_tokens=self.input_tokens,
+        )
+        self._answer = build_pipeline(OpenAIUpstream(new_id=self.new_id).decoder(""), plan)
+        self._encoder = AnthropicMessages().encoder(_heading("msg_", self.model, None))
+
+    def feed(self, event: ServerSentEvent | bytes | Mapping[str, Any], /) -> bytes:
+        """Translate the next bytes of the upstream's answer: to whole server-sent events, or to nothing yet.
+
+        Args:
+            event: One event, as decoded or as the object that is its data; or bytes of the stream, cut anywhere.
+                A stream is fed in one of these ways.
+
+        An error that the upstream reports, or that its answer is, becomes the stream's end and `failure`; nothing is
+        raised.
+        """
+        return self._encoded(self._encoder.feed(self._answer.feed([_bytes_of(event)])))
+
+    def finish(self) -> bytes:
+        """The rest, when the upstream's answer has ended; an answer that was cut ends with an ``error`` event."""
+        rest = self._encoded(self._encoder.feed(self._answer.flush())) + self._encoded(self._encoder.flush())
+        self._ended = True
+        return rest
+
+    def error(self, error: KiroAsgiError) -> bytes:
+        """End the stream with an ``error`` event, for a failure of the caller's own: a connection that broke."""
+        if self._ended:
+            return b""
+        self._ended, self.failure = True, error
+        return b"".join(self._encoder.error(error))
+
+    def _encoded(self, pieces: Iterable[bytes]) -> bytes:
+        if self._ended:
+            return b""
+        encoded = bytearray()
+        try:
+            for piece in pieces:
+                encoded += piece
+        except KiroAsgiError as error:
+            encoded += self.error(error)
+        return bytes(encoded)
 
 
-def inject_anthropic_truncation_recovery(
-    body: Mapping[str, Any], records: Mapping[str, CutAnswer] = _NO_RECORDS
-) -> dict[str, Any]:
-    """The same for a Messages request: a notice is a block of text, in the ``tool_result`` or in the user's message.
-
-    Arguments and result as `inject_openai_truncation_recovery`.
-    """
-    return anthropic_recovery.inject_truncation_recovery(body, records)
+def _bytes_of(event: ServerSentEvent | bytes | Mapping[str, Any]) -> bytes:
+    if isinstance(event, bytes):
+        return event
+    if isinstance(event, ServerSentEvent):
+        return encode_sse("" if event.event == "message" else event.event, event.data)
+    return encode_sse("", dumps(dict(event)))
 
 
 def _answer(

@@ -22,8 +22,8 @@ from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import Settings, StreamSettings
-from kiro_asgi.dialects.base import Dialect, ParsedRequest, RequestPeek, Writer
-from kiro_asgi.dialects.passthrough import Fault, PassthroughStage
+from kiro_asgi.dialects.base import Dialect, ParsedRequest, Writer
+from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 from kiro_asgi.errors import AnswerTooLarge, KiroAsgiError, UpstreamFault
 from kiro_asgi.model.events import Event, Usage
 from kiro_asgi.model.features import Ask

@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from attrs import field, frozen
+from attrs import frozen
 
-from kiro_asgi.dialects.names import renamed
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.limits import REQUEST_DEPTH
 from kiro_asgi.model.events import Event
-from kiro_asgi.model.features import Ask
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
-from kiro_asgi.model.prompt import Prompt, Tool
-from kiro_asgi.wire.json import dumps, loads, quote_bytes
+from kiro_asgi.model.prompt import Prompt
 
 if TYPE_CHECKING:
     from kiro_asgi.dialects.models import Listing
-    from kiro_asgi.dialects.passthrough import Fault, PassthroughStage
+    from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 
 Item = TypeVar("Item", contravariant=True)
 
@@ -41,37 +37,6 @@ class ParsedRequest:
 
     notes: tuple[Note, ...] = ()
     """Parts of it that no service receives; collected where notes are wanted."""
-
-
-@frozen
-class RequestPeek:
-    """The facts of a request that decide where it goes; everything else is in its bytes."""
-
-    body: bytes = field(repr=False)
-    model: str
-    """As the client wrote it."""
-
-    stream: bool
-    tools: tuple[Tool, ...] = field(default=(), repr=False)
-    """Of each only the name, and the kind of one that the client does not run."""
-
-    asks: frozenset[Ask] = frozenset()
-    """Features that it asks for; they decide whether it may go on as it is."""
-
-    @property
-    def thinking(self) -> bool:
-        """Whether thinking was asked for in so many words."""
-        return not self.asks.isdisjoint((Ask.THINKING, Ask.EFFORT))
-
-    def renamed(self, model: str) -> bytes:
-        """The client's very bytes, but for the model's name where *model* is another.
-
-        A body that spells the member's own name with escapes is written anew.
-        """
-        if model == self.model:
-            return self.body
-        body = renamed(self.body, quote_bytes(model), ("model",), self.model)
-        return dumps({**loads(body, max_depth=REQUEST_DEPTH), "model": model}) if body == self.body else body
 
 
 @frozen

@@ -1,11 +1,12 @@
-"""Answers of a service that speaks the client's own API: the bytes go through, and are watched on their way.
+"""Requests and answers that go through as they are, where a service speaks the client's own API.
 
-Only three things about them have to be known: whether the answer has begun with an error, so that it may be asked for
-again; whether it came to its end, so that a cut answer is never taken for a whole one; and what it used.  The events
-that can tell have words in them by which they are found, and no other event is read.
+A request is only looked at: whose model, how it is answered, and who runs the tools.  Of an answer, three things have
+to be known: whether it has begun with an error, so that it may be asked for again; whether it came to its end, so that
+a cut answer is never taken for a whole one; and what it used.  The events that can tell have words in them by which
+they are found, and no other event is read.
 
-What goes out always ends with an event, so that a sign of life or an error of ours may stand behind it.  Of events
-that are handed on, only the model's name is ever changed, where the client calls the model by another.  An error of the
+In the bytes only the model's name is ever changed, where the client calls the model by another than the service.  What
+goes out always ends with an event, so that a sign of life or an error of ours may stand behind it.  An error of the
 service in the middle of an answer is not handed on: the answer ends as any other does that cannot go on.
 """
 
@@ -13,19 +14,126 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, Final
 
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.dialects.base import ResponseMeta
-from kiro_asgi.dialects.names import renamed
+from kiro_asgi.dialects.errors import NO_MODEL
+from kiro_asgi.dialects.errors import missing as no_value
+from kiro_asgi.dialects.structure import structure_value
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
-from kiro_asgi.limits import EVENT_BYTES
+from kiro_asgi.limits import EVENT_BYTES, REQUEST_DEPTH
 from kiro_asgi.model.events import TokenUsage, Usage
+from kiro_asgi.model.features import Ask
+from kiro_asgi.model.prompt import Tool
 from kiro_asgi.stages.usage import UsageMeter
-from kiro_asgi.wire.json import JsonError, loads, object_of, quote_bytes
+from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, quote_bytes
 from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder, encode_comment, encode_sse
+
+_MEMBER: Final = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")', re.DOTALL)
+"""Inside a string the quotes have backslashes before them, so what is found is a member; group 1 is its value."""
+
+
+def _renamed(text: bytes, name: bytes, place: Sequence[str], old: str = "") -> bytes:
+    """*text* with *name* instead of the model's name at *place*; unchanged where no name stands there.
+
+    Args:
+        text: One JSON document, or a line that holds one behind a field name.
+        name: A JSON string literal.
+        place: The keys that lead to the member, the last being ``model``.  They are looked at only where a text has
+            several members of that name, or one with another value than *old*, which costs one more reading of it.
+        old: The model's name, where it is known.
+    """
+    spots = [match.span(1) for match in _MEMBER.finditer(text)]
+    if not spots:
+        return text
+    alone = len(spots) == 1 and (not old or loads(text[slice(*spots[0])]) == old)
+    spot = 0 if alone else _spot_at(text, place)
+    if spot is None:
+        return text
+    start, end = spots[spot]
+    return text[:start] + name + text[end:]
+
+
+def _spot_at(text: bytes, place: Sequence[str]) -> int | None:
+    """Which of the members of *text* stands at *place*: every one gets its number as its value, then one is read."""
+    numbers = count()
+    numbered = _MEMBER.sub(lambda _: b'"model":%d' % next(numbers), text)
+    try:
+        value = loads(numbered[numbered.find(b"{") :], max_depth=REQUEST_DEPTH)
+    except JsonError:
+        return None
+    for key in place:
+        value = value.get(key) if type(value) is dict else None
+    return value if type(value) is int else None
+
+
+# The request.
+
+
+@frozen
+class RequestPeek:
+    """The facts of a request that decide where it goes; everything else is in its bytes."""
+
+    body: bytes = field(repr=False)
+    model: str
+    """As the client wrote it."""
+
+    stream: bool
+    tools: tuple[Tool, ...] = field(default=(), repr=False)
+    """Of each only the name, and the kind of one that the client does not run."""
+
+    asks: frozenset[Ask] = frozenset()
+    """Features that it asks for; they decide whether it may go on as it is."""
+
+    @property
+    def thinking(self) -> bool:
+        """Whether thinking was asked for in so many words."""
+        return not self.asks.isdisjoint((Ask.THINKING, Ask.EFFORT))
+
+    def renamed(self, model: str) -> bytes:
+        """The client's very bytes, but for the model's name where *model* is another.
+
+        A body that spells the member's own name with escapes is written anew.
+        """
+        if model == self.model:
+            return self.body
+        body = _renamed(self.body, quote_bytes(model), ("model",), self.model)
+        return dumps({**loads(body, max_depth=REQUEST_DEPTH), "model": model}) if body == self.body else body
+
+
+@frozen
+class _Asked:
+    model: str
+    stream: bool | None = None
+
+
+def peek_at(
+    document: Any,
+    body: bytes,
+    missing: str,
+    *,
+    tools: Callable[[Mapping[str, Any]], tuple[Tool, ...]],
+    asks: Callable[[Mapping[str, Any]], Iterable[Ask]],
+) -> RequestPeek:
+    """Look at a request that was read as *document*, and goes on as *body*.
+
+    Only what decides where it goes is checked; the rest is for the service to judge.
+
+    Raises:
+        RequestError: No JSON object, or one without a model; ``param`` names the place.
+    """
+    asked = structure_value(document, _Asked, missing=missing)
+    if not asked.model:
+        raise no_value("model", NO_MODEL)
+    return RequestPeek(body, asked.model, bool(asked.stream), tools(document), frozenset(asks(document)))
+
+
+# The answer.
+
 
 Fault = Callable[[bytes], KiroAsgiError]
 """From a server-sent event that holds an error of the service to the error that it means."""
@@ -198,7 +306,7 @@ class PassthroughStage:
             raise self._fault(encode_sse("error", body))
         self._count(sign.usage)
         named = self._literal and type(document.get("model")) is str
-        return renamed(body, self._literal, ("model",)) if named else body
+        return _renamed(body, self._literal, ("model",)) if named else body
 
     def error(self, error: KiroAsgiError) -> list[bytes]:
         """The in-band ending of an answer that has begun and cannot go on; no error where all of it has come."""
@@ -304,7 +412,7 @@ class PassthroughStage:
         if not literal or named not in data:
             return data
         lines = data.splitlines(keepends=True)
-        return b"".join([renamed(line, literal, place) if named in line else line for line in lines])
+        return b"".join([_renamed(line, literal, place) if named in line else line for line in lines])
 
 
 def _last_end(data: bytearray, start: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi import create_app
-from kiro_asgi.dialects.gemini.signatures import sealed
+from kiro_asgi.dialects.gemini.content import sealed
 from kiro_asgi.model.prompt import ThinkingPart
 from kiro_asgi.simulator import Head, Layout, Pause, RawBytes
 from tests.asgi.conftest import settings_for

@@ -11,7 +11,7 @@ import pytest
 
 from kiro_asgi.dialects.openai_responses.asgi.conversations import Conversations
 from kiro_asgi.dialects.openai_responses.asgi.stored import Responses
-from kiro_asgi.dialects.openai_responses.conversation import Conversation
+from kiro_asgi.dialects.openai_responses.kept import Conversation
 from kiro_asgi.errors import BodyTooLarge, RequestError
 from kiro_asgi.state.memory import MemoryStore
 from tests.asgi.driver import Exchange, get, http_scope, post

@@ -19,7 +19,7 @@ from kiro_asgi.dialects.gemini.request import GeminiOptions
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_chat.request import ChatOptions
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
-from kiro_asgi.dialects.openai_responses.options import ResponsesOptions
+from kiro_asgi.dialects.openai_responses.request import ResponsesOptions
 from kiro_asgi.errors import UpstreamError, UpstreamProtocolError
 from kiro_asgi.model.events import Event, MessageEnd, TextDelta, ThinkingDelta, ToolInputDelta
 from kiro_asgi.model.message import fold

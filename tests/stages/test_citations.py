@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.openai_responses.calls import web_search_call
+from kiro_asgi.dialects.openai_responses.tools import web_search_call
 from kiro_asgi.model.events import (
     Appendix,
     Delta,

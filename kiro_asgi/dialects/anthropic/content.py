@@ -27,16 +27,25 @@ from kiro_asgi.dialects.anthropic.shapes import (
     ToolResultBlock,
     ToolUseBlock,
     UrlSource,
-    read_mark,
 )
 from kiro_asgi.dialects.media import read_file, read_image
 from kiro_asgi.dialects.structure import Raw, structure_value
 from kiro_asgi.errors import RequestError
-from kiro_asgi.model.prompt import Document, Image, Part, Text, ThinkingPart, ToolCallPart, ToolResult
+from kiro_asgi.model.prompt import REMEMBERED, Document, Image, Part, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.wire.json import dumps, object_of, objects_of, text_of
 
 Parts = Iterable[Part]
+
+_TIMES: Final = ("5m", "1h")
+
+
+def read_mark(value: Any) -> str:
+    """A ``cache_control`` as `kiro_asgi.model.prompt.Text.cache` has it; what is none marks nothing."""
+    if value is None or not isinstance(value, Mapping) or value.get("type") != "ephemeral":
+        return ""
+    time = value.get("ttl")
+    return time if time in _TIMES else REMEMBERED
 
 
 def parse_content(content: str | tuple[Block, ...], place: str) -> Iterator[Part]:

@@ -17,9 +17,11 @@ from kiro_asgi.dialects.anthropic.errors import error_reply
 from kiro_asgi.dialects.anthropic.passthrough import MESSAGES_FORMAT, peek
 from kiro_asgi.dialects.anthropic.request import (
     ATTRIBUTION,
+    CHOICES,
     EFFORTS,
     MODES,
     AnthropicOptions,
+    known_tool,
     parse_count,
     parse_messages,
 )
@@ -36,9 +38,8 @@ from kiro_asgi.dialects.anthropic.shapes import (
     SearchResultBlock,
     ToolResultBlock,
 )
-from kiro_asgi.dialects.anthropic.tools import CHOICES, known_tool
-from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, RequestPeek, ResponseMeta
-from kiro_asgi.dialects.passthrough import Fault, PassthroughStage
+from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
+from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 from kiro_asgi.dialects.structure import Raw, Tagged, read_json
 from kiro_asgi.dialects.unread import Finding, Reading, noted, unread, unread_tools, words
 from kiro_asgi.errors import KiroAsgiError

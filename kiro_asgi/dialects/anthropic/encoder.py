@@ -9,7 +9,7 @@ Sources: https://docs.anthropic.com/en/docs/build-with-claude/streaming, https:/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
@@ -247,7 +247,9 @@ class AnthropicEncoder:
                     self._last = b""
                     yield self._prefix + quote_bytes(item.json) + _DELTA_END
             else:
-                yield from self._structure(item)
+                step = _STEPS.get(type(item))
+                assert step is not None, f"not an event of an answer: {item!r}"
+                yield from step(self, item)
                 if self._ended:
                     return
 
@@ -261,29 +263,7 @@ class AnthropicEncoder:
         self._kind, self._ended = None, True
         return [stop + b"event: error\ndata: " + stream_error_body(error) + b"\n\n"]
 
-    def _structure(self, item: Event) -> Iterator[bytes]:
-        match item:
-            case MessageStart():
-                yield self._start(item)
-            case BlockStart(value=value):
-                if has_shape(value):
-                    yield self._open(item)
-            case RefusalDelta(text):
-                yield self._prefix + quote_bytes(text) + _DELTA_END
-            case Citation():
-                delta = {"type": "citations_delta", "citation": render_citation(item)}
-                yield _event("content_block_delta", index=self._index, delta=delta)
-            case SignatureDelta(signature):
-                self._last = _DELTA % (self._index, *_SIGNATURE) + quote_bytes(signature or UNSIGNED) + _DELTA_END
-            case BlockEnd():
-                if self._kind is not None:
-                    yield self._close()
-            case MessageEnd():
-                yield from self._end(item)
-            case _:
-                raise AssertionError(f"not an event of an answer: {item!r}")
-
-    def _start(self, item: MessageStart) -> bytes:
+    def _start(self, item: MessageStart) -> tuple[bytes, ...]:
         message: dict[str, Any] = {
             "id": self._heading.id,
             "type": "message",
@@ -294,7 +274,10 @@ class AnthropicEncoder:
             "stop_sequence": None,
             "usage": render_usage(item.usage),
         }
-        return _event("message_start", message=message)
+        return (_event("message_start", message=message),)
+
+    def _start_block(self, item: BlockStart) -> tuple[bytes, ...]:
+        return (self._open(item),) if item.value is None or has_shape(item.value) else ()
 
     def _open(self, item: BlockStart) -> bytes:
         self._index += 1
@@ -316,21 +299,48 @@ class AnthropicEncoder:
             return self._prefix + quote_bytes(dumps(dict(item.value.input)).decode()) + _DELTA_END
         return b""
 
+    def _refusal(self, item: RefusalDelta) -> tuple[bytes, ...]:
+        return (self._prefix + quote_bytes(item.text) + _DELTA_END,)
+
+    def _cite(self, item: Citation) -> tuple[bytes, ...]:
+        delta = {"type": "citations_delta", "citation": render_citation(item)}
+        return (_event("content_block_delta", index=self._index, delta=delta),)
+
+    def _sign(self, item: SignatureDelta) -> tuple[bytes, ...]:
+        self._last = _DELTA % (self._index, *_SIGNATURE) + quote_bytes(item.signature or UNSIGNED) + _DELTA_END
+        return ()
+
+    def _end_block(self, _: BlockEnd) -> tuple[bytes, ...]:
+        return () if self._kind is None else (self._close(),)
+
     def _close(self) -> bytes:
         last, self._last, self._kind = self._last, b"", None
         return last + _STOP % self._index
 
-    def _end(self, item: MessageEnd) -> Iterator[bytes]:
+    def _end(self, item: MessageEnd) -> list[bytes]:
         self._ended = True
+        events: list[bytes] = []
         if self._index < 0 and not self._may_be_empty:
-            yield self._open(BlockStart(0, BlockKind.TEXT))
-            yield self._prefix + b'""' + _DELTA_END
-            yield self._close()
+            events += self._open(BlockStart(0, BlockKind.TEXT)), self._prefix + b'""' + _DELTA_END, self._close()
         if item.references and self._emit_code_references:
-            yield _event("code_references", references=list(item.references))
+            events.append(_event("code_references", references=list(item.references)))
         usage = render_usage(item.usage)
         if not item.usage.prompt_tokens:
             usage = {name: count for name, count in usage.items() if name.startswith("output")}
         stop = render_stop(item.stop_reason, item.stop_sequence)
-        yield _event("message_delta", delta=stop, usage={**usage, **tally(self._results)})
-        yield _END
+        tools = tally(self._results) if self._results else {}
+        return [*events, _event("message_delta", delta=stop, usage={**usage, **tools}), _END]
+
+
+_STEPS: Final = MappingProxyType[type[Event], Callable[[AnthropicEncoder, Any], Iterable[bytes]]](
+    {
+        MessageStart: AnthropicEncoder._start,
+        BlockStart: AnthropicEncoder._start_block,
+        RefusalDelta: AnthropicEncoder._refusal,
+        Citation: AnthropicEncoder._cite,
+        SignatureDelta: AnthropicEncoder._sign,
+        BlockEnd: AnthropicEncoder._end_block,
+        MessageEnd: AnthropicEncoder._end,
+    }
+)
+"""The events that are no pieces."""

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kiro_asgi.dialects.anthropic.errors import stream_error_body
+from kiro_asgi.dialects.anthropic.request import CLIENT_TOOLS, HOSTED_TOOLS
 from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED
-from kiro_asgi.dialects.anthropic.tools import CLIENT_TOOLS, HOSTED_TOOLS
-from kiro_asgi.dialects.base import RequestPeek, ResponseMeta
-from kiro_asgi.dialects.passthrough import Format, Sign
-from kiro_asgi.dialects.peek import peek_at
+from kiro_asgi.dialects.base import ResponseMeta
+from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign, peek_at
+from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import TokenUsage
 from kiro_asgi.model.features import Ask
@@ -30,7 +30,7 @@ _FAILED: Final = Sign(failed=True)
 
 def peek(body: bytes) -> RequestPeek:
     """The facts that decide where a request goes."""
-    return peek_at(body, FIELD_REQUIRED, tools=_tools, asks=_asks)
+    return peek_at(read_json(body), body, FIELD_REQUIRED, tools=_tools, asks=_asks)
 
 
 def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:

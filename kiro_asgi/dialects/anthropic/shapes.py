@@ -18,7 +18,6 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from kiro_asgi.dialects.structure import Raw, Tagged, make_converter
-from kiro_asgi.model.prompt import REMEMBERED
 
 FIELD_REQUIRED: Final = "Field required"
 """The text that clients look for, after the name of the field, when one is missing."""
@@ -277,14 +276,3 @@ TEXTS_AND_IMAGES: Final = Tagged(
 )
 
 CONVERTER: Final = make_converter(MESSAGES, BLOCKS, SOURCES, TEXTS, TEXTS_AND_IMAGES)
-
-
-TIMES: Final = ("5m", "1h")
-
-
-def read_mark(value: Any) -> str:
-    """A ``cache_control`` as `kiro_asgi.model.prompt.Text.cache` has it; what is none marks nothing."""
-    if value is None or not isinstance(value, Mapping) or value.get("type") != "ephemeral":
-        return ""
-    time = value.get("ttl")
-    return time if time in TIMES else REMEMBERED

@@ -21,7 +21,7 @@ def _make(options: DialectOptions) -> Dialect:
 
 
 def _operations() -> Callable[..., Any]:
-    from kiro_asgi.dialects.gemini.asgi.operations import GeminiOperations
+    from kiro_asgi.dialects.gemini.asgi import GeminiOperations
 
     return GeminiOperations
 

@@ -1,32 +1,30 @@
-"""Events of an answer as the objects of a stream.
+"""Answers, streamed and collected, as objects of the API.
 
-Official clients take nothing but lines of ``data: {…}``, each with an empty line behind it: no comments, no names of
-events, no sentinel.  Some forget a whole exchange for one object without a part; so every object has a candidate with
-one, the last, which alone has a reason to end and token counts, too.
+Of a stream official clients take nothing but lines of ``data: {…}``, each with an empty line behind it: no comments, no
+names of events, no sentinel.  Some forget a whole exchange for one object without a part; so every object has a
+candidate with one, the last, which alone has a reason to end and token counts, too.
 
-Source: https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent
+Everything is ASCII but for what only strings hold, and of that, too, what some official clients take for the end of a
+line is escaped.
+
+Sources: https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent,
+https://ai.google.dev/api/generate-content#GenerateContentResponse
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 from attrs import define, field
 
 from kiro_asgi.dialects.base import ResponseMeta
-from kiro_asgi.dialects.gemini.answer import (
-    call_part,
-    escaped,
-    finish,
-    grounding_of,
-    tail,
-    thought_or_text,
-    usage_object,
-)
+from kiro_asgi.dialects.gemini.content import Signing
 from kiro_asgi.dialects.gemini.errors import error_body
-from kiro_asgi.dialects.gemini.grounding import GroundingTally
-from kiro_asgi.dialects.gemini.signatures import Signing
+from kiro_asgi.dialects.gemini.request import GeminiOptions
+from kiro_asgi.dialects.pieces import dump_array, dump_text
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
 from kiro_asgi.model.events import (
     BlockEnd,
@@ -37,11 +35,244 @@ from kiro_asgi.model.events import (
     MessageEnd,
     RefusalDelta,
     SignatureDelta,
+    StopReason,
     TextDelta,
     ThinkingDelta,
     ToolInputDelta,
+    Usage,
 )
-from kiro_asgi.wire.json import dumps, quote_bytes
+from kiro_asgi.model.message import (
+    Block,
+    Message,
+    RedactedThinkingBlock,
+    RefusalBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
+from kiro_asgi.model.server_tools import ServerCall, ServerResult
+from kiro_asgi.wire.json import JsonError, dumps, loads, quote_bytes, text_of
+
+
+@define
+class GroundingTally:
+    """Collects the pages that one answer rests on, as its ``groundingMetadata``: searches, what they found, citations.
+
+    Places in the answer are counted in bytes of UTF-8.
+
+    Source: https://ai.google.dev/api/generate-content#GroundingMetadata
+    """
+
+    keeps_text: bool = True
+    """Whether there may be citations, for which the text is looked at again."""
+
+    _queries: list[str] = field(init=False, factory=list)
+    _pages: dict[str, str] = field(init=False, factory=dict)
+    """Address to title, in order."""
+
+    _numbers: dict[str, int] = field(init=False, factory=dict)
+    """Address to its place among the pages."""
+
+    _supports: list[dict[str, Any]] = field(init=False, factory=list)
+    _pieces: list[str] = field(init=False, factory=list)
+    _begins: list[tuple[int, int]] = field(init=False, factory=list)
+    """Where each piece begins: in characters, and in bytes."""
+
+    _chars: int = field(init=False, default=0)
+    _bytes: int = field(init=False, default=0)
+
+    def text(self, text: str) -> None:
+        """Some text of the answer."""
+        if self.keeps_text:
+            self._pieces.append(text)
+            self._begins.append((self._chars, self._bytes))
+            self._chars += len(text)
+            self._bytes += len(text) if text.isascii() else len(text.encode(errors="replace"))
+
+    def tool(self, value: ServerCall | ServerResult | None) -> None:
+        """A search, or what it found."""
+        if isinstance(value, ServerCall):
+            self._queries += filter(None, (text_of(value.input, "query"),))
+        elif value is not None:
+            for hit in value.output.hits:
+                self._page(hit.url, hit.title)
+
+    def cite(self, citation: Citation) -> None:
+        """A source of the text so far; one without an address has no place."""
+        if not (citation.url and self.keeps_text):
+            return
+        begin, end = self._chars - citation.begins, self._chars - citation.ends
+        segment = {"startIndex": self._place(begin), "endIndex": self._place(end), "text": self._between(begin, end)}
+        number = self._page(citation.url, citation.title)
+        self._supports.append({"segment": segment, "groundingChunkIndices": [number]})
+
+    def metadata(self) -> dict[str, Any]:
+        """All of it; empty where there is nothing."""
+        pages = [{"web": {"uri": uri, "title": title or uri}} for uri, title in self._pages.items()]
+        found = {"webSearchQueries": self._queries, "groundingChunks": pages, "groundingSupports": self._supports}
+        told = {name: value for name, value in found.items() if value}
+        return {"groundingMetadata": told} if told else {}
+
+    def _page(self, url: str, title: str) -> int:
+        self._pages.setdefault(url, title)
+        return self._numbers.setdefault(url, len(self._numbers))
+
+    def _piece(self, char: int) -> int:
+        return max(bisect_right(self._begins, (char, self._bytes + 1)) - 1, 0)
+
+    def _place(self, char: int) -> int:
+        """The byte at which a character begins."""
+        if not self._pieces or char >= self._chars:
+            return self._bytes
+        at = self._piece(char)
+        chars, size = self._begins[at]
+        return size + len(self._pieces[at][: max(char - chars, 0)].encode(errors="replace"))
+
+    def _between(self, begin: int, end: int) -> str:
+        first, last = self._piece(begin), self._piece(end)
+        start = self._begins[first][0] if self._begins else 0
+        return "".join(self._pieces[first : last + 1])[max(begin - start, 0) : max(end - start, 0)]
+
+
+_FINISH: Final[Mapping[StopReason, str]] = MappingProxyType(
+    {
+        StopReason.LENGTH: "MAX_TOKENS",
+        StopReason.CONTEXT_FULL: "MAX_TOKENS",
+        StopReason.PAUSED: "MAX_TOKENS",
+        StopReason.CONTENT_FILTER: "SAFETY",
+        StopReason.REFUSAL: "SAFETY",
+    }
+)
+"""Every other reason is ``STOP``; that there are calls, their parts tell."""
+
+_MESSAGES: Final[Mapping[StopReason, str]] = MappingProxyType(
+    {
+        StopReason.CONTEXT_FULL: "The context window is full.",
+        StopReason.PAUSED: "The service paused before the end of the answer.",
+        StopReason.CONTENT_FILTER: "A filter of the service took the answer, or the rest of it.",
+        StopReason.REFUSAL: "The model declined to answer.",
+    }
+)
+
+_LINE_ENDS: Final = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
+"""Characters at which clients split lines, though no standard for events does, to their escapes in JSON."""
+
+
+def _escaped(json: bytes) -> bytes:
+    """*json*, whose strings hold no line end as it stands."""
+    if not json.isascii():
+        for character, escape in _LINE_ENDS:
+            json = json.replace(character, escape)
+    return json
+
+
+def _thought_or_text(text: bytes, *, thought: bool) -> bytes:
+    """A part of text, which is JSON already."""
+    return b'{"text":%b,"thought":true}' % text if thought else b'{"text":%b}' % text
+
+
+def _call_part(call_id: str, name: str, arguments: str, signature: Mapping[str, str]) -> bytes:
+    """A call.
+
+    Raises:
+        UpstreamProtocolError: The arguments are not a JSON object.
+    """
+    try:
+        value = loads(arguments or "{}")
+    except JsonError as error:
+        raise UpstreamProtocolError("the arguments of a tool call are not JSON", code="tool_call.arguments") from error
+    if not isinstance(value, dict):
+        raise UpstreamProtocolError("the arguments of a tool call are not a JSON object", code="tool_call.arguments")
+    return dumps({"functionCall": {"id": call_id, "name": name, "args": value}, **signature})
+
+
+def _grounding_of(meta: ResponseMeta) -> GroundingTally:
+    """The tally of an answer that has not begun."""
+    options = meta.options
+    return GroundingTally(keeps_text=isinstance(options, GeminiOptions) and options.grounded)
+
+
+def _finish(reason: StopReason, grounding: GroundingTally) -> dict[str, Any]:
+    """Members of a candidate that has ended."""
+    ended: dict[str, Any] = {"finishReason": _FINISH.get(reason, "STOP")}
+    if reason in _MESSAGES:
+        ended["finishMessage"] = _MESSAGES[reason]
+    return {**ended, "index": 0, **grounding.metadata()}
+
+
+def _tail(meta: ResponseMeta) -> bytes:
+    """The members at the end of every object of an answer."""
+    return b',"modelVersion":%b,"responseId":%b}' % (quote_bytes(meta.model), quote_bytes(meta.id))
+
+
+def _usage_object(usage: Usage) -> dict[str, Any]:
+    """Token counts; thinking is not among those of the candidate, and the cache's are among the prompt's."""
+    prompt, thoughts = usage.prompt_tokens, usage.thinking_tokens
+    counts = {
+        "promptTokenCount": prompt,
+        "candidatesTokenCount": max(usage.output_tokens - thoughts, 0),
+        "totalTokenCount": prompt + usage.output_tokens,
+    }
+    if usage.cache_read_tokens:
+        counts["cachedContentTokenCount"] = usage.cache_read_tokens
+    if thoughts:
+        counts["thoughtsTokenCount"] = thoughts
+    return counts
+
+
+# A collected answer.
+
+
+def render(message: Message, meta: ResponseMeta) -> Iterator[bytes]:
+    """The JSON body of a collected answer, in pieces.
+
+    Raises:
+        UpstreamProtocolError: The arguments of a call are not a JSON object.
+    """
+    signing, grounding = Signing(), _grounding_of(meta)
+    yield b'{"candidates":[{"content":{"parts":'
+    for piece in dump_array(_parts(message, signing, grounding)):
+        yield _escaped(piece)
+    candidate = dumps(_finish(message.stop_reason, grounding))[1:]
+    usage = dumps(_usage_object(message.usage))
+    yield _escaped(b',"role":"model"},%b],"usageMetadata":%b%b' % (candidate, usage, _tail(meta)))
+
+
+def _parts(message: Message, signing: Signing, grounding: GroundingTally) -> Iterator[Iterable[bytes]]:
+    """The parts of an answer, never none; each in pieces."""
+    empty = True
+    for block in message.blocks:
+        for part in _part(block, signing, grounding):
+            empty = False
+            yield part
+    rest = signing.rest()
+    if rest or empty:
+        yield (dumps({"text": "", **rest}),)
+
+
+def _part(block: Block, signing: Signing, grounding: GroundingTally) -> Iterator[Iterable[bytes]]:
+    match block:
+        case TextBlock(text) | RefusalBlock(text):
+            if text:
+                grounding.text(text)
+                yield (b'{"text":', *dump_text(text), b"}")
+            for citation in block.citations if isinstance(block, TextBlock) else ():
+                grounding.cite(citation)
+        case ThinkingBlock(text, signature):
+            if text:
+                yield (b'{"text":', *dump_text(text), b',"thought":true}')
+            if (part := signing.thinking(text, signature)) is not None:
+                yield (dumps(part),)
+        case RedactedThinkingBlock(data):
+            signing.thinking("", "", data)
+        case ToolCallBlock(call_id, name, arguments):
+            yield (_call_part(call_id, name, arguments, signing.of_call()),)
+        case server:
+            grounding.tool(server)
+
+
+# A streamed answer.
+
 
 _BEFORE: Final = b'{"candidates":[{"content":{"parts":['
 _BEHIND: Final = b'],"role":"model"},"index":0}]'
@@ -65,9 +296,9 @@ class _Encoder:
     """Whether the last object has been written, or an error instead."""
 
     def __attrs_post_init__(self) -> None:
-        self._tail = escaped(tail(self._heading))
+        self._tail = _escaped(_tail(self._heading))
         self._behind = _BEHIND + self._tail
-        self._grounding = grounding_of(self._heading)
+        self._grounding = _grounding_of(self._heading)
 
     def objects(self, items: Iterable[Event]) -> Iterator[bytes]:
         """The objects for *items*."""
@@ -75,11 +306,11 @@ class _Encoder:
             if type(item) is TextDelta or type(item) is RefusalDelta:
                 self._grounding.text(item.text)
                 if item.text:
-                    yield self._object(thought_or_text(quote_bytes(item.text), thought=False))
+                    yield self._object(_thought_or_text(quote_bytes(item.text), thought=False))
             elif type(item) is ThinkingDelta:
                 self._held.append(item.text)
                 if item.text:
-                    yield self._object(thought_or_text(quote_bytes(item.text), thought=True))
+                    yield self._object(_thought_or_text(quote_bytes(item.text), thought=True))
             elif type(item) is ToolInputDelta:
                 self._held.append(item.json)
             elif type(item) is BlockEnd:
@@ -111,7 +342,7 @@ class _Encoder:
     def _call(self, block: BlockStart, arguments: str) -> Iterator[bytes]:
         """A call; one that was cut is not told of, as nobody could make it."""
         try:
-            part = call_part(block.call_id, block.name, arguments, {})
+            part = _call_part(block.call_id, block.name, arguments, {})
         except UpstreamProtocolError:
             return
         signature = self._signing.of_call()
@@ -120,14 +351,14 @@ class _Encoder:
     def _end(self, item: MessageEnd) -> bytes:
         self.ended = True
         last = dumps({"text": "", **self._signing.rest()})
-        candidate = dumps(finish(item.stop_reason, self._grounding))[1:]
-        usage = dumps(usage_object(item.usage))
-        return escaped(
+        candidate = dumps(_finish(item.stop_reason, self._grounding))[1:]
+        usage = dumps(_usage_object(item.usage))
+        return _escaped(
             b'%b%b],"role":"model"},%b],"usageMetadata":%b%b' % (_BEFORE, last, candidate, usage, self._tail)
         )
 
     def _object(self, part: bytes) -> bytes:
-        return _BEFORE + escaped(part) + self._behind
+        return _BEFORE + _escaped(part) + self._behind
 
 
 @define
@@ -152,7 +383,7 @@ class SseEncoder(_Encoder):
         if self.ended:
             return []
         self.ended = True
-        body = escaped(error_body(error))
+        body = _escaped(error_body(error))
         return [b"data: %b\n\n" % body, body + b"\n"]
 
 
@@ -177,7 +408,7 @@ class ArrayEncoder(_Encoder):
         if self.ended:
             return [b"]"]
         self.ended = True
-        return [self._element(escaped(error_body(error))), b"]"]
+        return [self._element(_escaped(error_body(error))), b"]"]
 
     def _element(self, json: bytes) -> bytes:
         before, self._before = self._before, b",\n"

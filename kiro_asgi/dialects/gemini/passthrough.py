@@ -11,12 +11,11 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.dialects.base import RequestPeek, ResponseMeta
+from kiro_asgi.dialects.base import ResponseMeta
+from kiro_asgi.dialects.gemini.content import opened
 from kiro_asgi.dialects.gemini.encoder import SseEncoder
-from kiro_asgi.dialects.gemini.request import read_body
-from kiro_asgi.dialects.gemini.signatures import opened
-from kiro_asgi.dialects.gemini.tools import HOSTED, MODES, SEARCHES
-from kiro_asgi.dialects.passthrough import Format, Sign
+from kiro_asgi.dialects.gemini.request import HOSTED, MODES, SEARCHES, read_body
+from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import TokenUsage
 from kiro_asgi.model.features import Ask

@@ -24,7 +24,7 @@ from kiro_asgi.dialects.openai_chat.shapes import (
     ToolMessage,
     UserMessage,
 )
-from kiro_asgi.dialects.openai_fields import (
+from kiro_asgi.dialects.openai_common import (
     AudioPart,
     RefusalPart,
     TextPart,

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, RequestPeek, ResponseMeta
+from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder, render
 from kiro_asgi.dialects.openai_chat.passthrough import COMPLETIONS, peek
 from kiro_asgi.dialects.openai_chat.request import parse
 from kiro_asgi.dialects.openai_chat.shapes import FORMATS, MESSAGES, PARTS, TOOLS, ChatCall, ChatRequestBody, JsonSchema
-from kiro_asgi.dialects.openai_errors import error_reply
-from kiro_asgi.dialects.passthrough import Fault, PassthroughStage
+from kiro_asgi.dialects.openai_common import error_reply
+from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import Finding, Reading, noted, unread, unread_tools
 from kiro_asgi.errors import KiroAsgiError

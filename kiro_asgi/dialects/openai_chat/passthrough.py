@@ -15,12 +15,11 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from kiro_asgi.dialects.base import RequestPeek, ResponseMeta
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_chat.content import read_reasoning_details
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
-from kiro_asgi.dialects.passthrough import Format, Sign
-from kiro_asgi.dialects.peek import peek_at
-from kiro_asgi.dialects.structure import MISSING
+from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign, peek_at
+from kiro_asgi.dialects.structure import MISSING, read_json
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import TokenUsage
 from kiro_asgi.model.features import Ask
@@ -53,7 +52,7 @@ _FIELDS: Final[Mapping[str, Ask]] = MappingProxyType(
 
 def peek(body: bytes) -> RequestPeek:
     """The facts that decide where a request goes."""
-    return peek_at(body, MISSING, tools=_tools, asks=_asks)
+    return peek_at(read_json(body), body, MISSING, tools=_tools, asks=_asks)
 
 
 def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:

@@ -14,13 +14,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.dialects.openai_fields import (
-    AudioPart,
-    ImageUrl,
-    RefusalPart,
-    StreamOptions,
-    TextPart,
-)
+from kiro_asgi.dialects.openai_common import AudioPart, ImageUrl, RefusalPart, StreamOptions, TextPart
 from kiro_asgi.dialects.structure import Raw, Tagged, make_converter
 
 

@@ -11,25 +11,25 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, RequestPeek, ResponseMeta
-from kiro_asgi.dialects.openai_errors import error_reply
+from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
+from kiro_asgi.dialects.openai_common import error_reply
 from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.items import TOLD
-from kiro_asgi.dialects.openai_responses.options import SEALED, options_of
 from kiro_asgi.dialects.openai_responses.passthrough import RESPONSES, ResponsePassthrough, peek
-from kiro_asgi.dialects.openai_responses.request import parse_request
+from kiro_asgi.dialects.openai_responses.request import SEALED, options_of, parse_request
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.openai_responses.shapes import (
     FORMATS,
     ITEMS,
+    MEMBERS,
     PARTS,
+    TOOLS,
     ResponsesBody,
     ResponsesJsonSchemaFormat,
 )
-from kiro_asgi.dialects.openai_responses.tool_shapes import MEMBERS, TOOLS
-from kiro_asgi.dialects.passthrough import Fault
+from kiro_asgi.dialects.passthrough import Fault, RequestPeek
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import Finding, Reading, noted, unread, unread_tools
 from kiro_asgi.errors import KiroAsgiError

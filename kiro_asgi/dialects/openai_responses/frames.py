@@ -19,7 +19,7 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from kiro_asgi.dialects.errors import invalid, unsupported
-from kiro_asgi.dialects.openai_errors import error_reply
+from kiro_asgi.dialects.openai_common import error_reply
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.wire.json import dumps, loads

@@ -21,7 +21,7 @@ from attrs import define, evolve, field
 
 from kiro_asgi.dialects.errors import invalid, missing, unsupported
 from kiro_asgi.dialects.media import read_file, read_image
-from kiro_asgi.dialects.openai_fields import (
+from kiro_asgi.dialects.openai_common import (
     AudioPart,
     ImageUrl,
     RefusalPart,
@@ -31,7 +31,6 @@ from kiro_asgi.dialects.openai_fields import (
     refuse_audio,
     refuse_unknown,
 )
-from kiro_asgi.dialects.openai_responses.calls import CLIENT_TOOLS, flat_name
 from kiro_asgi.dialects.openai_responses.compaction import GO_ON, summarising
 from kiro_asgi.dialects.openai_responses.shapes import (
     CallOutput,
@@ -53,7 +52,7 @@ from kiro_asgi.dialects.openai_responses.shapes import (
     ShellResult,
     ToolsItem,
 )
-from kiro_asgi.dialects.openai_responses.tools import ToolCollector
+from kiro_asgi.dialects.openai_responses.tools import CLIENT_TOOLS, ToolCollector, flat_name
 from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.dialects.tools import SEARCH_TOOL, is_callable, read_arguments
 from kiro_asgi.errors import RequestError

@@ -16,17 +16,15 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.dialects.base import RequestPeek, ResponseMeta
-from kiro_asgi.dialects.openai_responses.calls import CLIENT_TOOLS
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_responses.compaction import COMPACTIONS, TRIGGER
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.kept import references
-from kiro_asgi.dialects.openai_responses.options import ResponsesOptions, options_of
-from kiro_asgi.dialects.openai_responses.request import input_items
+from kiro_asgi.dialects.openai_responses.request import ResponsesOptions, input_items, options_of
 from kiro_asgi.dialects.openai_responses.sealing import is_ours
-from kiro_asgi.dialects.passthrough import Format, PassthroughStage, Sign
-from kiro_asgi.dialects.peek import peek_in
+from kiro_asgi.dialects.openai_responses.tools import CLIENT_TOOLS
+from kiro_asgi.dialects.passthrough import Format, PassthroughStage, RequestPeek, Sign, peek_at
 from kiro_asgi.dialects.structure import MISSING, read_json
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import REQUEST_DEPTH
@@ -74,7 +72,7 @@ def peek_value(value: Any) -> RequestPeek:
         RequestError: No object, or one without a model.
     """
     sent = {name: it for name, it in value.items() if name not in _OURS} if type(value) is dict else {}
-    return peek_in(value, dumps(sent), MISSING, tools=_tools, asks=_asks)
+    return peek_at(value, dumps(sent), MISSING, tools=_tools, asks=_asks)
 
 
 def passed_options(value: Mapping[str, Any]) -> ResponsesOptions:

@@ -22,9 +22,9 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from kiro_asgi.dialects.base import ResponseMeta
-from kiro_asgi.dialects.openai_errors import openai_message
-from kiro_asgi.dialects.openai_responses.calls import custom_input, item_fields
-from kiro_asgi.dialects.openai_responses.options import ResponsesOptions, options_of
+from kiro_asgi.dialects.openai_common import openai_message
+from kiro_asgi.dialects.openai_responses.request import ResponsesOptions, options_of
+from kiro_asgi.dialects.openai_responses.tools import custom_input, item_fields
 from kiro_asgi.dialects.pieces import Pieces, compact, dump_array, dump_object, dump_text
 from kiro_asgi.errors import (
     ContextTooLong,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiro_asgi.dialects.gemini.content import sealed
 from kiro_asgi.dialects.gemini.dialect import GeminiApi, GeminiStream
 from kiro_asgi.dialects.gemini.request import snake_case
-from kiro_asgi.dialects.gemini.signatures import sealed
 from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.model.prompt import (
     Document,

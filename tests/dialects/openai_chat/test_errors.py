@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from kiro_asgi import errors
 from kiro_asgi.dialects.errors import REFUSED as WHOSE
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
-from kiro_asgi.dialects.openai_errors import openai_message
-from kiro_asgi.dialects.openai_fields import stream_error_object
+from kiro_asgi.dialects.openai_common import openai_message, stream_error_object
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.wire.json import JsonError
 from tests.dialects.strategies import HOSTILE

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 from openai.types.responses import ResponseError
 
-from kiro_asgi.dialects.openai_errors import openai_message
+from kiro_asgi.dialects.openai_common import openai_message
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.openai_responses.response import error_fields, failure
 from kiro_asgi.errors import (

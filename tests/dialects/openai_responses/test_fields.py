@@ -14,8 +14,7 @@ from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, ITEM_KINDS, TOOL_KINDS, Fate
 from kiro_asgi.dialects.openai_responses.items import TOLD
 from kiro_asgi.dialects.openai_responses.request import parse_value
-from kiro_asgi.dialects.openai_responses.shapes import ITEMS, ResponsesBody
-from kiro_asgi.dialects.openai_responses.tool_shapes import TOOLS
+from kiro_asgi.dialects.openai_responses.shapes import ITEMS, TOOLS, ResponsesBody
 from kiro_asgi.errors import RequestError
 
 TOOL = {"type": "function", "name": "f"}

@@ -1,15 +1,20 @@
-"""Responses as they are kept: nothing is lost, items are found by their ids, lists come in pages."""
+"""Responses as they are kept: nothing is lost, items are found by their ids and listed in full, lists come in pages."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from openai.types.responses import ResponseItem
+from pydantic import TypeAdapter
 
 from kiro_asgi.dialects.openai_responses.asgi.conversations import Page
-from kiro_asgi.dialects.openai_responses.kept import Kept, deleted, encode, page, references, response_of
+from kiro_asgi.dialects.openai_responses.kept import Kept, deleted, encode, identified, page, references, response_of
+from kiro_asgi.dialects.openai_responses.request import parse_value
 from kiro_asgi.dialects.openai_responses.response import item_id
+from tests.dialects.openai_responses.bodies import any_item
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 ITEMS = st.lists(st.fixed_dictionaries({"role": st.sampled_from(["user", "developer"]), "content": TEXT}), max_size=4)
@@ -112,3 +117,48 @@ def test_no_page_begins_behind_an_unknown_item():
 def test_how_a_deletion_is_told():
     """As the API does."""
     assert json.loads(deleted("resp_1")) == {"id": "resp_1", "object": "response", "deleted": True}
+
+
+ITEM: TypeAdapter[Any] = TypeAdapter(ResponseItem)
+
+
+def listed(given_input: Any) -> list[dict[str, Any]]:
+    return list(identified(parse_value({"model": "m", "input": given_input}).options.input_items, "t"))
+
+
+def test_messages() -> None:
+    """Texts and easy messages get their full form, which strict clients can read."""
+    items = listed([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])
+    assert items == [
+        {
+            "id": "msg_t0",
+            "type": "message",
+            "role": "user",
+            "status": "completed",
+            "content": [{"type": "input_text", "text": "a"}],
+        },
+        {
+            "id": "msg_t1",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
+            "content": [{"type": "output_text", "text": "b", "annotations": []}],
+        },
+    ]
+    assert [ITEM.validate_python(item).type for item in items] == ["message", "message"]
+    assert listed("a") == items[:1]
+
+
+def test_ids() -> None:
+    """An id that was sent is kept; others tell the kind, the token and the position."""
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    items = [{**call, "id": "fc_1"}, {**call, "id": None}, {"type": "shell_call", "call_id": "d", "action": {}}]
+    assert [item["id"] for item in listed(items)] == ["fc_1", "fc_t1", "item_t2"]
+
+
+@given(st.lists(any_item.filter(lambda item: item.get("type") != "item_reference"), max_size=4))
+def test_every_item_has_an_id_of_its_own(items: list[dict[str, Any]]) -> None:
+    """Whatever the items are, each is listed, with an id; those that are made differ."""
+    bare = [{name: value for name, value in item.items() if name != "id"} for item in items]
+    ids = [item["id"] for item in identified(bare, "t")]
+    assert len(set(ids)) == len(items) == len(list(identified(items, "t")))

@@ -6,7 +6,7 @@ import pytest
 from openai.types.responses import ResponseFunctionWebSearch, ResponseOutputText, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from kiro_asgi.dialects.openai_responses.calls import PROGRESS, url_citations, web_search_call
+from kiro_asgi.dialects.openai_responses.tools import PROGRESS, url_citations, web_search_call
 from kiro_asgi.model.server_tools import SearchHit, ServerCall, ToolOutput
 
 CALL = ServerCall("tooluse_1", "web_search", "web_search", {"query": "fjords"})

@@ -19,9 +19,8 @@ from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.errors import invalid
 from kiro_asgi.dialects.openai_responses.asgi.stored import Keep, Responses
-from kiro_asgi.dialects.openai_responses.conversation import Conversation, added_items, metadata_of, unsealed
-from kiro_asgi.dialects.openai_responses.kept import Item, Kept, page
-from kiro_asgi.dialects.openai_responses.options import SEALED
+from kiro_asgi.dialects.openai_responses.kept import Conversation, Item, Kept, added_items, metadata_of, page, unsealed
+from kiro_asgi.dialects.openai_responses.request import SEALED
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.errors import BodyTooLarge, ConversationNotFound
 from kiro_asgi.wire.json import dumps

@@ -15,12 +15,19 @@ from kiro_asgi.asgi.protocol import Message, Send
 from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.openai_responses.compaction import last_said, untriggered
 from kiro_asgi.dialects.openai_responses.compaction_encoder import CompactionEncoder, compaction_object
-from kiro_asgi.dialects.openai_responses.conversation import Conversation
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
-from kiro_asgi.dialects.openai_responses.kept import NO_RESPONSE, Item, Kept, encode, references, response_of
-from kiro_asgi.dialects.openai_responses.options import ResponsesOptions, options_of
+from kiro_asgi.dialects.openai_responses.kept import (
+    NO_RESPONSE,
+    Conversation,
+    Item,
+    Kept,
+    encode,
+    references,
+    response_of,
+)
 from kiro_asgi.dialects.openai_responses.passthrough import ResponsePassthrough
+from kiro_asgi.dialects.openai_responses.request import ResponsesOptions, options_of
 from kiro_asgi.dialects.openai_responses.response import UNFINISHED
 from kiro_asgi.dialects.passthrough import Fault
 from kiro_asgi.errors import BodyTooLarge, RequestError, ResponseNotFound, StoreUnavailable

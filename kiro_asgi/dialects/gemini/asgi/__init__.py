@@ -1,1 +1,0 @@
-"""What the gateway does at the paths of the Gemini API."""
