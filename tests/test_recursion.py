@@ -56,8 +56,7 @@ BOUNDED = {
     "upstreams.gemini.content": {"Contents._result": PARTS},
     "upstreams.gemini.nodes": {"anything": OWN},
     "upstreams.gemini.schema": {"_NodeReader.flat": SCHEMA, "_written.write": SCHEMA},
-    "upstreams.kiro.contract.request": {"_attachments": PARTS},
-    "upstreams.kiro.contract.functions": {"_cleaned": PROMPT, "_value": PROMPT},
+    "upstreams.kiro.contract.request": {"_attachments": PARTS, "_kept_keywords": PROMPT, "_kept_value": PROMPT},
     "upstreams.kiro.rules.drafts": {
         "_has_empty_key": PROMPT,
         "Drafting._result": PARTS,
@@ -71,7 +70,7 @@ BOUNDED = {
         "Schemas._part": PROMPT,
         "Schemas._schema": PROMPT,
     },
-    "upstreams.kiro.rules.sizes": {"_characters": PARTS},
+    "upstreams.kiro.request": {"_characters": PARTS},
     "upstreams.openai.options": {"_is_strict": PROMPT},
     "upstreams.openai.request": {"_inner": PROMPT, "_with_items": PROMPT},
     "simulator.anthropic.reader": {"_images": SIMULATED},

@@ -15,10 +15,10 @@ from attrs import define, field
 from kiro_asgi.model.events import Delta, Stop, StopReason, TextDelta, Usage
 from kiro_asgi.model.message import Block, Message, RedactedThinkingBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from kiro_asgi.stages.base import Stage
-from kiro_asgi.upstreams.kiro.contract.functions import CLOSE, OPEN, safe_parse_json, sanitize_text
-from kiro_asgi.upstreams.kiro.contract.model import ContractOptions, OutputMessage, Response, ResponseUsage, ToolUse
-from kiro_asgi.upstreams.kiro.events import STOP_REASONS
-from kiro_asgi.wire.json import dumps
+from kiro_asgi.upstreams.kiro.answer import STOP_REASONS
+from kiro_asgi.upstreams.kiro.contract import ContractOptions, OutputMessage, Response, ResponseUsage, ToolUse
+from kiro_asgi.upstreams.kiro.rules.texts import CLOSE, OPEN, sanitize_text
+from kiro_asgi.wire.json import JsonError, dumps, loads
 
 MAX_SEQUENCE: Final = 4096
 """Characters of an escape sequence that is waited for; the string of a longer one is taken for text."""
@@ -36,6 +36,30 @@ _UNFINISHED: Final = re.compile(
     r"(?:\x1b(?:\[[0-?]*+[ -/]*+|[]PX^_][^\x00-\x1f\x9c]*+\x1b?|[ -/])?|\x9b[0-?]*+[ -/]*+)\Z"
 )
 """An escape sequence that the end of the text cuts."""
+
+
+CUT_ESCAPES: Final = ("\\u", "\\u0", "\\u00")
+"""How an escape sequence of a character looks that was cut."""
+
+
+def safe_parse_json(value: str) -> Any:
+    """Parse *value* as JSON: an object, a list or a primitive.
+
+    White space around it is passed over, and so is the beginning of an escape sequence at its very end.
+
+    Returns:
+        The very same *value* where it is blank or not JSON.  ``NaN``, infinities, numbers that overflow and what is
+        nested deeper than `kiro_asgi.limits.JSON_DEPTH` levels are not.
+    """
+    text = value.strip()
+    if text.endswith("\\") and not text.endswith("\\\\"):
+        text = text[:-1]
+    elif text.endswith(CUT_ESCAPES):
+        text = text[: text.rindex("\\u")]
+    try:
+        return loads(text)
+    except JsonError:
+        return value
 
 
 def contract_stages(options: ContractOptions) -> tuple[Stage[Delta, Delta], ...]:

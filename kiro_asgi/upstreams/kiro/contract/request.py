@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from attrs import evolve, frozen
 
+from kiro_asgi.model.depth import require_depth
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
     Document,
@@ -26,6 +27,8 @@ from kiro_asgi.model.prompt import (
     Prompt,
     Role,
     Text,
+    Thinking,
+    ThinkingMode,
     ThinkingPart,
     Tool,
     ToolCallPart,
@@ -35,9 +38,10 @@ from kiro_asgi.model.prompt import (
     Turn,
 )
 from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro import request as native
-from kiro_asgi.upstreams.kiro.contract.functions import clean_json_schema_properties, effort_of, left_out
-from kiro_asgi.upstreams.kiro.contract.model import (
+from kiro_asgi.upstreams.kiro.contract import (
+    BUDGETS,
     ClaudeToolChoice,
     ContractOptions,
     HistoryMessage,
@@ -48,9 +52,81 @@ from kiro_asgi.upstreams.kiro.contract.model import (
     UserInputMessage,
 )
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, tool_names
-from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.rendering import WireNames
 from kiro_asgi.wire.json import dumps
+
+
+def reasoning_effort_from_budget(budget: int | None, low: int = BUDGETS[0], medium: int = BUDGETS[1]) -> str:
+    """``low``, ``medium`` or ``high``.
+
+    Args:
+        budget: Tokens; ``None``, where nobody said, is ``high``.
+        low: The largest budget that is ``low``.
+        medium: The largest budget that is ``medium``.
+    """
+    if budget is None or budget > medium:
+        return "high"
+    return "low" if budget <= low else "medium"
+
+
+def effort_of(thinking: Thinking, budgets: tuple[int, ...]) -> str:
+    """The effort that a client asks for: in so many words, else by its budget.
+
+    ``none`` where it declined thinking, empty where it did not speak of it.
+    """
+    if thinking.mode is ThinkingMode.DISABLED:
+        return "none"
+    return thinking.effort or (
+        reasoning_effort_from_budget(thinking.budget_tokens, *budgets) if thinking.wanted else ""
+    )
+
+
+KEPT: Final = frozenset(("type", "description", "properties", "required", "enum", "items"))
+
+
+def clean_json_schema_properties(schema: Any) -> Any:
+    """*schema* with six keywords only, at every level: ``type description properties required enum items``.
+
+    Names of properties are no keywords and all stay.  What is not an object is returned as it is; *schema* itself is
+    never changed.
+
+    Raises:
+        RequestError: It is nested deeper than `kiro_asgi.limits.JSON_DEPTH` levels.
+    """
+    require_depth(schema, "schema", "schema")
+    return _kept_keywords(schema)
+
+
+def _kept_keywords(schema: Any) -> Any:
+    """The same of a schema whose depth is known."""
+    if not isinstance(schema, Mapping):
+        return schema
+    return {key: _kept_value(key, value) for key, value in schema.items() if key in KEPT}
+
+
+def _kept_value(key: str, value: Any) -> Any:
+    if key == "properties" and isinstance(value, Mapping):
+        return {name: _kept_keywords(part) for name, part in value.items()}
+    return _kept_keywords(value) if key == "items" else value
+
+
+def left_out(schema: Any) -> dict[str, int]:
+    """Rules of what `clean_json_schema_properties` leaves out of *schema*, each with how often: keywords, and all of
+    them of a part that had some."""
+    found: dict[str, int] = {}
+    pending = [schema]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Mapping):
+            if dropped := len(node.keys() - KEPT):
+                found["schema.keywords"] = found.get("schema.keywords", 0) + dropped
+                if dropped == len(node):
+                    found["contract.schema_emptied"] = found.get("contract.schema_emptied", 0) + 1
+            properties = node.get("properties")
+            pending += properties.values() if isinstance(properties, Mapping) else ()
+            pending.append(node.get("items"))
+    return found
+
 
 HEADING: Final = "Tool reference manifest (hash → tool)"
 
