@@ -166,10 +166,9 @@ PARTIES = {
     f"{room}.{folder.name}"
     for room in ("upstreams", "dialects")
     for folder in (ROOT / room).iterdir()
-    if (folder / "__init__.py").exists() and folder.name != "net"
+    if (folder / "__init__.py").exists()
 }
-"""Folders that know one vendor or one client API: none may know another, nor may what they share know one of them.
-``net`` is what several of them look at in the world."""
+"""Folders that know one vendor or one client API: none may know another, nor may what they share know one of them."""
 
 NAMED = re.compile(
     r"(?<![\w-])(?:kiro|gemini|anthropic|openai|bedrock|custom)(?![\w-])"
@@ -234,7 +233,7 @@ def each_module(check: Callable[[str], None]) -> Callable[[], None]:
 
 
 def room_of(name: str) -> str:
-    """The room of a module; what the command can do for one upstream alone is of the command's, what one upstream looks
+    """The room of a module; what the command can do for one upstream alone is of the command's, what upstreams look
     at in the world is of the network's, and what one client API does besides answering is of the application's."""
     room, *folders = name.split(".")
     inner = {"upstreams": ("cli", "net"), "dialects": ("asgi",)}.get(room, ())
