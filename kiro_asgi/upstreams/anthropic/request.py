@@ -231,7 +231,7 @@ _CHOICES: Final = MappingProxyType(
 )
 
 
-def offered(prompt: Prompt, notes: Notes) -> tuple[Tool, ...]:
+def _offered(prompt: Prompt, notes: Notes) -> tuple[Tool, ...]:
     """The tools to define, each name once; those that history calls where the client offers none.
 
     Raises:
@@ -268,7 +268,7 @@ def _require_choice(choice: ToolChoice, tools: tuple[Tool, ...]) -> None:
     raise RequestError(message, code="unsupported_value", param="tool_choice")
 
 
-def specification(tool: Tool, prompt: Prompt, names: WireNames, notes: Notes) -> dict[str, Any]:
+def _specification(tool: Tool, prompt: Prompt, names: WireNames, notes: Notes) -> dict[str, Any]:
     """One entry of ``tools``.  What a client expects to be run for it, and the service does not, is a tool like any."""
     if tool.hosted == WEB_SEARCH:
         options = {**tool.options, "max_uses": prompt.max_uses(tool)}
@@ -293,7 +293,7 @@ def _schema(schema: Mapping[str, Any], place: str, notes: Notes) -> dict[str, An
     return {**schema, "type": "object"}
 
 
-def choice(prompt: Prompt, names: WireNames) -> dict[str, Any]:
+def _choice(prompt: Prompt, names: WireNames) -> dict[str, Any]:
     """The member ``tool_choice``, if there is something to say."""
     wanted = prompt.tool_choice
     if not prompt.tools:
@@ -361,7 +361,7 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
         notes.applies(rule)
     prompt = evolve(prompt, turns=tuple(map(told_again, prompt.turns)))
     names = WireNames(TOOL_NAME, 128, "tools.renamed", notes)
-    tools = [specification(tool, prompt, names, notes) for tool in offered(prompt, notes)]
+    tools = [_specification(tool, prompt, names, notes) for tool in _offered(prompt, notes)]
     drafts = _conversation(prompt, options, notes)
     thinking = thinks(prompt, peculiar, _is_resumed(drafts), notes)
     form = _form(prompt, peculiar, options, notes)
@@ -373,7 +373,7 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
     optional = {
         "system": _system(prompt, notes, told=form is None or options.custom),
         "tools": tools,
-        "tool_choice": choice(prompt, names) if tools else {},
+        "tool_choice": _choice(prompt, names) if tools else {},
         "metadata": {"user_id": user_id} if user_id else {},
     }
     if form is not None:

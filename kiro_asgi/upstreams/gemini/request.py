@@ -37,7 +37,7 @@ DYNAMIC: Final = -1
 """The budget that leaves it to the model how much to think."""
 
 
-def thinking_config(thinking: Thinking, family: GeminiFamily, notes: Notes) -> dict[str, Any]:
+def _thinking_config(thinking: Thinking, family: GeminiFamily, notes: Notes) -> dict[str, Any]:
     """``thinkingConfig``; empty where there is nothing to say, or nobody to say it to.
 
     Thoughts are shown only to those who asked for thinking.
@@ -111,7 +111,7 @@ PENALTIES: Final[Mapping[str, tuple[str, float, float]]] = MappingProxyType(
 MAX_SEED: Final = 0x7FFF_FFFF
 
 
-def generation_config(prompt: Prompt, model: ModelCard, family: GeminiFamily, notes: Notes) -> dict[str, Any]:
+def _generation_config(prompt: Prompt, model: ModelCard, family: GeminiFamily, notes: Notes) -> dict[str, Any]:
     """The fields that say something; empty where the client said nothing.
 
     Args:
@@ -133,7 +133,7 @@ def generation_config(prompt: Prompt, model: ModelCard, family: GeminiFamily, no
             notes.applies("sampling.bounds", "seed")
     if stops := _stops(sampling.stop, notes):
         config["stopSequences"] = stops
-    thinking = thinking_config(prompt.thinking, family, notes)
+    thinking = _thinking_config(prompt.thinking, family, notes)
     if sampling.max_tokens is not None:
         config["maxOutputTokens"] = _max_tokens(sampling.max_tokens, thinking, model, family, notes)
     if thinking:
@@ -185,12 +185,12 @@ _MODES: Final[Mapping[ToolChoiceMode, str]] = MappingProxyType(
 )
 
 
-def tool_names(notes: Notes) -> WireNames:
+def _tool_names(notes: Notes) -> WireNames:
     """Names of functions, for one request."""
     return WireNames(_NAME, MAX_NAME, "tools.renamed", notes)
 
 
-def written_tools(prompt: Prompt, names: WireNames, notes: Notes, copies: Copies) -> dict[str, Any]:
+def _written_tools(prompt: Prompt, names: WireNames, notes: Notes, copies: Copies) -> dict[str, Any]:
     """``tools`` and ``toolConfig``, as far as there is something to say.
 
     Raises:
@@ -299,8 +299,8 @@ def document(
         notes.applies("adapted.signatures")
     if not json_schemas:
         notes.applies("adapted.json_schema")
-    names, copies = tool_names(notes), Copies()
-    tools = written_tools(prompt, names, notes, copies)
+    names, copies = _tool_names(notes), Copies()
+    tools = _written_tools(prompt, names, notes, copies)
     contents = Contents(notes, names, replay_thinking and not without_signatures).write(prompt)
     if family.signs_calls or without_signatures:
         skip_missing_signatures(contents, notes)
@@ -313,7 +313,7 @@ def document(
         "contents": contents,
         **tools,
         "generationConfig": {
-            **generation_config(prompt, model, family, notes),
+            **_generation_config(prompt, model, family, notes),
             **({} if told else _form(prompt, notes, copies, json_schemas=json_schemas and family.json_schema)),
         },
         "safetySettings": [

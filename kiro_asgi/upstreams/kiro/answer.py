@@ -85,7 +85,7 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
 """The service's word, in capitals, to ours.  An unknown word counts as none: the reason is inferred."""
 
 
-def unwrap(payload: Payload, event_type: str) -> Payload:
+def _unwrap(payload: Payload, event_type: str) -> Payload:
     """The payload itself, where it stands in a wrapper named for its event: some middle men add one."""
     inner = payload.get(event_type)
     return inner if type(inner) is dict else payload
@@ -333,7 +333,7 @@ class FrameEventDecoder:
             return self._notice("event.undecodable", f"{self._type}: {error}")
         if type(payload) is not dict:
             return self._notice("event.undecodable", f"{self._type}: not an object")
-        deltas = self._reader(unwrap(payload, self._type), self._seen)
+        deltas = self._reader(_unwrap(payload, self._type), self._seen)
         if self._reader is _read_text:
             self._model = self._seen.model.encode()
         return deltas
@@ -370,7 +370,7 @@ def _report(frame: Frame, name: str) -> Payload:
         payload: Any = loads(frame.payload)
     except JsonError:
         payload = None
-    report = unwrap(payload, name) if type(payload) is dict else {}
+    report = _unwrap(payload, name) if type(payload) is dict else {}
     return {"message": _text_of(frame, ":error-message"), **report}
 
 

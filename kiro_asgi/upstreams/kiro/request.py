@@ -55,7 +55,7 @@ MIN_OUTPUT: Final = 1_024
 """Least ``max_tokens`` that the service takes."""
 
 
-def thinking_options(prompt: Prompt, model: ModelCard, notes: Notes) -> dict[str, Any]:
+def _thinking_options(prompt: Prompt, model: ModelCard, notes: Notes) -> dict[str, Any]:
     """``additionalModelRequestFields`` for *model*; empty if there is nothing to say, or nowhere to say it.
 
     Every model lists the free fields that it takes, and refuses a request with any other.  Two families are known: one
@@ -77,10 +77,10 @@ def thinking_options(prompt: Prompt, model: ModelCard, notes: Notes) -> dict[str
     return chosen
 
 
-def wants_tags(prompt: Prompt, model: ModelCard, notes: Notes, *, allowed: bool) -> bool:
+def _wants_tags(prompt: Prompt, model: ModelCard, notes: Notes, *, allowed: bool) -> bool:
     """Whether to ask for thinking in tags: where it is wanted, *allowed*, and the model has nothing better."""
     thinking = prompt.thinking
-    if is_native(model) or not (thinking.wanted or thinking.effort not in ("", "none")):
+    if not (thinking.wanted or thinking.effort not in ("", "none")) or _is_native(model):
         return False
     if allowed and thinking.wanted and notes.applies("thinking.tags"):
         return True
@@ -93,12 +93,12 @@ def _max_tokens(wanted: int, model: ModelCard, notes: Notes) -> int:
     return bounded if bounded != wanted and notes.applies("sampling.max_tokens", "max_tokens") else wanted
 
 
-def is_native(model: ModelCard) -> bool:
+def _is_native(model: ModelCard) -> bool:
     """Whether the model can be asked for thinking in request fields."""
     return bool(model.efforts) or "thinking" in _fields(model)
 
 
-def thinking_instruction(thinking: Thinking) -> str:
+def _thinking_instruction(thinking: Thinking) -> str:
     """The request for thinking in words; it goes with the current message only, never into history."""
     budget = thinking.budget_tokens or (BUDGETS.get(thinking.effort, MAX_BUDGET) if thinking.effort else DEFAULT_BUDGET)
     budget = min(max(budget, MIN_BUDGET), MAX_BUDGET)
@@ -137,6 +137,8 @@ def _effort(thinking: Thinking, efforts: tuple[str, ...], notes: Notes) -> str:
     wanted = thinking.effort
     if not wanted and thinking.budget_tokens is not None:
         wanted = effort_of(thinking.budget_tokens)
+    if not wanted:
+        return ""
     nearest = nearest_effort(wanted, tuple(level for level in efforts if level != "none"))
     return nearest if nearest == wanted or not efforts or notes.applies("thinking.effort") else wanted
 
@@ -196,11 +198,13 @@ def document(
     written = [specifications.write(tool) for tool in tools]
     surplus = len(images) - settings.max_images
     drafting = Drafting(notes, names, texts, AttachmentWriter(notes), surplus, settings.replay_thinking)
-    drafts = turns.arrange(drafting.write(prompt), notes, turns.TEXT if as_text else turns.NATIVE)
-    tagged = wants_tags(prompt, model, notes, allowed=settings.fake_reasoning_enabled)
+    drafts = drafting.write(prompt)
+    for step in turns.TEXT if as_text else turns.NATIVE:
+        drafts = step(drafts, notes)
+    tagged = _wants_tags(prompt, model, notes, allowed=settings.fake_reasoning_enabled)
     if tagged:
-        drafts[-1].text = paragraphs(thinking_instruction(prompt.thinking), drafts[-1].text)
-    options = thinking_options(prompt, model, notes)
+        drafts[-1].text = paragraphs(_thinking_instruction(prompt.thinking), drafts[-1].text)
+    options = _thinking_options(prompt, model, notes)
     preface = [*_preface(prompt, specifications.manifest(), names, texts, notes)]
     _require_messages([*preface, *drafts], prompt, notes)
     _note_ignored(prompt, notes)

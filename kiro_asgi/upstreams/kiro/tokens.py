@@ -185,7 +185,7 @@ def lifetime(fields: Mapping[str, Any]) -> float | None:
     return float(lasts) if (type(lasts) is int or type(lasts) is float) and 0 < lasts <= TEN_YEARS else None
 
 
-def text_of(fields: Mapping[str, Any], *names: str) -> str:
+def _text_of(fields: Mapping[str, Any], *names: str) -> str:
     """The first of the named members that is a text with something in it; empty where there is none."""
     values = (fields.get(name) for name in names)
     return next((value.strip() for value in values if type(value) is str and value.strip()), "")
@@ -209,8 +209,8 @@ def _object(document: bytes) -> dict[str, Any]:
 
 def _registration(fields: Mapping[str, Any], beside: Callable[[str], bytes | None]) -> Mapping[str, Any]:
     """Where the OIDC client's id and secret stand: in the document, or in the file that it names by a hash."""
-    name = text_of(fields, "clientIdHash", "client_id_hash")
-    if text_of(fields, "clientId", "client_id") or not re.fullmatch(r"[\w-]{1,128}", name, re.ASCII):
+    name = _text_of(fields, "clientIdHash", "client_id_hash")
+    if _text_of(fields, "clientId", "client_id") or not re.fullmatch(r"[\w-]{1,128}", name, re.ASCII):
         return fields
     found = beside(f"{name}.json")
     return fields if found is None else _object(found)
@@ -218,16 +218,16 @@ def _registration(fields: Mapping[str, Any], beside: Callable[[str], bytes | Non
 
 def _kind(fields: Mapping[str, Any], registration: Mapping[str, Any]) -> TokenKind:
     for name in ("authMethod", "auth_method", "provider"):
-        kind = KINDS.get(re.sub(r"[^a-z]", "", text_of(fields, name).lower()))
+        kind = KINDS.get(re.sub(r"[^a-z]", "", _text_of(fields, name).lower()))
         if kind is not None:
             return kind
-    if text_of(fields, "tokenEndpoint", "token_endpoint"):
+    if _text_of(fields, "tokenEndpoint", "token_endpoint"):
         return TokenKind.EXTERNAL_IDP
-    return TokenKind.OIDC if text_of(registration, "clientSecret", "client_secret") else TokenKind.SOCIAL
+    return TokenKind.OIDC if _text_of(registration, "clientSecret", "client_secret") else TokenKind.SOCIAL
 
 
 def _token(fields: Mapping[str, Any], registration: Mapping[str, Any], kind: TokenKind, now: float) -> Token:
-    access, refresh = text_of(fields, "accessToken", "access_token"), text_of(fields, "refreshToken", "refresh_token")
+    access, refresh = _text_of(fields, "accessToken", "access_token"), _text_of(fields, "refreshToken", "refresh_token")
     if not access and not refresh:
         raise TokenUnreadable("it holds no token", code="credentials.unreadable")
     if not re.fullmatch(r"[!-~]*", access):
@@ -237,11 +237,11 @@ def _token(fields: Mapping[str, Any], registration: Mapping[str, Any], kind: Tok
         refresh,
         _expires_at(fields, now),
         kind,
-        region=text_of(fields, "region", "ssoRegion", "sso_region") or text_of(registration, "region"),
-        profile_arn=text_of(fields, "profileArn", "profile_arn"),
-        client_id=text_of(registration, "clientId", "client_id"),
-        client_secret=text_of(registration, "clientSecret", "client_secret"),
-        token_endpoint=text_of(fields, "tokenEndpoint", "token_endpoint"),
+        region=_text_of(fields, "region", "ssoRegion", "sso_region") or _text_of(registration, "region"),
+        profile_arn=_text_of(fields, "profileArn", "profile_arn"),
+        client_id=_text_of(registration, "clientId", "client_id"),
+        client_secret=_text_of(registration, "clientSecret", "client_secret"),
+        token_endpoint=_text_of(fields, "tokenEndpoint", "token_endpoint"),
         scopes=_scopes(fields),
     )
 
@@ -282,7 +282,7 @@ def _plain(value: bytes | None) -> str:
 
 def _chosen_profile(value: bytes | None) -> str:
     try:
-        return text_of(_object(value or b""), "arn", "profile_arn")
+        return _text_of(_object(value or b""), "arn", "profile_arn")
     except TokenUnreadable:
         return ""
 
@@ -343,10 +343,10 @@ def renewal_request(token: Token, *, auth_endpoint: str, auth_region: str, user_
     """
     lacking = next((name for name, value in _needs(token) if not value), "")
     if lacking:
-        raise sign_in_error(f"the token cannot be renewed without {lacking}")
+        raise _sign_in_error(f"the token cannot be renewed without {lacking}")
     region = auth_region or token.region or DEFAULT_REGION
     if not REGION.fullmatch(region):
-        raise sign_in_error("the token names a region of the sign-in that cannot be one")
+        raise _sign_in_error("the token names a region of the sign-in that cannot be one")
     base = auth_endpoint.rstrip("/")
     match token.kind:
         case TokenKind.SOCIAL:
@@ -376,7 +376,7 @@ def renewed(token: Token, status: int, headers: Iterable[tuple[bytes, bytes]], b
         NotTheUpstream: This is no sign-in service.
     """
     report = _report(body)
-    access = text_of(report, "accessToken", "access_token")
+    access = _text_of(report, "accessToken", "access_token")
     if status != 200:
         raise _refused(status, fault(status, headers, b"").retry_after, report)
     if not re.fullmatch(r"[!-~]+", access):
@@ -384,13 +384,13 @@ def renewed(token: Token, status: int, headers: Iterable[tuple[bytes, bytes]], b
     return evolve(
         token,
         access_token=access,
-        refresh_token=text_of(report, "refreshToken", "refresh_token") or token.refresh_token,
+        refresh_token=_text_of(report, "refreshToken", "refresh_token") or token.refresh_token,
         expires_at=now + (lifetime(report) or LIFETIME),
-        profile_arn=text_of(report, "profileArn", "profile_arn") or token.profile_arn,
+        profile_arn=_text_of(report, "profileArn", "profile_arn") or token.profile_arn,
     )
 
 
-def sign_in_error(message: str) -> UpstreamDenied:
+def _sign_in_error(message: str) -> UpstreamDenied:
     """The error that says what only signing in again helps against."""
     return UpstreamDenied(f"{message}; sign in again, e.g. with kiro-asgi login", code=SIGN_IN)
 
@@ -443,7 +443,7 @@ def _trusted(url: str) -> str:
         whole = False
     if whole and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in THIS_MACHINE)):
         return url
-    raise sign_in_error("the token names no endpoint of the company's provider that can be trusted with it")
+    raise _sign_in_error("the token names no endpoint of the company's provider that can be trusted with it")
 
 
 def _headers(content_type: bytes, user_agent: str) -> tuple[tuple[bytes, bytes], ...]:
@@ -456,15 +456,15 @@ def _headers(content_type: bytes, user_agent: str) -> tuple[tuple[bytes, bytes],
 
 
 def _refused(status: int, retry_after: float | None, report: Mapping[str, Any]) -> KiroAsgiError:
-    name = text_of(report, "error", "__type", "code").partition(":")[0].rpartition("#")[2].removesuffix("Exception")
-    explanation = clean(text_of(report, "error_description", "errorMessage", "message") or name) or "no explanation"
+    name = _text_of(report, "error", "__type", "code").partition(":")[0].rpartition("#")[2].removesuffix("Exception")
+    explanation = clean(_text_of(report, "error_description", "errorMessage", "message") or name) or "no explanation"
     message = f"{explanation} (HTTP {status})"
     if status == 429 or (status == 400 and name.lower() in TRANSIENT):
         return UpstreamThrottled(
             f"the sign-in service is asked too often: {message}", code="credentials.throttled", retry_after=retry_after
         )
     if status in (400, 401):
-        return sign_in_error(f"the sign-in has ended: {message}")
+        return _sign_in_error(f"the sign-in has ended: {message}")
     if 300 <= status < 400:
         return NotTheUpstream(f"something else answers for the sign-in service: {message}", code="credentials.foreign")
     return UpstreamFault(

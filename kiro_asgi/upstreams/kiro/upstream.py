@@ -48,7 +48,7 @@ from kiro_asgi.upstreams.kiro.contract.request import contract_document
 from kiro_asgi.upstreams.kiro.errors import fault
 from kiro_asgi.upstreams.kiro.mcp import parse_search, search_request
 from kiro_asgi.upstreams.kiro.models import normalise, with_wishes
-from kiro_asgi.upstreams.kiro.request import RequestBody, document, estimate_tokens, fitted, statistics
+from kiro_asgi.upstreams.kiro.request import document, estimate_tokens, fitted, statistics
 from kiro_asgi.upstreams.kiro.rules import RULES, switched_off
 from kiro_asgi.upstreams.kiro.tokens import KiroVendor
 from kiro_asgi.upstreams.manifest import Configured
@@ -57,7 +57,7 @@ from kiro_asgi.upstreams.settings import AnswerOptions, Setup, user_agent
 Change = Callable[[KiroSettings, Mapping[str, Any]], Mapping[str, Any]]
 
 
-def remedy(error: KiroAsgiError, asking: KiroSettings, document: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+def _remedy(error: KiroAsgiError, asking: KiroSettings, document: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """The rule that answers *error*, the answer to *document*, and the settings that it changes: none where asking
     differently is no remedy, was tried already, or is switched off."""
     code = IMPROPER if IMPROPER_WORDS in error.message.lower() else error.code
@@ -162,10 +162,25 @@ class KiroUpstream:
                 the message the rule.
             ContextTooLong: It holds more than the service reads.
         """
-        written = self._written(prompt, model, credential, conversation or self.new_id())
+        write = document if self.contract is None else partial(contract_document, options=self.contract)
+        written = write(
+            prompt,
+            model,
+            self.settings,
+            adaptations=self.adaptations,
+            conversation_id=conversation or self.new_id(),
+            profile_arn=_profile(credential),
+        )
         data = fitted(written, prompt, model, self.settings)
         path, naming = WIRE_STYLES[self.settings.wire_style]
-        headers = (*naming, *self._chat_headers(), *self._headers(credential))
+        headers = (
+            *naming,
+            (b"accept", b"application/vnd.amazon.eventstream"),
+            (b"x-amzn-codewhisperer-optout", b"true"),
+            (b"x-amzn-kiro-agent-mode", self.settings.agent_mode.encode()),
+            (b"amz-sdk-invocation-id", self.new_id().encode()),
+            *self._headers(credential),
+        )
         request = UpstreamRequest("POST", self.base_url(credential) + path, headers, data)
         return Rendered(
             request,
@@ -175,17 +190,6 @@ class KiroUpstream:
             prompt.sampling.max_tokens,
             written.notes.found(),
             written.body,
-        )
-
-    def _written(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str) -> RequestBody:
-        write = document if self.contract is None else partial(contract_document, options=self.contract)
-        return write(
-            prompt,
-            model,
-            self.settings,
-            adaptations=self.adaptations,
-            conversation_id=conversation,
-            profile_arn=_profile(credential),
         )
 
     def fetches(self, part: Attachment) -> bool:
@@ -208,7 +212,7 @@ class KiroUpstream:
     def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> KiroUpstream | None:
         """This upstream as it has to ask again after *error* was the answer to *rendered*; ``None`` where asking
         differently is no remedy, or was tried already."""
-        rule, changed = remedy(error, self.settings, rendered.document)
+        rule, changed = _remedy(error, self.settings, rendered.document)
         if not changed:
             return None
         return evolve(self, settings=evolve(self.settings, **changed), adaptations=(*self.adaptations, rule))
@@ -252,17 +256,11 @@ class KiroUpstream:
 
     def base_url(self, credential: Credential) -> str:
         """Where calls with *credential* go, without a slash at the end."""
+        if endpoint := self.settings.endpoint.rstrip("/"):
+            return endpoint
         told = credential.region if REGION.fullmatch(credential.region) else ""
         region = region_of(_profile(credential)) or told or self.settings.region
-        return self.settings.endpoint.rstrip("/") or f"https://q.{region}.amazonaws.com"
-
-    def _chat_headers(self) -> tuple[tuple[bytes, bytes], ...]:
-        return (
-            (b"accept", b"application/vnd.amazon.eventstream"),
-            (b"x-amzn-codewhisperer-optout", b"true"),
-            (b"x-amzn-kiro-agent-mode", self.settings.agent_mode.encode()),
-            (b"amz-sdk-invocation-id", self.new_id().encode()),
-        )
+        return f"https://q.{region}.amazonaws.com"
 
     def _headers(self, credential: Credential) -> tuple[tuple[bytes, bytes], ...]:
         return (

@@ -71,7 +71,7 @@ def contract_stages(options: ContractOptions) -> tuple[Stage[Delta, Delta], ...]
     )
 
 
-def stop_reason(word: str, *, legacy: bool = True) -> StopReason:
+def _stop_reason(word: str, *, legacy: bool = True) -> StopReason:
     """The reason for the service's *word*; the plain end, where it is empty or unknown.
 
     Args:
@@ -231,7 +231,7 @@ def as_message(response: Response, *, legacy_stop_map: bool = True, reminders: b
     """
     blocks = tuple(_blocks(response.output_messages, reminders))
     calls = any(isinstance(block, ToolCallBlock) for block in blocks)
-    reason = stop_reason(response.stop_reason, legacy=legacy_stop_map)
+    reason = _stop_reason(response.stop_reason, legacy=legacy_stop_map)
     if reason in (StopReason.END, StopReason.TOOL_CALL):
         reason = StopReason.TOOL_CALL if calls else StopReason.END
     lead_in = (TextBlock(LEAD_IN),) if blocks and isinstance(blocks[0], ToolCallBlock) else ()

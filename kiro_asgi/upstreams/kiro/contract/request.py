@@ -110,7 +110,7 @@ def _kept_value(key: str, value: Any) -> Any:
     return _kept_keywords(value) if key == "items" else value
 
 
-def left_out(schema: Any) -> dict[str, int]:
+def _left_out(schema: Any) -> dict[str, int]:
     """Rules of what `clean_json_schema_properties` leaves out of *schema*, each with how often: keywords, and all of
     them of a part that had some."""
     found: dict[str, int] = {}
@@ -148,10 +148,10 @@ DIRECTIVES: Final[Mapping[ToolChoiceMode, str]] = MappingProxyType(
 )
 
 
-def context(prompt: Prompt, options: ContractOptions, notes: Notes) -> MessageContext:
+def _context(prompt: Prompt, options: ContractOptions, notes: Notes) -> MessageContext:
     """The context of the messages, with the client's own tool names."""
     for tool in prompt.tools:
-        for rule, times in left_out(tool.schema).items():
+        for rule, times in _left_out(tool.schema).items():
             notes.applies(rule, tool.place, times)
     return MessageContext(
         tuple(_specification(tool, options.description_limit) for tool in prompt.tools),
@@ -179,7 +179,7 @@ def _choice(choice: ToolChoice) -> ClaudeToolChoice | None:
     return ClaudeToolChoice(MODES[choice.mode], name, choice.raw)
 
 
-def manifest(entries: Iterable[ManifestEntry], limit: int, names: WireNames) -> str:
+def _manifest(entries: Iterable[ManifestEntry], limit: int, names: WireNames) -> str:
     """The heading and a line for every description of more than *limit* characters; empty without any."""
     lines = [
         f"- {names.wire(it.name)} [{it.hash}, {it.length} chars]: {it.description}"
@@ -189,7 +189,7 @@ def manifest(entries: Iterable[ManifestEntry], limit: int, names: WireNames) -> 
     return "\n".join((HEADING, *lines)) if lines else ""
 
 
-def directive(choice: ToolChoice, names: WireNames) -> str:
+def _directive(choice: ToolChoice, names: WireNames) -> str:
     """The client's tool choice as one sentence; empty where it leaves the choice to the model."""
     return DIRECTIVES.get(choice.mode, "").format(names.wire(choice.name) if choice.name else "")
 
@@ -216,7 +216,7 @@ def translate(prompt: Prompt, model_id: str, options: ContractOptions, notes: No
     names = tool_names(Notes())
     for tool in prompt.tools:
         names.wire(tool.name)
-    beside = context(prompt, options, notes)
+    beside = _context(prompt, options, notes)
     turns = [_plain_turn(turn, names, texts, options) for turn in prompt.turns]
     if not turns or turns[-1].role is Role.ASSISTANT:
         turns.append(_PlainTurn(Role.USER, options.continue_text if turns else ""))
@@ -233,8 +233,8 @@ def translate(prompt: Prompt, model_id: str, options: ContractOptions, notes: No
 
 def _system(prompt: Prompt, beside: MessageContext, names: WireNames, options: ContractOptions) -> str:
     base = "\n\n".join(prompt.system)
-    listed = manifest(beside.tool_context_manifest, options.description_limit, names)
-    demand = directive(prompt.tool_choice, names)
+    listed = _manifest(beside.tool_context_manifest, options.description_limit, names)
+    demand = _directive(prompt.tool_choice, names)
     return _paragraphs(base, listed, demand).strip() if listed or demand else base
 
 
@@ -338,7 +338,7 @@ def contract_document(
     notes = Notes()
     request = translate(prompt, model.id, options, notes)
     written = native.document(
-        reworded(prompt, request, options),
+        _reworded(prompt, request, options),
         model,
         evolve(settings, sanitize_text=False, strip_system_reminders=False),
         adaptations=adaptations,
@@ -355,7 +355,7 @@ def contract_document(
     return written
 
 
-def reworded(prompt: Prompt, request: Request, options: ContractOptions) -> Prompt:
+def _reworded(prompt: Prompt, request: Request, options: ContractOptions) -> Prompt:
     """*request*, which is the translation of *prompt*, as a prompt: nothing but turns, tools and what has no text."""
     history = [Turn(it.role, _parts(it), it.place) for it in request.history]
     if history and history[-1].role is Role.USER:

@@ -38,10 +38,10 @@ def sanitize_text(text: str, *, reminders: bool = True) -> str:
             one behind it.  A tag that is never closed stays.
     """
     text = _NOISE.sub("", text)
-    return strip_reminders(text) if reminders and CLOSE in text and OPEN in text else text
+    return _strip_reminders(text) if reminders and CLOSE in text and OPEN in text else text
 
 
-def strip_reminders(text: str) -> str:
+def _strip_reminders(text: str) -> str:
     """*text* without complete ``<system-reminder>`` blocks.
 
     Removing a block may join a tag that stood around it, so tags are looked for in what is kept.
@@ -111,7 +111,7 @@ class Texts:
             if cleaned != text and self._notes.applies("text.sanitized", place):
                 text = cleaned
         if self._reminders and CLOSE in text:
-            cleaned = strip_reminders(text)
+            cleaned = _strip_reminders(text)
             if cleaned != text and self._notes.applies("text.reminders_stripped", place):
                 text = cleaned
         return text
