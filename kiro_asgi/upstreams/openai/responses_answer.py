@@ -74,11 +74,11 @@ def stages(content_type: str, new_id: Callable[[], str], service: str) -> tuple[
         NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
     """
     require_media_type(content_type, _ACCEPTED)
-    return (ResponseDecoder(new_id, service),)
+    return (ResponsesDecoder(new_id, service),)
 
 
 @define
-class ResponseDecoder:
+class ResponsesDecoder:
     """Read a stream, or one document: the first byte decides, and nothing is emitted before it."""
 
     new_id: Callable[[], str]
