@@ -41,13 +41,10 @@ from kiro_asgi.stages.parts.argument_text import TruncationDiagnosis, diagnose_j
 from kiro_asgi.stages.parts.open_calls import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
 from kiro_asgi.stages.parts.thinking_parser import ThinkingParser, ThinkingParseResult
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.kiro.contract.functions import (
-    clean_json_schema_properties,
-    reasoning_effort_from_budget,
-    safe_parse_json,
-    sanitize_text,
-)
-from kiro_asgi.upstreams.kiro.contract.model import ContractOptions, Request, Response
+from kiro_asgi.upstreams.kiro.contract import ContractOptions, Request, Response
+from kiro_asgi.upstreams.kiro.contract.answer import safe_parse_json
+from kiro_asgi.upstreams.kiro.contract.request import clean_json_schema_properties, reasoning_effort_from_budget
+from kiro_asgi.upstreams.kiro.rules.texts import sanitize_text
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, decode_buffer, decode_frame, encode_frame

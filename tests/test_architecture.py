@@ -165,10 +165,9 @@ PARTIES = {
     f"{room}.{folder.name}"
     for room in ("upstreams", "dialects")
     for folder in (ROOT / room).iterdir()
-    if (folder / "__init__.py").exists() and folder.name != "net"
+    if (folder / "__init__.py").exists()
 }
-"""Folders that know one vendor or one client API: none may know another, nor may what they share know one of them.
-``net`` is what several of them look at in the world."""
+"""Folders that know one vendor or one client API: none may know another, nor may what they share know one of them."""
 
 NAMED = re.compile(
     r"(?<![\w-])(?:kiro|gemini|anthropic|openai|bedrock|custom)(?![\w-])"
@@ -231,7 +230,7 @@ def each_module(check: Callable[[str], None]) -> Callable[[], None]:
 
 
 def room_of(name: str) -> str:
-    """The room of a module; what the command can do for one upstream alone is of the command's, what one upstream looks
+    """The room of a module; what the command can do for one upstream alone is of the command's, what upstreams look
     at in the world is of the network's, and what one client API does besides answering is of the application's."""
     room, *folders = name.split(".")
     inner = {"upstreams": ("cli", "net"), "dialects": ("asgi",)}.get(room, ())
@@ -318,13 +317,13 @@ def test_one_module_names_the_client_apis(name: str) -> None:
 
 
 def test_what_is_not_set_up_is_not_imported() -> None:
-    """Of other upstreams no more than manifest and settings is read, by who imports the package or makes an app; and
-    nothing of the inspector."""
+    """Of other upstreams no more than ``__init__.py``, manifest and settings, is read by who imports the package or
+    makes an app; and nothing of the inspector."""
     code = """
 import sys, kiro_asgi
 def loaded():
-    return {name.split(".")[2] for name in sys.modules if name.startswith("kiro_asgi.upstreams.")
-            and name.count(".") > 2 and not name.endswith(".settings")}
+    inner = (name.split(".") for name in sys.modules if name.startswith("kiro_asgi.upstreams."))
+    return {parts[2] for parts in inner if len(parts) > 3}
 print(*loaded())
 settings = {"client": {"api_keys": ["k"]}, "gemini": {"api_key": "k"}, "custom": {"x": {"endpoint": "http://h/v1"}}}
 kiro_asgi.create_app(kiro_asgi.Settings.from_mapping(settings))

@@ -13,7 +13,7 @@ from kiro_asgi import KiroAsgiError, UpstreamError, streaming
 from kiro_asgi.errors import UpstreamDenied, UpstreamRejected
 from kiro_asgi.model.prompt import Sampling
 from kiro_asgi.streaming import ContractOptions, SseDecoder, execute_kiro, stream_kiro
-from kiro_asgi.upstreams.kiro.contract.model import OutputMessage, ToolUse
+from kiro_asgi.upstreams.kiro.contract import OutputMessage, ToolUse
 from tests.helpers import kiro_exception, kiro_stream, kiro_text, run
 from tests.test_streaming import TRAILER, taken, tool
 from tests.upstreams.kiro.contract.prompts import LOOP, prompt, user

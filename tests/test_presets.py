@@ -12,8 +12,8 @@ from kiro_asgi.config import read_environment
 from kiro_asgi.config.leaves import leaves, preset_values, values_of
 from kiro_asgi.config.rules import violations
 from kiro_asgi.setting import Choices
+from kiro_asgi.upstreams.kiro.contract import ContractOptions
 from kiro_asgi.upstreams.kiro.contract.answer import LEAD_IN
-from kiro_asgi.upstreams.kiro.contract.model import ContractOptions
 
 CONTRACT = {"preset": "contract"}
 

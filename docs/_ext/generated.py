@@ -56,7 +56,7 @@ from kiro_asgi.simulator import formats
 from kiro_asgi.simulator import markers as simulated_markers
 from kiro_asgi.simulator.kiro import faults
 from kiro_asgi.simulator.kiro import rules as kiro_rules
-from kiro_asgi.upstreams.kiro.events import READERS, STOP_REASONS, Seen
+from kiro_asgi.upstreams.kiro.answer import READERS, STOP_REASONS, Seen
 from kiro_asgi.upstreams.kiro.models import FALLBACK, find
 from kiro_asgi.upstreams.manifest import all_of
 from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder

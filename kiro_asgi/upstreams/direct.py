@@ -197,7 +197,7 @@ def signer(configured: Configured[G]) -> Sign | None:
     settings, path = configured.settings, configured.path
     if not settings.aws_service or settings.keys(path)[0][1]:
         return None
-    from kiro_asgi.upstreams.net.aws import REGIONS, Signer, environment, region_in
+    from kiro_asgi.upstreams.net import REGIONS, Signer, environment, region_in
 
     region = settings.aws_region or region_in(environment())
     made = Signer(settings.aws_profile, region, settings.aws_service, path, "aws_profile")

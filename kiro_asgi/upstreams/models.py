@@ -34,10 +34,10 @@ def effort_of(budget: int) -> str:
 
 def nearest_effort(wanted: str, efforts: Iterable[str]) -> str:
     """The level in *efforts* that comes closest, of two the weaker; empty if there is none."""
-    efforts = frozenset(efforts)
-    known = [level for level in LEVELS if level in efforts]
     if wanted not in LEVELS:
         return ""
+    efforts = frozenset(efforts)
+    known = [level for level in LEVELS if level in efforts]
     return min(known, key=lambda level: abs(LEVELS.index(level) - LEVELS.index(wanted)), default="")
 
 

@@ -17,7 +17,7 @@ from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.upstreams.kiro.auth import credential
+from kiro_asgi.upstreams.kiro.account import credential
 from kiro_asgi.upstreams.kiro.models import FALLBACK
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.asgi.driver import Exchange, get, http_scope, post

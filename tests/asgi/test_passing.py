@@ -22,8 +22,7 @@ from kiro_asgi.simulator import CloseEarly, Head, Layout, Pause, RawBytes, Stall
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.openai.responses.upstream import ResponsesUpstream
-from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
+from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream, ResponsesUpstream
 from kiro_asgi.upstreams.settings import AnswerOptions
 from kiro_asgi.wire.sse import SseDecoder
 from tests.asgi.answers import comes_true, text_of

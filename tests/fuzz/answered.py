@@ -31,8 +31,7 @@ from kiro_asgi.upstreams.base import Upstream
 from kiro_asgi.upstreams.bedrock.upstream import BedrockUpstream
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
-from kiro_asgi.upstreams.openai.responses.upstream import ResponsesUpstream
-from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
+from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream, ResponsesUpstream
 from kiro_asgi.wire.eventstream import encode_frame
 from tests.fuzz.seeds import FRAMED, TOOL, Step, answers, steps
 from tests.fuzz.source import REPEATS, Source, dumped

@@ -36,8 +36,7 @@ from kiro_asgi.net.credentials.pool import Clocks, Credentials
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.base import Credential, CredentialKind
-from kiro_asgi.upstreams.kiro.tokens import rfc3339
-from kiro_asgi.upstreams.kiro.vendor import KiroVendor
+from kiro_asgi.upstreams.kiro.tokens import KiroVendor, rfc3339
 
 pytestmark = pytest.mark.anyio
 

@@ -25,7 +25,7 @@ from kiro_asgi.state.base import Store
 from kiro_asgi.state.sqlite import SqliteStore
 from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.base import Credential, Token
-from kiro_asgi.upstreams.kiro.vendor import KiroVendor
+from kiro_asgi.upstreams.kiro.tokens import KiroVendor
 from tests.net.test_credentials import Bench, Hands
 from tests.valkey_server import free_port, needs_server, running
 

@@ -22,7 +22,7 @@ from kiro_asgi.stages.estimate import Calibration
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.errors import retry_after
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
-from kiro_asgi.upstreams.kiro.limits import parse_limits
+from kiro_asgi.upstreams.kiro.account import parse_limits
 from kiro_asgi.upstreams.kiro.mcp import LAST_SECOND, _date
 from kiro_asgi.upstreams.kiro.tokens import expiry, lifetime
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream

@@ -97,45 +97,45 @@ RULES: Final[tuple[Rule, ...]] = (
         _FORM,
         "request",
     ),
-    Rule("thinking.unavailable", "A demand for thinking that the model does not know is dropped.", _CONTENT, "options"),
-    Rule("thinking.forced_call", "Where a tool must be called there is no thinking.", _CONTENT, "options"),
+    Rule("thinking.unavailable", "A demand for thinking that the model does not know is dropped.", _CONTENT, "request"),
+    Rule("thinking.forced_call", "Where a tool must be called there is no thinking.", _CONTENT, "request"),
     Rule(
         "thinking.resumed",
         "There is no thinking in the middle of a turn that began without any that could be handed back.",
         _CONTENT,
-        "options",
+        "request",
     ),
     Rule(
-        "thinking.adaptive", "A model that decides by itself how much to think is not told a budget.", _FORM, "options"
+        "thinking.adaptive", "A model that decides by itself how much to think is not told a budget.", _FORM, "request"
     ),
     Rule(
         "thinking.budget",
         "A budget has 1,024 tokens or more, and fewer than the answer may have.",
         _FORM,
-        "options",
+        "request",
     ),
     Rule(
         "thinking.max_tokens",
         "Where the answer may not be longer than the least budget, there is no thinking; its length is never raised.",
         _CONTENT,
-        "options",
+        "request",
     ),
-    Rule("thinking.effort", "An effort is told in the way that the model knows, or dropped.", _FORM, "options"),
-    Rule("sampling.max_tokens_default", "A greatest length that the client does not name is named.", _NONE, "options"),
+    Rule("thinking.effort", "An effort is told in the way that the model knows, or dropped.", _FORM, "request"),
+    Rule("sampling.max_tokens_default", "A greatest length that the client does not name is named.", _NONE, "request"),
     Rule(
-        "sampling.max_tokens", "The greatest length of the answer is kept within the model's bounds.", _NONE, "options"
+        "sampling.max_tokens", "The greatest length of the answer is kept within the model's bounds.", _NONE, "request"
     ),
-    Rule("sampling.temperature", "A temperature over 1 becomes 1.", _FORM, "options"),
-    Rule("sampling.thinking", "With thinking, temperature, top_p and top_k are dropped.", _CONTENT, "options"),
+    Rule("sampling.temperature", "A temperature over 1 becomes 1.", _FORM, "request"),
+    Rule("sampling.thinking", "With thinking, temperature, top_p and top_k are dropped.", _CONTENT, "request"),
     Rule(
-        "sampling.model", "For a model that takes none, temperature, top_p and top_k are dropped.", _CONTENT, "options"
+        "sampling.model", "For a model that takes none, temperature, top_p and top_k are dropped.", _CONTENT, "request"
     ),
     Rule(
         "sampling.top_p",
         "Where temperature is given, top_p is dropped for models that take one of them.",
         _CONTENT,
-        "options",
+        "request",
     ),
-    Rule("sampling.stop_blank", "A stop sequence without a visible character is dropped.", _CONTENT, "options"),
-    Rule("sampling.ignored", "Seed and penalties are dropped: the service has no such fields.", _CONTENT, "options"),
+    Rule("sampling.stop_blank", "A stop sequence without a visible character is dropped.", _CONTENT, "request"),
+    Rule("sampling.ignored", "Seed and penalties are dropped: the service has no such fields.", _CONTENT, "request"),
 )

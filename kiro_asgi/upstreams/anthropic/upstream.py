@@ -20,13 +20,18 @@ from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.anthropic import AnthropicSettings, models
-from kiro_asgi.upstreams.anthropic.answer import MessageEvents, reader
+from kiro_asgi.upstreams.anthropic.answer import MessageEvents, PausableTurn, may_pause, reader
 from kiro_asgi.upstreams.anthropic.errors import SIGNATURE, fault
 from kiro_asgi.upstreams.anthropic.models import listed_family, normalise
-from kiro_asgi.upstreams.anthropic.options import LAST_SAMPLED
-from kiro_asgi.upstreams.anthropic.request import FORM_RULES, MessagesOptions, document, estimate_tokens, statistics
+from kiro_asgi.upstreams.anthropic.request import (
+    FORM_RULES,
+    LAST_SAMPLED,
+    MessagesOptions,
+    document,
+    estimate_tokens,
+    statistics,
+)
 from kiro_asgi.upstreams.anthropic.rules import RULES
-from kiro_asgi.upstreams.anthropic.turn import PausableTurn, may_pause
 from kiro_asgi.upstreams.base import (
     Credential,
     CredentialKind,

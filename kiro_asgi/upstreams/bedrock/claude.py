@@ -20,8 +20,7 @@ from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.anthropic import models
 from kiro_asgi.upstreams.anthropic.answer import MessageEvents
 from kiro_asgi.upstreams.anthropic.models import listed_family, normalise
-from kiro_asgi.upstreams.anthropic.options import length_and_thinking, sampling_fields, thinks
-from kiro_asgi.upstreams.anthropic.request import FORM_RULES
+from kiro_asgi.upstreams.anthropic.request import FORM_RULES, length_and_thinking, sampling_fields, thinks
 from kiro_asgi.upstreams.anthropic.rules import RULES
 from kiro_asgi.upstreams.anthropic.schema import CompiledSchema, compiled
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream

@@ -47,7 +47,7 @@ _INFERENCE: Final = (
 """Members of ``inferenceConfig``, and what the Messages API calls them."""
 
 
-def claude_options(
+def _claude_options(
     prompt: Prompt, model: ModelCard, resumed: bool, betas: tuple[str, ...], notes: Notes
 ) -> dict[str, Any]:
     """Length, thinking and sampling of Claude.
@@ -69,7 +69,7 @@ def claude_options(
     return made
 
 
-def model_options(prompt: Prompt, peculiar: Family, notes: Notes) -> dict[str, Any]:
+def _model_options(prompt: Prompt, peculiar: Family, notes: Notes) -> dict[str, Any]:
     """Length, sampling and reasoning of models that are not Claude."""
     sampling = prompt.sampling
     for name in sampling.given(("seed", "presence_penalty", "frequency_penalty")):
@@ -191,9 +191,9 @@ def document(prompt: Prompt, model: ModelCard, options: ConverseOptions) -> Body
     drafts = _ended(drafts, peculiar.prefilled and form is None, notes)
     tools = _tools(prompt, drafts, peculiar, names, notes)
     made = (
-        claude_options(prompt, asked, resumed, options.betas, notes)
+        _claude_options(prompt, asked, resumed, options.betas, notes)
         if is_claude(model)
-        else model_options(prompt, peculiar, notes)
+        else _model_options(prompt, peculiar, notes)
     )
     config = _tool_config(prompt, tools, peculiar, names, notes)
     if is_claude(model) and tools and (choice := _messages_choice(prompt, names)):

@@ -103,14 +103,14 @@ _OWN: Final[tuple[Rule, ...]] = (
         "request",
     ),
     Rule("turns.trimmed", "White space at the end of the assistant's last word is left out.", _NONE, "request"),
-    Rule("thinking.unavailable", "A demand for thinking that the model does not know is dropped.", _CONTENT, "options"),
-    Rule("thinking.effort", "An effort is told in the way that the model knows, or dropped.", _FORM, "options"),
-    Rule("sampling.temperature", "A temperature over 1 becomes 1.", _FORM, "options"),
+    Rule("thinking.unavailable", "A demand for thinking that the model does not know is dropped.", _CONTENT, "request"),
+    Rule("thinking.effort", "An effort is told in the way that the model knows, or dropped.", _FORM, "request"),
+    Rule("sampling.temperature", "A temperature over 1 becomes 1.", _FORM, "request"),
     Rule(
-        "sampling.model", "What a model does not take of temperature, top_p and top_k is dropped.", _CONTENT, "options"
+        "sampling.model", "What a model does not take of temperature, top_p and top_k is dropped.", _CONTENT, "request"
     ),
-    Rule("sampling.stop_blank", "A stop sequence without a visible character is dropped.", _CONTENT, "options"),
-    Rule("sampling.ignored", "Seed and penalties are dropped: the service has no such fields.", _CONTENT, "options"),
+    Rule("sampling.stop_blank", "A stop sequence without a visible character is dropped.", _CONTENT, "request"),
+    Rule("sampling.ignored", "Seed and penalties are dropped: the service has no such fields.", _CONTENT, "request"),
     Rule("betas.unknown", "A beta that the service does not have is not asked for.", _CONTENT, "claude"),
     Rule(
         "adapted.signatures", "Thinking is not handed back, as the service refused a signature.", _CONTENT, "upstream"

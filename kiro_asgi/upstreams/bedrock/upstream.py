@@ -30,7 +30,7 @@ from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
 from kiro_asgi.upstreams.errors import refusal
 from kiro_asgi.upstreams.headers import JSON
 from kiro_asgi.upstreams.manifest import Configured
-from kiro_asgi.upstreams.net.aws import REGIONS, Signer, environment, key_life, region_in
+from kiro_asgi.upstreams.net import REGIONS, Signer, environment, key_life, region_in
 from kiro_asgi.upstreams.rendering import instead_of_address
 from kiro_asgi.upstreams.settings import Setup
 from kiro_asgi.wire.json import dumps

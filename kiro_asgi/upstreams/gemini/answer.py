@@ -212,7 +212,7 @@ BROKEN: Final[Mapping[str, type[UpstreamError]]] = MappingProxyType(
 """``finishReason`` of an answer that went wrong.  What it says beside that may quote the answer, and is not told."""
 
 
-def verdict(reason: str, block_reason: str, *, empty: bool) -> Stop:
+def _verdict(reason: str, block_reason: str, *, empty: bool) -> Stop:
     """How an answer ended.
 
     Args:
@@ -241,7 +241,7 @@ _SOURCES: Final = ("web", "retrievedContext", "maps")
 """Kinds of sources; all three have a title and an address."""
 
 
-def grounding(metadata: Mapping[str, Any]) -> Grounding:
+def _grounding(metadata: Mapping[str, Any]) -> Grounding:
     """``groundingMetadata``.  A source of an unknown kind keeps its number, and has neither title nor address."""
     queries = metadata.get("webSearchQueries")
     asked = (query.strip() for query in (queries if type(queries) is list else ()) if type(query) is str)
@@ -249,7 +249,7 @@ def grounding(metadata: Mapping[str, Any]) -> Grounding:
     return Grounding(tuple(filter(None, asked)), tuple(map(_hit, chunks if type(chunks) is list else ())))
 
 
-def cited(metadata: Mapping[str, Any]) -> Grounding:
+def _cited(metadata: Mapping[str, Any]) -> Grounding:
     """``citationMetadata``: what the answer repeats, without any search."""
     sources = objects_of(metadata.get("citationSources")) or objects_of(metadata.get("citations"))
     return Grounding(hits=tuple(_page(source) for source in sources if text_of(source, "uri")))
@@ -375,7 +375,7 @@ class ResponseDecoder:
         usage = self._usage.usage
         if usage != _NOTHING_SAID:
             yield usage
-        yield verdict(self._reason, self._block_reason, empty=not self._parts.produced)
+        yield _verdict(self._reason, self._block_reason, empty=not self._parts.produced)
 
     def _event(self, value: Mapping[str, Any]) -> list[Delta]:
         event = object_of(value.get("response")) or value
@@ -405,11 +405,11 @@ class ResponseDecoder:
 
     def _read(self, candidate: Mapping[str, Any], deltas: list[Delta]) -> None:
         """The sources that the model read."""
-        found = grounding(object_of(candidate.get("groundingMetadata")))
+        found = _grounding(object_of(candidate.get("groundingMetadata")))
         if found != _NOTHING_READ:
             self._grounded = True
         elif not self._grounded:
-            found = cited(object_of(candidate.get("citationMetadata")))
+            found = _cited(object_of(candidate.get("citationMetadata")))
         if found != _NOTHING_READ:
             deltas.append(found)
         if "urlContextMetadata" in candidate:

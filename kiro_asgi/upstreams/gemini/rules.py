@@ -127,32 +127,32 @@ RULES: Final[tuple[Rule, ...]] = (
         _FORM,
         "schema",
     ),
-    Rule("sampling.bounds", "A number that the service refuses becomes one that it takes.", _FORM, "options"),
+    Rule("sampling.bounds", "A number that the service refuses becomes one that it takes.", _FORM, "request"),
     Rule(
         "sampling.penalties",
         "Presence and frequency penalties are dropped for models that take none.",
         _CONTENT,
-        "options",
+        "request",
     ),
     Rule(
         "sampling.stops",
         "Five stop sequences are taken; the gateway ends an answer at the others.",
         _NONE,
-        "options",
+        "request",
     ),
     Rule(
         "sampling.max_tokens",
         "The greatest length of the answer is kept within the model's bounds, and above its thinking.",
         _NONE,
-        "options",
+        "request",
     ),
     Rule(
-        "thinking.unavailable", "A demand for thinking that the model cannot be told is dropped.", _CONTENT, "options"
+        "thinking.unavailable", "A demand for thinking that the model cannot be told is dropped.", _CONTENT, "request"
     ),
-    Rule("thinking.not_off", "A model that cannot do without thinking thinks as little as it can.", _FORM, "options"),
+    Rule("thinking.not_off", "A model that cannot do without thinking thinks as little as it can.", _FORM, "request"),
     Rule(
-        "thinking.effort", "An effort that the model does not have becomes the nearest that it has.", _FORM, "options"
+        "thinking.effort", "An effort that the model does not have becomes the nearest that it has.", _FORM, "request"
     ),
-    Rule("thinking.budget_as_level", "A budget becomes a level for models that have levels.", _FORM, "options"),
-    Rule("thinking.budget", "A budget is kept within the model's bounds, and below the answer's.", _FORM, "options"),
+    Rule("thinking.budget_as_level", "A budget becomes a level for models that have levels.", _FORM, "request"),
+    Rule("thinking.budget", "A budget is kept within the model's bounds, and below the answer's.", _FORM, "request"),
 )

@@ -1,30 +1,378 @@
-"""Choose the stages that read an answer, by its media type.
+"""Reading an answer: from its media type and bytes to frames or objects, and from these to deltas.
 
 The service answers in the event-stream encoding, and where it says so, nothing else is accepted: a broken frame is
 an error.  Where the media type says nothing (test doubles and proxies), the first twelve bytes decide: a frame begins
 with two lengths below 2**24, so with bytes that no text holds.  A damaged frame is therefore still read as a frame, and
 refused, rather than searched for text.  Answers without frames are bare JSON objects, which only their keys tell apart.
+
+A frame is an event, an exception or an error, says its ``:message-type``.  Events go through `READERS`, a table from
+event type to the reader of its payload; the other two end the answer.  The types are the members of the response stream
+of the public streaming SDKs (``ChatResponseStream``), and those that the live service adds:
+``metadataEvent.stopReason``, ``contextUsageEvent``, ``tokenUsageEvent``.  A payload is whatever JSON object arrived, so
+readers trust no field: one of the wrong type counts as absent.
+
+Source: https://www.npmjs.com/package/@aws/codewhisperer-streaming-client
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from attrs import define, field
 
 from kiro_asgi.errors import NotTheUpstream
-from kiro_asgi.limits import NOTICES, REFUSAL_BYTES
-from kiro_asgi.model.events import Delta, Notice
+from kiro_asgi.limits import LARGEST_COUNT, NOTICES, REFUSAL_BYTES
+from kiro_asgi.model.events import (
+    CodeReferences,
+    ContextUsage,
+    ConversationId,
+    Delta,
+    FollowupPrompt,
+    Metering,
+    ModelName,
+    Notice,
+    RedactedThinking,
+    SignatureDelta,
+    Stop,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    TokenUsage,
+    ToolCallFragment,
+)
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.headers import essence
-from kiro_asgi.upstreams.kiro.errors import fault, is_report
-from kiro_asgi.upstreams.kiro.events import READERS, FrameEventDecoder, Reader, Seen
-from kiro_asgi.wire.eventstream import FrameDecoder
+from kiro_asgi.upstreams.kiro.errors import exception_fault, fault, is_report
+from kiro_asgi.wire.eventstream import Frame, FrameDecoder, HeaderValue
+from kiro_asgi.wire.json import JsonError, dumps, loads, text_of
 from kiro_asgi.wire.objects import PREFIXES, ObjectScanner
+
+Payload = dict[str, Any]
+
+
+@define
+class Seen:
+    """State of an answer that later events depend on."""
+
+    model: str = ""
+    """The last `ModelName`: the service repeats it in every event."""
+
+    stopped: bool = False
+    """Whether the service has given a stop reason."""
+
+
+Reader = Callable[[Payload, Seen], Iterable[Delta]]
+
+STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
+    {
+        "END_TURN": StopReason.END,
+        "STOPPED": StopReason.END,
+        "TOOL_USE": StopReason.TOOL_CALL,
+        "MAX_TOKENS": StopReason.LENGTH,
+        "MAX_TOKENS_REACHED": StopReason.LENGTH,
+        "TIMEOUT": StopReason.LENGTH,
+        "MODEL_CONTEXT_WINDOW_EXCEEDED": StopReason.CONTEXT_FULL,
+        "STOP_SEQUENCE": StopReason.STOP_SEQUENCE,
+        "CONTENT_FILTERED": StopReason.CONTENT_FILTER,
+        "GUARDRAIL_INTERVENED": StopReason.CONTENT_FILTER,
+    }
+)
+"""The service's word, in capitals, to ours.  An unknown word counts as none: the reason is inferred."""
+
+
+def _unwrap(payload: Payload, event_type: str) -> Payload:
+    """The payload itself, where it stands in a wrapper named for its event: some middle men add one."""
+    inner = payload.get(event_type)
+    return inner if type(inner) is dict else payload
+
+
+# The answer itself.
+
+
+def _text(payload: Payload, seen: Seen) -> Iterable[Delta]:
+    text = payload.get("content")
+    deltas: tuple[Delta, ...] = (TextDelta(text),) if type(text) is str else ()
+    if payload.get("modelId", seen.model) == seen.model:
+        return deltas
+    return (*_model(payload, seen), *deltas)
+
+
+def _model(payload: Payload, seen: Seen) -> tuple[ModelName, ...]:
+    name = text_of(payload, "modelId")
+    if not name or name == seen.model:
+        return ()
+    seen.model = name
+    return (ModelName(name),)
+
+
+def _thinking(payload: Payload, seen: Seen) -> Iterable[Delta]:
+    text = payload.get("text") or payload.get("reasoningText")
+    if type(text) is dict:
+        payload, text = payload | text, text.get("text")
+    deltas: tuple[Delta, ...] = (ThinkingDelta(text),) if text and type(text) is str else ()
+    return deltas if deltas and len(payload) == 1 else (*deltas, *_seals(payload))
+
+
+def _seals(payload: Payload) -> Iterable[Delta]:
+    if signature := text_of(payload, "signature"):
+        yield SignatureDelta(signature)
+    if redacted := text_of(payload, "redactedContent"):
+        yield RedactedThinking(redacted)
+
+
+def _tool_call(payload: Payload, seen: Seen) -> Iterable[Delta]:
+    call_id = payload.get("toolUseId", "")
+    name = payload.get("name", "")
+    arguments = payload.get("input", "")
+    if type(call_id) is not str or type(name) is not str or type(arguments) is not str:
+        call_id, name, arguments = text_of(payload, "toolUseId"), text_of(payload, "name"), _arguments(arguments)
+    stop = payload.get("stop") is True
+    return (ToolCallFragment(call_id, name, arguments, stop),) if call_id or name or arguments or stop else ()
+
+
+def _arguments(value: Any) -> str:
+    """JSON text of arguments that came as a value; none for an empty one, which may stand before the first piece."""
+    if type(value) is str:
+        return value
+    return dumps(value).decode() if value else ""
+
+
+# What is said about the answer.
+
+
+def _metadata(payload: Payload, seen: Seen) -> Iterable[Delta]:
+    usage = payload.get("tokenUsage")
+    if type(usage) is dict:
+        yield from _token_usage(usage, seen)
+    yield from _context_usage(payload, seen)
+    reason = STOP_REASONS.get(text_of(payload, "stopReason").strip().upper())
+    if reason is not None:
+        seen.stopped = True
+        yield Stop(reason)
+
+
+def _token_usage(usage: Payload, seen: Seen) -> Iterable[Delta]:
+    """The token counts of one record, unless it has none of them, and the context percentage where it has that."""
+    inner = usage.get("tokenUsage")
+    usage = usage | inner if type(inner) is dict else usage
+    counts = TokenUsage(
+        input_tokens=_count(usage, "uncachedInputTokens", "inputTokens", "input_tokens", "prompt_tokens"),
+        output_tokens=_count(usage, "outputTokens", "output_tokens", "completion_tokens"),
+        cache_read_tokens=_count(usage, "cacheReadInputTokens", "cache_read_input_tokens"),
+        cache_write_tokens=_count(usage, "cacheWriteInputTokens", "cache_creation_input_tokens"),
+    )
+    if counts != TokenUsage():
+        yield counts
+    yield from _context_usage(usage, seen)
+
+
+def _context_usage(payload: Payload, seen: Seen) -> Iterable[Delta]:
+    """A full window ends an answer, too; but a reason that the service gives itself counts more."""
+    percentage = _amount(payload, "contextUsagePercentage")
+    if percentage is not None:
+        yield ContextUsage(min(percentage, 100.0))
+        if percentage >= 100 and not seen.stopped:
+            yield Stop(StopReason.CONTEXT_FULL)
+
+
+def _metering(payload: Payload, seen: Seen) -> Iterable[Delta]:
+    """A number is a price, and so is a record with a unit; a record of token counts is one."""
+    record = payload.get("usage")
+    if type(record) is dict:
+        if "unit" not in record:
+            return _token_usage(record, seen)
+        amount = next((record[key] for key in ("usage", "amount", "value") if key in record), None)
+        payload = {"usage": amount, "unit": record["unit"]}
+    amount = _amount(payload, "usage")
+    return () if amount is None else (Metering(amount, text_of(payload, "unit")),)
+
+
+def _conversation(payload: Payload, seen: Seen) -> Iterable[Delta]:
+    conversation = text_of(payload, "conversationId")
+    return (ConversationId(conversation),) if conversation else ()
+
+
+def _followup(payload: Payload, seen: Seen) -> Iterable[Delta]:
+    value = payload.get("followupPrompt")
+    return () if value is None else (FollowupPrompt(value),)
+
+
+def _references(payload: Payload, seen: Seen) -> Iterable[Delta]:
+    listed = payload.get("references")
+    references = tuple(item for item in listed if type(item) is dict and item) if type(listed) is list else ()
+    return (CodeReferences(references),) if references else ()
+
+
+def _invalid_state(payload: Payload, seen: Seen) -> Iterable[Delta]:
+    raise exception_fault("InvalidStateException", payload)
+
+
+def _nothing(payload: Payload, seen: Seen) -> Iterable[Delta]:
+    return ()
+
+
+# Fields.
+
+
+def _number(value: Any) -> TypeGuard[int | float]:
+    return type(value) in (int, float) and 0 <= value <= LARGEST_COUNT
+
+
+def _amount(payload: Payload, key: str) -> float | None:
+    value = payload.get(key)
+    return float(value) if _number(value) else None
+
+
+def _count(payload: Payload, *keys: str) -> int | None:
+    """The first of *keys* that holds a number."""
+    return next((int(payload[key]) for key in keys if _number(payload.get(key))), None)
+
+
+READERS: Final[Mapping[str, Reader]] = MappingProxyType(
+    {
+        "assistantResponseEvent": _text,
+        "reasoningContentEvent": _thinking,
+        "toolUseEvent": _tool_call,
+        "metadataEvent": _metadata,
+        "tokenUsageEvent": _token_usage,
+        "contextUsageEvent": _context_usage,
+        "meteringEvent": _metering,
+        "messageMetadataEvent": _conversation,
+        "initial-response": _conversation,
+        "followupPromptEvent": _followup,
+        "codeReferenceEvent": _references,
+        "invalidStateEvent": _invalid_state,
+        # Known, and of no use to any client API.
+        "citationEvent": _nothing,
+        "codeEvent": _nothing,
+        "documentCitationEvent": _nothing,
+        "dryRunSucceedEvent": _nothing,
+        "intentsEvent": _nothing,
+        "interactionComponentsEvent": _nothing,
+        "supplementaryWebLinksEvent": _nothing,
+        "toolResultEvent": _nothing,
+    }
+)
+"""Event type to the reader of its payload."""
+
+
+ENDINGS: Final = ("exception", "error")
+"""Message types after which nothing comes."""
+
+OUTPUT_LIMIT: Final = "ContentLengthExceededException"
+"""The exception that is none: the answer has reached its greatest length, and what came before is good."""
+
+_plain_text: Final = re.compile(rb'\{"content":"([ !#-\[\]-~]*+)"(?:,"modelId":"([ !#-\[\]-~]*+)")?+\}').fullmatch
+"""A short piece of text, with or without the model's name behind it: nearly every event is one, and is read so at half
+the price.  What is not plain ASCII takes the JSON parser."""
+
+_read_text: Final = READERS["assistantResponseEvent"]
+
+
+@define
+class FrameEventDecoder:
+    """Turn `Frame` objects into deltas.
+
+    What cannot be understood is passed over with a `Notice`: the service adds event types unannounced.
+
+    Raises:
+        KiroAsgiError: An exception or error frame, or an event that reports a failure; which one it is, the tables of
+            `kiro_asgi.upstreams.kiro.errors` say.
+    """
+
+    _seen: Seen = field(init=False, factory=Seen)
+    _model: bytes = field(init=False, default=b"")
+    """``_seen.model`` as it stands in a payload."""
+
+    _headers: Mapping[str, HeaderValue] | None = field(init=False, default=None)
+    """Headers of the last event; frames with the same headers share one mapping."""
+
+    _type: str = field(init=False, default="")
+    _reader: Reader | None = field(init=False, default=None)
+    _ended: bool = field(init=False, default=False)
+    _unknown: set[str] = field(init=False, factory=set)
+    _notices: int = field(init=False, default=0)
+
+    def feed(self, items: Iterable[Frame], /) -> Iterator[Delta]:
+        """Decode frames to deltas."""
+        for frame in items:
+            if frame.headers is not self._headers and not self._look_up(frame.headers):
+                yield from self._end(frame)
+            elif (
+                self._reader is _read_text and (plain := _plain_text(frame.payload)) and plain[2] in (None, self._model)
+            ):
+                yield TextDelta(plain[1].decode())
+            else:
+                yield from self._read(frame.payload)
+
+    def flush(self) -> Iterator[Delta]:
+        """Yield nothing; whether an answer is complete is decided where all of it is known."""
+        yield from ()
+
+    def _look_up(self, headers: Mapping[str, HeaderValue]) -> bool:
+        """Get ready for events with these headers; false if they are not those of an event, or come after the end."""
+        if self._ended or headers.get(":message-type") in ENDINGS:
+            return False
+        event_type = headers.get(":event-type")
+        self._headers = headers
+        self._type = event_type if type(event_type) is str else ""
+        self._reader = READERS.get(self._type)
+        return True
+
+    def _read(self, data: bytes) -> Iterable[Delta]:
+        if self._reader is None:
+            return self._pass_over_type()
+        try:
+            payload = loads(data) if data else {}
+        except JsonError as error:
+            return self._notice("event.undecodable", f"{self._type}: {error}")
+        if type(payload) is not dict:
+            return self._notice("event.undecodable", f"{self._type}: not an object")
+        deltas = self._reader(_unwrap(payload, self._type), self._seen)
+        if self._reader is _read_text:
+            self._model = self._seen.model.encode()
+        return deltas
+
+    def _pass_over_type(self) -> Iterable[Delta]:
+        if self._type in self._unknown or self._notices >= NOTICES:
+            return ()
+        self._unknown.add(self._type)
+        return self._notice("event.unknown", self._type)
+
+    def _notice(self, code: str, detail: str) -> Iterable[Delta]:
+        self._notices += 1
+        return (Notice(code, clean(detail)),) if self._notices <= NOTICES else ()
+
+    def _end(self, frame: Frame) -> Iterator[Delta]:
+        if self._ended:
+            return
+        self._ended, self._headers = True, None
+        name = _text_of(frame, ":exception-type") or _text_of(frame, ":error-code")
+        if name == OUTPUT_LIMIT:
+            yield Stop(StopReason.LENGTH)
+        else:
+            raise exception_fault(name, _report(frame, name))
+
+
+def _text_of(frame: Frame, header: str) -> str:
+    value = frame.headers.get(header)
+    return value if type(value) is str else ""
+
+
+def _report(frame: Frame, name: str) -> Payload:
+    """The payload of an exception; an error has its message in a header instead."""
+    try:
+        payload: Any = loads(frame.payload)
+    except JsonError:
+        payload = None
+    report = _unwrap(payload, name) if type(payload) is dict else {}
+    return {"message": _text_of(frame, ":error-message"), **report}
+
 
 SCANNED_PREFIXES: Final = (*PREFIXES, b'{"toolUseId":', b'{"stopReason":', b'{"tokenUsage":')
 """How the objects begin that are worth finding."""

@@ -202,12 +202,12 @@ def _card(entry: Any) -> ModelCard | None:
         limit_of(limits, "maxInputTokens", known.context_window),
         limit_of(limits, "maxOutputTokens", known.max_output_tokens),
         "IMAGE" in inputs if type(inputs) is list else known.images,
-        efforts_of(schema),
+        _efforts_of(schema),
         schema,
     )
 
 
-def efforts_of(schema: Mapping[str, Any]) -> tuple[str, ...]:
+def _efforts_of(schema: Mapping[str, Any]) -> tuple[str, ...]:
     """The effort levels that a schema of free request fields lists."""
     properties = object_of(schema.get("properties"))
     for parent in ("output_config", "reasoning"):

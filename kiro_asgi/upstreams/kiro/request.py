@@ -1,4 +1,4 @@
-"""Render a prompt as a request body, with the thinking that it asks for; estimate its tokens and sizes from that.
+"""Render a prompt as a request body, with the thinking that it asks for, no larger than the service reads.
 
 The service has no field for a system text.  It is sent as the first exchange of the history, a user's message and
 the assistant's consent, and not in front of the user's first message: so the beginning of a conversation is the same
@@ -7,6 +7,10 @@ texts stay as they are.
 
 Empty members are left out: the service refuses null, and some empty lists.  That goes for an empty profile, too.  Tools
 stand with the current message only, and no cache point is ever sent: the service takes it for a mistake.
+
+What is too large is refused here, before it costs a call and comes back without a reason.  The service says "Improperly
+formed request." to a body of about 615 KB for a model with a window of 200,000 tokens, and takes more for models with
+larger ones.  Images and documents are counted otherwise, and not here.
 """
 
 from __future__ import annotations
@@ -17,16 +21,29 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from kiro_asgi.errors import ContextTooLong
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Image, Prompt, Role, Thinking, ThinkingMode, ToolCallPart, ToolResult
+from kiro_asgi.model.prompt import (
+    Document,
+    Image,
+    Part,
+    Prompt,
+    Role,
+    Text,
+    Thinking,
+    ThinkingMode,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResult,
+)
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.kiro.rules import sizes, turns
+from kiro_asgi.upstreams.errors import too_long
+from kiro_asgi.upstreams.kiro import KiroSettings
+from kiro_asgi.upstreams.kiro.rules import turns
 from kiro_asgi.upstreams.kiro.rules.drafts import AttachmentWriter, Drafting, MessageDraft, require_images
-from kiro_asgi.upstreams.kiro.rules.sizes import messages
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, paragraphs, tool_names
 from kiro_asgi.upstreams.kiro.rules.tools import Specifications, directives, offered
-from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.models import BUDGETS, MIN_BUDGET, effort_of, nearest_effort
 from kiro_asgi.upstreams.rendering import WireNames
 from kiro_asgi.wire.json import dumps
@@ -38,7 +55,7 @@ MIN_OUTPUT: Final = 1_024
 """Least ``max_tokens`` that the service takes."""
 
 
-def thinking_options(prompt: Prompt, model: ModelCard, notes: Notes) -> dict[str, Any]:
+def _thinking_options(prompt: Prompt, model: ModelCard, notes: Notes) -> dict[str, Any]:
     """``additionalModelRequestFields`` for *model*; empty if there is nothing to say, or nowhere to say it.
 
     Every model lists the free fields that it takes, and refuses a request with any other.  Two families are known: one
@@ -60,10 +77,10 @@ def thinking_options(prompt: Prompt, model: ModelCard, notes: Notes) -> dict[str
     return chosen
 
 
-def wants_tags(prompt: Prompt, model: ModelCard, notes: Notes, *, allowed: bool) -> bool:
+def _wants_tags(prompt: Prompt, model: ModelCard, notes: Notes, *, allowed: bool) -> bool:
     """Whether to ask for thinking in tags: where it is wanted, *allowed*, and the model has nothing better."""
     thinking = prompt.thinking
-    if is_native(model) or not (thinking.wanted or thinking.effort not in ("", "none")):
+    if not (thinking.wanted or thinking.effort not in ("", "none")) or _is_native(model):
         return False
     if allowed and thinking.wanted and notes.applies("thinking.tags"):
         return True
@@ -76,12 +93,12 @@ def _max_tokens(wanted: int, model: ModelCard, notes: Notes) -> int:
     return bounded if bounded != wanted and notes.applies("sampling.max_tokens", "max_tokens") else wanted
 
 
-def is_native(model: ModelCard) -> bool:
+def _is_native(model: ModelCard) -> bool:
     """Whether the model can be asked for thinking in request fields."""
     return bool(model.efforts) or "thinking" in _fields(model)
 
 
-def thinking_instruction(thinking: Thinking) -> str:
+def _thinking_instruction(thinking: Thinking) -> str:
     """The request for thinking in words; it goes with the current message only, never into history."""
     budget = thinking.budget_tokens or (BUDGETS.get(thinking.effort, MAX_BUDGET) if thinking.effort else DEFAULT_BUDGET)
     budget = min(max(budget, MIN_BUDGET), MAX_BUDGET)
@@ -120,6 +137,8 @@ def _effort(thinking: Thinking, efforts: tuple[str, ...], notes: Notes) -> str:
     wanted = thinking.effort
     if not wanted and thinking.budget_tokens is not None:
         wanted = effort_of(thinking.budget_tokens)
+    if not wanted:
+        return ""
     nearest = nearest_effort(wanted, tuple(level for level in efforts if level != "none"))
     return nearest if nearest == wanted or not efforts or notes.applies("thinking.effort") else wanted
 
@@ -179,13 +198,15 @@ def document(
     written = [specifications.write(tool) for tool in tools]
     surplus = len(images) - settings.max_images
     drafting = Drafting(notes, names, texts, AttachmentWriter(notes), surplus, settings.replay_thinking)
-    drafts = turns.arrange(drafting.write(prompt), notes, turns.TEXT if as_text else turns.NATIVE)
-    tagged = wants_tags(prompt, model, notes, allowed=settings.fake_reasoning_enabled)
+    drafts = drafting.write(prompt)
+    for step in turns.TEXT if as_text else turns.NATIVE:
+        drafts = step(drafts, notes)
+    tagged = _wants_tags(prompt, model, notes, allowed=settings.fake_reasoning_enabled)
     if tagged:
-        drafts[-1].text = paragraphs(thinking_instruction(prompt.thinking), drafts[-1].text)
-    options = thinking_options(prompt, model, notes)
+        drafts[-1].text = paragraphs(_thinking_instruction(prompt.thinking), drafts[-1].text)
+    options = _thinking_options(prompt, model, notes)
     preface = [*_preface(prompt, specifications.manifest(), names, texts, notes)]
-    sizes.require_messages([*preface, *drafts], prompt, notes)
+    _require_messages([*preface, *drafts], prompt, notes)
     _note_ignored(prompt, notes)
     state = _state([*preface, *drafts], model, settings, written, conversation_id)
     body = {"conversationState": state, "profileArn": profile_arn, "additionalModelRequestFields": options}
@@ -270,12 +291,123 @@ def _present(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value}
 
 
+MAX_MESSAGE: Final = 600_000
+"""Characters of a user's message."""
+
+MAX_RESULT: Final = 800_000
+"""Characters of one tool result."""
+
+WINDOW: Final = 200_000
+"""Tokens of the window for which ``payload_bytes`` is told."""
+
+TRIMMED: Final = "Earlier exchanges of this conversation were left out, because it had become too long."
+
+
+def _require_messages(drafts: list[MessageDraft], prompt: Prompt, notes: Notes) -> None:
+    """Stop at a message or a result that is longer than the service reads.
+
+    Raises:
+        ContextTooLong: There is one; ``param`` names the client's largest turn.
+    """
+    for draft in drafts:
+        if len(draft.text) > MAX_MESSAGE and draft.role is Role.USER and "size.message" not in notes.off:
+            raise _too_long("size.message", f"a message of {len(draft.text):,} characters", MAX_MESSAGE, prompt)
+        for result in draft.results:
+            size = sum([len(part["text"]) for part in result["content"]])
+            if size > MAX_RESULT and "size.result" not in notes.off:
+                raise _too_long("size.result", f"a tool's result of {size:,} characters", MAX_RESULT, prompt)
+
+
+def fitted(written: RequestBody, prompt: Prompt, model: ModelCard, settings: KiroSettings) -> bytes:
+    """The body as bytes, no more than the model's window has room for.
+
+    Raises:
+        ContextTooLong: It has more; ``param`` names the client's largest turn, or the tools or the system text.
+    """
+    data = dumps(written.body)
+    limit = settings.payload_bytes * model.context_window // WINDOW
+    if not limit or len(data) <= limit or (size := _measure(data, written.body)) <= limit:
+        return data
+    if settings.trim_history and _trim(written.body, size - limit, prompt, written.notes, kept=written.preface):
+        data = dumps(written.body)
+        size = _measure(data, written.body)
+    if size > limit and "size.payload" not in written.notes.off:
+        raise _too_long("size.payload", f"a request of {size:,} bytes", limit, prompt)
+    return data
+
+
+def _measure(data: bytes, body: Mapping[str, Any]) -> int:
+    """Bytes of *body*, which is written down in *data*, without those of images and documents."""
+    attached = (one for each in _messages(body) for kind in ("images", "documents") for one in each.get(kind, ()))
+    return len(data) - sum(len(one["source"]["bytes"]) for one in attached)
+
+
+def _trim(body: dict[str, Any], excess: int, prompt: Prompt, notes: Notes, *, kept: int) -> bool:
+    """Leave out the oldest exchanges, as many as make *excess* bytes, and say so to the model.
+
+    Calls and their results stay together, and so do the first *kept* messages, which are the system text.  Whether it
+    is possible is returned.
+    """
+    history = body["conversationState"].get("history", [])
+    users = [*history, body["conversationState"]["currentMessage"]]
+    freed = -len(TRIMMED) - 4
+    for index in range(kept, len(users), 2):
+        user = users[index].get("userInputMessage", {})
+        if freed >= excess and "toolResults" not in user.get("userInputMessageContext", ()):
+            break
+        freed += sum(len(dumps(item)) for item in history[index : index + 2])
+    else:
+        return False
+    if not notes.applies("size.trimmed", prompt.turns[0].place, (index - kept) // 2):
+        return False
+    user["content"] = paragraphs(TRIMMED, user["content"])
+    del history[kept:index]
+    if not history:
+        del body["conversationState"]["history"]
+    return True
+
+
+def _too_long(rule: str, what: str, limit: int, prompt: Prompt) -> ContextTooLong:
+    place, size = _largest(prompt)
+    most = f"the largest part is {place} with {size:,} characters"
+    return too_long(rule, f"{what} where {limit:,} are taken; {most}", place)
+
+
+def _largest(prompt: Prompt) -> tuple[str, int]:
+    """The place of the longest text, and its characters."""
+    sizes = {turn.place or "messages": sum(map(_characters, turn.parts)) for turn in prompt.turns}
+    sizes[prompt.system_place] = sum(map(len, prompt.system))
+    sizes["tools"] = sum(len(tool.description) + len(dumps(dict(tool.schema))) for tool in prompt.tools)
+    return max(sizes.items(), key=lambda item: item[1])
+
+
+def _characters(part: Part) -> int:
+    match part:
+        case Text(text) | ThinkingPart(text):
+            return len(text)
+        case Document():
+            return len(part.text)
+        case ToolCallPart():
+            return len(dumps(dict(part.input)))
+        case ToolResult():
+            return sum(map(_characters, part.parts))
+        case _:
+            return 0
+
+
+def _messages(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every message of a body in order, without the member that says whose it is."""
+    state = body["conversationState"]
+    for item in (*state.get("history", ()), state["currentMessage"]):
+        yield from item.values()
+
+
 def estimate_tokens(body: Mapping[str, Any], estimator: Estimator) -> float:
     """Tokens that the model reads: texts, tools and arguments as JSON, images and documents at a fixed price each."""
     texts: list[str] = []
     values: list[Any] = []
     tokens = 0.0
-    for message in messages(body):
+    for message in _messages(body):
         tokens += TURN_TOKENS
         tokens += IMAGE_TOKENS * len(message.get("images", ())) + DOCUMENT_TOKENS * len(message.get("documents", ()))
         _collect(message, texts, values)
@@ -299,7 +431,7 @@ def _collect(message: Mapping[str, Any], texts: list[str], values: list[Any]) ->
 
 def statistics(body: Mapping[str, Any], size: int) -> dict[str, int]:
     """Counts of a *body* that is *size* bytes, and the characters of its system text; never a word of it."""
-    every = [*messages(body)]
+    every = [*_messages(body)]
     contexts = [message.get("userInputMessageContext", {}) for message in every]
     told = len(every) > 2 and every[1]["content"] == CONSENT
     return {

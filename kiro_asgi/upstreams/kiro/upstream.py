@@ -1,4 +1,4 @@
-"""The Kiro service (formerly Amazon Q Developer, CodeWhisperer): a streaming API of its own, with AWS endpoints.
+"""The Kiro service (formerly Amazon Q Developer, CodeWhisperer): how it is asked, and set up.
 
 A request that it refuses is adapted in three ways that are known to help, each of them once.
 
@@ -13,13 +13,15 @@ from types import MappingProxyType
 from typing import Any, Final
 from uuid import uuid4
 
-from attrs import define, evolve, field, setters
+from attrs import define, evolve, field, frozen, setters
 
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.model.prompt import Attachment, Prompt
+from kiro_asgi.model.server_tools import SearchHit
 from kiro_asgi.setting import broken
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
+from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.base import (
     Credential,
     CredentialKind,
@@ -30,27 +32,32 @@ from kiro_asgi.upstreams.base import (
     Traits,
     UpstreamRequest,
 )
-from kiro_asgi.upstreams.kiro import models
+from kiro_asgi.upstreams.kiro import KiroSettings, models
+from kiro_asgi.upstreams.kiro.account import (
+    REGION,
+    authorization,
+    limits_request,
+    parse_reset,
+    region_of,
+    without_profile,
+)
 from kiro_asgi.upstreams.kiro.answer import stages
-from kiro_asgi.upstreams.kiro.auth import REGION, authorization, region_of
+from kiro_asgi.upstreams.kiro.contract import ContractOptions, contract_options
 from kiro_asgi.upstreams.kiro.contract.answer import contract_stages
-from kiro_asgi.upstreams.kiro.contract.model import ContractOptions, contract_options
 from kiro_asgi.upstreams.kiro.contract.request import contract_document
 from kiro_asgi.upstreams.kiro.errors import fault
-from kiro_asgi.upstreams.kiro.limits import limits_request
-from kiro_asgi.upstreams.kiro.mcp import search_request
-from kiro_asgi.upstreams.kiro.models import normalise
-from kiro_asgi.upstreams.kiro.request import RequestBody, document, estimate_tokens, statistics
-from kiro_asgi.upstreams.kiro.rules import sizes
-from kiro_asgi.upstreams.kiro.rules.table import switched_off
-from kiro_asgi.upstreams.kiro.settings import KiroSettings
-from kiro_asgi.upstreams.settings import user_agent
-from kiro_asgi.wire.json import dumps
+from kiro_asgi.upstreams.kiro.mcp import parse_search, search_request
+from kiro_asgi.upstreams.kiro.models import normalise, with_wishes
+from kiro_asgi.upstreams.kiro.request import document, estimate_tokens, fitted, statistics
+from kiro_asgi.upstreams.kiro.rules import RULES, switched_off
+from kiro_asgi.upstreams.kiro.tokens import KiroVendor
+from kiro_asgi.upstreams.manifest import Configured
+from kiro_asgi.upstreams.settings import AnswerOptions, Setup, user_agent
 
 Change = Callable[[KiroSettings, Mapping[str, Any]], Mapping[str, Any]]
 
 
-def remedy(error: KiroAsgiError, asking: KiroSettings, document: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+def _remedy(error: KiroAsgiError, asking: KiroSettings, document: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """The rule that answers *error*, the answer to *document*, and the settings that it changes: none where asking
     differently is no remedy, was tried already, or is switched off."""
     code = IMPROPER if IMPROPER_WORDS in error.message.lower() else error.code
@@ -155,10 +162,25 @@ class KiroUpstream:
                 the message the rule.
             ContextTooLong: It holds more than the service reads.
         """
-        written = self._written(prompt, model, credential, conversation or self.new_id())
-        data = self._fitted(written, prompt, model)
+        write = document if self.contract is None else partial(contract_document, options=self.contract)
+        written = write(
+            prompt,
+            model,
+            self.settings,
+            adaptations=self.adaptations,
+            conversation_id=conversation or self.new_id(),
+            profile_arn=_profile(credential),
+        )
+        data = fitted(written, prompt, model, self.settings)
         path, naming = WIRE_STYLES[self.settings.wire_style]
-        headers = (*naming, *self._chat_headers(), *self._headers(credential))
+        headers = (
+            *naming,
+            (b"accept", b"application/vnd.amazon.eventstream"),
+            (b"x-amzn-codewhisperer-optout", b"true"),
+            (b"x-amzn-kiro-agent-mode", self.settings.agent_mode.encode()),
+            (b"amz-sdk-invocation-id", self.new_id().encode()),
+            *self._headers(credential),
+        )
         request = UpstreamRequest("POST", self.base_url(credential) + path, headers, data)
         return Rendered(
             request,
@@ -169,30 +191,6 @@ class KiroUpstream:
             written.notes.found(),
             written.body,
         )
-
-    def _written(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str) -> RequestBody:
-        write = document if self.contract is None else partial(contract_document, options=self.contract)
-        return write(
-            prompt,
-            model,
-            self.settings,
-            adaptations=self.adaptations,
-            conversation_id=conversation,
-            profile_arn=_profile(credential),
-        )
-
-    def _fitted(self, written: RequestBody, prompt: Prompt, model: ModelCard) -> bytes:
-        """The body as bytes, no more than the model's window has room for."""
-        data = dumps(written.body)
-        limit = sizes.payload_limit(self.settings.payload_bytes, model.context_window)
-        if not limit or len(data) <= limit or (size := sizes.measure(data, written.body)) <= limit:
-            return data
-        excess, trims = size - limit, self.settings.trim_history
-        if trims and sizes.trim(written.body, excess, prompt, written.notes, kept=written.preface):
-            data = dumps(written.body)
-            size = sizes.measure(data, written.body)
-        sizes.require_payload(size, limit, prompt, written.notes)
-        return data
 
     def fetches(self, part: Attachment) -> bool:
         """Whether the service itself fetches *part*: it takes bytes only."""
@@ -214,7 +212,7 @@ class KiroUpstream:
     def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> KiroUpstream | None:
         """This upstream as it has to ask again after *error* was the answer to *rendered*; ``None`` where asking
         differently is no remedy, or was tried already."""
-        rule, changed = remedy(error, self.settings, rendered.document)
+        rule, changed = _remedy(error, self.settings, rendered.document)
         if not changed:
             return None
         return evolve(self, settings=evolve(self.settings, **changed), adaptations=(*self.adaptations, rule))
@@ -247,7 +245,7 @@ class KiroUpstream:
         )
 
     def limits_request(self, credential: Credential) -> UpstreamRequest:
-        """Ask for the account's limits; `kiro_asgi.upstreams.kiro.limits.parse_limits` reads the answer."""
+        """Ask for the account's limits; `kiro_asgi.upstreams.kiro.account.parse_limits` reads the answer."""
         headers = ((b"accept", b"application/json"), *self._headers(credential))
         return limits_request(self.base_url(credential), _profile(credential), headers, origin=self.settings.origin)
 
@@ -258,17 +256,11 @@ class KiroUpstream:
 
     def base_url(self, credential: Credential) -> str:
         """Where calls with *credential* go, without a slash at the end."""
+        if endpoint := self.settings.endpoint.rstrip("/"):
+            return endpoint
         told = credential.region if REGION.fullmatch(credential.region) else ""
         region = region_of(_profile(credential)) or told or self.settings.region
-        return self.settings.endpoint.rstrip("/") or f"https://q.{region}.amazonaws.com"
-
-    def _chat_headers(self) -> tuple[tuple[bytes, bytes], ...]:
-        return (
-            (b"accept", b"application/vnd.amazon.eventstream"),
-            (b"x-amzn-codewhisperer-optout", b"true"),
-            (b"x-amzn-kiro-agent-mode", self.settings.agent_mode.encode()),
-            (b"amz-sdk-invocation-id", self.new_id().encode()),
-        )
+        return f"https://q.{region}.amazonaws.com"
 
     def _headers(self, credential: Credential) -> tuple[tuple[bytes, bytes], ...]:
         return (
@@ -281,3 +273,63 @@ class KiroUpstream:
 def _profile(credential: Credential) -> str:
     """The profile to name: never with an API key, which has none."""
     return "" if credential.kind is CredentialKind.API_KEY else credential.profile_arn
+
+
+def set_up(configured: Configured[KiroSettings]) -> Setup:
+    """Everything that it takes to ask the service.
+
+    Raises:
+        ConfigError: A setting that cannot work.
+    """
+    settings = configured.settings
+    upstream = KiroUpstream(settings=settings, name=configured.name)
+    return Setup(
+        upstream=upstream,
+        access=SignIns(KiroVendor(settings), settings),
+        answer_options=AnswerOptions(
+            first_event_timeout=settings.first_token_timeout,
+            thinking_first_event_timeout=settings.thinking_first_token_timeout,
+            thinking_tags=settings.thinking_tags if settings.fake_reasoning_enabled else (),
+            thinking_scan=settings.thinking_scan,
+            thinking_handling=settings.fake_reasoning_handling,
+            drop_equal_tool_calls=settings.drop_equal_tool_calls,
+            drop_repeated_text=settings.drop_repeated_content,
+        ),
+        account=configured.path,
+        rules=RULES,
+        adapt=_with_wishes,
+        search=_Search(upstream) if settings.web_search else None,
+        quota=_Quota(upstream),
+    )
+
+
+def _with_wishes(prompt: Prompt, name: str, model: ModelCard) -> Prompt:
+    return evolve(prompt, thinking=with_wishes(prompt.thinking, name, model.id))
+
+
+@frozen
+class _Search:
+    """The service's web search, as `kiro_asgi.upstreams.settings.Search`."""
+
+    _upstream: KiroUpstream
+
+    def request(self, credential: Credential, query: str) -> UpstreamRequest:
+        return self._upstream.search_request(credential, query)
+
+    def parse(self, body: bytes) -> tuple[SearchHit, ...]:
+        return parse_search(body)
+
+
+@frozen
+class _Quota:
+    """The account's limits, as `kiro_asgi.upstreams.settings.Quota`."""
+
+    _upstream: KiroUpstream
+
+    @property
+    def questions(self) -> tuple[Callable[[Credential], UpstreamRequest], ...]:
+        # some enterprise accounts must not name their profile here
+        return self._upstream.limits_request, lambda it: self._upstream.limits_request(without_profile(it))
+
+    def reset(self, body: bytes) -> float | None:
+        return parse_reset(body)

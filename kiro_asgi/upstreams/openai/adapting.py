@@ -1,14 +1,16 @@
-"""Adaptations of a request after a refusal: many servers know only a part of the API, and refuse the remainder.
+"""Adaptations of a request after a refusal: many servers know only a part of either API, and refuse the remainder; not
+every account and model takes every field.
 
 A field is left out only if the answer is still one to what was asked.
 
-Source: https://platform.openai.com/docs/api-reference/chat/create
+Sources: https://platform.openai.com/docs/api-reference/chat/create,
+https://platform.openai.com/docs/api-reference/responses/create
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -20,7 +22,7 @@ RENAMED: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Field to its other name: newer models know only the first, many servers only the second."""
 
-OPTIONAL: Final = frozenset(
+_CHAT_FIELDS: Final = frozenset(
     {
         *RENAMED,
         "stream_options",
@@ -36,7 +38,8 @@ OPTIONAL: Final = frozenset(
         "verbosity",
     }
 )
-"""Fields that a request can do without, or with another name; at stop sequences the gateway ends an answer itself."""
+"""Fields of Chat Completions that a request can do without, or with another name; at stop sequences the gateway ends an
+answer itself."""
 
 REPLAYED: Final = "reasoning_content"
 """Thinking of an earlier answer: some servers demand it, some refuse it."""
@@ -49,7 +52,7 @@ CALL_IDS: Final = "tool_call_id"
 
 _NINE: Final = re.compile(r"tool call id\b.{0,200}\blength of 9\b", re.I | re.S)
 
-UNKNOWN_FIELD: Final = re.compile(
+_UNKNOWN_FIELD: Final = re.compile(
     r"unsupported|not supported|unknown|unrecogni[sz]ed|not permitted|not allowed|unexpected|extra|does not support"
     r"|no longer supported|must not|missing|required|must be passed|cannot be (?:used|set|specified)"
     r"|array too long|at most \d+ items",
@@ -58,7 +61,7 @@ UNKNOWN_FIELD: Final = re.compile(
 """Words that say that a field itself is the trouble, not its value, or that a list is too long."""
 
 
-ASKS: Final[Mapping[str, Ask]] = MappingProxyType(
+CHAT_ASKS: Final[Mapping[str, Ask]] = MappingProxyType(
     {
         "max_completion_tokens": Ask.MAX_COMPLETION_TOKENS,
         "max_tokens": Ask.MAX_TOKENS,
@@ -71,7 +74,7 @@ ASKS: Final[Mapping[str, Ask]] = MappingProxyType(
 """A field to what a request asks for by it, where that alone does not keep it from going through as it is."""
 
 
-def refused_field(error: KiroAsgiError, document: Mapping[str, Any], without: tuple[str, ...]) -> str:
+def chat_refusal(error: KiroAsgiError, document: Mapping[str, Any], without: tuple[str, ...]) -> str:
     """The field that *error*, the answer to *document*, is about; empty where leaving it out is no remedy.
 
     Args:
@@ -81,13 +84,79 @@ def refused_field(error: KiroAsgiError, document: Mapping[str, Any], without: tu
         return ""
     if _NINE.search(error.message):
         return "" if CALL_IDS in without else CALL_IDS
-    if not UNKNOWN_FIELD.search(error.message):
+    if not _UNKNOWN_FIELD.search(error.message):
         return ""
     named = _WORD.findall(error.message)
     for name in (REPLAYED, DETAILED):
         if name in named and name not in without:
             return name
-    return next((name for name in named if name in OPTIONAL and name in document and name not in without), "")
+    return next((name for name in named if name in _CHAT_FIELDS and name in document and name not in without), "")
 
 
 _WORD: Final = re.compile(r"[a-z_]+")
+
+
+SUMMARY: Final = "summary"
+"""Of reasoning: accounts whose owner has not been verified are refused it."""
+
+ENCRYPTED: Final = "encrypted_content"
+"""Reasoning that was sealed for another account, or has changed on its way."""
+
+_RESPONSES_FIELDS: Final = frozenset(
+    {
+        "include",
+        "max_output_tokens",
+        "parallel_tool_calls",
+        "prompt_cache_key",
+        "reasoning",
+        "store",
+        "stream_options",
+        "temperature",
+        "top_p",
+    }
+)
+"""Fields of the Responses API that a request can do without."""
+
+RESPONSES_ASKS: Final[Mapping[str, Ask]] = MappingProxyType(
+    {
+        ENCRYPTED: Ask.THOUGHTS,
+        SUMMARY: Ask.EFFORT,
+        "reasoning": Ask.EFFORT,
+        "max_output_tokens": Ask.MAX_TOKENS,
+        **dict.fromkeys(("temperature", "top_p"), Ask.SAMPLING),
+    }
+)
+"""What was refused to what a request asks for by it, where that alone does not keep it from going through as it is."""
+
+_UNVERIFIED: Final = re.compile(r"\bmust be verified\b", re.I)
+_BAD_SEAL: Final = re.compile(r"\bencrypted content\b.{0,100}\b(?:cannot be|not)\b", re.I | re.S)
+_NOT_SEALED: Final = re.compile(r"\bencrypted content is not supported\b", re.I)
+
+
+def responses_refusal(error: KiroAsgiError, document: Mapping[str, Any], without: Iterable[str]) -> str:
+    """What *error*, the answer to *document*, is about; empty where leaving it out is no remedy, or was tried."""
+    if not isinstance(error, UpstreamRejected):
+        return ""
+    return next((name for name in _blamed(error.message, document) if name not in without), "")
+
+
+def _blamed(message: str, document: Mapping[str, Any]) -> Iterable[str]:
+    if _NOT_SEALED.search(message):
+        yield "include"
+    elif _BAD_SEAL.search(message):
+        yield ENCRYPTED
+    elif _UNVERIFIED.search(message):
+        yield SUMMARY
+    elif _UNKNOWN_FIELD.search(message):
+        yield from (name for name in _WORD.findall(message) if name in _RESPONSES_FIELDS and name in document)
+
+
+def leave_out(body: dict[str, Any], without: Iterable[str]) -> None:
+    """Leave out of *body*, of the Responses API, what was refused."""
+    for name in without:
+        if name == ENCRYPTED:
+            body["input"] = [item for item in body["input"] if item["type"] != "reasoning"]
+        elif name == SUMMARY:
+            body.get("reasoning", {}).pop(SUMMARY, None)
+        else:
+            body.pop(name, None)

@@ -43,7 +43,7 @@ from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails
 from kiro_asgi.wire.json import JsonError, count_of, loads, object_of, objects_of, text_of
 
 
-def read_usage(usage: Mapping[str, Any]) -> TokenUsage:
+def _read_usage(usage: Mapping[str, Any]) -> TokenUsage:
     """Counts; what is absent or is none stays unsaid."""
     prompt_details = object_of(usage.get("prompt_tokens_details"))
     answer_details = object_of(usage.get("completion_tokens_details"))
@@ -144,7 +144,7 @@ class ChunkDecoder:
         cut = self._stop is not None and self._stop.reason in CUT
         yield from self._calls.release() if cut else self._calls.close()
         if self._usage is not None:
-            yield read_usage(self._usage)
+            yield _read_usage(self._usage)
         stop = self._stop or (Stop(StopReason.END) if self._answered else None)
         if stop is not None:
             refused = self._refused and not self._calls.any and stop.reason is StopReason.END

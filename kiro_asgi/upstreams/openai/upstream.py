@@ -1,38 +1,253 @@
-"""Chat Completions, as OpenAI speaks it, and everybody who speaks it after OpenAI; and which of its APIs is asked.
+"""How a server of OpenAI's kind is asked, by either of its APIs, and which of them that is: Chat Completions, as OpenAI
+speaks it and everybody who speaks it after OpenAI, or Responses.
 
-Source: https://platform.openai.com/docs/api-reference/chat
+Sources: https://platform.openai.com/docs/api-reference/chat, https://platform.openai.com/docs/api-reference/responses
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from types import MappingProxyType
 from typing import Any, Final
+from urllib.parse import urlsplit
+from uuid import uuid4
 
 from attrs import define, evolve, field, frozen, setters, validators
 
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.limits import REQUEST_DEPTH
 from kiro_asgi.model.features import Ask
-from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.prompt import Attachment, Image, Prompt
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.access import KeyExchange
-from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Traits, Upstream, UpstreamRequest
-from kiro_asgi.upstreams.direct import common, direct_setup, signer
+from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, Upstream, UpstreamRequest
+from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup, signer
 from kiro_asgi.upstreams.manifest import Configured
-from kiro_asgi.upstreams.openai import OpenAISettings
-from kiro_asgi.upstreams.openai.adapting import ASKS, DETAILED, RENAMED, REPLAYED, refused_field
+from kiro_asgi.upstreams.openai import OpenAISettings, models, responses_answer, responses_request
+from kiro_asgi.upstreams.openai.adapting import (
+    CHAT_ASKS,
+    DETAILED,
+    RENAMED,
+    REPLAYED,
+    RESPONSES_ASKS,
+    chat_refusal,
+    responses_refusal,
+)
 from kiro_asgi.upstreams.openai.answer import stages
 from kiro_asgi.upstreams.openai.content import CALL_IDS, wants_short_ids
-from kiro_asgi.upstreams.openai.models import refuses_sampling, wants_responses
-from kiro_asgi.upstreams.openai.options import is_guaranteed
-from kiro_asgi.upstreams.openai.request import ChatRenderOptions, document, estimate_tokens, statistics
-from kiro_asgi.upstreams.openai.responses.upstream import ResponsesUpstream
+from kiro_asgi.upstreams.openai.errors import fault
+from kiro_asgi.upstreams.openai.models import efforts_of, refuses_sampling, wants_responses
+from kiro_asgi.upstreams.openai.request import ChatRenderOptions, document, estimate_tokens, is_guaranteed, statistics
+from kiro_asgi.upstreams.openai.responses_request import INCLUDE, SEALED
 from kiro_asgi.upstreams.openai.rules import RULES
-from kiro_asgi.upstreams.openai.server import ENDPOINT, OpenAIServer, forwarded
 from kiro_asgi.upstreams.settings import Setup, user_agent
-from kiro_asgi.wire.json import dumps
+from kiro_asgi.wire.json import dumps, loads
+
+ENDPOINT: Final = "https://api.openai.com/v1"
+
+_HOST: Final = "api.openai.com"
+"""OpenAI's, and the end of the names of its regional hosts."""
+
+
+_FORWARDED: Final = frozenset({b"openai-beta"})
+"""Headers of a client that belong to the API.  Those that name an organization or a project are the client's own
+account's, not the one that we ask for; the operator's stand in ``headers``."""
+
+
+def _forwarded(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Those of a client's *headers* that go on."""
+    return [(name.lower(), value) for name, value in headers if name.lower() in _FORWARDED]
+
+
+def _new_id() -> str:
+    return f"call_{uuid4().hex[:24]}"
+
+
+@define(kw_only=True, on_setattr=setters.frozen)
+class OpenAIServer(DirectUpstream):
+    """The base of how one is talked to; holds no state and no secret."""
+
+    name: str = "openai"
+
+    without: tuple[str, ...] = ()
+    """Fields that the server refused, or missed, in the order in which `adapt_after_error` found them."""
+
+    new_id: Callable[[], str] = _new_id
+    """Makes the id of a call that came without one."""
+
+    @property
+    def builtin(self) -> tuple[ModelCard, ...]:
+        """OpenAI's models; of any other server nothing is known before it is asked."""
+        return () if self.is_custom(self.endpoint) else models.BUILTIN
+
+    def fetches(self, part: Attachment) -> bool:
+        """Whether the service itself fetches *part*: images, but no documents."""
+        return isinstance(part, Image)
+
+    def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
+        """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.openai.errors`."""
+        return fault(status, headers, body)
+
+    def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
+        """Ask for the list of models, which is one page; `parse_models` reads the answer."""
+        return self.get(self._address(credential, "/models"), credential)
+
+    def parse_models(self, body: bytes) -> ModelPage:
+        """Read the list of models.
+
+        Raises:
+            UpstreamProtocolError: It is not a list of models.
+        """
+        return models.parse_models(body, custom=self.is_custom(self.endpoint))
+
+    def asked(
+        self, path: str, body: bytes, credential: Credential, headers: Iterable[tuple[bytes, bytes]] = ()
+    ) -> UpstreamRequest:
+        """A request for an answer at *path* with this *body*, and these *headers* beside ours."""
+        sent = (
+            (b"content-type", b"application/json"),
+            *headers,
+            *self.request_headers(credential, (b"accept", b"text/event-stream, application/json")),
+        )
+        return UpstreamRequest("POST", self._address(credential, path), sent, body, self.signing(credential))
+
+    def _address(self, credential: Credential, path: str) -> str:
+        """Where *path* is asked; a query at the end of the endpoint goes with every request."""
+        base, mark, query = (credential.endpoint or self.endpoint or ENDPOINT).partition("?")
+        return f"{base.rstrip('/')}{path}{mark}{query}"
+
+    @staticmethod
+    def is_custom(endpoint: str) -> bool:
+        """Whether somebody else than OpenAI answers at *endpoint*."""
+        host = OpenAIServer.host(endpoint)
+        return host != _HOST and not host.endswith(f".{_HOST}")
+
+    @staticmethod
+    def host(endpoint: str) -> str:
+        """The name of the server at *endpoint*."""
+        return urlsplit(endpoint or ENDPOINT).hostname or ""
+
+
+@frozen
+class ResponsesForwarding:
+    """Sends a client's own request on.  Nothing is stored at the service: what it would look up goes along, sealed."""
+
+    upstream: ResponsesUpstream
+    dialect = "openai_responses"
+    tagged = False
+
+    def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
+        """Whether a rule or a setting has something to do for *asks*; see `kiro_asgi.upstreams.openai.rules`."""
+        return any(ask in asks for ask in self.upstream.adapted(model))
+
+    def request(
+        self,
+        body: bytes,
+        credential: Credential,
+        headers: Iterable[tuple[bytes, bytes]],
+        model: ModelCard,
+        stream: bool,
+    ) -> UpstreamRequest:
+        """The same request to the service; of the client's *headers* those go on that belong to the API."""
+        asked = loads(body, max_depth=REQUEST_DEPTH)
+        wanted, given = asked.get(INCLUDE) or [], asked.get("input")
+        seals = efforts_of(model.id) != () and INCLUDE not in self.upstream.without
+        if seals and asked.get("store") is not False and type(wanted) is list and SEALED not in wanted:
+            asked[INCLUDE] = [*wanted, SEALED]
+        if type(given) is list:
+            asked["input"] = [item for item in given if not _is_lost(item)]
+        sent = dumps({**asked, "store": False})
+        return self.upstream.asked("/responses", sent, credential, _forwarded(headers))
+
+
+def _is_lost(item: object) -> bool:
+    """Whether *item* is reasoning of which nothing came but an id, under which nobody has stored it."""
+    return (
+        type(item) is dict and item.get("type") == "reasoning" and not (item.keys() & {"encrypted_content", "content"})
+    )
+
+
+@define(kw_only=True, on_setattr=setters.frozen)
+class ResponsesUpstream(OpenAIServer):
+    """Asks by the Responses API; holds no state and no secret."""
+
+    takes_text: bool = True
+    """Whether the server has tools that take a text; elsewhere they are functions."""
+
+    forwards: bool = True
+    """Whether requests of clients that speak the API may go to the server as they are."""
+
+    @property
+    def forwarding(self) -> ResponsesForwarding | None:
+        """How a client's own bytes go to it; ``None`` where it is not to be sent them."""
+        return ResponsesForwarding(self) if self.forwards else None
+
+    def adapted(self, model: ModelCard) -> Iterator[Ask]:
+        """Features that requests for *model* do not carry as a client of the API may ask for them, or not at all."""
+        if not self.replay_thinking:
+            yield Ask.THOUGHTS
+        if efforts_of(model.id) == ():
+            yield Ask.EFFORT
+        if refuses_sampling(model.id):
+            yield Ask.SAMPLING
+        yield from (RESPONSES_ASKS[name] for name in self.without if name in RESPONSES_ASKS)
+
+    @property
+    def traits(self) -> Traits:
+        """What is refused is refused for every request to the same model."""
+        return Traits(verbose=True, learns=True)
+
+    def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
+        """Render *prompt* as a request; *conversation* is where the service looks for what it remembers of it.
+
+        Raises:
+            RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place, and
+                the message the rule.
+        """
+        custom = self.is_custom(credential.endpoint or self.endpoint)
+        written = responses_request.document(
+            prompt,
+            model,
+            service=self.name if self.replay_thinking else "",
+            custom=custom,
+            takes_text=self.takes_text,
+            conversation=conversation,
+            without=self.without,
+        )
+        form = written.body.get("text", {}).get("format", {})
+        return Rendered(
+            self.asked("/responses", dumps(written.body), credential),
+            written.tool_names,
+            stop=prompt.sampling.stop,
+            notes=written.notes,
+            document=written.body,
+            formed=not custom and is_guaranteed(form),
+        )
+
+    def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:
+        """Fresh stages, bytes to `Delta`, for an answer of this media type.
+
+        Raises:
+            NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
+        """
+        return responses_answer.stages(content_type, self.new_id, self.name)
+
+    def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> Upstream | None:
+        """This upstream as it has to ask again after *error* was the answer to *rendered*; ``None`` where asking
+        differently is no remedy, or was tried already."""
+        name = responses_refusal(error, rendered.document, self.without)
+        return evolve(self, without=(*self.without, name)) if name else None
+
+    def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
+        """Tokens that the model will read for what was rendered."""
+        return responses_request.estimate_tokens(rendered.document, estimator)
+
+    def statistics(self, rendered: Rendered) -> Mapping[str, int]:
+        """``bytes``, ``messages``, ``tools``, ``tool_results``, ``images``, and the characters of ``system``."""
+        return responses_request.statistics(rendered.document, len(rendered.request.body))
+
 
 _RESPONSES_ONLY: Final = re.compile(
     r"\bonly (?:supported|available) (?:in|with|through) (?:the )?/?v1/responses\b", re.I
@@ -65,7 +280,7 @@ class ChatForwarding:
         stream: bool,
     ) -> UpstreamRequest:
         """The same request to the service; of the client's *headers* those go on that belong to the API."""
-        return self.upstream.asked("/chat/completions", body, credential, forwarded(headers))
+        return self.upstream.asked("/chat/completions", body, credential, _forwarded(headers))
 
 
 @define(kw_only=True, on_setattr=setters.frozen)
@@ -113,7 +328,7 @@ class OpenAIUpstream(OpenAIServer):
             yield Ask.MANY_STOPS
         if refuses_sampling(model.id):
             yield from (Ask.SAMPLING, Ask.STOP)
-        yield from (ASKS[name] for name in self.without if name in ASKS)
+        yield from (CHAT_ASKS[name] for name in self.without if name in CHAT_ASKS)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Render *prompt* as a request; *conversation* is not sent.
@@ -157,7 +372,7 @@ class OpenAIUpstream(OpenAIServer):
         other API; ``None`` where asking differently is no remedy, or was tried already."""
         if self.responses is not None and _RESPONSES_ONLY.search(error.message):
             return self.responses
-        name = refused_field(error, rendered.document, self.without)
+        name = chat_refusal(error, rendered.document, self.without)
         return evolve(self, without=(*self.without, name)) if name else None
 
     def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:

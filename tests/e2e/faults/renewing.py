@@ -13,7 +13,7 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.net.credentials.pool import Clocks, Credentials
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.access import SignIns
-from kiro_asgi.upstreams.kiro.vendor import KiroVendor
+from kiro_asgi.upstreams.kiro.tokens import KiroVendor
 
 SECONDS = 2.5
 

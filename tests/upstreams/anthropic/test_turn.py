@@ -14,7 +14,7 @@ from kiro_asgi.errors import AnswerTooLarge
 from kiro_asgi.limits import ANSWER_BYTES
 from kiro_asgi.model.events import Delta, ServerCall, ServerResult, Stop, StopReason
 from kiro_asgi.stages.base import Pipeline
-from kiro_asgi.upstreams.anthropic.turn import PausableTurn, may_pause
+from kiro_asgi.upstreams.anthropic.answer import PausableTurn, may_pause
 from kiro_asgi.upstreams.base import UpstreamRequest
 from tests.growth import assert_linear
 from tests.helpers import cut, run

@@ -19,7 +19,7 @@ from kiro_asgi.upstreams.bedrock.errors import UNSTREAMED
 from kiro_asgi.upstreams.bedrock.models import card_of
 from kiro_asgi.upstreams.bedrock.upstream import set_up
 from kiro_asgi.upstreams.manifest import Configured
-from kiro_asgi.upstreams.net.aws import Signer
+from kiro_asgi.upstreams.net import Signer
 from kiro_asgi.upstreams.settings import Setup
 from tests.upstreams.bedrock.test_request import LOOK, asked
 

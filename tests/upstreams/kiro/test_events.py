@@ -28,7 +28,7 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
 )
-from kiro_asgi.upstreams.kiro.events import READERS, STOP_REASONS, FrameEventDecoder
+from kiro_asgi.upstreams.kiro.answer import READERS, STOP_REASONS, FrameEventDecoder
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, encode_frame
 from tests.helpers import byte_by_byte, kiro_event, kiro_exception, kiro_stream, run
 

@@ -9,9 +9,9 @@ import pytest
 
 from kiro_asgi.errors import ConfigError, UpstreamProtocolError
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, ModelPage
-from kiro_asgi.upstreams.kiro.auth import credential
+from kiro_asgi.upstreams.kiro import KiroSettings
+from kiro_asgi.upstreams.kiro.account import credential
 from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean, find, parse_models
-from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.upstreams.base import CredentialKind, Token, TokenKind
-from kiro_asgi.upstreams.kiro.settings import KiroSettings
+from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro.tokens import (
+    KiroVendor,
     TokenUnreadable,
     expiry,
     merge_token,
@@ -23,7 +24,6 @@ from kiro_asgi.upstreams.kiro.tokens import (
     render_token,
     rfc3339,
 )
-from kiro_asgi.upstreams.kiro.vendor import KiroVendor
 
 NOW = 1_767_323_045.0
 SOCIAL = {

@@ -26,11 +26,10 @@ from kiro_asgi.state.base import Store
 from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, TokenKind
 from kiro_asgi.upstreams.errors import clean
-from kiro_asgi.upstreams.kiro.auth import REGIONS, region_of, without_profile
-from kiro_asgi.upstreams.kiro.limits import UsageLimits, parse_limits
-from kiro_asgi.upstreams.kiro.settings import KiroSettings
+from kiro_asgi.upstreams.kiro import KiroSettings
+from kiro_asgi.upstreams.kiro.account import REGIONS, UsageLimits, parse_limits, region_of, without_profile
+from kiro_asgi.upstreams.kiro.tokens import DEFAULT_REGION, KiroVendor
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
-from kiro_asgi.upstreams.kiro.vendor import DEFAULT_REGION, KiroVendor
 from kiro_asgi.upstreams.manifest import Configured, probes_in
 
 SIGN_IN: Final = "sign in again: kiro-asgi login"

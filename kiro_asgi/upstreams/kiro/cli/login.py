@@ -32,7 +32,7 @@ from kiro_asgi.net.requests import HttpResponse, ask_sign_in
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.upstreams.base import Token
-from kiro_asgi.upstreams.kiro import auth
+from kiro_asgi.upstreams.kiro import account
 from kiro_asgi.upstreams.kiro.signin import (
     BUILDER_ID,
     PROVIDERS,
@@ -47,8 +47,14 @@ from kiro_asgi.upstreams.kiro.signin import (
     parse_registration,
     registration_request,
 )
-from kiro_asgi.upstreams.kiro.tokens import TokenUnreadable, parse_token, render_token
-from kiro_asgi.upstreams.kiro.vendor import REACHED_BY, oidc_host, social_host
+from kiro_asgi.upstreams.kiro.tokens import (
+    REACHED_BY,
+    TokenUnreadable,
+    oidc_host,
+    parse_token,
+    render_token,
+    social_host,
+)
 
 
 class SignInScreen(Protocol):
@@ -297,7 +303,7 @@ def _plan(arguments: argparse.Namespace, settings: Settings) -> SigningIn:
     endpoint = arguments.auth_endpoint or settings.kiro.auth_endpoint
     region = arguments.region or settings.kiro.auth_region or REGION
     problems["--auth-endpoint must be a URL"] = endpoint and not re.fullmatch(r"https?://[!-~]+", endpoint)
-    problems[f"{region!r} is not the name of a region"] = not auth.REGION.fullmatch(region)
+    problems[f"{region!r} is not the name of a region"] = not account.REGION.fullmatch(region)
     if found := [problem for problem, there in problems.items() if there]:
         raise ConfigError("; ".join(found), code="sign_in.options")
     return SigningIn(

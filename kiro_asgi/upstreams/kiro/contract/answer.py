@@ -15,10 +15,10 @@ from attrs import define, field
 from kiro_asgi.model.events import Delta, Stop, StopReason, TextDelta, Usage
 from kiro_asgi.model.message import Block, Message, RedactedThinkingBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from kiro_asgi.stages.base import Stage
-from kiro_asgi.upstreams.kiro.contract.functions import CLOSE, OPEN, safe_parse_json, sanitize_text
-from kiro_asgi.upstreams.kiro.contract.model import ContractOptions, OutputMessage, Response, ResponseUsage, ToolUse
-from kiro_asgi.upstreams.kiro.events import STOP_REASONS
-from kiro_asgi.wire.json import dumps
+from kiro_asgi.upstreams.kiro.answer import STOP_REASONS
+from kiro_asgi.upstreams.kiro.contract import ContractOptions, OutputMessage, Response, ResponseUsage, ToolUse
+from kiro_asgi.upstreams.kiro.rules.texts import CLOSE, OPEN, sanitize_text
+from kiro_asgi.wire.json import JsonError, dumps, loads
 
 MAX_SEQUENCE: Final = 4096
 """Characters of an escape sequence that is waited for; the string of a longer one is taken for text."""
@@ -38,6 +38,30 @@ _UNFINISHED: Final = re.compile(
 """An escape sequence that the end of the text cuts."""
 
 
+CUT_ESCAPES: Final = ("\\u", "\\u0", "\\u00")
+"""How an escape sequence of a character looks that was cut."""
+
+
+def safe_parse_json(value: str) -> Any:
+    """Parse *value* as JSON: an object, a list or a primitive.
+
+    White space around it is passed over, and so is the beginning of an escape sequence at its very end.
+
+    Returns:
+        The very same *value* where it is blank or not JSON.  ``NaN``, infinities, numbers that overflow and what is
+        nested deeper than `kiro_asgi.limits.JSON_DEPTH` levels are not.
+    """
+    text = value.strip()
+    if text.endswith("\\") and not text.endswith("\\\\"):
+        text = text[:-1]
+    elif text.endswith(CUT_ESCAPES):
+        text = text[: text.rindex("\\u")]
+    try:
+        return loads(text)
+    except JsonError:
+        return value
+
+
 def contract_stages(options: ContractOptions) -> tuple[Stage[Delta, Delta], ...]:
     """Fresh stages, to stand behind the service's own."""
     return (
@@ -47,7 +71,7 @@ def contract_stages(options: ContractOptions) -> tuple[Stage[Delta, Delta], ...]
     )
 
 
-def stop_reason(word: str, *, legacy: bool = True) -> StopReason:
+def _stop_reason(word: str, *, legacy: bool = True) -> StopReason:
     """The reason for the service's *word*; the plain end, where it is empty or unknown.
 
     Args:
@@ -207,7 +231,7 @@ def as_message(response: Response, *, legacy_stop_map: bool = True, reminders: b
     """
     blocks = tuple(_blocks(response.output_messages, reminders))
     calls = any(isinstance(block, ToolCallBlock) for block in blocks)
-    reason = stop_reason(response.stop_reason, legacy=legacy_stop_map)
+    reason = _stop_reason(response.stop_reason, legacy=legacy_stop_map)
     if reason in (StopReason.END, StopReason.TOOL_CALL):
         reason = StopReason.TOOL_CALL if calls else StopReason.END
     lead_in = (TextBlock(LEAD_IN),) if blocks and isinstance(blocks[0], ToolCallBlock) else ()

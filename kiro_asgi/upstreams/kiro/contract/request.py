@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from attrs import evolve, frozen
 
+from kiro_asgi.model.depth import require_depth
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
     Document,
@@ -26,6 +27,8 @@ from kiro_asgi.model.prompt import (
     Prompt,
     Role,
     Text,
+    Thinking,
+    ThinkingMode,
     ThinkingPart,
     Tool,
     ToolCallPart,
@@ -35,9 +38,10 @@ from kiro_asgi.model.prompt import (
     Turn,
 )
 from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro import request as native
-from kiro_asgi.upstreams.kiro.contract.functions import clean_json_schema_properties, effort_of, left_out
-from kiro_asgi.upstreams.kiro.contract.model import (
+from kiro_asgi.upstreams.kiro.contract import (
+    BUDGETS,
     ClaudeToolChoice,
     ContractOptions,
     HistoryMessage,
@@ -48,9 +52,81 @@ from kiro_asgi.upstreams.kiro.contract.model import (
     UserInputMessage,
 )
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, tool_names
-from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.rendering import WireNames
 from kiro_asgi.wire.json import dumps
+
+
+def reasoning_effort_from_budget(budget: int | None, low: int = BUDGETS[0], medium: int = BUDGETS[1]) -> str:
+    """``low``, ``medium`` or ``high``.
+
+    Args:
+        budget: Tokens; ``None``, where nobody said, is ``high``.
+        low: The largest budget that is ``low``.
+        medium: The largest budget that is ``medium``.
+    """
+    if budget is None or budget > medium:
+        return "high"
+    return "low" if budget <= low else "medium"
+
+
+def effort_of(thinking: Thinking, budgets: tuple[int, ...]) -> str:
+    """The effort that a client asks for: in so many words, else by its budget.
+
+    ``none`` where it declined thinking, empty where it did not speak of it.
+    """
+    if thinking.mode is ThinkingMode.DISABLED:
+        return "none"
+    return thinking.effort or (
+        reasoning_effort_from_budget(thinking.budget_tokens, *budgets) if thinking.wanted else ""
+    )
+
+
+KEPT: Final = frozenset(("type", "description", "properties", "required", "enum", "items"))
+
+
+def clean_json_schema_properties(schema: Any) -> Any:
+    """*schema* with six keywords only, at every level: ``type description properties required enum items``.
+
+    Names of properties are no keywords and all stay.  What is not an object is returned as it is; *schema* itself is
+    never changed.
+
+    Raises:
+        RequestError: It is nested deeper than `kiro_asgi.limits.JSON_DEPTH` levels.
+    """
+    require_depth(schema, "schema", "schema")
+    return _kept_keywords(schema)
+
+
+def _kept_keywords(schema: Any) -> Any:
+    """The same of a schema whose depth is known."""
+    if not isinstance(schema, Mapping):
+        return schema
+    return {key: _kept_value(key, value) for key, value in schema.items() if key in KEPT}
+
+
+def _kept_value(key: str, value: Any) -> Any:
+    if key == "properties" and isinstance(value, Mapping):
+        return {name: _kept_keywords(part) for name, part in value.items()}
+    return _kept_keywords(value) if key == "items" else value
+
+
+def _left_out(schema: Any) -> dict[str, int]:
+    """Rules of what `clean_json_schema_properties` leaves out of *schema*, each with how often: keywords, and all of
+    them of a part that had some."""
+    found: dict[str, int] = {}
+    pending = [schema]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Mapping):
+            if dropped := len(node.keys() - KEPT):
+                found["schema.keywords"] = found.get("schema.keywords", 0) + dropped
+                if dropped == len(node):
+                    found["contract.schema_emptied"] = found.get("contract.schema_emptied", 0) + 1
+            properties = node.get("properties")
+            pending += properties.values() if isinstance(properties, Mapping) else ()
+            pending.append(node.get("items"))
+    return found
+
 
 HEADING: Final = "Tool reference manifest (hash → tool)"
 
@@ -72,10 +148,10 @@ DIRECTIVES: Final[Mapping[ToolChoiceMode, str]] = MappingProxyType(
 )
 
 
-def context(prompt: Prompt, options: ContractOptions, notes: Notes) -> MessageContext:
+def _context(prompt: Prompt, options: ContractOptions, notes: Notes) -> MessageContext:
     """The context of the messages, with the client's own tool names."""
     for tool in prompt.tools:
-        for rule, times in left_out(tool.schema).items():
+        for rule, times in _left_out(tool.schema).items():
             notes.applies(rule, tool.place, times)
     return MessageContext(
         tuple(_specification(tool, options.description_limit) for tool in prompt.tools),
@@ -103,7 +179,7 @@ def _choice(choice: ToolChoice) -> ClaudeToolChoice | None:
     return ClaudeToolChoice(MODES[choice.mode], name, choice.raw)
 
 
-def manifest(entries: Iterable[ManifestEntry], limit: int, names: WireNames) -> str:
+def _manifest(entries: Iterable[ManifestEntry], limit: int, names: WireNames) -> str:
     """The heading and a line for every description of more than *limit* characters; empty without any."""
     lines = [
         f"- {names.wire(it.name)} [{it.hash}, {it.length} chars]: {it.description}"
@@ -113,7 +189,7 @@ def manifest(entries: Iterable[ManifestEntry], limit: int, names: WireNames) -> 
     return "\n".join((HEADING, *lines)) if lines else ""
 
 
-def directive(choice: ToolChoice, names: WireNames) -> str:
+def _directive(choice: ToolChoice, names: WireNames) -> str:
     """The client's tool choice as one sentence; empty where it leaves the choice to the model."""
     return DIRECTIVES.get(choice.mode, "").format(names.wire(choice.name) if choice.name else "")
 
@@ -140,7 +216,7 @@ def translate(prompt: Prompt, model_id: str, options: ContractOptions, notes: No
     names = tool_names(Notes())
     for tool in prompt.tools:
         names.wire(tool.name)
-    beside = context(prompt, options, notes)
+    beside = _context(prompt, options, notes)
     turns = [_plain_turn(turn, names, texts, options) for turn in prompt.turns]
     if not turns or turns[-1].role is Role.ASSISTANT:
         turns.append(_PlainTurn(Role.USER, options.continue_text if turns else ""))
@@ -157,8 +233,8 @@ def translate(prompt: Prompt, model_id: str, options: ContractOptions, notes: No
 
 def _system(prompt: Prompt, beside: MessageContext, names: WireNames, options: ContractOptions) -> str:
     base = "\n\n".join(prompt.system)
-    listed = manifest(beside.tool_context_manifest, options.description_limit, names)
-    demand = directive(prompt.tool_choice, names)
+    listed = _manifest(beside.tool_context_manifest, options.description_limit, names)
+    demand = _directive(prompt.tool_choice, names)
     return _paragraphs(base, listed, demand).strip() if listed or demand else base
 
 
@@ -262,7 +338,7 @@ def contract_document(
     notes = Notes()
     request = translate(prompt, model.id, options, notes)
     written = native.document(
-        reworded(prompt, request, options),
+        _reworded(prompt, request, options),
         model,
         evolve(settings, sanitize_text=False, strip_system_reminders=False),
         adaptations=adaptations,
@@ -279,7 +355,7 @@ def contract_document(
     return written
 
 
-def reworded(prompt: Prompt, request: Request, options: ContractOptions) -> Prompt:
+def _reworded(prompt: Prompt, request: Request, options: ContractOptions) -> Prompt:
     """*request*, which is the translation of *prompt*, as a prompt: nothing but turns, tools and what has no text."""
     history = [Turn(it.role, _parts(it), it.place) for it in request.history]
     if history and history[-1].role is Role.USER:

@@ -191,6 +191,8 @@ def offered(prompt: Prompt, used: Mapping[str, str], notes: Notes) -> tuple[Tool
     _require_choice(prompt.tool_choice, tools, notes)
     if prompt.tool_choice.mode is ToolChoiceMode.NONE:
         tools = [tool for tool in tools if tool.name in used or not notes.applies("tools.withheld", tool.place)]
+    if not used:
+        return tuple(tools)
     known = {tool.name for tool in tools}
     missing = [(name, place) for name, place in used.items() if name not in known]
     return *tools, *(_stub(name, place) for name, place in missing if notes.applies("tools.stubbed", place))

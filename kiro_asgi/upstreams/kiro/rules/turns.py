@@ -257,13 +257,6 @@ LOOK: Final = "Please look at what is attached."
 UNDERSTOOD: Final = "OK."
 
 
-def arrange(drafts: list[MessageDraft], notes: Notes, steps: tuple[Step, ...]) -> list[MessageDraft]:
-    """The drafts as the service takes them; never empty, and the last is the user's."""
-    for step in steps:
-        drafts = step(drafts, notes)
-    return drafts
-
-
 def end_with_user(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
     """The last word is the user's; one who leaves it to the assistant wants it to go on from there."""
     if not drafts:
@@ -336,7 +329,8 @@ NATIVE: Final[tuple[Step, ...]] = (
     answer_calls,
     say_something,
 )
-"""In the order in which they run: each may rely on those before it."""
+"""In the order in which they run: each may rely on those before it.  Behind them there is a draft, and the last is the
+user's."""
 
 TEXT: Final[tuple[Step, ...]] = (*NATIVE[:-1], tell_as_text, say_something)
 """The same where earlier tool calls are told as text."""

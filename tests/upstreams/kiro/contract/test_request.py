@@ -14,7 +14,7 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Image, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.streaming import ContractOptions, translate_kiro_request
 from kiro_asgi.upstreams.base import Credential, CredentialKind
-from kiro_asgi.upstreams.kiro.contract.model import ClaudeToolChoice, ManifestEntry, Request
+from kiro_asgi.upstreams.kiro.contract import ClaudeToolChoice, ManifestEntry, Request
 from kiro_asgi.upstreams.kiro.contract.request import translate
 from kiro_asgi.upstreams.kiro.models import FALLBACK, find
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream

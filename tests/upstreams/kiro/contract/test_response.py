@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kiro_asgi.model.events import FollowupPrompt, Stop, StopReason, TextDelta, ThinkingDelta, Usage
 from kiro_asgi.model.message import Message, TextBlock, ThinkingBlock, ToolCallBlock
 from kiro_asgi.streaming import ContractOptions, translate_kiro_response
+from kiro_asgi.upstreams.kiro.contract import OutputMessage, Response, ResponseUsage, ToolUse
 from kiro_asgi.upstreams.kiro.contract.answer import (
     LEAD_IN,
     CleanText,
@@ -20,8 +21,7 @@ from kiro_asgi.upstreams.kiro.contract.answer import (
     as_response,
     contract_stages,
 )
-from kiro_asgi.upstreams.kiro.contract.functions import sanitize_text
-from kiro_asgi.upstreams.kiro.contract.model import OutputMessage, Response, ResponseUsage, ToolUse
+from kiro_asgi.upstreams.kiro.rules.texts import sanitize_text
 from tests.helpers import run, run_apart
 from tests.upstreams.kiro.contract.test_texts import CLOSE, NOISY, OPEN
 

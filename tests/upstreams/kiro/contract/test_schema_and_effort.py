@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.model.prompt import Thinking, ThinkingMode
-from kiro_asgi.upstreams.kiro.contract.functions import (
+from kiro_asgi.upstreams.kiro.contract import ContractOptions
+from kiro_asgi.upstreams.kiro.contract.request import (
     clean_json_schema_properties,
     effort_of,
     reasoning_effort_from_budget,
 )
-from kiro_asgi.upstreams.kiro.contract.model import ContractOptions
 
 KEPT = {"type", "description", "properties", "required", "enum", "items"}
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.upstreams.kiro.contract.functions import safe_parse_json, sanitize_text
+from kiro_asgi.upstreams.kiro.contract.answer import safe_parse_json
+from kiro_asgi.upstreams.kiro.rules.texts import sanitize_text
 
 OPEN, CLOSE = "<system-reminder>", "</system-reminder>"
 

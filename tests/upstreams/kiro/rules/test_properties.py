@@ -21,7 +21,7 @@ from kiro_asgi.simulator.kiro.message_rules import KiroRequest, Refusal, check
 from kiro_asgi.simulator.kiro.rules import RULES
 from kiro_asgi.simulator.models import MODELS
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.kiro.rules.table import TABLE
+from kiro_asgi.upstreams.kiro.rules import TABLE
 from tests.upstreams.kiro.invariants import breaches
 from tests.upstreams.kiro.prompts import GPT, NATIVE, PLAIN, PNG, PROMPTS, SCHEMA, rendered, texts
 

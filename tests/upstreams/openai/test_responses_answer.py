@@ -37,7 +37,7 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.upstreams.openai.reasoning import opened
-from kiro_asgi.upstreams.openai.responses.upstream import ResponsesUpstream
+from kiro_asgi.upstreams.openai.upstream import ResponsesUpstream
 from tests.growth import assert_linear
 from tests.helpers import byte_by_byte, cut, run
 from tests.upstreams.openai.chunks import DONE, new_ids, sse

@@ -31,12 +31,19 @@ from kiro_asgi.model.prompt import (
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.exchanges import Draft, exchanges
+from kiro_asgi.upstreams.openai.adapting import leave_out
 from kiro_asgi.upstreams.openai.content import FAILED, AttachmentParts, text_or_attachment
 from kiro_asgi.upstreams.openai.models import efforts_of
-from kiro_asgi.upstreams.openai.options import drawing, form_of, max_tokens, reasoning_effort
 from kiro_asgi.upstreams.openai.reasoning import opened
-from kiro_asgi.upstreams.openai.request import ChatBody, tool_names, written_tools
-from kiro_asgi.upstreams.openai.responses.adapting import leave_out
+from kiro_asgi.upstreams.openai.request import (
+    ChatBody,
+    drawing,
+    form_of,
+    max_tokens,
+    reasoning_effort,
+    tool_names,
+    written_tools,
+)
 from kiro_asgi.upstreams.rendering import WireNames
 from kiro_asgi.wire.json import dumps
 
@@ -81,7 +88,7 @@ def document(
         custom: Whether the server is another than OpenAI's.
         takes_text: Whether it has tools that take a text.
         conversation: The same for all requests of a conversation; empty for none.
-        without: What the service refused, see `kiro_asgi.upstreams.openai.responses.adapting`.
+        without: What the service refused, see `kiro_asgi.upstreams.openai.adapting`.
 
     Raises:
         RequestError: The prompt holds something that the service cannot be asked; the message names the rule.

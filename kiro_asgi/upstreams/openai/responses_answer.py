@@ -74,11 +74,11 @@ def stages(content_type: str, new_id: Callable[[], str], service: str) -> tuple[
         NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
     """
     require_media_type(content_type, _ACCEPTED)
-    return (ResponseDecoder(new_id, service),)
+    return (ResponsesDecoder(new_id, service),)
 
 
 @define
-class ResponseDecoder:
+class ResponsesDecoder:
     """Read a stream, or one document: the first byte decides, and nothing is emitted before it."""
 
     new_id: Callable[[], str]
@@ -176,7 +176,7 @@ class EventDecoder:
             if item.kind in _CALLS and not item.ended and (is_complete or not item.begun):
                 yield self._fragment(item, self._closing(item) if is_complete else "", stop=is_complete)
         if usage := object_of(response.get("usage")):
-            yield read_usage(usage)
+            yield _read_usage(usage)
         yield Stop(self._reason(response, is_complete))
 
     def _reason(self, response: Object, is_complete: bool) -> StopReason:
@@ -426,7 +426,7 @@ _SILENT: Final = frozenset(
 """Kinds of events that say nothing which others do not say."""
 
 
-def read_usage(usage: Object) -> TokenUsage:
+def _read_usage(usage: Object) -> TokenUsage:
     """Counts; what is absent or is none stays unsaid."""
     of_input, of_output = object_of(usage.get("input_tokens_details")), object_of(usage.get("output_tokens_details"))
     prompt, cached = count_of(usage, "input_tokens"), count_of(of_input, "cached_tokens")

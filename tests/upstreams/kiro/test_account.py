@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.simulator.kiro.accounts import usage_limits
-from kiro_asgi.upstreams.kiro.limits import UsageLimits, limits_request, parse_limits, parse_reset
+from kiro_asgi.upstreams.kiro.account import UsageLimits, limits_request, parse_limits, parse_reset
 
 TRIAL = {"freeTrialStatus": "ACTIVE", "usageLimit": 500, "usageLimitWithPrecision": 500.0, "currentUsage": 100}
 BONUS = {"status": "ACTIVE", "usageLimit": 20, "currentUsage": 5}

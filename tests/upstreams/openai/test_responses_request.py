@@ -32,8 +32,8 @@ from kiro_asgi.simulator.responses.rules import RULES as SERVICE_RULES
 from kiro_asgi.stages.estimate import TokenEstimator
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
 from kiro_asgi.upstreams.openai.reasoning import opened, sealed
-from kiro_asgi.upstreams.openai.responses.upstream import ResponsesUpstream
 from kiro_asgi.upstreams.openai.rules import RULES
+from kiro_asgi.upstreams.openai.upstream import ResponsesUpstream
 from tests.upstreams.kiro.prompts import PNG, PROMPTS, ask, assistant, call, result, user
 
 KEY = Credential(CredentialKind.API_KEY, "sk-secret")

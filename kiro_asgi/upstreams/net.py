@@ -1,7 +1,8 @@
-"""AWS credentials and signatures, by botocore: the chain of AWS's own tools, and Signature Version 4.
+"""What upstreams look at in the world: AWS's variables, files and sign-ins.
 
-Both block: the chain reads files, runs programs and asks metadata services, once for as long as credentials last.  So a
-request is signed in a worker thread, just before it is sent, again for each try: a signature is good for five minutes.
+Credentials and signatures are botocore's: the chain of AWS's own tools, and Signature Version 4.  Both block: the chain
+reads files, runs programs and asks metadata services, once for as long as credentials last.  So a request is signed in
+a worker thread, just before it is sent, again for each try: a signature is good for five minutes.
 
 Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
 """
