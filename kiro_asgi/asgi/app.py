@@ -480,7 +480,6 @@ class App:
 
         if (answer := exchange.known_answer) is not None:
             known = output(exchange)
-            known.restart()
             known.put(replay(answer))
             await known.finish()
             return

@@ -53,7 +53,7 @@ class Output(Protocol[In]):
     """When something was last sent; before the commit, when the output was made."""
 
     def restart(self) -> None:
-        """Begin an attempt, before anything is put: what an earlier one has put is forgotten."""
+        """Forget what was put: the answer is tried again."""
         ...
 
     def put(self, items: Iterable[In], /) -> KiroAsgiError | None:
@@ -189,8 +189,12 @@ class Streamed(Sending[Event]):
     _opening: tuple[Event, ...] = field(init=False, default=())
     """Events that `open` has sent to the client."""
 
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self._encoder = self._new_encoder()
+
     def restart(self) -> None:
-        """Begin, with a new encoder; forget what was put, but for what the client has been shown by `open`."""
+        """Forget what was put, but for what the client has been shown by `open`."""
         super().restart()
         self._encoder = self._new_encoder()
         deque(self._encoder.feed(self._opening), maxlen=0)
@@ -254,7 +258,6 @@ class Synthetic(_Gathering, Streamed):
 
     async def finish(self) -> None:
         """Send the message, a slice at a time: cut into sentences it takes many times its own size."""
-        self._encoder = self._new_encoder()
         parts = (self._encoder.feed((event,)) for event in replay(self._message(), self._cut))
         for pieces in _slices(parts, self._clock):
             if self._pending:
