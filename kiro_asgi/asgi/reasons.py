@@ -17,7 +17,7 @@ from kiro_asgi.dialects.base import Dialect, RequestPeek
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.base import StageFactory
-from kiro_asgi.stages.parts.thinking_parser import KEPT
+from kiro_asgi.stages.thinking import KEPT
 from kiro_asgi.upstreams.base import Forwarding, ModelCard
 from kiro_asgi.upstreams.settings import AnswerOptions
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kiro_asgi.model.prompt import Text, Turn
-from kiro_asgi.stages.cut_answers import CutAnswer
-from kiro_asgi.stages.recovery import Reminder, reminders
+from kiro_asgi.stages.cut_answers import CutAnswer, Reminder, reminders
 
 
 def reminded(

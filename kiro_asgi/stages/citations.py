@@ -20,8 +20,16 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from kiro_asgi.model.events import Appendix, Delta, Grounding
-from kiro_asgi.model.server_tools import WEB_SEARCH, SearchHit, ServerCall, ServerResult, ToolOutput
+from kiro_asgi.model.events import (
+    WEB_SEARCH,
+    Appendix,
+    Delta,
+    Grounding,
+    SearchHit,
+    ServerCall,
+    ServerResult,
+    ToolOutput,
+)
 
 
 @frozen

@@ -1,4 +1,4 @@
-"""Filters: stages that look at one delta at a time and pass it on, change it, leave it out or take it."""
+"""Filters: stages that look at one delta, or event, at a time and pass it on, change it, leave it out or take it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kiro_asgi.model.budget import AnswerBudget, size_of
 from kiro_asgi.model.events import (
     Citation,
     Delta,
+    Event,
     Notice,
     ServerCall,
     TextDelta,
@@ -158,3 +159,21 @@ class ServerTools(Filter[Delta]):
         self.budget.take(size_of(call))
         self.calls.append(call)
         return call
+
+
+@define
+class KeptAnswer(Filter[Event]):
+    """Pass events on, and take room for each: whoever gets them keeps them all.
+
+    Raises:
+        AnswerTooLarge: There is no room for one.
+    """
+
+    _budget: AnswerBudget
+
+    def feed(self, items: Iterable[Event], /) -> Iterator[Event]:
+        """*items*, unchanged."""
+        keep = self._budget.keep
+        for item in items:
+            keep(item)
+            yield item

@@ -29,6 +29,7 @@ from kiro_asgi.model.events import (
     Notice,
     RedactedThinking,
     RefusalDelta,
+    SearchHit,
     ServerCall,
     ServerResult,
     SignatureDelta,
@@ -44,10 +45,10 @@ from kiro_asgi.model.events import (
     ToolCallMalformed,
     ToolCallStart,
     ToolInputDelta,
+    ToolOutput,
     TruncationInfo,
     Usage,
 )
-from kiro_asgi.model.server_tools import SearchHit, ToolOutput
 
 MALFORMED = MalformedCall("t2", "f", "invalid JSON", 3, "00")
 CUT = TruncationInfo("t1", "f", "unbalanced delimiters", 3, "00")

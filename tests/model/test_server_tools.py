@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.model.server_tools import SearchHit, ToolOutput
+from kiro_asgi.model.events import SearchHit, ToolOutput
 
 HITS = st.lists(st.builds(SearchHit, *[st.text(max_size=5)] * 4), max_size=4).map(tuple)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.model.prompt import Prompt, Role, Text, ToolCallPart, ToolResult, Turn
-from kiro_asgi.model.shortening import beginnings, longest_that_fits
+from kiro_asgi.model.prompt import Prompt, Role, Text, ToolCallPart, ToolResult, Turn, beginnings, longest_that_fits
 
 SAID = Turn(Role.USER, (Text("q"),))
 ANSWERED = Turn(Role.ASSISTANT, (Text("a"),))

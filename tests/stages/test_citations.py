@@ -10,17 +10,21 @@ from hypothesis import strategies as st
 
 from kiro_asgi.dialects.openai_responses.calls import web_search_call
 from kiro_asgi.model.events import (
+    WEB_SEARCH,
     Appendix,
     Delta,
     Grounding,
+    SearchHit,
+    ServerCall,
+    ServerResult,
     SignatureDelta,
     Stop,
     StopReason,
     TextDelta,
     ToolCallFragment,
+    ToolOutput,
 )
 from kiro_asgi.model.message import Message, TextBlock, ThinkingBlock, ToolCallBlock, fold
-from kiro_asgi.model.server_tools import WEB_SEARCH, SearchHit, ServerCall, ServerResult, ToolOutput
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.stages.citations import Citations, Citing, markdown
 from tests.grammar import check_events

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from kiro_asgi.model.events import MalformedCall, StopReason
 from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock
 from kiro_asgi.model.prompt import Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
-from kiro_asgi.stages.cut_answers import CutAnswer, truncation_records
+from kiro_asgi.stages.cut_answers import Candidate, CutAnswer, candidates, recover, reminder_text, truncation_records
 from kiro_asgi.stages.parts.argument_text import truncation_info
-from kiro_asgi.stages.recovery import Candidate, candidates, recover, reminder_text
 
 INFO = truncation_info("c1", "write_file", '{"path": "a.py", "content": "' + "x" * 5_000)
 

@@ -18,8 +18,8 @@ from kiro_asgi.model.events import (
     ToolCallStart,
     ToolInputDelta,
 )
-from kiro_asgi.stages import structured
-from kiro_asgi.stages.structured import (
+from kiro_asgi.stages import promises
+from kiro_asgi.stages.promises import (
     NOT_JSON,
     SCHEMA_MISMATCH,
     UNCHECKED,
@@ -72,7 +72,7 @@ def test_what_did_not_end_by_itself_is_not_checked(reason):
 
 def test_what_is_too_long_is_not_kept(monkeypatch):
     """Memory is bounded; what was not kept is not judged, and that is told."""
-    monkeypatch.setattr(structured, "STRUCTURED_CHARACTERS", 4)
+    monkeypatch.setattr(promises, "STRUCTURED_CHARACTERS", 4)
 
     assert notices(["abcd"]) == [Notice(NOT_JSON)]
     assert notices(["abc", "de"]) == [Notice(UNCHECKED, "length")]

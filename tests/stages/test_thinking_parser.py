@@ -8,14 +8,7 @@ from hypothesis import strategies as st
 
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.model.events import TextDelta, ThinkingDelta
-from kiro_asgi.stages.parts.thinking_parser import (
-    MODES,
-    SCANS,
-    TAGS,
-    ThinkingParser,
-    ThinkingParseResult,
-    ThinkingState,
-)
+from kiro_asgi.stages.thinking import MODES, SCANS, TAGS, ThinkingParser, ThinkingParseResult, ThinkingState
 from tests.stages.timing import assert_linear
 
 PRE, IN, OUT = ThinkingState.PRE_CONTENT, ThinkingState.IN_THINKING, ThinkingState.STREAMING

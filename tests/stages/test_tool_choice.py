@@ -36,8 +36,8 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.message import fold
 from kiro_asgi.model.prompt import ToolChoice, ToolChoiceMode
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
+from kiro_asgi.stages.promises import FORBIDDEN, TEXT_WITHHELD, DemandedCall, ForbiddenCalls
 from kiro_asgi.stages.tool_calls import EMISSIONS
-from kiro_asgi.stages.tool_choice import FORBIDDEN, TEXT_WITHHELD, DemandedCall, ForbiddenCalls
 from tests.grammar import check_events
 from tests.growth import assert_linear
 from tests.helpers import run, run_apart

@@ -7,8 +7,7 @@ from typing import Any
 
 from kiro_asgi.dialects.recovery import blocks_of, reminded, reply_from, texts_of
 from kiro_asgi.model.prompt import Part, Role, ToolCallPart, ToolResult, Turn
-from kiro_asgi.stages.cut_answers import CutAnswer
-from kiro_asgi.stages.recovery import Reminder
+from kiro_asgi.stages.cut_answers import CutAnswer, Reminder
 
 
 def inject_truncation_recovery(body: Mapping[str, Any], records: Mapping[str, CutAnswer]) -> dict[str, Any]:

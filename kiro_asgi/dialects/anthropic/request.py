@@ -32,8 +32,18 @@ from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import NO_MODEL
 from kiro_asgi.dialects.structure import Raw, structure
 from kiro_asgi.errors import RequestError
-from kiro_asgi.model.depth import require_depths
-from kiro_asgi.model.prompt import Part, Prompt, Role, Sampling, Text, Thinking, ThinkingMode, ToolResult, Turn
+from kiro_asgi.model.prompt import (
+    Part,
+    Prompt,
+    Role,
+    Sampling,
+    Text,
+    Thinking,
+    ThinkingMode,
+    ToolResult,
+    Turn,
+    require_depths,
+)
 from kiro_asgi.stages.limits import check_stop
 from kiro_asgi.wire.json import JsonError, loads
 

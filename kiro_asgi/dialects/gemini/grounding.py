@@ -12,8 +12,7 @@ from typing import Any
 
 from attrs import define, field
 
-from kiro_asgi.model.events import Citation
-from kiro_asgi.model.server_tools import ServerCall, ServerResult
+from kiro_asgi.model.events import Citation, ServerCall, ServerResult
 from kiro_asgi.wire.json import text_of
 
 

@@ -18,10 +18,9 @@ from kiro_asgi.dialects.gemini.signatures import opened
 from kiro_asgi.dialects.gemini.tools import HOSTED, MODES, SEARCHES
 from kiro_asgi.dialects.passthrough import Format, Sign
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.events import TokenUsage
+from kiro_asgi.model.events import WEB_SEARCH, TokenUsage
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool, ToolChoiceMode
-from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.wire.json import count_of, object_of, objects_of, text_of
 
 _FORMS: Final = frozenset({"response_schema", "response_json_schema"})

@@ -18,8 +18,7 @@ from kiro_asgi.dialects.gemini.contents import read_contents, texts_of
 from kiro_asgi.dialects.gemini.shapes import CountBody, GenerateBody, GenerationConfig, ThinkingConfig
 from kiro_asgi.dialects.gemini.tools import json_schema, read_tools
 from kiro_asgi.dialects.structure import read_json, structure_value
-from kiro_asgi.model.depth import require_depths
-from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode
+from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode, require_depths
 from kiro_asgi.stages.limits import check_stop
 
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])[A-Z]")

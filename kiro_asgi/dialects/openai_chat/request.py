@@ -26,8 +26,7 @@ from kiro_asgi.dialects.openai_chat.shapes import CONVERTER, ChatJsonObjectForma
 from kiro_asgi.dialects.openai_chat.tools import read_tools
 from kiro_asgi.dialects.openai_fields import read_sampling, read_verbosity
 from kiro_asgi.dialects.structure import Raw, structure
-from kiro_asgi.model.depth import require_depths
-from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
+from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, require_depths
 from kiro_asgi.wire.json import count, object_of
 
 

@@ -18,9 +18,8 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.dialects.openai_responses.shapes import ClientCall
-from kiro_asgi.model.events import Citation
+from kiro_asgi.model.events import Citation, ServerCall, ToolOutput
 from kiro_asgi.model.prompt import TEXT_INPUT, Tool
-from kiro_asgi.model.server_tools import ServerCall, ToolOutput
 from kiro_asgi.wire.json import JsonError, loads
 
 Object = Mapping[str, Any]

@@ -49,6 +49,8 @@ from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.pieces import Pieces
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import (
+    UNAVAILABLE,
+    WEB_SEARCH,
     BlockEnd,
     BlockKind,
     BlockStart,
@@ -64,9 +66,9 @@ from kiro_asgi.model.events import (
     TextDelta,
     ThinkingDelta,
     ToolInputDelta,
+    ToolOutput,
     Usage,
 )
-from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, ToolOutput
 from kiro_asgi.wire.json import JsonError, loads
 from kiro_asgi.wire.sse import encode_comment
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from attrs import evolve, frozen
 
+from kiro_asgi.model.events import SearchHit
 from kiro_asgi.model.prompt import Prompt
-from kiro_asgi.model.server_tools import SearchHit
 from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.base import Credential, ModelCard, UpstreamRequest
 from kiro_asgi.upstreams.kiro.auth import without_profile

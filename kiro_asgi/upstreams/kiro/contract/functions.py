@@ -12,8 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kiro_asgi.model.depth import require_depth
-from kiro_asgi.model.prompt import Thinking, ThinkingMode
+from kiro_asgi.model.prompt import Thinking, ThinkingMode, require_depth
 from kiro_asgi.wire.json import JsonError, loads
 
 BUDGETS: Final = (50, 200)
