@@ -10,9 +10,8 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from kiro_asgi.net.http_library import InterleavedBackend
 from kiro_asgi.net.requests import fetch_whole
-from kiro_asgi.net.transport import Transport
+from kiro_asgi.net.transport import InterleavedBackend, Transport
 from kiro_asgi.upstreams.base import UpstreamRequest
 from tests.listening import listening
 
