@@ -115,7 +115,8 @@ class Fingerprinter:
     @property
     def fingerprint(self) -> Fingerprint:
         """Of everything so far."""
-        self._ink()
+        if self._pieces:
+            self._ink()
         return self._print
 
     def _ink(self) -> None:
@@ -411,7 +412,7 @@ def recover(prompt: Prompt, records: Mapping[str, CutAnswer]) -> tuple[Prompt, t
         prompt: As the client sent it.
         records: What is remembered, at least under those keys of `candidates` under which there is anything.
     """
-    told = reminders(prompt.turns, records)
+    told = reminders(prompt.turns, records) if records else ()
     if not told:
         return prompt, ()
     turns = list(prompt.turns)

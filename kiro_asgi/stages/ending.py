@@ -179,7 +179,9 @@ class EndOfStream:
     def _verdict(self) -> Stop:
         stop = self._stop
         said = stop.reason if stop else None
-        row = next(row for row in _TABLE if said in row.said and (not row.seen or not row.seen.isdisjoint(self._seen)))
+        for row in _TABLE:
+            if said in row.said and not (row.seen and row.seen.isdisjoint(self._seen)):
+                break
         if row.verdict is not None:
             return Stop(row.verdict)
         assert stop is not None, "a row for silence has a verdict of its own"

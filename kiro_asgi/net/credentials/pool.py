@@ -147,7 +147,10 @@ class Credentials:
             yield from state.secrets
 
     def _state(self, credential: Credential) -> CredentialState | None:
-        return next((state for state in self._states if state.name == credential.source), None)
+        for state in self._states:
+            if state.name == credential.source:
+                return state
+        return None
 
 
 _Question = Callable[[Credential], UpstreamRequest]

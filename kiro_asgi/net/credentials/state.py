@@ -128,11 +128,12 @@ class CredentialState:
         """
         for cooldown in self._cooldowns(model):
             cooldown.check(self._clocks.steady())
-        if self._must_wait():
-            with _wait_limit(self.name):
-                await self._refresh_or_wait()
-        elif self._needs_refresh():
-            self._refresh_flight.start(self._refresh_task())
+        if self._needs_refresh():
+            if self._must_wait():
+                with _wait_limit(self.name):
+                    await self._refresh_or_wait()
+            else:
+                self._refresh_flight.start(self._refresh_task())
         elif self._refresher is not None and self._refresher.unsaved and self._clocks.steady() >= self._save_at:
             self._save_at = self._clocks.steady() + _SAVE_AGAIN
             self._refresh_flight.start(partial(self._save, self._refresher))
@@ -241,8 +242,8 @@ class CredentialState:
         return now >= self._retry_at and (self._is_due() or (now >= self._profile_at and self._asks_profile()))
 
     def _must_wait(self) -> bool:
-        """Whether no request can go on before the refresh has ended."""
-        return self._needs_refresh() and (not self._is_valid() or (self._profile_at == -inf and self._asks_profile()))
+        """Whether no request can go on before the refresh that is needed has ended."""
+        return not self._is_valid() or (self._profile_at == -inf and self._asks_profile())
 
     def _asks_profile(self) -> bool:
         return self._credential is not None and bool(self._vendor.profile_requests(self._credential))
@@ -391,7 +392,7 @@ class Cooldown:
         Raises:
             KiroAsgiError: It may not: a copy of the fault, with the time until the next try.
         """
-        if self.is_active(now) and (self._probing or now < self._probe_at):
+        if now < self._until and (self._probing or now < self._probe_at):
             raise self._error(self.left(now))
 
     def start(self, now: float) -> bool:
@@ -401,7 +402,7 @@ class Cooldown:
             KiroAsgiError: As for `check`.
         """
         self.check(now)
-        trying = self.is_active(now)
+        trying = now < self._until
         if trying:
             self._probing, self._probe_at = True, now + self._settings.quota_probe
         return trying
