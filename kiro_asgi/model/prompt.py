@@ -1,7 +1,7 @@
 """The neutral request of a client, whichever API it used: the middle between dialects and upstreams.
 
-Behind it stand two things that are done with a prompt whoever wrote it: leaving out its oldest turns, and making sure
-that nothing in it is too deep to be recursed into.
+Behind it stand things that are done whoever wrote it: telling the media type of what is attached, leaving out the
+oldest turns, and making sure that nothing in it is too deep to be recursed into.
 """
 
 from __future__ import annotations
@@ -369,6 +369,38 @@ class Prompt:
         """How often one answer may call *tool*, which the client does not run; ``None`` for any number."""
         limits = tool.options.get("max_uses"), self.max_tool_calls
         return min((limit for limit in limits if limit is not None), default=None)
+
+
+BEGINNING: Final = 24
+"""Bytes that are looked at; a multiple of three, so that their base64 can be cut off as well."""
+
+_MAGIC: Final = (
+    (b"\x89PNG\r\n\x1a\n", 0, b"", "image/png"),
+    (b"\xff\xd8\xff", 0, b"", "image/jpeg"),
+    (b"GIF87a", 0, b"", "image/gif"),
+    (b"GIF89a", 0, b"", "image/gif"),
+    (b"RIFF", 8, b"WEBP", "image/webp"),
+    (b"%PDF-", 0, b"", "application/pdf"),
+)
+"""Magic bytes at the start, the offset and value of further ones, and the media type."""
+
+
+def media_type_of(content: bytes) -> str:
+    """The media type of an image or a document, as its beginning proves it; empty where that proves none.
+
+    Only beginnings are known that no other kind of file has: a text that begins like a document is still a text.
+
+    Source: https://mimesniff.spec.whatwg.org/#matching-an-image-type-pattern, https://www.rfc-editor.org/rfc/rfc8118
+    """
+    head = content[:BEGINNING]
+    return next(
+        (
+            kind
+            for beginning, at, further, kind in _MAGIC
+            if head.startswith(beginning) and head.startswith(further, at)
+        ),
+        "",
+    )
 
 
 def beginnings(prompt: Prompt) -> list[int]:

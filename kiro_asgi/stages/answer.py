@@ -15,19 +15,11 @@ from kiro_asgi.stages.arguments import ArgumentRepairs, Rename
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.stages.blocks import BlockFramer
 from kiro_asgi.stages.call_signatures import CallSignatures
-from kiro_asgi.stages.citations import Citations, Citing
+from kiro_asgi.stages.citations import Citations, CitedPages, Citing
 from kiro_asgi.stages.cut_answers import Fingerprint, Fingerprinter
 from kiro_asgi.stages.ending import EndOfStream
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
-from kiro_asgi.stages.filters import (
-    CitedPages,
-    EventCounter,
-    KeptAnswer,
-    RepeatFilter,
-    ServerTools,
-    SingleCall,
-    ToolNames,
-)
+from kiro_asgi.stages.filters import EventCounter, KeptAnswer, RepeatFilter, ServerTools, SingleCall, ToolNames
 from kiro_asgi.stages.limits import Limits
 from kiro_asgi.stages.parts.argument_text import MENDINGS
 from kiro_asgi.stages.promises import DemandedCall, DemandedSearch, ForbiddenCalls, StructuredAnswer, StructuredCheck

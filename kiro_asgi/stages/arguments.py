@@ -66,10 +66,10 @@ def _decoded(value: Any, parts: Sequence[Any], schema: ToolSchema, depth: int) -
         value = _fitting(value, frozenset.intersection(*map(schema.admitted, parts)))
     if isinstance(value, dict):
         parts = schema.all_applying(parts, "object")
-        return {key: _decoded(it, of_key(parts, key), schema, depth + 1) for key, it in value.items()}
+        return {key: _decoded(it, _of_key(parts, key), schema, depth + 1) for key, it in value.items()}
     if isinstance(value, list):
         parts = schema.all_applying(parts, "array")
-        return [_decoded(it, of_item(parts, index), schema, depth + 1) for index, it in enumerate(value)]
+        return [_decoded(it, _of_item(parts, index), schema, depth + 1) for index, it in enumerate(value)]
     return value
 
 
@@ -185,10 +185,10 @@ def _with_twins(value: Any, parts: Sequence[Any], schema: ToolSchema, depth: int
     if isinstance(value, dict):
         value = _respelled(value, schema.declared_in(parts))
         parts = schema.all_applying(parts, "object")
-        return {key: _with_twins(it, of_key(parts, key), schema, depth + 1) for key, it in value.items()}
+        return {key: _with_twins(it, _of_key(parts, key), schema, depth + 1) for key, it in value.items()}
     if isinstance(value, list):
         parts = schema.all_applying(parts, "array")
-        return [_with_twins(it, of_item(parts, index), schema, depth + 1) for index, it in enumerate(value)]
+        return [_with_twins(it, _of_item(parts, index), schema, depth + 1) for index, it in enumerate(value)]
     return value
 
 
@@ -202,7 +202,7 @@ def _respelled(members: dict[str, Any], names: Names) -> dict[str, Any]:
     for key in members:
         if key in declared:
             continue
-        found = names.by_spelling.get(unspelled(key), ())
+        found = names.by_spelling.get(_unspelled(key), ())
         if len(found) == 1 and found[0] not in taken:
             new[key] = found[0]
             taken.add(found[0])
@@ -351,14 +351,14 @@ class Names:
 
     @cached_property
     def by_spelling(self) -> Mapping[str, Sequence[str]]:
-        """The result of `unspelled` to the names that have it."""
+        """The result of `_unspelled` to the names that have it."""
         found = defaultdict(list)
         for name in self.declared:
-            found[unspelled(name)].append(name)
+            found[_unspelled(name)].append(name)
         return found
 
 
-def unspelled(name: str) -> str:
+def _unspelled(name: str) -> str:
     """Reduce ``filePath``, ``file_path`` and ``file-path`` to the same text."""
     return name.replace("_", "").replace("-", "").casefold()
 
@@ -500,12 +500,12 @@ class ToolSchema:
         return place
 
 
-def of_key(parts: Sequence[Mapping[str, Any]], key: str) -> list[Any]:
+def _of_key(parts: Sequence[Mapping[str, Any]], key: str) -> list[Any]:
     """Schemas of the member *key* of an object that has to fit *parts*."""
     return [it for part in parts for it in _member(part, key)]
 
 
-def of_item(parts: Sequence[Mapping[str, Any]], index: int) -> list[Any]:
+def _of_item(parts: Sequence[Mapping[str, Any]], index: int) -> list[Any]:
     """Schemas of one item of an array that has to fit *parts*."""
     return [it for part in parts for it in _item(part, index)]
 

@@ -195,13 +195,13 @@ def records_of(
     records = {}
     for info in cut:
         if info.call_id in begun:
-            records[call_key(info.call_id)] = _record(shown, evolve(hidden, calls=(info, *hidden.calls)))
+            records[_call_key(info.call_id)] = _record(shown, evolve(hidden, calls=(info, *hidden.calls)))
     for other in malformed:
         if other.call_id in begun:
-            records[call_key(other.call_id)] = _record(shown, evolve(hidden, malformed=(other, *hidden.malformed)))
+            records[_call_key(other.call_id)] = _record(shown, evolve(hidden, malformed=(other, *hidden.malformed)))
     withheld = {info.call_id for info in end.truncations} | {info.call_id for info in end.malformed}
     digest = shown.digest(without=withheld)
-    key = answer_key(digest) if digest else after_key(asked[-1]) if asked else ""
+    key = _answer_key(digest) if digest else _after_key(asked[-1]) if asked else ""
     return {**records, key: _record(shown, CutAnswer(cut, malformed=malformed))} if key else records
 
 
@@ -235,7 +235,7 @@ def _brief(info: _Info) -> _Info:
     return evolve(info, call_id="", name=info.name[:_NAME])
 
 
-def fingerprint_of(*turns: Turn) -> Fingerprint:
+def _fingerprint_of(*turns: Turn) -> Fingerprint:
     """Of an answer that a client has sent back, or of what a user said."""
     shown = Fingerprint()
     for part in chain.from_iterable(turn.parts for turn in turns):
@@ -249,19 +249,19 @@ def fingerprint_of(*turns: Turn) -> Fingerprint:
     return shown
 
 
-def call_key(call_id: str) -> str:
+def _call_key(call_id: str) -> str:
     """The key of a call that the client was shown a part of."""
     return f"call:{call_id}"
 
 
-def answer_key(digest: str) -> str:
+def _answer_key(digest: str) -> str:
     """The key of an answer with that fingerprint."""
     return f"answer:{digest}"
 
 
-def after_key(turn: Turn) -> str:
+def _after_key(turn: Turn) -> str:
     """The key of an answer without content to that turn; empty where the turn has none either."""
-    digest = fingerprint_of(turn).digest() if turn.role is Role.USER else ""
+    digest = _fingerprint_of(turn).digest() if turn.role is Role.USER else ""
     return f"after:{digest}" if digest else ""
 
 
@@ -379,20 +379,20 @@ def _back(turns: Sequence[Turn], end: int, role: Role) -> int:
 
 
 def _of_answer(turns: Sequence[Turn], start: int, reply: int) -> Iterator[Candidate]:
-    shown = fingerprint_of(*turns[start:reply])
+    shown = _fingerprint_of(*turns[start:reply])
     digest = shown.digest()
-    key = answer_key(digest) if digest else after_key(turns[start - 1]) if start else ""
+    key = _answer_key(digest) if digest else _after_key(turns[start - 1]) if start else ""
     if key:
         yield Candidate(key, reply)
     for call_id, _ in shown.calls:
-        yield Candidate(call_key(call_id), reply, call_id)
+        yield Candidate(_call_key(call_id), reply, call_id)
 
 
 def _unanswered(turns: Sequence[Turn]) -> Iterator[Candidate]:
     """Turns of the user at the end that another one follows: the answer between them may have been dropped."""
     first = max(_back(turns, len(turns), Role.USER), len(turns) - _ANSWERS)
     for index in range(len(turns) - 2, first - 1, -1):
-        if key := after_key(turns[index]):
+        if key := _after_key(turns[index]):
             yield Candidate(key, index + 1)
 
 

@@ -48,7 +48,7 @@ _WORDS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-def words_for(calls: Iterable[MalformedCall], language: str) -> Iterator[Appendix]:
+def _words_for(calls: Iterable[MalformedCall], language: str) -> Iterator[Appendix]:
     """The notice to the client after the answer, in ``en`` or ``zh``; of very many calls, it names the first.
 
     Without a word it would see an answer that just ends, where the model meant to do something.
@@ -169,7 +169,7 @@ class EndOfStream:
         seen = self._seen
         if self._malformed:
             seen.add(ToolCallMalformed)
-            yield from words_for(self._malformed if self._language else (), self._language)
+            yield from _words_for(self._malformed if self._language else (), self._language)
         if self._stop is None and seen <= _LABELS:
             raise UpstreamProtocolError("the upstream's answer is empty", code="stream.empty")
         if self._stop is None and TextDelta in seen and seen.isdisjoint(_REPORTS | _WHOLE):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from io import StringIO
-from typing import Final
 
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.model.budget import AnswerBudget, size_of
 from kiro_asgi.model.events import (
-    Citation,
     Delta,
     Event,
     Notice,
@@ -94,26 +92,6 @@ class ToolNames(Filter[Delta]):
                 yield evolve(item, name=self.names.get(item.name, item.name))
             else:
                 yield item
-
-
-WITHOUT_ADDRESS: Final = "citation.without_address"
-"""Sources without an address, such as documents of the request, are left out; said once an answer."""
-
-
-@define
-class CitedPages(Filter[Delta]):
-    """Pass everything on but a `Citation` without an address."""
-
-    _told: bool = field(init=False, default=False)
-
-    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
-        """*items* without such sources, and a `Notice` for the first."""
-        for item in items:
-            if type(item) is not Citation or item.url:
-                yield item
-            elif not self._told:
-                self._told = True
-                yield Notice(WITHOUT_ADDRESS)
 
 
 @define

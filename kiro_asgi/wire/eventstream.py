@@ -100,7 +100,7 @@ class Timestamp(int):
     __slots__ = ()
 
 
-def read_headers(section: bytes) -> Mapping[str, HeaderValue]:
+def _read_headers(section: bytes) -> Mapping[str, HeaderValue]:
     """Decode a whole headers section.
 
     Returns:
@@ -138,7 +138,7 @@ def read_headers(section: bytes) -> Mapping[str, HeaderValue]:
     return MappingProxyType(headers)
 
 
-def write_headers(headers: Mapping[str, HeaderValue]) -> bytes:
+def _write_headers(headers: Mapping[str, HeaderValue]) -> bytes:
     """Encode a headers section.
 
     Raises:
@@ -334,7 +334,7 @@ class FrameDecoder:
         return read
 
     def _read_section(self, section: bytes) -> Mapping[str, HeaderValue]:
-        headers = read_headers(section)
+        headers = _read_headers(section)
         if len(section) <= REMEMBERED_BYTES:
             if len(self._sections) >= REMEMBERED_HEADERS:
                 self._sections.clear()
@@ -388,7 +388,7 @@ def encode_frame(headers: Mapping[str, HeaderValue], payload: bytes = b"") -> by
         TypeError: A header value of a type that the format does not have.
         ValueError: A header that the format has no room for.
     """
-    section = write_headers(headers)
+    section = _write_headers(headers)
     lengths = _LENGTHS.pack(OVERHEAD + len(section) + len(payload), len(section))
     message = b"".join((lengths, _CHECKSUM.pack(crc32(lengths)), section, payload))
     return message + _CHECKSUM.pack(crc32(message))

@@ -101,9 +101,13 @@ def dumps(value: Any) -> bytes:
             of the caller.
     """
     try:
-        return _encode(_ENCODER.encode(value))
+        text = _ENCODER.encode(value)
     except RecursionError:
         raise ValueError("a structure that contains itself has no end as JSON") from None
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _well_formed(text).encode()
 
 
 def has_lone_surrogates(text: str) -> bool:
@@ -148,16 +152,9 @@ def quote(text: str) -> str:
 def quote_bytes(text: str) -> bytes:
     """The JSON string literal of *text* as UTF-8, quotes included, for templates."""
     try:
-        return encode_basestring(text).encode()  # done for each event, so without a call of `_encode`
+        return encode_basestring(text).encode()
     except UnicodeEncodeError:
-        return _encode(encode_basestring(text))
-
-
-def _encode(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return _well_formed(text).encode()
+        return _well_formed(encode_basestring(text)).encode()
 
 
 def _well_formed(text: str) -> str:

@@ -243,7 +243,7 @@ _AT_ONCE: Final[int] = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 """Flags against waiting for what is no ordinary file; of an ordinary one they change nothing."""
 
 
-def open_ordinary(path: Path) -> BinaryIO:
+def _open_ordinary(path: Path) -> BinaryIO:
     """Open a file for reading, and nothing else: a named pipe would wait for a writer, a device might never end.
 
     Raises:
@@ -262,7 +262,7 @@ def read_private(path: Path) -> bytes:
     Raises:
         OSError: It cannot be read, is no ordinary file, or is larger than 1 MiB.
     """
-    with open_ordinary(path) as file:
+    with _open_ordinary(path) as file:
         data = file.read(CREDENTIALS_BYTES + 1)
     if len(data) > CREDENTIALS_BYTES:
         raise OSError(f"{path} is too large")
@@ -386,7 +386,7 @@ def is_store(path: Path) -> bool:
     Raises:
         OSError: It cannot be read, or is no ordinary file.
     """
-    with open_ordinary(path) as file:
+    with _open_ordinary(path) as file:
         return file.read(len(_HEADER)) == _HEADER
 
 

@@ -194,7 +194,7 @@ def common(check: Comparison, properties: Mapping[str, Any], value: Any) -> list
 _Assertion = Callable[[Comparison, Any, Any], Verdict]
 
 
-def verdict_of(fits: bool) -> Verdict:
+def _verdict_of(fits: bool) -> Verdict:
     """A match, or a mismatch at the value itself."""
     return MATCH if fits else HERE
 
@@ -203,7 +203,7 @@ def _is_number(value: Any) -> bool:
     return type(value) in (int, float)
 
 
-def is_count(value: Any) -> bool:
+def _is_count(value: Any) -> bool:
     """Whether *value* may be a limit on a length, which JSON Schema lets be written as ``2.0``, too."""
     return _is_number(value) and value >= 0
 
@@ -231,11 +231,11 @@ def _type(check: Comparison, wanted: Any, value: Any) -> Verdict:
 
 
 def _enum(check: Comparison, wanted: Any, value: Any) -> Verdict:
-    return verdict_of(check.name(value) in check.choices(wanted)) if type(wanted) is list else MALFORMED
+    return _verdict_of(check.name(value) in check.choices(wanted)) if type(wanted) is list else MALFORMED
 
 
 def _const(check: Comparison, wanted: Any, value: Any) -> Verdict:
-    return verdict_of(check.name(value) == check.name(wanted))
+    return _verdict_of(check.name(value) == check.name(wanted))
 
 
 def _unique(check: Comparison, wanted: Any, value: Any) -> Verdict:
@@ -244,7 +244,7 @@ def _unique(check: Comparison, wanted: Any, value: Any) -> Verdict:
     if not wanted or not isinstance(value, list):
         return MATCH
     check.spend(len(value))
-    return verdict_of(len(set(map(check.name, value))) == len(value))
+    return _verdict_of(len(set(map(check.name, value))) == len(value))
 
 
 def _pattern(_: Comparison, wanted: Any, value: Any) -> Verdict:
@@ -257,7 +257,7 @@ def _format(check: Comparison, wanted: Any, value: Any) -> Verdict:
     if not isinstance(value, str):
         return MATCH
     check.spend(len(value) // _WORD)
-    return verdict_of(has_format(value, wanted))
+    return _verdict_of(_has_format(value, wanted))
 
 
 def _multiple(check: Comparison, wanted: Any, value: Any) -> Verdict:
@@ -267,7 +267,7 @@ def _multiple(check: Comparison, wanted: Any, value: Any) -> Verdict:
     if not _is_number(value):
         return MATCH
     check.spend(_DIVISION + sum(it.bit_length() // _WORD for it in (value, wanted) if type(it) is int))
-    return verdict_of(Fraction(repr(value)) % Fraction(repr(wanted)) == 0)
+    return _verdict_of(Fraction(repr(value)) % Fraction(repr(wanted)) == 0)
 
 
 def _required(check: Comparison, wanted: Any, value: Any) -> Verdict:
@@ -302,7 +302,7 @@ def _limit(
     def assertion(_: Comparison, wanted: Any, value: Any) -> Verdict:
         if not allowed(wanted):
             return MALFORMED
-        return verdict_of(fits(value, wanted)) if applies(value) else MATCH
+        return _verdict_of(fits(value, wanted)) if applies(value) else MATCH
 
     return assertion
 
@@ -314,8 +314,8 @@ def _sizes(kind: type) -> tuple[_Assertion, _Assertion]:
         return isinstance(value, kind)
 
     return (
-        _limit(is_kind, lambda value, wanted: len(value) >= wanted, is_count),
-        _limit(is_kind, lambda value, wanted: len(value) <= wanted, is_count),
+        _limit(is_kind, lambda value, wanted: len(value) >= wanted, _is_count),
+        _limit(is_kind, lambda value, wanted: len(value) <= wanted, _is_count),
     )
 
 
@@ -336,7 +336,7 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
 """Format to what reads it, or raises `ValueError`."""
 
 
-def has_format(text: str, name: str) -> bool:
+def _has_format(text: str, name: str) -> bool:
     """Whether *text* is in the format *name*, at a price in proportion to its length; true of unknown formats."""
     reader = _READERS.get(name)
     if reader is None:
@@ -537,12 +537,12 @@ def _one_of(check: _Check, wanted: Any, value: Any, _: Mapping[str, Any]) -> _Ev
         is_open = verdict if type(verdict) is Undecided else is_open
         if matches > 1:
             return HERE
-    return is_open or verdict_of(matches == 1)
+    return is_open or _verdict_of(matches == 1)
 
 
 def _not(check: _Check, wanted: Any, value: Any, _: Mapping[str, Any]) -> _Evaluation:
     verdict = yield wanted, value
-    return verdict if type(verdict) is Undecided else verdict_of(verdict is not MATCH)
+    return verdict if type(verdict) is Undecided else _verdict_of(verdict is not MATCH)
 
 
 def _if(check: _Check, wanted: Any, value: Any, schema: Mapping[str, Any]) -> _Evaluation:
@@ -609,14 +609,14 @@ def _contains(check: _Check, wanted: Any, value: Any, schema: Mapping[str, Any])
     least, most = schema.get("minContains", 1), schema.get("maxContains")
     if not isinstance(value, list):
         return MATCH
-    if not is_count(least) or not (most is None or is_count(most)):
+    if not _is_count(least) or not (most is None or _is_count(most)):
         return MALFORMED
-    fitting, found = 0, verdict_of(True)
+    fitting, found = 0, _verdict_of(True)
     for it in value:
         verdict = yield wanted, it
         fitting += verdict is MATCH
         found = verdict if type(verdict) is Undecided else found
-    return verdict_of(fitting >= least and (most is None or fitting <= most)) if found is MATCH else found
+    return _verdict_of(fitting >= least and (most is None or fitting <= most)) if found is MATCH else found
 
 
 def _ref(check: _Check, wanted: Any, value: Any, _: Mapping[str, Any]) -> _Evaluation:
