@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from kiro_asgi.dialects.base import Dialect
     from kiro_asgi.dialects.manifest import DialectManifest
     from kiro_asgi.errors import ConfigError, KiroAsgiError, RequestError, StoreUnavailable, UpstreamError
-    from kiro_asgi.model.events import Event
+    from kiro_asgi.model.events import Event, SearchHit, ToolOutput
     from kiro_asgi.model.message import Message
     from kiro_asgi.model.prompt import Prompt
-    from kiro_asgi.model.server_tools import SearchHit, ToolOutput
     from kiro_asgi.observers.base import Observer
     from kiro_asgi.stages.base import Stage, StageFactory
     from kiro_asgi.stages.estimate import Estimator, TokenEstimator
@@ -109,10 +108,9 @@ _HOMES: Final = MappingProxyType(
             "dialects.base": "Dialect",
             "dialects.manifest": "DialectManifest",
             "errors": "ConfigError KiroAsgiError RequestError StoreUnavailable UpstreamError",
-            "model.events": "Event",
+            "model.events": "Event SearchHit ToolOutput",
             "model.message": "Message",
             "model.prompt": "Prompt",
-            "model.server_tools": "SearchHit ToolOutput",
             "observers.base": "Observer",
             "stages.base": "Stage StageFactory",
             "stages.estimate": "Estimator TokenEstimator",

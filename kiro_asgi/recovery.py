@@ -1,6 +1,6 @@
 """Reminders of cut answers in the bodies of requests, for code that sends them somewhere itself.
 
-The gateway tells the same in neutral prompts (`kiro_asgi.stages.recovery`).  Here a body is not read strictly, and
+The gateway tells the same in neutral prompts (`kiro_asgi.stages.cut_answers`).  Here a body is not read strictly, and
 nothing of it is changed but for the notices.
 """
 
@@ -11,8 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.model.prompt import Part, Role, Text, ToolCallPart, ToolResult, Turn
-from kiro_asgi.stages.cut_answers import CutAnswer
-from kiro_asgi.stages.recovery import Reminder, reminders
+from kiro_asgi.stages.cut_answers import CutAnswer, Reminder, reminders
 
 _NO_RECORDS: Final[Mapping[str, CutAnswer]] = MappingProxyType({})
 

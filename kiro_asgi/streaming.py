@@ -39,7 +39,7 @@ from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.stages.cut_answers import CutAnswer, truncation_records
 from kiro_asgi.stages.parts.argument_text import TruncationDiagnosis, diagnose_json_truncation
 from kiro_asgi.stages.parts.open_calls import ToolCall, ToolCallAccumulator, deduplicate_tool_calls
-from kiro_asgi.stages.parts.thinking_parser import ThinkingParser, ThinkingParseResult
+from kiro_asgi.stages.thinking import ThinkingParser, ThinkingParseResult
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro.contract import ContractOptions, Request, Response
 from kiro_asgi.upstreams.kiro.contract.answer import safe_parse_json

@@ -15,7 +15,7 @@ from attrs import fields
 
 import kiro_asgi
 from kiro_asgi import config, streaming
-from kiro_asgi.stages.parts.thinking_parser import MODES, SCANS
+from kiro_asgi.stages.thinking import MODES, SCANS
 from kiro_asgi.stages.tool_calls import EMISSIONS
 from kiro_asgi.upstreams.builtin import BuiltinSettings
 from tests.examples import EXAMPLES

@@ -16,9 +16,8 @@ from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.model.events import StopReason
 from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock
 from kiro_asgi.model.prompt import Role, Text, ToolResult
-from kiro_asgi.stages.cut_answers import CutAnswer, truncation_records
+from kiro_asgi.stages.cut_answers import CutAnswer, candidates, recover, truncation_records
 from kiro_asgi.stages.parts.argument_text import truncation_info
-from kiro_asgi.stages.recovery import candidates, recover
 from kiro_asgi.streaming import inject_anthropic_truncation_recovery, inject_openai_truncation_recovery
 
 INJECT = {"anthropic": inject_anthropic_truncation_recovery, "openai": inject_openai_truncation_recovery}

@@ -46,10 +46,10 @@ BOUNDED = {
     "dialects.structure": {"_problems": REQUEST},
     "inspector.steps": {"_payload": SHOWN, "as_value": SHOWN},
     "model.budget": {"_of_start": ONCE, "size_of": ONCE},
-    "net.http_library": {"_is_exhaustion": OWN},
+    "net.transport": {"_is_exhaustion": OWN},
     "replay.trimming": {"_replaced": READ},
     "stages.arguments": {"_decoded": ARGUMENTS, "_with_twins": ARGUMENTS},
-    "stages.tool_calls_whole": {"_room": ONCE},
+    "stages.tool_calls": {"_room": ONCE},
     "upstreams.anthropic.content": {"Blocks._block": PARTS, "Blocks._result": PARTS, "Blocks.write": PARTS},
     "upstreams.bedrock.content": {"ConverseBlocks._block": PARTS, "ConverseBlocks._result": PARTS},
     "upstreams.anthropic.schema": {

@@ -26,7 +26,7 @@ from hypothesis import settings
 
 import kiro_asgi
 from kiro_asgi.stages.limits import WordMatcher
-from kiro_asgi.stages.parts.thinking_parser import ThinkingParser
+from kiro_asgi.stages.thinking import ThinkingParser
 from kiro_asgi.stages.written_calls import _PREFIXES, WrittenCalls, _Notation, leaked_forms
 from kiro_asgi.wire.objects import ObjectScanner
 from tests.backtracking import Matcher, steps_of
@@ -154,7 +154,7 @@ def _made() -> dict[str, list[tuple[re.Pattern[Any], str]]]:
         """f'[{re.escape(''.join({word[0] for word in words}))}]' if words else '(?!)'""": [
             (WordMatcher(words)._starts, "search") for words in ((), ("]-^",))
         ],
-        "kiro_asgi.stages.parts.thinking_parser: '|'.join(map(re.escape, self._openers)) or '(?!)'": [
+        "kiro_asgi.stages.thinking: '|'.join(map(re.escape, self._openers)) or '(?!)'": [
             (ThinkingParser()._opener, "finditer")
         ],
         "kiro_asgi.stages.written_calls: '|'.join((*map(re.escape, leads), *starts))": [

@@ -41,6 +41,7 @@ from kiro_asgi.model.events import (
     Event,
     MessageEnd,
     MessageStart,
+    SearchHit,
     ServerCall,
     ServerResult,
     SignatureDelta,
@@ -48,9 +49,9 @@ from kiro_asgi.model.events import (
     TextDelta,
     ThinkingDelta,
     ToolInputDelta,
+    ToolOutput,
 )
 from kiro_asgi.model.notes import Rule
-from kiro_asgi.model.server_tools import SearchHit, ToolOutput
 from kiro_asgi.observers.measures import MEASURES
 from kiro_asgi.simulator import formats
 from kiro_asgi.simulator import markers as simulated_markers

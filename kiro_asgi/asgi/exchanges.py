@@ -22,8 +22,7 @@ from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.asgi.translated import TranslatedExchange, with_prompt
 from kiro_asgi.config import StreamSettings
 from kiro_asgi.errors import ContextTooLong, KiroAsgiError
-from kiro_asgi.model.prompt import Prompt
-from kiro_asgi.model.shortening import longest_that_fits
+from kiro_asgi.model.prompt import Prompt, longest_that_fits
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.estimate import Calibration, Estimator

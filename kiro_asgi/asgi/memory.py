@@ -14,8 +14,7 @@ from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.model.signatures import CALL, read_mark
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.call_signatures import signed, unsigned_calls
-from kiro_asgi.stages.cut_answers import CutAnswer, records_of
-from kiro_asgi.stages.recovery import Reminder, candidates, recover
+from kiro_asgi.stages.cut_answers import CutAnswer, Reminder, candidates, records_of, recover
 from kiro_asgi.state.base import Store, scoped
 
 _log = getLogger("kiro_asgi")

@@ -14,9 +14,9 @@ from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.dialects.models import Listing
 from kiro_asgi.errors import KiroAsgiError, UnknownModel, UpstreamQuotaSpent
 from kiro_asgi.limits import ADAPTED_MODELS
+from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.notes import Loss, Note, Notes, Rule
 from kiro_asgi.model.prompt import Document, Part, Prompt, Text
-from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.net.catalogue import Catalogue
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.transport import Transport

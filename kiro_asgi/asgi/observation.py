@@ -21,7 +21,7 @@ from kiro_asgi.asgi.reading import AnswerReading
 from kiro_asgi.asgi.reports import notices_in
 from kiro_asgi.asgi.routing import Routes, root_of
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.server_tools import ServerResult
+from kiro_asgi.model.events import ServerResult
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, Observer, Outcome, PlanFacts
 from kiro_asgi.observers.logs import AccessLog

@@ -33,7 +33,7 @@ from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.base import Pipeline, StageFactory
 from kiro_asgi.stages.estimate import Estimator
-from kiro_asgi.stages.parts.thinking_parser import KEPT
+from kiro_asgi.stages.thinking import KEPT
 from kiro_asgi.upstreams.base import Credential, Forwarding, ModelCard, Rendered, Upstream
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, essence
 from kiro_asgi.upstreams.settings import AnswerOptions

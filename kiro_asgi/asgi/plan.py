@@ -10,14 +10,14 @@ from attrs import evolve, frozen
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.config import Settings, ToolSettings
 from kiro_asgi.dialects.base import ParsedRequest
+from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.prompt import Prompt, ThinkingMode, ToolCallPart, ToolChoice, ToolChoiceMode
-from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.stages.answer import Plan, Repairs
 from kiro_asgi.stages.arguments import USUAL, parse_names
 from kiro_asgi.stages.citations import Citing
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.stages.parts.argument_text import MENDINGS
-from kiro_asgi.stages.parts.thinking_parser import KEPT
+from kiro_asgi.stages.thinking import KEPT
 from kiro_asgi.upstreams.base import Rendered, Upstream
 from kiro_asgi.upstreams.settings import AnswerOptions
 

@@ -21,7 +21,7 @@ from kiro_asgi.limits import FETCH_CONNECTIONS
 from kiro_asgi.net.catalogue import LIST_TIMEOUT, Catalogue, ModelSource
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Asker, Credentials
-from kiro_asgi.net.credentials.sharing import SharedRenewals
+from kiro_asgi.net.credentials.refresh import SharedRenewals
 from kiro_asgi.net.fetching import CheckedBackend, Fetcher, Permits, Resolve, is_public, resolve
 from kiro_asgi.net.single_flight import SingleFlight
 from kiro_asgi.net.transport import Transport

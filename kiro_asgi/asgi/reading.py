@@ -22,8 +22,7 @@ from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError, NotTheUpstream, UpstreamTimeout
 from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.loops import PerLoop
-from kiro_asgi.model.events import MessageEnd, Usage
-from kiro_asgi.model.server_tools import ServerResult
+from kiro_asgi.model.events import MessageEnd, ServerResult, Usage
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.net.transport import Headers, StopReading

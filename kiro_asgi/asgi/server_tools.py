@@ -16,9 +16,9 @@ from attrs import evolve, field, frozen
 
 from kiro_asgi.errors import KiroAsgiError, RequestError, UpstreamThrottled, UpstreamTimeout
 from kiro_asgi.limits import SEARCH_BYTES
+from kiro_asgi.model.events import UNAVAILABLE, WEB_SEARCH, ServerCall, ServerResult, ToolOutput
 from kiro_asgi.model.notes import Loss, Note, Notes, Rule
 from kiro_asgi.model.prompt import Prompt, Tool
-from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, ServerCall, ServerResult, ToolOutput
 from kiro_asgi.net.credentials.pool import Asker
 from kiro_asgi.upstreams.base import Credential, UpstreamRequest
 from kiro_asgi.upstreams.settings import Search

@@ -24,8 +24,7 @@ from kiro_asgi.limits import CONTINUATIONS
 from kiro_asgi.model.events import Event, MessageEnd, MessageStart, StopReason, Usage
 from kiro_asgi.model.message import Message, split_sentences, unsplit
 from kiro_asgi.model.notes import Loss, Note, Rule
-from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
-from kiro_asgi.model.shortening import beginnings, shortened
+from kiro_asgi.model.prompt import Prompt, Role, Text, Turn, beginnings, shortened
 from kiro_asgi.net.transport import StopReading
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.upstreams.base import Credential, PausingTurn, Rendered, Upstream, UpstreamRequest

@@ -23,7 +23,7 @@ import anyio
 from attrs import field, frozen
 
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.net.http_library import EXHAUSTED
+from kiro_asgi.net.transport import EXHAUSTED
 
 _log = logging.getLogger("kiro_asgi")
 

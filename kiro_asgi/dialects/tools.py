@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kiro_asgi.errors import RequestError
+from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.prompt import Tool
-from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.wire.json import JsonError, loads
 
 _MAX_KIND: Final = 60

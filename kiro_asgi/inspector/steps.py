@@ -17,7 +17,7 @@ from attrs import frozen
 from kiro_asgi.replay import Replay
 from kiro_asgi.tapes import Line, Tape
 from kiro_asgi.tapes.masking import is_event_stream
-from kiro_asgi.wire.eventstream.frame import CHECKSUM_SIZE, LENGTHS_SIZE, OVERHEAD, PRELUDE_SIZE, Frame
+from kiro_asgi.wire.eventstream import CHECKSUM_SIZE, LENGTHS_SIZE, OVERHEAD, PRELUDE_SIZE, Frame
 from kiro_asgi.wire.json import JsonError, loads
 from kiro_asgi.wire.sse import ServerSentEvent
 

@@ -26,6 +26,8 @@ from kiro_asgi.model.events import (
     Notice,
     RedactedThinking,
     RefusalDelta,
+    ServerCall,
+    ServerResult,
     SignatureDelta,
     TextDelta,
     ThinkingDelta,
@@ -34,7 +36,6 @@ from kiro_asgi.model.events import (
     ToolInputDelta,
     TruncationInfo,
 )
-from kiro_asgi.model.server_tools import ServerCall, ServerResult
 
 ITEM: Final = 512
 """Bytes that a block or a call costs beside its texts: objects, ids, entries in what finds it again."""

@@ -23,6 +23,8 @@ from kiro_asgi.model.events import (
     MessageEnd,
     MessageStart,
     RefusalDelta,
+    ServerCall,
+    ServerResult,
     SignatureDelta,
     StopReason,
     TextDelta,
@@ -31,7 +33,6 @@ from kiro_asgi.model.events import (
     TruncationInfo,
     Usage,
 )
-from kiro_asgi.model.server_tools import ServerCall, ServerResult
 
 __all__ = [
     "LONG",

@@ -1,12 +1,19 @@
-"""The neutral request of a client, whichever API it used: the middle between dialects and upstreams."""
+"""The neutral request of a client, whichever API it used: the middle between dialects and upstreams.
+
+Behind it stand things that are done whoever wrote it: telling the media type of what is attached, leaving out the
+oldest turns, and making sure that nothing in it is too deep to be recursed into.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, ClassVar, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
+
+from kiro_asgi.errors import RequestError
+from kiro_asgi.limits import JSON_DEPTH
 
 __all__ = [
     "REMEMBERED",
@@ -362,3 +369,145 @@ class Prompt:
         """How often one answer may call *tool*, which the client does not run; ``None`` for any number."""
         limits = tool.options.get("max_uses"), self.max_tool_calls
         return min((limit for limit in limits if limit is not None), default=None)
+
+
+BEGINNING: Final = 24
+"""Bytes that are looked at; a multiple of three, so that their base64 can be cut off as well."""
+
+_MAGIC: Final = (
+    (b"\x89PNG\r\n\x1a\n", 0, b"", "image/png"),
+    (b"\xff\xd8\xff", 0, b"", "image/jpeg"),
+    (b"GIF87a", 0, b"", "image/gif"),
+    (b"GIF89a", 0, b"", "image/gif"),
+    (b"RIFF", 8, b"WEBP", "image/webp"),
+    (b"%PDF-", 0, b"", "application/pdf"),
+)
+"""Magic bytes at the start, the offset and value of further ones, and the media type."""
+
+
+def media_type_of(content: bytes) -> str:
+    """The media type of an image or a document, as its beginning proves it; empty where that proves none.
+
+    Only beginnings are known that no other kind of file has: a text that begins like a document is still a text.
+
+    Source: https://mimesniff.spec.whatwg.org/#matching-an-image-type-pattern, https://www.rfc-editor.org/rfc/rfc8118
+    """
+    head = content[:BEGINNING]
+    return next(
+        (
+            kind
+            for beginning, at, further, kind in _MAGIC
+            if head.startswith(beginning) and head.startswith(further, at)
+        ),
+        "",
+    )
+
+
+def beginnings(prompt: Prompt) -> list[int]:
+    """Positions of later turns at which the conversation may begin: the user speaks, and answers no call."""
+    return [
+        index
+        for index, turn in enumerate(prompt.turns)
+        if index and turn.role is Role.USER and not any(isinstance(part, ToolResult) for part in turn.parts)
+    ]
+
+
+def shortened(prompt: Prompt, beginning: int) -> Prompt:
+    """*prompt* without the turns before *beginning*; its system texts stay."""
+    return evolve(prompt, turns=prompt.turns[beginning:])
+
+
+def longest_that_fits(prompt: Prompt, fits: Callable[[Prompt], bool]) -> Prompt:
+    """*prompt* with as few of its oldest turns left out as may be: a client may rather lose those than be refused.
+
+    *fits* is asked as often as the number of turns has bits.  Where not even the last that the user says fits, that is
+    what is left: the service is asked, and says so.
+
+    Source: https://platform.openai.com/docs/api-reference/responses/create#responses-create-truncation
+    """
+    if fits(prompt):
+        return prompt
+    places = beginnings(prompt)
+    low, high = 0, len(places) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if fits(shortened(prompt, places[middle])):
+            high = middle
+        else:
+            low = middle + 1
+    return shortened(prompt, places[low]) if places else prompt
+
+
+_HOLDERS: Final = (Mapping, list, tuple)
+
+_STEPS: Final = 8
+"""Steps of a way that are told."""
+
+_ECHO: Final = 40
+"""Characters of a name in it."""
+
+
+def require_depths(prompt: Prompt) -> None:
+    """Check how deep every schema, every input of a call and every block is that stands in *prompt*.
+
+    Whoever writes a prompt in a service's words recurses into them, so what a client sends, or a caller of the library
+    makes, is looked at here first; this does not recurse.
+
+    Raises:
+        RequestError: As from `require_depth`.
+    """
+    for tool in prompt.tools:
+        require_depth(tool.schema, tool.place or "tools", "schema")
+    for turn in prompt.turns:
+        for part in turn.parts:
+            if type(part) is ToolCallPart:
+                require_depth(part.input, turn.place or "messages", "input of a tool call")
+            elif type(part) is Text or type(part) is ToolResult:
+                require_depth(part.block, turn.place or "messages", "block")
+    require_depth(prompt.schema, "schema", "schema of the answer")
+
+
+def require_depth(value: Any, place: str, what: str = "value") -> None:
+    """Check that at most `JSON_DEPTH` arrays and objects are open at once in *value*, which stands at *place*.
+
+    Raises:
+        RequestError: Code ``invalid_value``; the message says on which way it is too deep.
+    """
+    if not isinstance(value, _HOLDERS):
+        return
+    level: Iterable[Any] = [value]
+    for _ in range(JSON_DEPTH):
+        # By identity: where a caller's structure holds one part twice, it is looked at once a level.
+        level = {id(it): it for outer in level for it in _inner(outer) if isinstance(it, _HOLDERS)}.values()
+        if not level:
+            return
+    way = "".join(_way(value))
+    message = f"{place}: {what} nested deeper than {JSON_DEPTH} levels, on the way {way}"
+    raise RequestError(message, code="invalid_value", param=place)
+
+
+def _inner(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, Mapping) else value
+
+
+def _way(value: Any) -> Iterator[str]:
+    """The first steps to what is too deep."""
+    steps: list[Any] = []
+    opened = [(value, _members(value))]
+    shallow: set[int] = set()
+    while opened and len(opened) <= JSON_DEPTH:
+        members = (it for it in opened[-1][1] if isinstance(it[1], _HOLDERS) and id(it[1]) not in shallow)
+        found = next(members, None)
+        if found is None:
+            shallow.add(id(opened.pop()[0]))
+            del steps[-1:]
+        else:
+            steps.append(found[0])
+            opened.append((found[1], _members(found[1])))
+    for step in steps[:_STEPS]:
+        yield f"[{step}]" if type(step) is int else f".{str(step)[:_ECHO]}"
+    yield "…"
+
+
+def _members(value: Any) -> Iterator[tuple[Any, Any]]:
+    return iter(value.items()) if isinstance(value, Mapping) else iter(enumerate(value))

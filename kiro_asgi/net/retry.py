@@ -45,7 +45,7 @@ from kiro_asgi.errors import (
     UpstreamTimeout,
     UpstreamTokenInvalid,
 )
-from kiro_asgi.net.credentials.cooldown import BARRED
+from kiro_asgi.net.credentials.state import BARRED
 
 
 class Remedy(Enum):

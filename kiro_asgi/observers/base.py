@@ -20,8 +20,7 @@ from enum import Enum
 from attrs import field, frozen
 
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.events import Usage
-from kiro_asgi.model.server_tools import ServerResult
+from kiro_asgi.model.events import ServerResult, Usage
 
 
 class Outcome(Enum):

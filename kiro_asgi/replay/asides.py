@@ -11,7 +11,7 @@ import anyio
 from attrs import field, frozen
 
 from kiro_asgi.errors import RequestError, StoreUnavailable
-from kiro_asgi.model.server_tools import UNAVAILABLE, SearchHit, ToolOutput
+from kiro_asgi.model.events import UNAVAILABLE, SearchHit, ToolOutput
 from kiro_asgi.net.fetching import Fetched
 from kiro_asgi.tapes.format import Line, Tape, TapeError
 from kiro_asgi.wire.json import JsonError, loads

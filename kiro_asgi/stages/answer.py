@@ -15,23 +15,19 @@ from kiro_asgi.stages.arguments import ArgumentRepairs, Rename
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.stages.blocks import BlockFramer
 from kiro_asgi.stages.call_signatures import CallSignatures
-from kiro_asgi.stages.citations import Citations, Citing
+from kiro_asgi.stages.citations import Citations, CitedPages, Citing
 from kiro_asgi.stages.cut_answers import Fingerprint, Fingerprinter
 from kiro_asgi.stages.ending import EndOfStream
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
-from kiro_asgi.stages.filters import CitedPages, EventCounter, RepeatFilter, ServerTools, SingleCall, ToolNames
-from kiro_asgi.stages.kept import KeptAnswer
+from kiro_asgi.stages.filters import EventCounter, KeptAnswer, RepeatFilter, ServerTools, SingleCall, ToolNames
 from kiro_asgi.stages.limits import Limits
 from kiro_asgi.stages.parts.argument_text import MENDINGS
-from kiro_asgi.stages.parts.thinking_parser import TAGS
-from kiro_asgi.stages.parts.written_forms import Form
-from kiro_asgi.stages.structured import StructuredAnswer, StructuredCheck
-from kiro_asgi.stages.thinking import OmittedThinking, ThinkingSplitter
+from kiro_asgi.stages.promises import DemandedCall, DemandedSearch, ForbiddenCalls, StructuredAnswer, StructuredCheck
+from kiro_asgi.stages.thinking import TAGS, OmittedThinking, ThinkingSplitter
 from kiro_asgi.stages.tool_calls import ToolCallAssembler
-from kiro_asgi.stages.tool_choice import DemandedCall, DemandedSearch, ForbiddenCalls
 from kiro_asgi.stages.tool_spelling import MCP, ToolSpelling
 from kiro_asgi.stages.usage import UsageMeter
-from kiro_asgi.stages.written_calls import MCP_XML, WrittenCalls, leaked_forms
+from kiro_asgi.stages.written_calls import MCP_XML, Form, WrittenCalls, leaked_forms
 
 
 @frozen(kw_only=True)
@@ -163,7 +159,7 @@ class Plan:
     """The calibrated factor of output estimates, see `kiro_asgi.stages.estimate`."""
 
     fingerprint: bool = False
-    """Whether the answer may have to be known again, see `kiro_asgi.stages.recovery`."""
+    """Whether the answer may have to be known again, see `kiro_asgi.stages.cut_answers`."""
 
     language: str = "en"
     """Language in which the client is told of calls that could not be read, ``en`` or ``zh``; empty for not at all."""

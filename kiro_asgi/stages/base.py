@@ -7,6 +7,9 @@ running it is a loop: bytes go in at the front, bytes come out at the back, noth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
+from operator import call
 from typing import Any, Generic, Protocol, TypeVar
 
 from kiro_asgi.model.events import Delta
@@ -64,10 +67,7 @@ class Pipeline(Generic[In, Out]):
         """End the input: each stage sees what the one before it had left, then says what it has left itself."""
         stream: Iterable[Any] = ()
         for stage in self.stages:
-            stream = _drain(stage, stream)
+            # Not asked for before that has come: what a stage has left depends on what it was fed.
+            rest: Iterable[Callable[[], Iterator[Any]]] = (partial(stage.feed, stream), stage.flush)
+            stream = chain.from_iterable(map(call, rest))
         return iter(stream)
-
-
-def _drain(stage: Stage[Any, Any], items: Iterable[Any]) -> Iterator[Any]:
-    yield from stage.feed(items)
-    yield from stage.flush()

@@ -94,7 +94,7 @@ class BlockFramer:
     """Whether what came last is text that goes on in another block."""
 
     _signature: str = field(init=False, default="")
-    _stop: Stop = field(init=False, factory=lambda: Stop(StopReason.END))
+    _stop: Stop = field(init=False, default=Stop(StopReason.END))
     _usage: Usage = field(init=False)
     _truncations: list[TruncationInfo] = field(init=False, factory=list)
     _malformed: list[MalformedCall] = field(init=False, factory=list)
@@ -117,7 +117,8 @@ class BlockFramer:
         if not self._next:
             yield from self._open_block(BlockKind.TEXT)
             yield TextDelta("")
-        yield from self._close_block()
+        if self._open is not None:
+            yield from self._close_block()
         self.end = MessageEnd(
             self._stop.reason,
             self._stop.sequence,
@@ -136,9 +137,11 @@ class BlockFramer:
 
     def begin(self) -> Iterator[Event]:
         """Start the message now, if it has not been: for a client that cannot wait any longer."""
-        if not self.started:
+        if not self.started:  # not before somebody takes the event: an output that sends nothing yet leaves it
             self.started = True
             yield MessageStart(Usage(input_tokens=self.input_tokens))
+
+    # What a delta leads to is known at once, and short: a tuple of it costs less than a generator within a generator.
 
     def _open_block(
         self,
@@ -147,96 +150,90 @@ class BlockFramer:
         name: str = "",
         data: str = "",
         value: ServerCall | ServerResult | None = None,
-    ) -> Iterator[Event]:
-        yield from self.begin()
-        yield from self._close_block()
+    ) -> tuple[Event, ...]:
+        before = (*(() if self.started else self.begin()), *(() if self._open is None else self._close_block()))
         continues = self._broken and kind is BlockKind.TEXT
         self._broken = False
         start = BlockStart(self._next, kind, call_id, name, data, value, continues)
         self._next += 1
         self._open = kind
         self._accepts = _PIECE[kind]
-        yield start
+        return (*before, start)
 
-    def _close_block(self, phase: str = "") -> Iterator[Event]:
+    def _close_block(self, phase: str = "") -> tuple[Event, ...]:
         if self._open is None:
-            return
+            return ()
         signature, self._signature = self._signature, ""
         self._open = self._accepts = None
-        if signature:
-            yield SignatureDelta(signature)
-        yield BlockEnd(self._next - 1, phase)
+        end = BlockEnd(self._next - 1, phase)
+        return (SignatureDelta(signature), end) if signature else (end,)
 
-    def _text(self, delta: TextDelta | RefusalDelta | ThinkingDelta) -> Iterator[Event]:
-        if delta.text:
-            yield from self._open_block(_KINDS[type(delta)])
-            yield delta
+    def _text(self, delta: TextDelta | RefusalDelta | ThinkingDelta) -> tuple[Event, ...]:
+        return (*self._open_block(_KINDS[type(delta)]), delta) if delta.text else ()
 
-    def _break(self, delta: TextBreak) -> Iterator[Event]:
-        if self._open is BlockKind.TEXT:
-            yield from self._close_block(delta.phase)
-            self._broken = not delta.phase
+    def _break(self, delta: TextBreak) -> tuple[Event, ...]:
+        if self._open is not BlockKind.TEXT:
+            return ()
+        self._broken = not delta.phase
+        return self._close_block(delta.phase)
 
-    def _cite(self, citation: Citation) -> Iterator[Event]:
-        if self._open is BlockKind.TEXT:
-            self._accepts, self._broken = None, True
-            yield citation
+    def _cite(self, citation: Citation) -> tuple[Event, ...]:
+        if self._open is not BlockKind.TEXT:
+            return ()
+        self._accepts, self._broken = None, True
+        return (citation,)
 
-    def _appendix(self, delta: Appendix) -> Iterator[Event]:
+    def _appendix(self, delta: Appendix) -> tuple[Event, ...]:
         self._broken = False
-        yield from self._text(TextDelta(delta.text))
-        yield from self._close_block()
+        return (*self._text(TextDelta(delta.text)), *self._close_block())
 
-    def _seal(self, delta: SignatureDelta) -> Iterator[Event]:
+    def _seal(self, delta: SignatureDelta) -> tuple[Event, ...]:
         if not delta.signature:
-            return
+            return ()
+        opened: tuple[Event, ...] = ()
         if self._open is not BlockKind.THINKING or _apart(self._signature, delta.signature):
-            yield from self._open_block(BlockKind.THINKING)
+            opened = self._open_block(BlockKind.THINKING)
         self._signature = delta.signature
         self._accepts = None  # what is thought after a seal is not under it
+        return opened
 
-    def _redacted(self, delta: RedactedThinking) -> Iterator[Event]:
-        yield from self._open_block(BlockKind.REDACTED_THINKING, data=delta.data)
-        yield from self._close_block()
+    def _redacted(self, delta: RedactedThinking) -> tuple[Event, ...]:
+        return (*self._open_block(BlockKind.REDACTED_THINKING, data=delta.data), *self._close_block())
 
-    def _call(self, delta: ToolCallStart) -> Iterator[Event]:
-        if self.lead_in and not self._next:
-            yield from self._text(TextDelta(self.lead_in))
-        yield from self._open_block(BlockKind.TOOL_CALL, delta.call_id, delta.name)
+    def _call(self, delta: ToolCallStart) -> tuple[Event, ...]:
+        lead_in = self._text(TextDelta(self.lead_in)) if self.lead_in and not self._next else ()
+        return (*lead_in, *self._open_block(BlockKind.TOOL_CALL, delta.call_id, delta.name))
 
-    def _call_end(self, _: ToolCallEnd) -> Iterator[Event]:
+    def _call_end(self, _: ToolCallEnd) -> tuple[Event, ...]:
         assert self._open is BlockKind.TOOL_CALL, "a tool call ended that is not open"
         return self._close_block()
 
-    def _call_cut(self, delta: ToolCallCut) -> Iterator[Event]:
+    def _call_cut(self, delta: ToolCallCut) -> tuple[Event, ...]:
         self._keep(self._truncations, delta.info)
         return self._close_call()
 
-    def _call_malformed(self, delta: ToolCallMalformed) -> Iterator[Event]:
+    def _call_malformed(self, delta: ToolCallMalformed) -> tuple[Event, ...]:
         self._keep(self._malformed, delta.info)
         return self._close_call()
 
-    def _close_call(self) -> Iterator[Event]:
+    def _close_call(self) -> tuple[Event, ...]:
         """Of a call that is given up, a part may have been sent."""
-        if self._open is BlockKind.TOOL_CALL:
-            yield from self._close_block()
+        return self._close_block() if self._open is BlockKind.TOOL_CALL else ()
 
-    def _server_call(self, delta: ServerCall) -> Iterator[Event]:
-        yield from self._open_block(BlockKind.SERVER_CALL, value=delta)
-        yield from self._close_block()
+    def _server_call(self, delta: ServerCall) -> tuple[Event, ...]:
+        return (*self._open_block(BlockKind.SERVER_CALL, value=delta), *self._close_block())
 
-    def _server_result(self, delta: ServerResult) -> Iterator[Event]:
+    def _server_result(self, delta: ServerResult) -> tuple[Event, ...]:
         """The result, and once more as text, unless the model comes after it to put it into words."""
-        yield from self._open_block(BlockKind.SERVER_RESULT, value=delta)
+        opened = self._open_block(BlockKind.SERVER_RESULT, value=delta)
         if delta.output.reworded:
-            yield from self._close_block()
-        else:
-            yield from self._appendix(Appendix(delta.output.told))
+            return (*opened, *self._close_block())
+        return (*opened, *self._appendix(Appendix(delta.output.told)))
 
-    def _input(self, _: ToolInputDelta) -> Iterator[Event]:
+    def _input(self, _: ToolInputDelta) -> tuple[Event, ...]:
         raise AssertionError("arguments came while no tool call was open")
 
-    def _remember(self, delta: _Remembered) -> Iterator[Event]:
+    def _remember(self, delta: _Remembered) -> tuple[Event, ...]:
         match delta:
             case Stop():
                 self._stop = delta
@@ -250,7 +247,7 @@ class BlockFramer:
                 self.model_name = value
             case _:
                 self.conversation_id = delta.value
-        return iter(())
+        return ()
 
     def _keep(self, kept: list[Any], *more: Any) -> None:
         """Remember *more* as well, as far as there is a place for it."""
@@ -280,7 +277,7 @@ _PIECE: Final[Mapping[BlockKind, type | None]] = MappingProxyType(
 )
 """The kind of delta that continues a block of each kind."""
 
-_TURNS: Final[Mapping[type, Callable[[BlockFramer, Any], Iterator[Event]]]] = MappingProxyType(
+_TURNS: Final[Mapping[type, Callable[[BlockFramer, Any], tuple[Event, ...]]]] = MappingProxyType(
     {
         **dict.fromkeys(_KINDS, BlockFramer._text),
         TextBreak: BlockFramer._break,

@@ -20,8 +20,19 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from kiro_asgi.model.events import Appendix, Delta, Grounding
-from kiro_asgi.model.server_tools import WEB_SEARCH, SearchHit, ServerCall, ServerResult, ToolOutput
+from kiro_asgi.model.events import (
+    WEB_SEARCH,
+    Appendix,
+    Citation,
+    Delta,
+    Grounding,
+    Notice,
+    SearchHit,
+    ServerCall,
+    ServerResult,
+    ToolOutput,
+)
+from kiro_asgi.stages.base import Filter
 
 
 @frozen
@@ -102,6 +113,26 @@ class Citations:
         pages = tuple(filter(_has_address, self._grounding.hits))
         yield call
         yield ServerResult(call, ToolOutput(pages, "" if pages else text))
+
+
+WITHOUT_ADDRESS: Final = "citation.without_address"
+"""Sources without an address, such as documents of the request, are left out; said once an answer."""
+
+
+@define
+class CitedPages(Filter[Delta]):
+    """Pass everything on but a `Citation` without an address."""
+
+    _told: bool = field(init=False, default=False)
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """*items* without such sources, and a `Notice` for the first."""
+        for item in items:
+            if type(item) is not Citation or item.url:
+                yield item
+            elif not self._told:
+                self._told = True
+                yield Notice(WITHOUT_ADDRESS)
 
 
 def markdown(grounding: Grounding, language: str) -> str:

@@ -48,7 +48,7 @@ _WORDS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-def words_for(calls: Iterable[MalformedCall], language: str) -> Iterator[Appendix]:
+def _words_for(calls: Iterable[MalformedCall], language: str) -> Iterator[Appendix]:
     """The notice to the client after the answer, in ``en`` or ``zh``; of very many calls, it names the first.
 
     Without a word it would see an answer that just ends, where the model meant to do something.
@@ -169,7 +169,7 @@ class EndOfStream:
         seen = self._seen
         if self._malformed:
             seen.add(ToolCallMalformed)
-            yield from words_for(self._malformed if self._language else (), self._language)
+            yield from _words_for(self._malformed if self._language else (), self._language)
         if self._stop is None and seen <= _LABELS:
             raise UpstreamProtocolError("the upstream's answer is empty", code="stream.empty")
         if self._stop is None and TextDelta in seen and seen.isdisjoint(_REPORTS | _WHOLE):
@@ -179,7 +179,9 @@ class EndOfStream:
     def _verdict(self) -> Stop:
         stop = self._stop
         said = stop.reason if stop else None
-        row = next(row for row in _TABLE if said in row.said and (not row.seen or not row.seen.isdisjoint(self._seen)))
+        for row in _TABLE:
+            if said in row.said and not (row.seen and row.seen.isdisjoint(self._seen)):
+                break
         if row.verdict is not None:
             return Stop(row.verdict)
         assert stop is not None, "a row for silence has a verdict of its own"

@@ -172,7 +172,8 @@ class Experience:
         return Experience(self.samples + 1, self.lean + share * surprise, doubt)
 
 
-_NONE: Final = Experience()
+_UNKNOWN: Final = (Experience(), Experience())
+"""Calibration of a model of which no answer has been counted."""
 
 
 @define
@@ -190,11 +191,11 @@ class Calibration:
 
     def input_factor(self, model: str) -> float:
         """The factor for estimates of a prompt for *model*."""
-        return self._of(model)[0].factor
+        return self._known.get(model, _UNKNOWN)[0].factor
 
     def output_factor(self, model: str) -> float:
         """The factor for estimates of an answer of *model*."""
-        return self._of(model)[1].factor
+        return self._known.get(model, _UNKNOWN)[1].factor
 
     def tokens(self, model: str, estimated: float) -> int:
         """Whole tokens that *model* reads in a prompt estimated at so many."""
@@ -208,7 +209,7 @@ class Calibration:
             estimated: The prompt's tokens, uncorrected.
             usage: What was counted in the end.
         """
-        prompt, answer = self._of(model)
+        prompt, answer = self._known.get(model, _UNKNOWN)
         learnt = (
             _learnt(prompt, usage.prompt_tokens, estimated, _INPUT.get(usage.input_source)),
             _learnt(answer, usage.output_tokens, usage.output_estimate, _OUTPUT.get(usage.output_source)),
@@ -222,9 +223,6 @@ class Calibration:
     def describe(self) -> Mapping[str, tuple[Experience, Experience]]:
         """The calibration of each model: of its input, and of its output."""
         return MappingProxyType(dict(self._known))
-
-    def _of(self, model: str) -> tuple[Experience, Experience]:
-        return self._known.get(model, (_NONE, _NONE))
 
 
 def _learnt(experience: Experience, counted: int, estimated: float, trust: _Trust | None) -> Experience:

@@ -1,17 +1,16 @@
-"""Filters: stages that look at one delta at a time and pass it on, change it, leave it out or take it."""
+"""Filters: stages that look at one delta, or event, at a time and pass it on, change it, leave it out or take it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from io import StringIO
-from typing import Final
 
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.model.budget import AnswerBudget, size_of
 from kiro_asgi.model.events import (
-    Citation,
     Delta,
+    Event,
     Notice,
     ServerCall,
     TextDelta,
@@ -95,26 +94,6 @@ class ToolNames(Filter[Delta]):
                 yield item
 
 
-WITHOUT_ADDRESS: Final = "citation.without_address"
-"""Sources without an address, such as documents of the request, are left out; said once an answer."""
-
-
-@define
-class CitedPages(Filter[Delta]):
-    """Pass everything on but a `Citation` without an address."""
-
-    _told: bool = field(init=False, default=False)
-
-    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
-        """*items* without such sources, and a `Notice` for the first."""
-        for item in items:
-            if type(item) is not Citation or item.url:
-                yield item
-            elif not self._told:
-                self._told = True
-                yield Notice(WITHOUT_ADDRESS)
-
-
 @define
 class ServerTools(Filter[Delta]):
     """Turns every whole call of one of these tools into a `ServerCall`, and keeps it.
@@ -158,3 +137,21 @@ class ServerTools(Filter[Delta]):
         self.budget.take(size_of(call))
         self.calls.append(call)
         return call
+
+
+@define
+class KeptAnswer(Filter[Event]):
+    """Pass events on, and take room for each: whoever gets them keeps them all.
+
+    Raises:
+        AnswerTooLarge: There is no room for one.
+    """
+
+    _budget: AnswerBudget
+
+    def feed(self, items: Iterable[Event], /) -> Iterator[Event]:
+        """*items*, unchanged."""
+        keep = self._budget.keep
+        for item in items:
+            keep(item)
+            yield item

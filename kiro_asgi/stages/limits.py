@@ -226,9 +226,11 @@ class Limits:
     reached: bool = field(init=False, default=False)
     """Whether the answer has been ended; all that may still come of use are reports on usage."""
 
-    _matcher: WordMatcher = field(init=False)
     _stops: bool = field(init=False)
     """Whether there is anything to look for in the text."""
+
+    _matcher: WordMatcher = field(init=False)
+    """Looks for it, where there is."""
 
     _held: _Held = field(init=False, factory=_Held)
     _tokens: float = field(init=False, default=0.0)
@@ -239,9 +241,10 @@ class Limits:
     """Characters that may go out uncounted, since they would fit whatever they are."""
 
     def __attrs_post_init__(self) -> None:
-        check_stop(self.stop)
-        self._matcher = WordMatcher(self.stop)
         self._stops = any(self.stop)
+        if self._stops:
+            check_stop(self.stop)
+            self._matcher = WordMatcher(self.stop)
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """Pass *items* on, up to the limit."""
@@ -249,7 +252,7 @@ class Limits:
 
     def flush(self) -> Iterator[Delta]:
         """The text that was held."""
-        yield from self._release()
+        return iter(self._release())
 
     def _limit(self, items: Iterable[Delta]) -> Iterator[Delta]:
         for item in items:
@@ -290,6 +293,8 @@ class Limits:
 
     def _release(self) -> tuple[Delta, ...]:
         """The text that was held: no stop sequence comes of it."""
+        if not self._stops:
+            return ()
         held = self._held.take(self._held.size)
         self._matcher.reset()
         return self._spend(TextDelta(held)) if held and not self.reached else ()

@@ -113,7 +113,7 @@ class UsageMeter:
 
     def flush(self) -> Iterator[Delta]:
         """The one `Usage`."""
-        yield self._usage()
+        return iter((self._usage(),))
 
     def _absorb(self, item: Delta) -> bool:
         match item:
@@ -144,7 +144,7 @@ class UsageMeter:
         said = self._said
         output, output_source = self._output()
         caches = (said.cache_read_tokens, said.cache_write_tokens)
-        read, written = (count or 0 for count in caches)
+        read, written = caches[0] or 0, caches[1] or 0
         prompt, input_source = self._input(output + read + written)
         thought, thinking_source = self._thought()
         return Usage(

@@ -15,7 +15,7 @@ from attrs import asdict, define, field, frozen
 
 from kiro_asgi._version import __version__
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.server_tools import ServerResult
+from kiro_asgi.model.events import ServerResult
 from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, PlanFacts
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.tapes.format import VERSION, Line, Tape

@@ -22,7 +22,7 @@ from kiro_asgi.errors import (
 from kiro_asgi.model.notes import Rule
 from kiro_asgi.model.prompt import Attachment
 from kiro_asgi.stages.estimate import Estimator
-from kiro_asgi.stages.parts.thinking_parser import TAGS
+from kiro_asgi.stages.thinking import TAGS
 from kiro_asgi.upstreams.access import ASKED, KeyExchange, Keys
 from kiro_asgi.upstreams.base import (
     Credential,

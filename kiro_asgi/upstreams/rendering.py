@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 from attrs import define, field
 
 from kiro_asgi.limits import SCHEMA_DEPTH
-from kiro_asgi.model.media import BEGINNING, media_type_of
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Document
+from kiro_asgi.model.prompt import BEGINNING, Document, media_type_of
 from kiro_asgi.wire.json import dumps
 
 _SHOWN: Final = 100

@@ -50,13 +50,16 @@ def loads(data: bytes | str, *, max_depth: int = JSON_DEPTH, max_bytes: int | No
     """
     if max_bytes is not None:
         _check_size(data, max_bytes)
-    text = _well_formed(data) if isinstance(data, str) else _decode(data)
+    try:
+        text = _well_formed(data) if isinstance(data, str) else data.decode()
+    except UnicodeDecodeError as exc:
+        raise JsonError(f"not UTF-8 at byte {exc.start}", code="json.not_utf8") from None
     text = text.strip(_AROUND)
     if len(text) > JSON_VALUES < text.count(",") + text.count("{") + text.count("["):
         _check_values(text)
     if len(text) > max_depth < text.count("{") + text.count("["):
         _check_depth(text, max_depth)
-    if _may_have_surrogates(text):
+    if "\\" in text and _may_have_surrogates(text):
         text = _ESCAPE.sub(_replace_lone, text)
     try:
         value, end = _DECODER.raw_decode(text)
@@ -98,9 +101,13 @@ def dumps(value: Any) -> bytes:
             of the caller.
     """
     try:
-        return _encode(_ENCODER.encode(value))
+        text = _ENCODER.encode(value)
     except RecursionError:
         raise ValueError("a structure that contains itself has no end as JSON") from None
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _well_formed(text).encode()
 
 
 def has_lone_surrogates(text: str) -> bool:
@@ -109,7 +116,7 @@ def has_lone_surrogates(text: str) -> bool:
 
 
 def _may_have_surrogates(text: str) -> bool:
-    return "\\" in text and ("\\ud" in text or "\\uD" in text)
+    return "\\ud" in text or "\\uD" in text
 
 
 class Extent(Enum):
@@ -145,23 +152,9 @@ def quote(text: str) -> str:
 def quote_bytes(text: str) -> bytes:
     """The JSON string literal of *text* as UTF-8, quotes included, for templates."""
     try:
-        return encode_basestring(text).encode()  # done for each event, so without a call of `_encode`
+        return encode_basestring(text).encode()
     except UnicodeEncodeError:
-        return _encode(encode_basestring(text))
-
-
-def _decode(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as exc:
-        raise JsonError(f"not UTF-8 at byte {exc.start}", code="json.not_utf8") from None
-
-
-def _encode(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return _well_formed(text).encode()
+        return _well_formed(encode_basestring(text)).encode()
 
 
 def _well_formed(text: str) -> str:

@@ -17,7 +17,7 @@ from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
-from kiro_asgi.model.server_tools import ToolOutput
+from kiro_asgi.model.events import ToolOutput
 from kiro_asgi.simulator import CloseEarly, Head, Layout, Pause, RawBytes, Stall, Step
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream

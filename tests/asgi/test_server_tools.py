@@ -13,9 +13,9 @@ from attrs import define, evolve, field
 from kiro_asgi import App
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.errors import RequestError, UpstreamFault, UpstreamThrottled, UpstreamTimeout
+from kiro_asgi.model.events import SearchHit, ServerCall, ToolOutput
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
-from kiro_asgi.model.server_tools import SearchHit, ServerCall, ToolOutput
 from kiro_asgi.simulator import Head, Stall, json_answer, plain_answer, refusal
 from kiro_asgi.simulator.server import Simulator
 from tests.asgi.answers import DIALECTS, PINGS, text_of

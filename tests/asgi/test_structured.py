@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kiro_asgi.simulator import Pause, answer, text, thinking, tool_call
-from kiro_asgi.stages import structured
+from kiro_asgi.stages import promises
 from tests.asgi.answers import PINGS, cut_of, error_of, partial_text, text_of
 from tests.asgi.driver import PATHS, post
 
@@ -92,7 +92,7 @@ async def test_what_is_too_dear_to_decide(stream, gateway, sim, caplog, monkeypa
     assert text_of("openai", await asking(stream, dear).run(gateway())) == '{"a": 0}'
     assert "output.unchecked (1)" in caplog.text
 
-    monkeypatch.setattr(structured, "STRUCTURED_CHARACTERS", 4)
+    monkeypatch.setattr(promises, "STRUCTURED_CHARACTERS", 4)
     sim.enqueue(answer(*text('{"a": 0}')), answer(*text('{"a": 0}')))
     exchange = await asking(stream).run(gateway())
     assert (exchange.status, len(sim.requests)) == (502, 3)

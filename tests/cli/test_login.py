@@ -24,7 +24,7 @@ from kiro_asgi import simulator
 from kiro_asgi.cli import main
 from kiro_asgi.cli.terminal import Countdown
 from kiro_asgi.errors import UpstreamDenied
-from kiro_asgi.net.credentials.store import locked
+from kiro_asgi.net.credentials.sources import locked
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.simulator import PROFILE_ARN, Reset, Simulator, refusal
 from kiro_asgi.upstreams.base import Token, TokenKind

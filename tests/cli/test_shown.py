@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kiro_asgi import simulator
-from kiro_asgi.net.credentials.store import write_private
+from kiro_asgi.net.credentials.sources import write_private
 from kiro_asgi.simulator import PROFILE_ARN, Simulator
 from kiro_asgi.upstreams.base import Token
 from kiro_asgi.upstreams.kiro.tokens import render_token

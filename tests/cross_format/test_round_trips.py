@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_chat.request import ChatOptions
-from kiro_asgi.model.events import Event, StopReason
+from kiro_asgi.model.events import Event, ServerResult, StopReason
 from kiro_asgi.model.message import Block, Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock, fold
-from kiro_asgi.model.server_tools import ServerResult
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from kiro_asgi.wire.json import loads

@@ -18,14 +18,17 @@ from kiro_asgi.model.events import (
     MessageEnd,
     MessageStart,
     RefusalDelta,
+    SearchHit,
+    ServerCall,
+    ServerResult,
     SignatureDelta,
     StopReason,
     TextDelta,
     ThinkingDelta,
     ToolInputDelta,
+    ToolOutput,
     Usage,
 )
-from kiro_asgi.model.server_tools import SearchHit, ServerCall, ServerResult, ToolOutput
 from kiro_asgi.model.signatures import DETAILS, marked
 
 Body = tuple[BlockKind, dict[str, Any], list[Event]]

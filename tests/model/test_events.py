@@ -8,6 +8,8 @@ import pytest
 from attrs import fields, has
 from attrs.exceptions import FrozenInstanceError
 from cattrs import Converter
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kiro_asgi.model import events
 from kiro_asgi.model.events import (
@@ -29,6 +31,7 @@ from kiro_asgi.model.events import (
     Notice,
     RedactedThinking,
     RefusalDelta,
+    SearchHit,
     ServerCall,
     ServerResult,
     SignatureDelta,
@@ -44,10 +47,10 @@ from kiro_asgi.model.events import (
     ToolCallMalformed,
     ToolCallStart,
     ToolInputDelta,
+    ToolOutput,
     TruncationInfo,
     Usage,
 )
-from kiro_asgi.model.server_tools import SearchHit, ToolOutput
 
 MALFORMED = MalformedCall("t2", "f", "invalid JSON", 3, "00")
 CUT = TruncationInfo("t1", "f", "unbalanced delimiters", 3, "00")
@@ -114,3 +117,33 @@ def test_an_event_cannot_be_changed(event):
     assert has(type(event))
     with pytest.raises(FrozenInstanceError):
         setattr(event, next((field.name for field in fields(type(event))), "any"), None)
+
+
+HITS = st.lists(st.builds(SearchHit, *[st.text(max_size=5)] * 4), max_size=4).map(tuple)
+
+
+@given(HITS, st.text())
+def test_spans_are_where_the_hits_are_told(hits: tuple[SearchHit, ...], text: str) -> None:
+    """Every hit has a span, in order, and the text of that span is the hit's."""
+    output = ToolOutput(hits, text)
+
+    assert [(output.told[start:end], hit) for start, end, hit in output.spans()] == [(str(hit), hit) for hit in hits]
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        pytest.param(
+            ToolOutput((SearchHit("Fjords", "https://a/", "Deep.", "2026-03-14"), SearchHit("B", "https://b/"))),
+            "Fjords (2026-03-14)\nhttps://a/\nDeep.\n\nB\nhttps://b/",
+            id="F215-hits",
+        ),
+        pytest.param(ToolOutput(text="sunny"), "sunny", id="text"),
+        pytest.param(ToolOutput(text="too slow", error_code="unavailable"), "too slow", id="error"),
+        pytest.param(ToolOutput(error_code="unavailable"), "unavailable", id="error-without-words"),
+        pytest.param(ToolOutput(), "Nothing was found.", id="nothing"),
+    ],
+)
+def test_every_output_has_words(output: ToolOutput, told: str) -> None:
+    """Nothing that a tool gives is silent."""
+    assert output.told == told

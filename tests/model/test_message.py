@@ -18,10 +18,13 @@ from kiro_asgi.model.events import (
     MessageStart,
     Metering,
     RefusalDelta,
+    ServerCall,
+    ServerResult,
     StopReason,
     TextDelta,
     ThinkingDelta,
     ToolInputDelta,
+    ToolOutput,
     TruncationInfo,
     Usage,
     UsageSource,
@@ -37,7 +40,6 @@ from kiro_asgi.model.message import (
     fold,
     replay,
 )
-from kiro_asgi.model.server_tools import ServerCall, ServerResult, ToolOutput
 from tests.grammar import check_events
 
 COUNTS = st.integers(0, 10**6)

@@ -18,7 +18,7 @@ from kiro_asgi.errors import (
     UpstreamSuspicious,
     UpstreamTokenInvalid,
 )
-from kiro_asgi.net.credentials.cooldown import BARRED, Cooldown
+from kiro_asgi.net.credentials.state import BARRED, Cooldown
 
 REFUSED = UpstreamTokenInvalid("The key is not taken.", code="invalid")
 SPENT = UpstreamQuotaSpent("The quota is spent.")

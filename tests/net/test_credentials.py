@@ -383,7 +383,7 @@ async def test_what_cannot_be_written_is_served_from_memory(bench, monkeypatch, 
     elif trouble == "gone":
         bench.path.unlink()
     elif trouble == "full":
-        monkeypatch.setattr("kiro_asgi.net.credentials.store.os.fsync", _full)
+        monkeypatch.setattr("kiro_asgi.net.credentials.sources.os.fsync", _full)
     with caplog.at_level(logging.WARNING, "kiro_asgi"):
         first = await credentials.get()
         bench.hands.turn(3700)
@@ -421,7 +421,7 @@ async def test_what_could_not_be_written_is_written_later(bench, monkeypatch):
     bench.sign_in()
     credentials = bench.credentials()
     with monkeypatch.context() as patch:
-        patch.setattr("kiro_asgi.net.credentials.store.os.fsync", _full)
+        patch.setattr("kiro_asgi.net.credentials.sources.os.fsync", _full)
         newest = await credentials.get()
         await credentials.get()
         await credentials.aclose()

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from kiro_asgi.errors import UpstreamTimeout
-from kiro_asgi.net.credentials.store import (
+from kiro_asgi.net.credentials.sources import (
     change_row,
     exposed,
     is_store,
@@ -90,7 +90,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"kiro_asgi.net.credentials.store.os.{step}", fail)
+        patch.setattr(f"kiro_asgi.net.credentials.sources.os.{step}", fail)
         with pytest.raises(OSError, match="No space"):
             write_private(path, b"new")
 

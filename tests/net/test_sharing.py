@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from kiro_asgi import simulator
 from kiro_asgi.config import KiroSettings
 from kiro_asgi.errors import UpstreamFault
-from kiro_asgi.net.credentials import sharing
 from kiro_asgi.net.credentials.pool import Credentials
-from kiro_asgi.net.credentials.sharing import SharedRenewals
+from kiro_asgi.net.credentials.refresh import SharedRenewals, _key, _opened, _sealed
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.state.base import Store
 from kiro_asgi.state.sqlite import SqliteStore
@@ -150,7 +149,7 @@ async def test_a_failed_renewal_leaves_the_lock_to_the_next(machines):
 async def test_a_gateway_that_dies_in_a_renewal(machines):
     """Its lock ends by itself."""
     dead = machines.open_store()
-    lock = dead.lock(sharing._key(OLD))
+    lock = dead.lock(_key(OLD))
     await lock.__aenter__()
     gateway = machines.add()
     with anyio.move_on_after(0.2):
@@ -168,7 +167,7 @@ async def test_what_is_left_is_of_no_use_without_the_old_token(machines, caplog)
     """No token is in the file in clear; what was changed there, or is another's, counts as missing."""
     credential = await machines.add().get()
     store = machines.open_store()
-    key = sharing._key(OLD)
+    key = _key(OLD)
     left = await store.get(key)
     (refresh,) = machines.stored()
     content = b"".join(path.read_bytes() for path in machines.folder.glob("state.db*"))
@@ -201,8 +200,8 @@ async def test_without_the_store_each_goes_on_alone(machines, caplog):
 def test_a_seal_that_was_changed_is_none(refresh, place, change):
     """Whichever byte it is; and what was not changed is whole, whatever the token is made of."""
     new = Token("new", refresh, None, profile_arn="arn")
-    sealed = bytearray(sharing._sealed(OLD, new))
-    assert sharing._opened(OLD, bytes(sealed)).refresh_token == refresh
+    sealed = bytearray(_sealed(OLD, new))
+    assert _opened(OLD, bytes(sealed)).refresh_token == refresh
     sealed[place % len(sealed)] ^= change
-    assert sharing._opened(OLD, bytes(sealed)) is None
-    assert sharing._opened(OLD, b"") is None
+    assert _opened(OLD, bytes(sealed)) is None
+    assert _opened(OLD, b"") is None

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from kiro_asgi.stages.arguments import decoded, object_in
-from kiro_asgi.stages.parts.tool_schema import KINDS, ToolSchema, kind_of
+from kiro_asgi.stages.arguments import KINDS, ToolSchema, decoded, kind_of, object_in
 
 INTEGER, LIST, TEXT = {"type": "integer"}, {"type": "array"}, {"type": "string"}
 

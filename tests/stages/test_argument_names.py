@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.stages.arguments import Rename, known_only, parse_names, renamed, with_declared_twins
-from kiro_asgi.stages.parts.tool_schema import ToolSchema
+from kiro_asgi.stages.arguments import Rename, ToolSchema, known_only, parse_names, renamed, with_declared_twins
 from tests.growth import assert_linear
 
 SAYS_NOTHING = {"type": "object"}

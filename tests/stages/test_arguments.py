@@ -15,8 +15,7 @@ from kiro_asgi.model.events import (
     TruncationInfo,
 )
 from kiro_asgi.stages.arguments import DECODED, DROPPED, RENAMED, UNWRAPPED, ArgumentRepairs
-from kiro_asgi.stages.tool_calls import ToolCallAssembler
-from kiro_asgi.stages.tool_calls_whole import WRAPPED
+from kiro_asgi.stages.tool_calls import WRAPPED, ToolCallAssembler
 from kiro_asgi.wire.json import loads
 from tests.helpers import run, run_apart
 from tests.stages.deltas import answers

@@ -30,9 +30,9 @@ from kiro_asgi.model.events import (
     ToolCallEnd,
     ToolCallStart,
     ToolInputDelta,
+    ToolOutput,
     Usage,
 )
-from kiro_asgi.model.server_tools import ToolOutput
 from kiro_asgi.stages.blocks import BlockFramer
 from kiro_asgi.stages.parts.argument_text import truncation_info
 from tests.grammar import check_events

@@ -10,19 +10,25 @@ from hypothesis import strategies as st
 
 from kiro_asgi.dialects.openai_responses.tools import web_search_call
 from kiro_asgi.model.events import (
+    WEB_SEARCH,
     Appendix,
+    Citation,
     Delta,
     Grounding,
+    Notice,
+    SearchHit,
+    ServerCall,
+    ServerResult,
     SignatureDelta,
     Stop,
     StopReason,
     TextDelta,
     ToolCallFragment,
+    ToolOutput,
 )
 from kiro_asgi.model.message import Message, TextBlock, ThinkingBlock, ToolCallBlock, fold
-from kiro_asgi.model.server_tools import WEB_SEARCH, SearchHit, ServerCall, ServerResult, ToolOutput
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
-from kiro_asgi.stages.citations import Citations, Citing, markdown
+from kiro_asgi.stages.citations import WITHOUT_ADDRESS, Citations, CitedPages, Citing, markdown
 from tests.grammar import check_events
 from tests.helpers import run, run_apart
 
@@ -179,3 +185,13 @@ def test_searches_are_a_list_where_the_api_has_one() -> None:
     one = ServerCall("c", "search", WEB_SEARCH, {"query": "a"})
 
     assert [web_search_call(call)["action"]["queries"] for call in (several, one)] == [["a", "b"], ["a"]]
+
+
+PAGE, FILE = Citation(4, 0, "Fjords", "https://example.org/"), Citation(4, 0, "notes")
+
+
+def test_only_pages_are_left() -> None:
+    """With the text around them, in their order."""
+    said: list[Delta] = [TextDelta("deep"), FILE, PAGE, FILE, TextDelta(".")]
+
+    assert run(CitedPages(), said) == [TextDelta("deep"), Notice(WITHOUT_ADDRESS), PAGE, TextDelta(".")]

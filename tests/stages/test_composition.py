@@ -28,8 +28,7 @@ from kiro_asgi.stages.blocks import BlockFramer
 from kiro_asgi.stages.ending import EndOfStream
 from kiro_asgi.stages.filters import RepeatFilter
 from kiro_asgi.stages.limits import Limits
-from kiro_asgi.stages.parts.thinking_parser import MODES, SCANS
-from kiro_asgi.stages.thinking import ThinkingSplitter
+from kiro_asgi.stages.thinking import MODES, SCANS, ThinkingSplitter
 from kiro_asgi.stages.tool_calls import EMISSIONS, ToolCallAssembler
 from kiro_asgi.stages.usage import UsageMeter
 from tests.grammar import check_events

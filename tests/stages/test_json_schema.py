@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from kiro_asgi.limits import VALIDATION_STEPS
-from kiro_asgi.stages.parts.json_assertions import MATCH, Mismatch, Open, Undecided
-from kiro_asgi.stages.parts.json_schema import check
+from kiro_asgi.stages.parts.json_schema import MATCH, Mismatch, Open, Undecided, check
 from tests.growth import assert_linear, steps
 
 ENOUGH = 10**9

@@ -10,8 +10,7 @@ import pytest
 
 from kiro_asgi.limits import ARGUMENT_SCHEMAS, ARGUMENT_STEPS
 from kiro_asgi.model.events import Delta, ToolCallEnd, ToolCallStart, ToolInputDelta
-from kiro_asgi.stages.arguments import ArgumentRepairs
-from kiro_asgi.stages.parts.tool_schema import ToolSchema
+from kiro_asgi.stages.arguments import ArgumentRepairs, ToolSchema
 from tests.growth import assert_linear, steps
 
 Shape = tuple[dict[str, Any], list[dict[str, Any]]]

@@ -21,9 +21,9 @@ from kiro_asgi.model.events import (
     ToolCallFragment,
     ToolCallStart,
     ToolInputDelta,
+    ToolOutput,
 )
 from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock, fold
-from kiro_asgi.model.server_tools import ToolOutput
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.stages.filters import ServerTools
 from kiro_asgi.stages.parts.argument_text import truncation_info

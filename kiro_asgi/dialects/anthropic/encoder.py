@@ -28,6 +28,8 @@ from kiro_asgi.model.events import (
     MessageEnd,
     MessageStart,
     RefusalDelta,
+    ServerCall,
+    ServerResult,
     SignatureDelta,
     StopReason,
     TextDelta,
@@ -44,7 +46,6 @@ from kiro_asgi.model.message import (
     ThinkingBlock,
     ToolCallBlock,
 )
-from kiro_asgi.model.server_tools import ServerCall, ServerResult
 from kiro_asgi.model.signatures import UNSIGNED
 from kiro_asgi.wire.json import JsonError, dumps, loads, quote_bytes
 

@@ -16,10 +16,9 @@ from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign, peek_at
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.events import TokenUsage
+from kiro_asgi.model.events import WEB_SEARCH, TokenUsage
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool
-from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.model.signatures import read_mark
 from kiro_asgi.wire.json import count_of, object_of, objects_of
 from kiro_asgi.wire.sse import encode_sse

@@ -33,7 +33,6 @@ from kiro_asgi.dialects.errors import NO_MODEL
 from kiro_asgi.dialects.structure import Raw, structure, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
 from kiro_asgi.errors import RequestError
-from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.prompt import (
     Part,
     Prompt,
@@ -47,6 +46,7 @@ from kiro_asgi.model.prompt import (
     ToolChoiceMode,
     ToolResult,
     Turn,
+    require_depths,
 )
 from kiro_asgi.stages.limits import check_stop
 from kiro_asgi.wire.json import JsonError, loads

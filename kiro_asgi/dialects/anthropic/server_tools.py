@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from kiro_asgi.model.events import UNAVAILABLE, WEB_SEARCH, SearchHit, ServerCall, ServerResult, ToolOutput
 from kiro_asgi.model.prompt import Part, Text, ThinkingPart, ToolCallPart, ToolResult
-from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, SearchHit, ServerCall, ServerResult, ToolOutput
 from kiro_asgi.model.signatures import CALL, read_mark
 from kiro_asgi.wire.json import dumps, objects_of, text_of
 

@@ -34,6 +34,8 @@ from kiro_asgi.model.events import (
     Event,
     MessageEnd,
     RefusalDelta,
+    ServerCall,
+    ServerResult,
     SignatureDelta,
     StopReason,
     TextDelta,
@@ -50,7 +52,6 @@ from kiro_asgi.model.message import (
     ThinkingBlock,
     ToolCallBlock,
 )
-from kiro_asgi.model.server_tools import ServerCall, ServerResult
 from kiro_asgi.wire.json import JsonError, dumps, loads, quote_bytes, text_of
 
 

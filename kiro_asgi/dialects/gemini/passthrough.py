@@ -17,10 +17,9 @@ from kiro_asgi.dialects.gemini.encoder import SseEncoder
 from kiro_asgi.dialects.gemini.request import HOSTED, MODES, SEARCHES, read_body
 from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.events import TokenUsage
+from kiro_asgi.model.events import WEB_SEARCH, TokenUsage
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool, ToolChoiceMode
-from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.wire.json import count_of, object_of, objects_of, text_of
 
 _FORMS: Final = frozenset({"response_schema", "response_json_schema"})

@@ -28,8 +28,16 @@ from kiro_asgi.dialects.gemini.shapes import (
 )
 from kiro_asgi.dialects.structure import read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
-from kiro_asgi.model.depth import require_depths
-from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceMode
+from kiro_asgi.model.prompt import (
+    Prompt,
+    Sampling,
+    Thinking,
+    ThinkingMode,
+    Tool,
+    ToolChoice,
+    ToolChoiceMode,
+    require_depths,
+)
 from kiro_asgi.stages.limits import check_stop
 
 # Tools, their schemas, and what the client demands about them.

@@ -40,9 +40,9 @@ from kiro_asgi.model.events import (
     TextDelta,
     ThinkingDelta,
     ToolInputDelta,
+    ToolOutput,
 )
 from kiro_asgi.model.message import Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock
-from kiro_asgi.model.server_tools import ToolOutput
 from kiro_asgi.wire.json import dumps, quote_bytes
 
 GAP: Final = "\n\n"

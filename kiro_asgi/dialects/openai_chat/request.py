@@ -37,8 +37,7 @@ from kiro_asgi.dialects.openai_chat.shapes import (
 from kiro_asgi.dialects.openai_common import read_sampling, read_verbosity
 from kiro_asgi.dialects.structure import Raw, structure
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind
-from kiro_asgi.model.depth import require_depths
-from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceMode
+from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceMode, require_depths
 from kiro_asgi.wire.json import count, object_of
 
 # Tools.

@@ -51,6 +51,8 @@ from kiro_asgi.dialects.openai_responses.tools import PROGRESS, url_citation, ur
 from kiro_asgi.dialects.pieces import Literal, Pieces
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import (
+    UNAVAILABLE,
+    WEB_SEARCH,
     BlockEnd,
     BlockKind,
     BlockStart,
@@ -66,10 +68,10 @@ from kiro_asgi.model.events import (
     TextDelta,
     ThinkingDelta,
     ToolInputDelta,
+    ToolOutput,
     Usage,
 )
 from kiro_asgi.model.prompt import ThinkingPart
-from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, ToolOutput
 from kiro_asgi.wire.json import JsonError, dumps, loads, quote_bytes
 from kiro_asgi.wire.sse import encode_comment
 

@@ -28,10 +28,9 @@ from kiro_asgi.dialects.passthrough import Format, PassthroughStage, RequestPeek
 from kiro_asgi.dialects.structure import MISSING, read_json
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import REQUEST_DEPTH
-from kiro_asgi.model.events import TokenUsage
+from kiro_asgi.model.events import WEB_SEARCH, TokenUsage
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool
-from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.wire.json import JsonError, count_of, dumps, loads, object_of, objects_of, text_of
 from kiro_asgi.wire.sse import encode_comment
 

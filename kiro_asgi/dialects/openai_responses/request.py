@@ -27,8 +27,7 @@ from kiro_asgi.dialects.openai_responses.shapes import (
 from kiro_asgi.dialects.openai_responses.tools import ToolCollector, read_choice
 from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.errors import RequestError
-from kiro_asgi.model.depth import require_depths
-from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode
+from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode, require_depths
 
 SEALED: Final = "reasoning.encrypted_content"
 """The one entry of ``include`` that has an effect."""

@@ -36,9 +36,8 @@ from kiro_asgi.dialects.openai_responses.shapes import (
 )
 from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind
-from kiro_asgi.model.events import Citation
+from kiro_asgi.model.events import Citation, ServerCall, ToolOutput
 from kiro_asgi.model.prompt import TEXT_INPUT, TextForm, Tool, ToolChoice, ToolChoiceMode
-from kiro_asgi.model.server_tools import ServerCall, ToolOutput
 from kiro_asgi.wire.json import JsonError, loads
 
 Object = Mapping[str, Any]

@@ -18,8 +18,7 @@ from kiro_asgi.errors import ConfigError, KiroAsgiError, UpstreamDenied, Upstrea
 from kiro_asgi.limits import FETCHED_BYTES, REFUSAL_BYTES
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.exchange import key_credential
-from kiro_asgi.net.credentials.refresh import TokenRefresher
-from kiro_asgi.net.credentials.sharing import SharedRenewals
+from kiro_asgi.net.credentials.refresh import SharedRenewals, TokenRefresher
 from kiro_asgi.net.credentials.sources import CommandSource, Source, open_source
 from kiro_asgi.net.credentials.state import CredentialState
 from kiro_asgi.net.requests import fetch_whole
@@ -148,7 +147,10 @@ class Credentials:
             yield from state.secrets
 
     def _state(self, credential: Credential) -> CredentialState | None:
-        return next((state for state in self._states if state.name == credential.source), None)
+        for state in self._states:
+            if state.name == credential.source:
+                return state
+        return None
 
 
 _Question = Callable[[Credential], UpstreamRequest]

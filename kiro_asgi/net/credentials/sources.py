@@ -1,33 +1,39 @@
 """Sources of tokens: a file, a store of another program, a command.
 
-A source is read in a thread with an event loop of its own, so it may block.
+A source is read in a thread with an event loop of its own, or at start-up, so it may block.  Files are read within
+bounds, replaced whole, private from their first moment, and have one writer at a time.  A store is read without
+disturbing its owner.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import secrets
+import sqlite3
+import stat
 import subprocess
+import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager, nullcontext
 from logging import getLogger
 from pathlib import Path
-from typing import Final, Protocol
+from typing import BinaryIO, Final, Protocol
 
 import anyio
 from attrs import define, field
 
-from kiro_asgi.errors import KiroAsgiError, UpstreamFault
-from kiro_asgi.net.credentials.store import (
-    change_row,
-    exposed,
-    is_store,
-    locked,
-    read_private,
-    read_rows,
-    write_private,
-)
-from kiro_asgi.upstreams.access import Vendor
+from kiro_asgi.errors import KiroAsgiError, UpstreamFault, UpstreamTimeout
+from kiro_asgi.limits import CREDENTIALS_BYTES
+from kiro_asgi.private import NO_FOLLOW, make_folder, write_new_file
+from kiro_asgi.upstreams.access import Row, Vendor
 from kiro_asgi.upstreams.base import Token
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 _log = getLogger("kiro_asgi")
 
@@ -228,3 +234,215 @@ def open_source(path: Path, vendor: Vendor, write_back: str, now: Callable[[], f
     if is_store(path):
         return _store(path, vendor, write_back == "stores", now)
     return _file(path, vendor, write_back != "nowhere", now)
+
+
+_POLL: Final = 0.02
+"""Seconds between two attempts to get a lock."""
+
+_AT_ONCE: Final[int] = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+"""Flags against waiting for what is no ordinary file; of an ordinary one they change nothing."""
+
+
+def _open_ordinary(path: Path) -> BinaryIO:
+    """Open a file for reading, and nothing else: a named pipe would wait for a writer, a device might never end.
+
+    Raises:
+        OSError: It cannot be read, or is no ordinary file.
+    """
+    file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115 - for the caller to close
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(f"{path} is not an ordinary file")
+    return file
+
+
+def read_private(path: Path) -> bytes:
+    """The bytes of a small file.
+
+    Raises:
+        OSError: It cannot be read, is no ordinary file, or is larger than 1 MiB.
+    """
+    with _open_ordinary(path) as file:
+        data = file.read(CREDENTIALS_BYTES + 1)
+    if len(data) > CREDENTIALS_BYTES:
+        raise OSError(f"{path} is too large")
+    return data
+
+
+def exposed(path: Path) -> bool:
+    """Whether others than the owner may read or write the file."""
+    return sys.platform != "win32" and bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Replace a file so that at any moment it is the old one or the new one, and the new one survives a power failure.
+
+    The new one has mode 0600 whatever the umask is and whatever the old one had.  Missing folders are made with mode
+    0700.
+
+    Raises:
+        OSError: The file is what it was; also where *path* is a symbolic link, which is neither followed nor replaced.
+    """
+    make_folder(path.parent)
+    if path.is_symlink():
+        raise OSError(f"{path} is a symbolic link")
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        write_new_file(draft, data)
+        os.replace(draft, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
+    _sync_folder(path.parent)
+
+
+@asynccontextmanager
+async def locked(path: Path, patience: float) -> AsyncIterator[None]:
+    """Hold the lock of *path*, among all who use this function, in any process of this machine.
+
+    The lock is held on ``<path>.lock``, which is left behind: to remove it would let two in.  Where that file cannot be
+    had, as in a folder that is read-only, there is no lock, and nobody who could write either; nor is there one where a
+    file system has none.  Drafts that a crash has left are removed.
+
+    Raises:
+        UpstreamTimeout: Another process has held it for longer than *patience* seconds.
+    """
+    with _lock_file(path) as descriptor:
+        if descriptor is not None:
+            await _acquire(descriptor, path, patience)
+            _remove_drafts(path)
+        yield  # closing the descriptor unlocks
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | _AT_ONCE)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name durable, where the system can do that for folders."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _lock_file(path: Path) -> Iterator[int | None]:
+    try:
+        descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o600)
+    except OSError as error:
+        _log.debug("no lock beside %s: %s", path, error.strerror)
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+async def _acquire(descriptor: int, path: Path, patience: float) -> None:
+    with anyio.move_on_after(patience):
+        while not _try_lock(descriptor):  # noqa: ASYNC110 - nothing tells when another process lets go
+            await anyio.sleep(_POLL)
+        return
+    raise UpstreamTimeout(
+        f"another process has held the lock of {path} for {patience:g} s; see what it is doing",
+        code="credentials.locked",
+    )
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # what Windows says of the same
+        return False
+    except OSError as error:
+        _log.debug("this file system has no locks: %s", error.strerror)
+    return True
+
+
+def _remove_drafts(path: Path) -> None:
+    for draft in path.parent.glob(f".{path.name}.*.tmp"):
+        with contextlib.suppress(OSError):
+            draft.unlink()
+
+
+_HEADER: Final = b"SQLite format 3\0"
+"""Source: https://www.sqlite.org/fileformat.html#magic_header_string"""
+
+_BUSY_TIMEOUT: Final = 5.0
+"""Seconds to wait while the owner writes."""
+
+
+def is_store(path: Path) -> bool:
+    """Whether a file is a SQLite store, by its content.
+
+    Raises:
+        OSError: It cannot be read, or is no ordinary file.
+    """
+    with _open_ordinary(path) as file:
+        return file.read(len(_HEADER)) == _HEADER
+
+
+def read_rows(path: Path, wanted: Iterable[Row]) -> Mapping[Row, bytes]:
+    """Read the values of those rows that the store has; it is opened read-only.
+
+    Raises:
+        OSError: The store cannot be read, or is busy for too long.
+    """
+    found: dict[Row, bytes] = {}
+    with _connect(path, "ro") as store:
+        tables = {name for (name,) in store.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        for table, key in wanted:
+            if table in tables:
+                value = _value(store, table, key)
+                if value is not None:
+                    found[table, key] = value.encode() if isinstance(value, str) else value
+    return found
+
+
+def change_row(path: Path, row: Row, change: Callable[[bytes], bytes]) -> None:
+    """Replace the value of a row by what *change* makes of it, in one transaction.
+
+    Raises:
+        OSError: The store cannot be written, is busy for too long, or has no such row any more.
+    """
+    table, key = row
+    with _connect(path, "rw") as store:
+        store.execute("BEGIN IMMEDIATE")
+        old = _value(store, table, key)
+        if old is None:
+            raise OSError(f"{path} has no row {key} any more")
+        new = change(old.encode() if isinstance(old, str) else old)
+        written = new.decode() if isinstance(old, str) else new
+        store.execute(f'UPDATE "{table}" SET value = ? WHERE key = ?', (written, key))
+        store.execute("COMMIT")
+
+
+def _value(store: sqlite3.Connection, table: str, key: str) -> str | bytes | None:
+    """A value; ``None`` where there is none that is text or bytes, or only one that is far too large."""
+    kind = "typeof(value) IN ('text', 'blob') AND length(value) <= ?"
+    query = f'SELECT value FROM "{table}" WHERE key = ? AND {kind} LIMIT 1'
+    found = store.execute(query, (key, CREDENTIALS_BYTES)).fetchone()
+    value: str | bytes | None = None if found is None else found[0]
+    return value
+
+
+@contextmanager
+def _connect(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
+    """A connection without implicit transactions, whose errors are those of a file."""
+    # SQLite would wait for the writer of a named pipe.  Not opened to find out: to close it would drop SQLite's locks.
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is not an ordinary file")
+    try:
+        address = f"{path.absolute().as_uri()}?mode={mode}"
+        with closing(sqlite3.connect(address, timeout=_BUSY_TIMEOUT, isolation_level=None, uri=True)) as store:
+            yield store
+    except sqlite3.Error as error:
+        raise OSError(f"{path}: {error}") from None

@@ -3,6 +3,8 @@
 A refresh runs in a thread with an event loop of its own.  So the request that asked for it may be cancelled, in any way
 that servers have: the new token arrives and is saved all the same.  Files may block there.  And however many event
 loops share an app, there is one refresh at a time.
+
+A credential that is at fault cools down (`Cooldown`); what that means for the request is `kiro_asgi.net.retry`'s.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from math import inf
 from typing import Final
 
 import anyio
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from kiro_asgi.config.gateway import RetrySettings
 from kiro_asgi.errors import (
@@ -24,12 +26,14 @@ from kiro_asgi.errors import (
     UpstreamDenied,
     UpstreamError,
     UpstreamModelQuotaSpent,
+    UpstreamQuotaSpent,
+    UpstreamSuspended,
+    UpstreamSuspicious,
     UpstreamTimeout,
 )
 from kiro_asgi.limits import RESTING_MODELS
 from kiro_asgi.loops import PerLoop
-from kiro_asgi.net.clocks import Clocks, Validity
-from kiro_asgi.net.credentials.cooldown import Cooldown
+from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.refresh import TokenRefresher
 from kiro_asgi.net.requests import fetch_whole
 from kiro_asgi.net.single_flight import SingleFlight
@@ -60,6 +64,20 @@ _PROFILE_TIMEOUT: Final = 10.0
 
 _LONGEST_WAIT: Final = 30.0
 """Seconds that a request waits for a token.  The refresh goes on without it."""
+
+
+@frozen
+class Validity:
+    """The validity of a token by both clocks: one of them may be set, the other stops while a machine sleeps."""
+
+    ends: float = inf
+    ends_wall: float = inf
+    ahead: float = 0.0
+    """Seconds before the end at which it is refreshed."""
+
+    def left(self, clocks: Clocks) -> float:
+        """Seconds until the end; not positive when it has come."""
+        return min(self.ends - clocks.steady(), self.ends_wall - clocks.wall())
 
 
 @define(eq=False, kw_only=True)
@@ -110,11 +128,12 @@ class CredentialState:
         """
         for cooldown in self._cooldowns(model):
             cooldown.check(self._clocks.steady())
-        if self._must_wait():
-            with _wait_limit(self.name):
-                await self._refresh_or_wait()
-        elif self._needs_refresh():
-            self._refresh_flight.start(self._refresh_task())
+        if self._needs_refresh():
+            if self._must_wait():
+                with _wait_limit(self.name):
+                    await self._refresh_or_wait()
+            else:
+                self._refresh_flight.start(self._refresh_task())
         elif self._refresher is not None and self._refresher.unsaved and self._clocks.steady() >= self._save_at:
             self._save_at = self._clocks.steady() + _SAVE_AGAIN
             self._refresh_flight.start(partial(self._save, self._refresher))
@@ -223,8 +242,8 @@ class CredentialState:
         return now >= self._retry_at and (self._is_due() or (now >= self._profile_at and self._asks_profile()))
 
     def _must_wait(self) -> bool:
-        """Whether no request can go on before the refresh has ended."""
-        return self._needs_refresh() and (not self._is_valid() or (self._profile_at == -inf and self._asks_profile()))
+        """Whether no request can go on before the refresh that is needed has ended."""
+        return not self._is_valid() or (self._profile_at == -inf and self._asks_profile())
 
     def _asks_profile(self) -> bool:
         return self._credential is not None and bool(self._vendor.profile_requests(self._credential))
@@ -321,3 +340,110 @@ def _wait_limit(name: str) -> Iterator[None]:
             code="credentials.slow",
             retry_after=_LOOK_AGAIN,
         ) from None
+
+
+BARRED: Final = (UpstreamSuspicious, UpstreamSuspended)
+"""Faults after which neither this account is used, nor another of the same service for the same request."""
+
+
+@define
+class Cooldown:
+    """How long a credential, or one model of it, is not used after it was at fault, and who may try meanwhile.
+
+    =====================================  =============================================  =============================
+    fault                                  cools down for                                 meanwhile
+    =====================================  =============================================  =============================
+    the credential is refused (401, 403)   `refused_base`, doubled up to `refused_cap`    no request
+    its quota is spent                     the time to the reset, where that is known     one request each `quota_probe`
+    suspicious activity, a suspension      `suspicion`                                    no request
+    =====================================  =============================================  =============================
+
+    So none of them closes a gateway that has no other credential, and only the last one runs to its end in any case:
+    further requests are what turns suspicion into a suspension.  An answer ends every other cooldown.  Nothing here
+    performs anything or reads a clock: all times are seconds of one steady clock.
+    """
+
+    _settings: RetrySettings
+    fault: KiroAsgiError | None = field(init=False, default=None)
+    """Cause of this cooldown, or of the last one."""
+
+    _since: float = field(init=False, default=-inf)
+    _until: float = field(init=False, default=-inf)
+    """Infinite where only an answer can end it."""
+
+    _probe_at: float = field(init=False, default=inf)
+    """When one request may try all the same."""
+
+    _probing: bool = field(init=False, default=False)
+    _refusals: int = field(init=False, default=0)
+    """In a row."""
+
+    def left(self, now: float) -> float:
+        """Seconds until the next request may go out; 0 where there is no cooldown."""
+        return max(0.0, min(self._until, self._probe_at) - now) if self.is_active(now) else 0.0
+
+    def is_active(self, now: float) -> bool:
+        """Whether only probes may go out."""
+        return now < self._until
+
+    def check(self, now: float) -> None:
+        """Check that a request may go out.
+
+        Raises:
+            KiroAsgiError: It may not: a copy of the fault, with the time until the next try.
+        """
+        if now < self._until and (self._probing or now < self._probe_at):
+            raise self._error(self.left(now))
+
+    def start(self, now: float) -> bool:
+        """Let a request out; true where it is the probe of a cooldown, whose end must be reported to `stop`.
+
+        Raises:
+            KiroAsgiError: As for `check`.
+        """
+        self.check(now)
+        trying = now < self._until
+        if trying:
+            self._probing, self._probe_at = True, now + self._settings.quota_probe
+        return trying
+
+    def stop(self) -> None:
+        """Note that the probe has ended, however that was."""
+        self._probing = False
+
+    def succeed(self, began: float) -> None:
+        """Note that a request was accepted that began at that time; one from before the fault says nothing."""
+        if began >= self._since and not isinstance(self.fault, BARRED):
+            self._refusals, self._until, self._probe_at = 0, -inf, inf
+
+    def fail(self, error: KiroAsgiError, now: float) -> None:
+        """Cool down because of *error*; several requests that meet the same fault at once start one cooldown."""
+        if not self.is_active(now):
+            self._since = now
+        if isinstance(error, BARRED):
+            self._begin(error, now + self._settings.suspicion, inf)
+        elif self.is_active(now) and isinstance(self.fault, BARRED):
+            return
+        elif isinstance(error, UpstreamQuotaSpent):
+            self._spend(error, now)
+        elif not self.is_active(now):
+            pause = min(self._settings.refused_base * 2.0**self._refusals, self._settings.refused_cap)
+            self._refusals = min(self._refusals + 1, 30)
+            self._begin(error, now + pause, inf)
+
+    def _spend(self, error: UpstreamQuotaSpent, now: float) -> None:
+        again = self.is_active(now) and isinstance(self.fault, UpstreamQuotaSpent)
+        probe_at = self._probe_at if again else now + self._settings.quota_probe
+        renewal = inf if error.retry_after is None else now + error.retry_after
+        self._begin(error, renewal if self._settings.quota_probe else -inf, probe_at)
+
+    def _begin(self, fault: KiroAsgiError, until: float, probe_at: float) -> None:
+        self.fault, self._until, self._probe_at = fault, until, probe_at
+
+    def _error(self, seconds: float) -> KiroAsgiError:
+        # A new error each time: one that is raised twice would collect the tracebacks of both.
+        assert self.fault is not None, "a cooldown without a fault"
+        error = copy.copy(self.fault).with_traceback(None)
+        error.message = f"{error.message}; not asked again now, the next try is in {max(1, round(seconds))} s"
+        error.args, error.retry_after, error.asked = (error.message,), seconds, False
+        return error

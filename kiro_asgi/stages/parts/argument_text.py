@@ -83,7 +83,7 @@ def parse_arguments(text: str, mendings: Collection[str] = ()) -> Arguments:
     return _read(text, mended)
 
 
-def mended_text(text: str) -> str:
+def _mended_text(text: str) -> str:
     """*text* with everything mended that can be, whether that makes JSON of it or not."""
     for mend in _MENDERS.values():
         text = mend(text)
@@ -184,7 +184,7 @@ def is_cut(raw: str, *, stopped: bool) -> bool:
         stopped: Whether the upstream called the arguments complete.  It does so where it cut them, too, but a word
             alone that it calls complete has no end to miss.
     """
-    text = mended_text(raw)
+    text = _mended_text(raw)
     match extent(text):
         case Extent.BEGUN:
             return True

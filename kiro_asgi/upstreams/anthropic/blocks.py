@@ -12,19 +12,22 @@ from typing import Any, ClassVar, Final
 from attrs import define, evolve, field
 
 from kiro_asgi.model.events import (
+    UNAVAILABLE,
+    WEB_SEARCH,
     Citation,
     Delta,
     Notice,
     RedactedThinking,
+    SearchHit,
     ServerCall,
     ServerResult,
     SignatureDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallFragment,
+    ToolOutput,
 )
 from kiro_asgi.model.prompt import Part, Role, Text, ToolCallPart, ToolResult, Turn
-from kiro_asgi.model.server_tools import UNAVAILABLE, WEB_SEARCH, SearchHit, ToolOutput
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.wire.json import JsonError, dumps, loads, objects_of, text_of

@@ -28,6 +28,7 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from kiro_asgi.errors import RequestError
+from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
     Part,
@@ -44,7 +45,6 @@ from kiro_asgi.model.prompt import (
     ToolChoiceMode,
     ToolResult,
 )
-from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
 from kiro_asgi.upstreams.anthropic.blocks import told_again
 from kiro_asgi.upstreams.anthropic.content import Blocks, bounded, marked, sayable

@@ -106,7 +106,7 @@ class _Writing:
                 yield word, name, body
 
     def write(self, schema: Any, place: str) -> dict[str, Any]:
-        """One schema, as deep as `kiro_asgi.model.depth.require_depths` lets it be.
+        """One schema, as deep as `kiro_asgi.model.prompt.require_depths` lets it be.
 
         Raises:
             _Unsayable: It cannot be said.

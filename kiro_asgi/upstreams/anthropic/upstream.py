@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 from attrs import Attribute, define, evolve, field, frozen, setters
 
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.features import Ask, betas_in
 from kiro_asgi.model.prompt import Attachment, Prompt
-from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.anthropic import AnthropicSettings, models

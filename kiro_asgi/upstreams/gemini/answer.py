@@ -24,6 +24,7 @@ from kiro_asgi.model.events import (
     Grounding,
     ModelName,
     Notice,
+    SearchHit,
     SignatureDelta,
     Stop,
     StopReason,
@@ -32,7 +33,6 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
 )
-from kiro_asgi.model.server_tools import SearchHit
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.errors import clean, status_of

@@ -20,9 +20,9 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceMode
-from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.errors import refusal

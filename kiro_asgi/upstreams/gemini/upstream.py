@@ -13,9 +13,9 @@ from uuid import uuid4
 from attrs import Attribute, define, evolve, field, frozen, setters
 
 from kiro_asgi.errors import ConfigError, KiroAsgiError
+from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Attachment, Prompt
-from kiro_asgi.model.server_tools import WEB_SEARCH
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import (

@@ -16,8 +16,8 @@ from uuid import uuid4
 from attrs import define, evolve, field, frozen, setters
 
 from kiro_asgi.errors import ConfigError, KiroAsgiError
+from kiro_asgi.model.events import SearchHit
 from kiro_asgi.model.prompt import Attachment, Prompt
-from kiro_asgi.model.server_tools import SearchHit
 from kiro_asgi.setting import broken
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator

@@ -24,6 +24,7 @@ from kiro_asgi.model.events import (
     Event,
     MessageEnd,
     MessageStart,
+    SearchHit,
     ServerCall,
     ServerResult,
     SignatureDelta,
@@ -31,10 +32,10 @@ from kiro_asgi.model.events import (
     TextDelta,
     ThinkingDelta,
     ToolInputDelta,
+    ToolOutput,
     Usage,
 )
 from kiro_asgi.model.message import fold
-from kiro_asgi.model.server_tools import SearchHit, ToolOutput
 from kiro_asgi.model.signatures import UNSIGNED
 from tests.dialects.anthropic.grammar import check, check_cut, parse_sse
 from tests.dialects.strategies import TEXT, answers

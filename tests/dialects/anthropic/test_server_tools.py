@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.anthropic.server_tools import render_server_block
 from kiro_asgi.dialects.base import ResponseMeta
-from kiro_asgi.model.events import StopReason
+from kiro_asgi.model.events import SearchHit, ServerCall, ServerResult, StopReason, ToolOutput
 from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock, replay
 from kiro_asgi.model.prompt import Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult
-from kiro_asgi.model.server_tools import SearchHit, ServerCall, ServerResult, ToolOutput
 from tests.dialects.anthropic.grammar import check
 from tests.helpers import run
 

@@ -23,16 +23,19 @@ from kiro_asgi.model.events import (
     Event,
     MessageEnd,
     MessageStart,
+    SearchHit,
+    ServerCall,
+    ServerResult,
     SignatureDelta,
     StopReason,
     TextDelta,
     ThinkingDelta,
     ToolInputDelta,
+    ToolOutput,
     Usage,
 )
 from kiro_asgi.model.message import fold
 from kiro_asgi.model.prompt import ThinkingPart
-from kiro_asgi.model.server_tools import SearchHit, ServerCall, ServerResult, ToolOutput
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
 from tests.dialects.gemini import grammar
 from tests.dialects.strategies import answers

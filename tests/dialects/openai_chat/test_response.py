@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_chat.request import ChatOptions
-from kiro_asgi.model.events import Event, StopReason, Usage
+from kiro_asgi.model.events import Event, SearchHit, ServerCall, ServerResult, StopReason, ToolOutput, Usage
 from kiro_asgi.model.message import (
     Message,
     RedactedThinkingBlock,
@@ -21,7 +21,6 @@ from kiro_asgi.model.message import (
     ToolCallBlock,
     fold,
 )
-from kiro_asgi.model.server_tools import SearchHit, ServerCall, ServerResult, ToolOutput
 from tests.dialects.openai_chat import grammar
 from tests.dialects.strategies import answers
 

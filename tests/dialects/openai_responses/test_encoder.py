@@ -23,18 +23,21 @@ from kiro_asgi.model.events import (
     MalformedCall,
     MessageEnd,
     MessageStart,
+    SearchHit,
+    ServerCall,
+    ServerResult,
     SignatureDelta,
     StopReason,
     TextDelta,
     ThinkingDelta,
     ToolInputDelta,
+    ToolOutput,
     TruncationInfo,
     Usage,
 )
 from kiro_asgi.model.message import TextBlock
 from kiro_asgi.model.message import fold as fold_events
 from kiro_asgi.model.prompt import ThinkingPart
-from kiro_asgi.model.server_tools import SearchHit, ServerCall, ServerResult, ToolOutput
 from tests.dialects.openai_responses import grammar
 from tests.dialects.openai_responses.strategies import requests, streams
 from tests.dialects.strategies import HOSTILE

@@ -7,7 +7,7 @@ from openai.types.responses import ResponseFunctionWebSearch, ResponseOutputText
 from pydantic import TypeAdapter
 
 from kiro_asgi.dialects.openai_responses.tools import PROGRESS, url_citations, web_search_call
-from kiro_asgi.model.server_tools import SearchHit, ServerCall, ToolOutput
+from kiro_asgi.model.events import SearchHit, ServerCall, ToolOutput
 
 CALL = ServerCall("tooluse_1", "web_search", "web_search", {"query": "fjords"})
 FOUND = ToolOutput((SearchHit("Fjords", "https://a/", "Deep."), SearchHit("More", "https://b/")))

@@ -35,6 +35,7 @@ from kiro_asgi.model.events import (
     Notice,
     RedactedThinking,
     RefusalDelta,
+    SearchHit,
     ServerCall,
     ServerResult,
     SignatureDelta,
@@ -46,10 +47,10 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
     ToolInputDelta,
+    ToolOutput,
     Usage,
 )
 from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock, fold
-from kiro_asgi.model.server_tools import SearchHit, ToolOutput
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.stages.blocks import BlockFramer
 from kiro_asgi.stages.ending import EndOfStream

@@ -25,6 +25,7 @@ from kiro_asgi.model.events import (
     Grounding,
     ModelName,
     Notice,
+    SearchHit,
     SignatureDelta,
     Stop,
     StopReason,
@@ -34,7 +35,6 @@ from kiro_asgi.model.events import (
     ToolCallFragment,
 )
 from kiro_asgi.model.message import TextBlock, ThinkingBlock, ToolCallBlock, fold
-from kiro_asgi.model.server_tools import SearchHit
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.upstreams.gemini.answer import BROKEN, STOPS, stages

@@ -13,7 +13,7 @@ from kiro_asgi.errors import (
     UpstreamFault,
     UpstreamProtocolError,
 )
-from kiro_asgi.model.server_tools import SearchHit
+from kiro_asgi.model.events import SearchHit
 from kiro_asgi.simulator.kiro.accounts import mcp
 from kiro_asgi.upstreams.base import Credential, CredentialKind
 from kiro_asgi.upstreams.kiro.mcp import parse_search

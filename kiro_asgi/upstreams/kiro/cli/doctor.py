@@ -19,8 +19,7 @@ from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError, KiroAsgiError, NotTheUpstream, UpstreamRejected, UpstreamTokenInvalid
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Credentials
-from kiro_asgi.net.credentials.sources import open_source
-from kiro_asgi.net.credentials.store import exposed
+from kiro_asgi.net.credentials.sources import exposed, open_source
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.state.base import Store
 from kiro_asgi.upstreams.access import SignIns

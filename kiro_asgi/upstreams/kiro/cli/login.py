@@ -27,7 +27,7 @@ from kiro_asgi.cli.terminal import Countdown, Printer, Tone, printer_on
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError, KiroAsgiError, UpstreamDenied, UpstreamUnreachable
 from kiro_asgi.limits import REFUSAL_BYTES
-from kiro_asgi.net.credentials.store import locked, read_private, write_private
+from kiro_asgi.net.credentials.sources import locked, read_private, write_private
 from kiro_asgi.net.requests import HttpResponse, ask_sign_in
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.redaction import Redactor

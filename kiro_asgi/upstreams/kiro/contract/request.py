@@ -18,7 +18,6 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from kiro_asgi.model.depth import require_depth
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
     Document,
@@ -36,6 +35,7 @@ from kiro_asgi.model.prompt import (
     ToolChoiceMode,
     ToolResult,
     Turn,
+    require_depth,
 )
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro import KiroSettings
