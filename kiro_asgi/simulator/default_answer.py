@@ -11,7 +11,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from kiro_asgi.simulator.builders import (
+from kiro_asgi.simulator.conversation import KiroConversation, OfferedTool, as_list, as_map
+from kiro_asgi.simulator.models import MODELS
+from kiro_asgi.simulator.schema_values import value_for
+from kiro_asgi.simulator.scripts import (
+    Event,
+    Head,
+    Layout,
+    Script,
     Trailers,
     answer,
     conversation_id,
@@ -23,10 +30,6 @@ from kiro_asgi.simulator.builders import (
     tool_id,
     words,
 )
-from kiro_asgi.simulator.conversation import KiroConversation, OfferedTool, as_list, as_map
-from kiro_asgi.simulator.models import MODELS
-from kiro_asgi.simulator.schema_values import value_for
-from kiro_asgi.simulator.scripts import Event, Head, Layout, Script
 
 JSON_WANTED: Final = re.compile(
     r"\bjson schema\b|\b(?:respond|reply|answer|output|return|produce)\b[^.\n]{0,100}\bjson\b", re.IGNORECASE
