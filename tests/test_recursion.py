@@ -39,7 +39,7 @@ BOUNDED = {
     "dialects.gemini.tools": {"_value": REQUEST, "json_schema": REQUEST},
     "dialects.gemini.request": {"Spelling._object": REQUEST, "Spelling._plain": REQUEST, "_parts": OWN},
     "dialects.structure": {"_problems": REQUEST},
-    "inspector.steps": {"_payload": SHOWN, "as_value": SHOWN},
+    "inspector.replays": {"_payload": SHOWN, "as_value": SHOWN},
     "model.budget": {"_of_start": ONCE, "size_of": ONCE},
     "net.http_library": {"_is_exhaustion": OWN},
     "replay.trimming": {"_replaced": READ},
@@ -77,7 +77,7 @@ BOUNDED = {
     "simulator.anthropic.__init__": {"_images": SIMULATED},
     "simulator.gemini.__init__": {"_lower": SIMULATED},
     "simulator.gemini.encoder": {"_plain": SIMULATED},
-    "simulator.schema_values": dict.fromkeys(("_Maker.array", "_Maker.make", "_Maker.object", "_kind"), SIMULATED),
+    "simulator.default_answer": dict.fromkeys(("_Maker.array", "_Maker.make", "_Maker.object", "_kind"), SIMULATED),
     "simulator.kiro.message_rules": {"_misfit": SIMULATED, "_misfit_within": SIMULATED},
     "simulator.scripts": {"encode": SIMULATED},
 }

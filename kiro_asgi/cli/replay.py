@@ -18,8 +18,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.cli.terminal import Printer, Tone, printer_on
-from kiro_asgi.inspector.answers import answer_of, attempts_of
-from kiro_asgi.inspector.steps import as_value
+from kiro_asgi.inspector.replays import answer_of, as_value, attempts_of
 from kiro_asgi.replay import Difference, Replay, Step, derive, read_setting
 from kiro_asgi.tapes import load_tape
 from kiro_asgi.wire.json import JsonError, loads

@@ -10,8 +10,7 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from kiro_asgi.simulator.conversation import KiroConversation, OfferedTool
-from kiro_asgi.simulator.default_answer import call, compose, wanted_tool
-from kiro_asgi.simulator.schema_values import value_for
+from kiro_asgi.simulator.default_answer import call, compose, value_for, wanted_tool
 from kiro_asgi.simulator.scripts import (
     SEALED,
     TRAILER_EVENTS,

@@ -15,8 +15,7 @@ from attrs import define, field
 
 from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.state.base import Locks
-from kiro_asgi.state.pending import WriteQueue
-from kiro_asgi.state.sqlite_file import Change
+from kiro_asgi.state.pending import Change, WriteQueue
 from kiro_asgi.state.valkey_server import PREFIX, ValkeyServer
 
 _log = getLogger("kiro_asgi")
