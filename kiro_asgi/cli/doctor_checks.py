@@ -395,7 +395,7 @@ async def _try_store(one: Store, other: Store) -> None:
 
 async def _server_oddities(settings: Settings) -> list[tuple[str, str]]:
     """What is to be said of a server, and what to do about it."""
-    from kiro_asgi.state.valkey_server import ValkeyServer
+    from kiro_asgi.state.valkey import ValkeyServer
 
     server = ValkeyServer(settings.state.url)
     try:
