@@ -29,7 +29,6 @@ from kiro_asgi.cli.lasting import as_served
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.cli.terminal import Printer, Spinner, Tone, printer_on
 from kiro_asgi.config import Settings, read_environment
-from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.config.tree import assembled
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.net.clocks import Clocks
@@ -103,8 +102,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Print the findings; 1 if one of them is a failure."""
-    if arguments.config:
-        environ = {**environ, CONFIG_VARIABLE: arguments.config}
     logging.getLogger("kiro_asgi").addHandler(logging.NullHandler())  # what is worth a word is a finding
     found: list[Finding] = []
     output, spinner = printer_on(sys.stdout, environ), Spinner.on(sys.stderr, environ)
