@@ -226,7 +226,7 @@ def _new_counters(settings: Settings, clocks: Clocks) -> Counters:
     match state.engine:
         case "valkey":
             from kiro_asgi.quota.valkey import ValkeyCounters
-            from kiro_asgi.state.valkey_server import ValkeyServer
+            from kiro_asgi.state.valkey import ValkeyServer
 
             return ValkeyCounters(ValkeyServer(state.url))
         case "sqlite":

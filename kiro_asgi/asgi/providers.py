@@ -135,8 +135,7 @@ def _new_shared_store(url: str) -> Store:
     if not url:
         raise ConfigError("state.url: must name the server where state.engine is valkey", code="state.url")
     try:
-        from kiro_asgi.state.valkey import ValkeyStore
-        from kiro_asgi.state.valkey_server import ValkeyServer
+        from kiro_asgi.state.valkey import ValkeyServer, ValkeyStore
     except ImportError:
         raise ConfigError(
             "state.engine: valkey needs its client; run pip install 'kiro-asgi[valkey]'", code="state.engine"

@@ -78,7 +78,7 @@ def new_ledger(settings: Settings) -> Ledger:
         )
     if state.engine == "valkey":
         from kiro_asgi.quota.valkey import ValkeyLedger
-        from kiro_asgi.state.valkey_server import ValkeyServer
+        from kiro_asgi.state.valkey import ValkeyServer
 
         return ValkeyLedger(ValkeyServer(state.url))
     return SqliteLedger(Path(state.path).expanduser())

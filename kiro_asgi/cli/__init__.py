@@ -15,6 +15,7 @@ from typing import Final
 from kiro_asgi._version import __version__
 from kiro_asgi.cli import check, demo, doctor, explain, keys, login, replay, serve, tape, usage
 from kiro_asgi.cli.terminal import discard_output, print_error, printer_on
+from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
 
 COMMANDS: Final[Mapping[str, ModuleType]] = MappingProxyType(
@@ -45,9 +46,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         command line exits with 2, as argparse does.
     """
     arguments = _parser().parse_args(argv)
+    config = getattr(arguments, "config", None)  # an option of most commands, see `serve.add_config`
+    environ = {**os.environ, CONFIG_VARIABLE: config} if config else os.environ
     status = 1
     try:
-        return int(COMMANDS[arguments.command].run(arguments, os.environ))
+        return int(COMMANDS[arguments.command].run(arguments, environ))
     except* ConfigError as group:  # task groups wrap what leaves them
         for error in _members(group):
             print_error(printer_on(sys.stderr, os.environ), error)

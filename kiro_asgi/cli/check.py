@@ -17,7 +17,6 @@ from kiro_asgi.asgi.readiness import problems_of
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.cli.terminal import Printer, Tone, print_problem, printer_on
 from kiro_asgi.config import Settings, describe, read_environment
-from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.config.tree import assembled
 
 DEFAULT: Final = "default"
@@ -42,8 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Print the report."""
-    if arguments.config:
-        environ = {**environ, CONFIG_VARIABLE: arguments.config}
     report = examine(environ)
     if arguments.json:
         print(

@@ -12,35 +12,37 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from time import time
 from typing import Any, Final, Protocol
 
 import anyio
-from attrs import evolve
+from anyio import to_thread
+from attrs import define, evolve, field
 
 from kiro_asgi._version import __version__
 from kiro_asgi.asgi.providers import new_store, new_transport
 from kiro_asgi.asgi.readiness import problems_of
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
-from kiro_asgi.cli import doctor_checks, doctor_state
-from kiro_asgi.cli.doctor_checks import Finding, Verdict, failed, span
-from kiro_asgi.cli.doctor_service import DirectExamination
+from kiro_asgi.cli import doctor_checks
+from kiro_asgi.cli.doctor_checks import PATIENCE, Finding, Questions, Verdict, failed, span, with_key
 from kiro_asgi.cli.lasting import as_served
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.cli.terminal import Printer, Spinner, Tone, printer_on
 from kiro_asgi.config import Settings, read_environment
-from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.config.tree import assembled
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.requests import fetch_whole
-from kiro_asgi.upstreams.base import UpstreamRequest
+from kiro_asgi.net.transport import Transport
+from kiro_asgi.upstreams.access import Keys
+from kiro_asgi.upstreams.base import Credential, Upstream, UpstreamRequest
 from kiro_asgi.upstreams.errors import clean, report_of
-from kiro_asgi.upstreams.manifest import Configured, set_up
+from kiro_asgi.upstreams.manifest import Configured, probes_in, set_up
 from kiro_asgi.wire.json import objects_of, text_of
 
-NAME: Final = "resting"
-PATIENCE: Final = 5.0
+_RESTING: Final = "resting"
+_GATEWAY_PATIENCE: Final = 5.0
 """Seconds for the question."""
 
 
@@ -54,21 +56,21 @@ async def resting(url: str, settings: Settings) -> Finding:
     transport = new_transport(settings, proxy="")
     try:
         request = UpstreamRequest("GET", f"{url.rstrip('/')}/ready", tuple(headers))
-        answer = await fetch_whole(transport, request, patience=PATIENCE)
+        answer = await fetch_whole(transport, request, patience=_GATEWAY_PATIENCE)
     except KiroAsgiError as error:
-        found = failed(NAME, error)
-        return Finding(NAME, Verdict.FAIL, found.detail, f"see that a gateway runs at {url}")
+        found = failed(_RESTING, error)
+        return Finding(_RESTING, Verdict.FAIL, found.detail, f"see that a gateway runs at {url}")
     finally:
         await transport.aclose()
     report = report_of(answer.body)
     if "resting" not in report:
-        return Finding(NAME, Verdict.WARN, "the gateway does not say", advice)
+        return Finding(_RESTING, Verdict.WARN, "the gateway does not say", advice)
     rests = list(_describe(objects_of(report["resting"]), "{reason}, next try in {left}"))
     limited = list(_describe(objects_of(report.get("at_limit")), "at its limit of {limit}, room in {left}"))
     if rests:
         advice = "the service is not asked with them meanwhile; what it said is in the gateway's log"
-        return Finding(NAME, Verdict.WARN, "; ".join((*rests, *limited)), advice)
-    return Finding(NAME, Verdict.OK, "; ".join(("no credential rests", *limited)))
+        return Finding(_RESTING, Verdict.WARN, "; ".join((*rests, *limited)), advice)
+    return Finding(_RESTING, Verdict.OK, "; ".join(("no credential rests", *limited)))
 
 
 def _describe(credentials: Iterable[Mapping[str, Any]], words: str) -> Iterator[str]:
@@ -89,19 +91,6 @@ WIDTH: Final = 18
 """Columns of the longest name of a well-known upstream's finding, and a space."""
 
 
-class Examination(Protocol):
-    """Looks at one upstream for ``kiro-asgi doctor``."""
-
-    async def run(self, *, refresh: bool, ask: bool) -> None:
-        """Go along its chain, and stop where it breaks.
-
-        Args:
-            refresh: Renew a token that is still good.
-            ask: Ask a model for a small answer.
-        """
-        ...
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--json", action="store_true", help="for programs: one JSON object on standard output")
@@ -113,8 +102,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Print the findings; 1 if one of them is a failure."""
-    if arguments.config:
-        environ = {**environ, CONFIG_VARIABLE: arguments.config}
     logging.getLogger("kiro_asgi").addHandler(logging.NullHandler())  # what is worth a word is a finding
     found: list[Finding] = []
     output, spinner = printer_on(sys.stdout, environ), Spinner.on(sys.stderr, environ)
@@ -194,7 +181,7 @@ def _examine(
         return  # its reasons are among the findings
 
     async def examine() -> None:
-        kept = await doctor_state.state(settings)
+        kept = await doctor_checks.state(settings)
         if kept is not None:
             report(kept)
         if gateway:
@@ -216,6 +203,108 @@ def _with_usable_state(settings: Settings) -> Settings:
     except ConfigError:
         return evolve(settings, state=evolve(settings.state, engine="memory"))
     return settings
+
+
+class Examination(Protocol):
+    """Looks at one upstream for ``kiro-asgi doctor``."""
+
+    async def run(self, *, refresh: bool, ask: bool) -> None:
+        """Go along its chain, and stop where it breaks.
+
+        Args:
+            refresh: Renew a token that is still good.
+            ask: Ask a model for a small answer.
+        """
+        ...
+
+
+@define
+class DirectExamination:
+    """Checks one upstream that is asked with keys, link by link, and stops where the chain breaks."""
+
+    _settings: Settings
+    _configured: Configured[Any]
+    _environ: Mapping[str, str]
+    _put: Callable[[Finding], None]
+    _held: list[Credentials]
+    """Gets the credentials that are used, so that their tokens are masked in findings."""
+
+    _upstream: Upstream = field(init=False)
+    _keys: Keys = field(init=False)
+    _first_patience: float = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        setup = self._configured.make()
+        assert isinstance(setup.access, Keys), "whoever is not asked with keys is examined by somebody else"
+        self._upstream, self._keys = setup.upstream, setup.access
+        self._first_patience = setup.answer_options.first_event_timeout
+
+    async def run(self, *, refresh: bool, ask: bool) -> None:
+        """Put a finding for each link; ask a model if *ask*.  There is nothing that could be renewed."""
+        key = await self._key()
+        self._put(key)
+        if key.verdict is Verdict.FAIL:
+            return
+        transport = new_transport(self._settings, self._configured.settings.proxy)
+        credential = await self._credential(transport)
+        if credential is not None:
+            reached = await self._connection(credential)
+            self._put(reached)
+            if reached.verdict is not Verdict.FAIL:
+                await self._answers(transport, credential, ask)
+        await transport.aclose()
+
+    def _called(self, name: str) -> str:
+        return f"{self._configured.name} {name}"
+
+    async def _key(self) -> Finding:
+        """Which keys there are, and what is to be said about what is asked with."""
+        found = doctor_checks.keys(self._called("key"), self._keys)
+        if self._keys.examine is None:
+            return found
+        try:
+            more = await to_thread.run_sync(self._keys.examine)
+        except KiroAsgiError as error:
+            return failed(found.name, error, with_key(self._configured.path))
+        return evolve(found, detail=f"{found.detail}; {more}")
+
+    async def _credential(self, transport: Transport) -> Credential | None:
+        """The first key, or the token that it is exchanged for."""
+        credentials = Credentials.create(evolve(self._keys, named=self._keys.named[:1]), transport)
+        self._held.append(credentials)
+        name = self._called("token")
+        try:
+            credential = await credentials.get()
+        except KiroAsgiError as error:
+            self._put(failed(name, error, with_key(self._configured.path)))
+            return None
+        if self._keys.exchange is not None:
+            self._put(Finding(name, Verdict.OK, "the key was exchanged for one"))
+        return credential
+
+    async def _connection(self, credential: Credential) -> Finding:
+        settings, name = self._configured.settings, self._called("service")
+        if settings.proxy:
+            return doctor_checks.proxied(name, f"{self._configured.path}.proxy", settings.proxy)
+        url, patience = self._upstream.models_request(credential).url, self._settings.limits.connect_timeout
+        way = await doctor_checks.walk(url, doctor_checks.trusted(self._settings), patience)
+        return doctor_checks.connection(name, way, self._environ, time())
+
+    async def _answers(self, transport: Transport, credential: Credential, ask: bool) -> None:
+        questions = Questions(
+            prefix=self._called(""),
+            advice=with_key(self._configured.path),
+            transport=transport,
+            upstream=self._upstream,
+            credential=credential,
+            first_patience=self._first_patience,
+            patience=self._settings.stream.idle_timeout or PATIENCE,
+            probes=tuple(probes_in(type(self._settings))),
+        )
+        models = await questions.models()
+        self._put(models)
+        if ask and models.verdict is not Verdict.FAIL:
+            self._put(await questions.answer())
 
 
 def _examination(configured: Configured[Any]) -> Callable[..., Examination]:

@@ -1,4 +1,4 @@
-"""Checks of the surroundings, and findings: settings, keys, the environment's proxies, a host, the clock."""
+"""What ``kiro-asgi doctor`` checks, and its findings: settings, keys, proxies, a host, clocks, the state, a service."""
 
 from __future__ import annotations
 
@@ -12,19 +12,32 @@ from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from ipaddress import ip_address
-from time import perf_counter
+from secrets import token_hex
+from time import monotonic, perf_counter, time
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import anyio
 from anyio.streams.tls import TLSAttribute, TLSStream
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from kiro_asgi import errors
+from kiro_asgi.asgi.providers import new_store
 from kiro_asgi.cli.terminal import variables_in
 from kiro_asgi.config import Settings, SettingsReading
-from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
+from kiro_asgi.limits import REFUSAL_BYTES
+from kiro_asgi.model.events import ContextUsage, RefusalDelta, Stop, TextDelta, ThinkingDelta, TokenUsage
+from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
+from kiro_asgi.net.catalogue import pages
+from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.net.requests import fetch_whole
+from kiro_asgi.net.transport import Headers, Transport
+from kiro_asgi.stages.base import Pipeline
+from kiro_asgi.state.base import Store, scoped
 from kiro_asgi.upstreams.access import Keys
+from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream, UpstreamRequest
+from kiro_asgi.upstreams.errors import clean
 
 
 class Verdict(Enum):
@@ -315,3 +328,252 @@ def clock(headers: Iterable[tuple[bytes, bytes]], now: float) -> Finding:
     direction = "ahead of" if ahead > 0 else "behind"
     detail = f"ours is {span(ahead)} {direction} the service's"
     return Finding("clock", Verdict.WARN, detail, "set the clock; tokens are renewed by it")
+
+
+_STATE: Final = "state"
+
+_STATE_PATIENCE: Final = 5.0
+"""Seconds for all of it."""
+
+_STATE_LOOK: Final = 0.02
+"""Seconds between two looks for what was written."""
+
+_TRIAL_TTL: Final = 60.0
+"""Seconds that a trial value is kept if nobody takes it away."""
+
+_STATE_ADVICE: Final[Mapping[str, str]] = {
+    "sqlite": "see that this user may write the file and its folder, and that the disk has room",
+    "valkey": "see that the server runs, and that state.url has its address, name and password",
+}
+
+
+async def state(settings: Settings) -> Finding | None:
+    """Write a value as one gateway and read it as another, and lock it twice; ``None`` where all is kept in memory."""
+    engine, place = settings.state.engine, _state_place(settings)
+    if not settings.state.is_shared:
+        return None
+    try:
+        one, other = new_store(settings, Clocks()), new_store(settings, Clocks())
+        with anyio.fail_after(_STATE_PATIENCE):
+            started = perf_counter()
+            await _try_store(one, other)
+            taken = perf_counter() - started
+            odd = [] if engine == "sqlite" else await _server_oddities(settings)
+    except TimeoutError:
+        words = f"{place}: what one gateway writes, another does not find within {_STATE_PATIENCE:g} s"
+        return Finding(_STATE, Verdict.FAIL, words, _STATE_ADVICE[engine])
+    except KiroAsgiError as error:
+        found = failed(_STATE, error)
+        return Finding(_STATE, Verdict.FAIL, f"{place}: {found.detail}", _STATE_ADVICE[engine])
+    words = f"{place}: written, locked, and read by another in {taken * 1000:.0f} ms"
+    if not odd:
+        return Finding(_STATE, Verdict.OK, words)
+    return Finding(_STATE, Verdict.WARN, "; ".join((words, *(what for what, _ in odd))), "; ".join(do for _, do in odd))
+
+
+def _state_place(settings: Settings) -> str:
+    """The file, or the server without what its address holds of secrets."""
+    if settings.state.engine == "sqlite":
+        return settings.state.path
+    url = urlsplit(settings.state.url)
+    return url.netloc.rpartition("@")[2] or url.path
+
+
+async def _try_store(one: Store, other: Store) -> None:
+    key, value = scoped("", "doctor", token_hex(16)), token_hex(16).encode()
+    try:
+        async with one.lock(key):
+            await one.set(key, value, _TRIAL_TTL)
+        async with other.lock(key):
+            while await other.get(key) != value:  # noqa: ASYNC110 - nobody tells
+                await anyio.sleep(_STATE_LOOK)
+            await other.delete(key)
+    finally:
+        await one.aclose()
+        await other.aclose()
+
+
+async def _server_oddities(settings: Settings) -> list[tuple[str, str]]:
+    """What is to be said of a server, and what to do about it."""
+    from kiro_asgi.state.valkey import ValkeyServer
+
+    server = ValkeyServer(settings.state.url)
+    try:
+        if server.is_cluster:  # has a clock and a policy for each of its servers
+            return []
+        (seconds, _), memory = await server.ask(lambda client: (client.time(), client.info("memory")))
+        return [*_odd(seconds - time(), memory)]
+    finally:
+        await server.aclose()
+
+
+def _odd(ahead: float, memory: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if abs(ahead) > SKEW:
+        yield (
+            f"its clock is {span(ahead)} {'ahead of' if ahead > 0 else 'behind'} ours",
+            "set the clocks, by which days and months of limits begin",
+        )
+    policy = str(memory.get("maxmemory_policy", ""))
+    if policy.startswith("allkeys"):
+        yield (
+            f"its policy {policy} drops limits and usage where its memory is full",
+            "set maxmemory-policy to volatile-ttl",
+        )
+
+
+PATIENCE: Final = 15.0
+"""Seconds for each small question."""
+
+QUESTION: Final = "Say ok."
+
+
+@define
+class _AnswerReader:
+    """Takes one answer of the chat operation apart."""
+
+    _upstream: Upstream
+    _first_patience: float
+    _patience: float
+    _started: float = field(init=False, factory=monotonic)
+    _chunks: list[bytes] = field(init=False, factory=list)
+    _pipeline: Pipeline[bytes, Any] | None = field(init=False, default=None)
+    status: int = field(init=False, default=0)
+    headers: Headers = field(init=False, default=())
+    first: float | None = field(init=False, default=None)
+    """Seconds to the first event."""
+
+    deltas: list[Any] = field(init=False, factory=list)
+
+    def start(self) -> float:
+        return self._first_patience
+
+    def begin(self, status: int, headers: Headers) -> None:
+        self.status, self.headers = status, headers
+        if status == 200:
+            types = [value.decode("latin-1") for name, value in headers if name.lower() == b"content-type"]
+            self._pipeline = Pipeline(*self._upstream.decoder("".join(types[:1])))
+
+    def take(self, chunk: bytes, /) -> None:
+        self._chunks.append(chunk)
+
+    async def process(self) -> float:
+        if self._pipeline is not None:
+            self._read(self._pipeline.feed(self._chunks))
+            self._chunks.clear()
+        return self._patience
+
+    def finish(self) -> None:
+        """Read the rest.
+
+        Raises:
+            KiroAsgiError: What a refusal means, or the end of the answer.
+        """
+        if self._pipeline is None:
+            raise self._upstream.fault(self.status, self.headers, b"".join(self._chunks)[:REFUSAL_BYTES])
+        self._read(self._pipeline.feed(self._chunks))
+        self._read(self._pipeline.flush())
+
+    def _read(self, deltas: Any) -> None:
+        for delta in deltas:
+            if self.first is None:
+                self.first = monotonic() - self._started
+            self.deltas.append(delta)
+
+
+@define(kw_only=True)
+class Questions:
+    """Asks one service with one credential."""
+
+    prefix: str = ""
+    """Prefix of the names of findings."""
+
+    advice: Advice
+    """Advice for errors of the service."""
+
+    transport: Transport
+    upstream: Upstream
+    credential: Credential
+    first_patience: float
+    """Seconds to the start of an answer."""
+
+    patience: float
+    """Seconds between two parts of it."""
+
+    probes: tuple[str, ...]
+    """Models that are known to cost little, best first."""
+
+    date: Finding | None = field(init=False, default=None)
+    """The comparison of clocks, made from the first response."""
+
+    _cards: tuple[ModelCard, ...] = field(init=False, default=())
+
+    async def models(self) -> Finding:
+        """Check the list of models."""
+        name = self.called("models")
+        try:
+            listed = await pages(
+                lambda page: self.ask(self.upstream.models_request(self.credential, page=page)),
+                self.upstream.parse_models,
+            )
+        except UpstreamRejected as error:
+            found = failed(name, error, self.advice)
+            return evolve(found, verdict=Verdict.WARN, advice="none are listed, so every name is passed on as it is")
+        except KiroAsgiError as error:
+            return failed(name, error, self.advice)
+        self._cards = cards = tuple(card for page in listed for card in page.cards)
+        names = ", ".join(clean(card.id) for card in cards[:4]) or "none"
+        more = f" and {len(cards) - 4} more" if len(cards) > 4 else ""
+        return Finding(name, Verdict.OK, f"{names}{more}{' on the first pages' if listed[-1].following else ''}")
+
+    async def answer(self) -> Finding:
+        """Check that a model answers one small question."""
+        name = self.called("request")
+        card = self._cheapest()
+        if card is None:
+            return Finding(name, Verdict.WARN, "not asked, since no model is known", "ask for one by its name")
+        prompt = Prompt(card.id, (Turn(Role.USER, (Text(QUESTION),)),))
+        reader = _AnswerReader(self.upstream, self.first_patience, self.patience)
+        try:
+            request = self.upstream.render(prompt, card, self.credential).request
+            await self.transport.fetch(request, reader, patience=self.first_patience)
+            reader.finish()
+        except KiroAsgiError as error:
+            return failed(name, error, self.advice)
+        return _answered(name, card, reader)
+
+    async def ask(self, request: UpstreamRequest) -> bytes:
+        """The body of the answer to a small question.
+
+        Raises:
+            KiroAsgiError: There is none, or a refusal.
+        """
+        answer = await fetch_whole(self.transport, request, patience=PATIENCE)
+        self.date = self.date or clock(answer.headers, time())
+        if answer.status != 200:
+            raise self.upstream.fault(answer.status, answer.headers, answer.body)
+        return answer.body
+
+    def called(self, name: str) -> str:
+        """The name of a finding about this upstream."""
+        return f"{self.prefix}{name}"
+
+    def _cheapest(self) -> ModelCard | None:
+        """A model for a small question: one that is known to cost little, else the first; ``None`` where none is."""
+        cards = self._cards or self.upstream.builtin
+        by_name = {self.upstream.normalise(card.id): card for card in reversed(cards)}
+        return next((by_name[name] for name in self.probes if name in by_name), next(iter(cards), None))
+
+
+def _answered(name: str, card: ModelCard, reader: _AnswerReader) -> Finding:
+    deltas = reader.deltas
+    stops = [delta.reason.name.lower() for delta in deltas if isinstance(delta, Stop)]
+    usage = next((words for kind, words in USAGE.items() if any(isinstance(it, kind) for it in deltas)), "estimated")
+    words = f"{clean(card.id)}: first event after {reader.first or 0:.2f} s, "
+    words += f"stop reason {stops[-1] if stops else 'not given'}, usage {usage}"
+    if any(isinstance(delta, TextDelta | RefusalDelta | ThinkingDelta) for delta in deltas):
+        return Finding(name, Verdict.OK, words)
+    return Finding(name, Verdict.WARN, f"{words}, but no text", "ask once more; empty answers happen")
+
+
+USAGE: Final = {TokenUsage: "in tokens by the service", ContextUsage: "by the share of the context window"}
+"""Kind of report to where token counts come from, best first."""

@@ -17,7 +17,6 @@ from kiro_asgi.cli.serve import add_config
 from kiro_asgi.cli.terminal import Printer, Tone, printer_on
 from kiro_asgi.config import Settings
 from kiro_asgi.config.installed import DIALECTS, offered
-from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.model.notes import Loss
@@ -36,8 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Print the report."""
-    if arguments.config:
-        environ = {**environ, CONFIG_VARIABLE: arguments.config}
     settings = Settings.from_env(environ)
     try:
         body = sys.stdin.buffer.read() if arguments.request == "-" else Path(arguments.request).read_bytes()

@@ -13,7 +13,6 @@ from typing import Any
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.config import Settings
 from kiro_asgi.config.installed import UPSTREAMS, offered
-from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.upstreams.manifest import manifests_in
 
@@ -45,8 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Sign in; 0 when the token is in its file."""
-    if arguments.config:
-        environ = {**environ, CONFIG_VARIABLE: arguments.config}
     return int(_service(getattr(arguments, "service", None) or "").run(arguments, environ))
 
 

@@ -150,14 +150,12 @@ def _seconds(text: str) -> float:
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
-    """Declare ``--config``."""
+    """Declare ``--config``, which is put into the environment before a command runs."""
     parser.add_argument("--config", metavar="FILE", help=f"TOML file with settings (also: {CONFIG_VARIABLE})")
 
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Serve until SIGINT or SIGTERM."""
-    if arguments.config:
-        environ = {**environ, CONFIG_VARIABLE: arguments.config}
     _configure_logging(arguments.log_level, arguments.log_format, arguments.access_log)
     read: Callable[[], Settings] = partial(Settings.from_env if arguments.simulate else _settings, environ)
     several = arguments.workers > 1

@@ -18,7 +18,6 @@ from kiro_asgi.cli.lasting import as_served, state_file, state_folder
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.cli.terminal import Tone, printer_on
 from kiro_asgi.config import Settings
-from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError, StoreUnavailable
 from kiro_asgi.quota.base import UsageRow
 from kiro_asgi.quota.ledger import AMOUNTS, PARTS, Total, as_csv, totals
@@ -57,7 +56,7 @@ def _day(text: str) -> date:
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Print the sums."""
-    settings = Settings.from_env({**environ, CONFIG_VARIABLE: arguments.config} if arguments.config else environ)
+    settings = Settings.from_env(environ)
     settings = _with_ledger(settings, environ)
     last = arguments.until or datetime.now(ZoneInfo(settings.quotas.timezone)).date()
     first = max(arguments.since or last - timedelta(days=_DAYS - 1), last - timedelta(days=_MOST_DAYS - 1))

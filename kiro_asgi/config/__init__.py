@@ -8,7 +8,6 @@ Times are seconds, sizes bytes.
 
 from __future__ import annotations
 
-from kiro_asgi.config.describe import SettingRow, describe
 from kiro_asgi.config.gateway import (
     ClientSettings,
     CorsSettings,
@@ -25,7 +24,7 @@ from kiro_asgi.config.gateway import (
     ToolSettings,
 )
 from kiro_asgi.config.reading import SettingsReading, read_environment
-from kiro_asgi.config.tree import Settings
+from kiro_asgi.config.tree import SettingRow, Settings, describe
 from kiro_asgi.quota.settings import CredentialSettings, KeySettings, QuotaSettings
 from kiro_asgi.tapes.settings import TapeSettings
 from kiro_asgi.upstreams.builtin import AnthropicSettings, BedrockSettings, GeminiSettings, KiroSettings, OpenAISettings

@@ -1,12 +1,16 @@
-"""The whole tree of settings, and how it is built from what somebody wrote."""
+"""The whole tree of settings, how it is built from what somebody wrote, and how it is told in words."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import dedent
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
+import attrs
 from attrs import field, fields, frozen
 
 from kiro_asgi.config.gateway import (
@@ -25,7 +29,7 @@ from kiro_asgi.config.gateway import (
     ToolSettings,
 )
 from kiro_asgi.config.installed import including
-from kiro_asgi.config.leaves import assemble, values_of
+from kiro_asgi.config.leaves import Leaf, assemble, leaves, members_of, values_of
 from kiro_asgi.config.reading import SettingsReading, read_environment, read_mapping, read_toml
 from kiro_asgi.config.rules import require, unnameable, violations
 from kiro_asgi.dialects.manifest import DialectManifest
@@ -143,3 +147,83 @@ class Settings(BuiltinSettings):
 def assembled(reading: SettingsReading) -> Settings:
     """The settings of what was read, with defaults where a value cannot be used."""
     return assemble(reading.root, reading.values)
+
+
+@frozen
+class SettingRow:
+    """One setting in words."""
+
+    path: str
+    env: str
+    type: str
+    default: str
+    value: str
+    """The current value; a secret is masked."""
+
+    choices: tuple[str, ...]
+    """The values that are allowed, but for empty where that is the default; none where any value is."""
+
+    doc: str
+    """The docstring under the field, on one line; reStructuredText."""
+
+
+def describe(settings: Settings | None = None) -> tuple[SettingRow, ...]:
+    """Every setting as a row of text, in the order of the source; without *settings* with the default values.
+
+    For the reference and for ``kiro-asgi check``.  The explanations are the docstrings under the fields, read from the
+    source: there is no second place to keep in step.
+    """
+    settings = settings or Settings()
+    values, root = values_of(settings), type(settings)
+    known = leaves(root, members_of(root, values))
+    docs = {owner: _field_docs(owner) for owner in {leaf.owner for leaf in known.values()}}
+    return tuple(
+        SettingRow(
+            leaf.path,
+            leaf.env,
+            _type_name(leaf.type),
+            display(leaf, leaf.default),
+            display(leaf, values[leaf.path]),
+            _choices(leaf),
+            docs[leaf.owner][leaf.name],
+        )
+        for leaf in known.values()
+    )
+
+
+def display(leaf: Leaf, value: Any) -> str:
+    """*value* as it would be written in the environment; a secret only as its number of characters."""
+    texts = value if isinstance(value, tuple) else (value,)
+    if leaf.secret:
+        return ", ".join(f"*** ({len(text)} characters)" for text in texts if text)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(f"{text:.15g}" if isinstance(text, float) else str(text) for text in texts)
+
+
+def _choices(leaf: Leaf) -> tuple[str, ...]:
+    rule = leaf.declared.rule
+    return tuple(filter(None, rule.words)) if isinstance(rule, Choices) else ()
+
+
+def _type_name(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) and kind in (bool, int, float, str) else "list of str"
+
+
+def _field_docs(owner: type) -> dict[str, str]:
+    """Field name to the docstring under it, in the class or in the one that it shares fields with.
+
+    A class whose source is not to be had has none: that of an upstream from outside may be made anywhere.
+    """
+    docs = dict.fromkeys((it.name for it in attrs.fields(owner)), "")
+    for kind in filter(attrs.has, reversed(owner.__mro__)):
+        try:
+            body = ast.parse(dedent(inspect.getsource(kind))).body[0]
+        except (OSError, TypeError):
+            continue
+        assert isinstance(body, ast.ClassDef)
+        for target, text in zip(body.body, body.body[1:], strict=False):
+            match target, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                    docs[name] = " ".join(words.split())
+    return docs

@@ -18,9 +18,16 @@ from kiro_asgi.asgi.taping import is_replayed
 from kiro_asgi.config import Settings
 from kiro_asgi.config.leaves import leaves, members_of, values_of
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.inspector.answers import answer_of, attempts_of
 from kiro_asgi.inspector.calls import RecordedCall
-from kiro_asgi.inspector.steps import as_value, one_recorded, one_step, recorded_steps, steps_of
+from kiro_asgi.inspector.replays import (
+    answer_of,
+    as_value,
+    attempts_of,
+    one_recorded,
+    one_step,
+    recorded_steps,
+    steps_of,
+)
 from kiro_asgi.replay import Difference, Replay, derive, read_setting, same_start
 from kiro_asgi.setting import Bounds, Choices
 from kiro_asgi.tapes import Tape

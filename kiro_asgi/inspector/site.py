@@ -10,6 +10,8 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta
+from hashlib import sha256
+from importlib.resources import files
 from time import time
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -39,7 +41,6 @@ from kiro_asgi.config import InspectorSettings
 from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.inspector.calls import Changes, RecentCalls, RecordedCall
 from kiro_asgi.inspector.exchanges import Exchanges, Run, Unseen
-from kiro_asgi.inspector.pages import INDEX, PAGE_HEADERS, PageFile, page_files
 from kiro_asgi.inspector.rows import Price, detail, read_prices, row
 from kiro_asgi.inspector.sessions import COOKIE, LIFETIME, Sessions, is_allowed_host, is_foreign
 from kiro_asgi.quota.base import UsageRow
@@ -48,6 +49,69 @@ from kiro_asgi.tapes import TapeError
 from kiro_asgi.tapes.exports import as_curl, as_har
 from kiro_asgi.tapes.folder import name_of
 from kiro_asgi.wire.json import dumps, loads
+
+_TYPES: Final[Mapping[str, bytes]] = MappingProxyType(
+    {
+        "html": b"text/html; charset=utf-8",
+        "css": b"text/css; charset=utf-8",
+        "js": b"text/javascript; charset=utf-8",
+        "svg": b"image/svg+xml",
+    }
+)
+
+_INDEX: Final = "index.html"
+
+_POLICY: Final = b"; ".join(
+    (
+        b"default-src 'none'",
+        b"script-src 'self'",
+        b"style-src 'self'",
+        b"connect-src 'self'",
+        b"img-src 'self' data:",
+        b"base-uri 'none'",
+        b"form-action 'none'",
+        b"frame-ancestors 'none'",
+        b"require-trusted-types-for 'script'",
+        b"trusted-types 'none'",
+    )
+)
+"""No script but ours, and no text that becomes one: whatever a model wrote, it stays text."""
+
+_PAGE_HEADERS: Final = (
+    (b"content-security-policy", _POLICY),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+"""Headers of every response of the inspector's."""
+
+
+@frozen
+class _PageFile:
+    """One file, and what a browser is told of it."""
+
+    body: bytes
+    type: bytes
+    tag: bytes
+    """Entity tag: another for other bytes."""
+
+
+def _page_files() -> Mapping[str, _PageFile]:
+    """Read the files of the page, by name; the page itself has an empty one.
+
+    They are the same for everybody, and hold nothing secret.  There is no build step: a browser gets the very files
+    that lie in ``static``.
+    """
+    found = (each for each in files("kiro_asgi.inspector").joinpath("static").iterdir() if each.is_file())
+    read = {each.name: each.read_bytes() for each in found}
+    return {
+        "" if name == _INDEX else name: _PageFile(
+            body, _TYPES[name.rpartition(".")[2]], b'"%s"' % sha256(body).hexdigest()[:32].encode()
+        )
+        for name, body in read.items()
+    }
+
 
 MayInspect = Callable[[Scope], Awaitable[bool]]
 """Whether whoever sent a request may look: the host's decision."""
@@ -127,7 +191,7 @@ class Inspector:
 
     _wall: Callable[[], float] = time
     _sessions: Sessions = field(init=False)
-    _files: Mapping[str, PageFile] = field(init=False, factory=page_files, repr=False)
+    _files: Mapping[str, _PageFile] = field(init=False, factory=_page_files, repr=False)
     _prices: tuple[Price, ...] = field(init=False)
     _run: str = field(init=False, factory=lambda: secrets.token_hex(4))
     """Name of this inspector: the numbers of changes are its own."""
@@ -152,7 +216,7 @@ class Inspector:
         try:
             await self._answer(_below(scope) or "", scope, receive, send)
         except _Refused as refused:
-            headers = (JSON, *_PRIVATE, *PAGE_HEADERS, *refused.headers)
+            headers = (JSON, *_PRIVATE, *_PAGE_HEADERS, *refused.headers)
             await respond(send, refused.status, dumps({"error": refused.words}), headers)
         except (Disconnected, *CLIENT_GONE):
             return
@@ -160,7 +224,7 @@ class Inspector:
     async def _answer(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
         await self._admit(scope)
         if not name:
-            await respond(send, 308, b"", [(b"location", PREFIX.removeprefix("/").encode() + b"/"), *PAGE_HEADERS])
+            await respond(send, 308, b"", [(b"location", PREFIX.removeprefix("/").encode() + b"/"), *_PAGE_HEADERS])
         elif (asked := name.removeprefix("/")).startswith(_API):
             await self._serve(asked.removeprefix(_API), scope, receive, send)
         else:
@@ -176,10 +240,10 @@ class Inspector:
 
     async def _page(self, name: str, scope: Scope, send: Send) -> None:
         file = self._files.get(name)
-        if file is None or name == INDEX:
+        if file is None or name == _INDEX:
             raise _Refused(404, "there is nothing here")
         _require_method(scope, "GET")
-        headers = ((b"etag", file.tag), (b"cache-control", b"no-cache"), *PAGE_HEADERS)
+        headers = ((b"etag", file.tag), (b"cache-control", b"no-cache"), *_PAGE_HEADERS)
         if file.tag in header_values(scope, b"if-none-match"):
             await send(response_start(304, headers))
             await send(response_body(b""))
@@ -269,7 +333,7 @@ class Inspector:
             raise _Refused(404, str(unseen)) from unseen
         if isinstance(told, _Download):
             headers = ((b"content-type", told.type), (b"content-disposition", told.disposition))
-            await respond(send, 200, told.body, (*headers, *_PRIVATE, *PAGE_HEADERS))
+            await respond(send, 200, told.body, (*headers, *_PRIVATE, *_PAGE_HEADERS))
         else:
             await _tell(send, told)
 
@@ -298,7 +362,7 @@ class Inspector:
         text = as_csv(await self._totals(first, last, parts), parts)
         name = f'attachment; filename="usage-{first}-{last}.csv"'.encode()
         headers = ((b"content-type", b"text/csv; charset=utf-8"), (b"content-disposition", name))
-        await respond(send, 200, text.encode(errors="replace"), (*headers, *_PRIVATE, *PAGE_HEADERS))
+        await respond(send, 200, text.encode(errors="replace"), (*headers, *_PRIVATE, *_PAGE_HEADERS))
 
     async def _totals(self, first: str, last: str, parts: tuple[str, ...]) -> Any:
         usage = self._sources.usage
@@ -329,7 +393,7 @@ class Inspector:
             run, _, number = b"".join(header_values(scope, b"last-event-id")[:1]).decode("latin-1").partition("-")
             after = int(number) if run == self._numbering and number.isascii() and number.isdigit() else None
             headers = ((b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no"))
-            await send(response_start(200, (*headers, *_PRIVATE, *PAGE_HEADERS)))
+            await send(response_start(200, (*headers, *_PRIVATE, *_PAGE_HEADERS)))
             async with anyio.create_task_group() as group:
                 group.start_soon(_cancel_when_gone, receive, group.cancel_scope)
                 await self._tell_changes(send, after)
@@ -517,7 +581,7 @@ def _cookie(value: str) -> tuple[bytes, bytes]:
 
 
 async def _tell(send: Send, told: Mapping[str, Any], headers: Headers = ()) -> None:
-    await respond(send, 200, dumps(told), (JSON, *_PRIVATE, *PAGE_HEADERS, *headers))
+    await respond(send, 200, dumps(told), (JSON, *_PRIVATE, *_PAGE_HEADERS, *headers))
 
 
 async def _cancel_when_gone(receive: Receive, work: anyio.CancelScope) -> None:

@@ -18,7 +18,7 @@ from attrs import define, field
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.quota.base import UsageKey, UsageRow
 from kiro_asgi.quota.claims import Budget, Claim, Granted, Lease, Rate, Refused, granted, refusal
-from kiro_asgi.state.sqlite_file import SqliteConnection
+from kiro_asgi.state.sqlite import SqliteConnection
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from attrs import define
 
 from kiro_asgi.quota.base import UsageKey, UsageRow
 from kiro_asgi.quota.claims import Budget, Claim, Granted, Lease, Rate, Refused, Standing, granted, refusal
-from kiro_asgi.state.valkey_server import PREFIX, ValkeyServer
+from kiro_asgi.state.valkey import PREFIX, ValkeyServer
 
 _KEPT_SECONDS: Final = 401 * 86_400
 """For 400 days of usage."""

@@ -21,8 +21,7 @@ from kiro_asgi.asgi.protocol import Message, Scope
 from kiro_asgi.asgi.providers import Internals
 from kiro_asgi.asgi.scheduling import Offload, T
 from kiro_asgi.config import Settings
-from kiro_asgi.replay.asides import TapeFiles, TapeStore, tools_of
-from kiro_asgi.replay.script import Script, TapeTransport, read_rechunk
+from kiro_asgi.replay.script import Script, TapeFiles, TapeStore, TapeTransport, read_rechunk, tools_of
 from kiro_asgi.replay.steps import Step, StepLog
 from kiro_asgi.stages.estimate import Calibration
 from kiro_asgi.tapes.format import Line, Tape, TapeError

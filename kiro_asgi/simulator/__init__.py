@@ -18,25 +18,12 @@ without one gets the default answer.  `Simulator.enqueue` and `Simulator.answer_
 
 from __future__ import annotations
 
-from kiro_asgi.simulator.builders import (
-    Trailers,
-    answer,
-    json_answer,
-    plain_answer,
-    refusal,
-    tagged_thinking,
-    text,
-    thinking,
-    tool_call,
-    tool_calls_interleaved,
-    words,
-)
 from kiro_asgi.simulator.encoding import Hit, picture, search
 from kiro_asgi.simulator.formats import FORMAT_MARKERS
 from kiro_asgi.simulator.kiro.accounts import PROFILE_ARN, usage_limits
 from kiro_asgi.simulator.markers import MARKERS, markers_as_markdown
 from kiro_asgi.simulator.models import MODELS, Model
-from kiro_asgi.simulator.record import RecordedRequest
+from kiro_asgi.simulator.request import RecordedRequest
 from kiro_asgi.simulator.scripts import (
     CloseEarly,
     CorruptChecksum,
@@ -53,6 +40,17 @@ from kiro_asgi.simulator.scripts import (
     Stall,
     Step,
     TornFrame,
+    Trailers,
+    answer,
+    json_answer,
+    plain_answer,
+    refusal,
+    tagged_thinking,
+    text,
+    thinking,
+    tool_call,
+    tool_calls_interleaved,
+    words,
 )
 from kiro_asgi.simulator.server import Simulator, running, serve
 

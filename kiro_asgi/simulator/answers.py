@@ -9,22 +9,27 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from kiro_asgi.simulator.builders import (
+from kiro_asgi.simulator.conversation import KiroConversation, OfferedTool
+from kiro_asgi.simulator.default_answer import call, compose, value_for, wanted_tool
+from kiro_asgi.simulator.scripts import (
     SEALED,
     TRAILER_EVENTS,
+    Event,
+    Head,
+    Layout,
+    Repeat,
+    Script,
     Trailers,
     initial_response,
+    paced,
     tagged_thinking,
     text,
     thinking,
     tool_call,
     tool_calls_interleaved,
+    with_layout,
     words,
 )
-from kiro_asgi.simulator.conversation import KiroConversation, OfferedTool
-from kiro_asgi.simulator.default_answer import call, compose, wanted_tool
-from kiro_asgi.simulator.schema_values import value_for
-from kiro_asgi.simulator.scripts import Event, Head, Layout, Repeat, Script, paced, with_layout
 
 SENTENCE: Final = "This is a simulated answer, and it is streamed in small pieces."
 THOUGHT: Final = "A simulated thought, before the answer."

@@ -1,9 +1,14 @@
-"""A chat request to the simulated Kiro service, read forgivingly: the rules judge it."""
+"""A chat request to the simulated Kiro service, read forgivingly: the rules judge it.
+
+`conversation_of` puts a request of another format into this shape, which answers are made from, so the same question
+has the same answer in every format.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -17,6 +22,9 @@ THINKING_WANTED: Final = re.compile(
 )
 FREE: Final = frozenset(("input", "json", "additionalModelRequestFields"))
 """Members whose value is arbitrary JSON."""
+
+_IMAGE_FORMATS: Final[Mapping[str, str]] = {"jpg": "jpeg"}
+"""Subtypes of images that have another name."""
 
 LONG: Final = 400
 """Characters after which only the last paragraph counts as the user's own text."""
@@ -197,3 +205,84 @@ class KiroConversation:
         """Prompt tokens, at four characters a token."""
         texts = [self.content, *(str(message.get("content", "")) for _, message in self.history)]
         return 1 + sum(map(len, texts)) // 4
+
+
+@frozen
+class Result:
+    """The result of a tool call."""
+
+    call_id: str
+    text: str
+    failed: bool = False
+
+
+@frozen
+class ChatTurn:
+    """One message."""
+
+    side: str
+    """``user`` or ``assistant``."""
+
+    text: str = ""
+    images: tuple[tuple[str, str], ...] = ()
+    """Media type and base64 of each."""
+
+    results: tuple[Result, ...] = ()
+
+    def __add__(self, other: ChatTurn) -> ChatTurn:
+        text = "\n".join(part for part in (self.text, other.text) if part)
+        return ChatTurn(self.side, text, self.images + other.images, self.results + other.results)
+
+
+def conversation_of(
+    model: str,
+    turns: Iterable[ChatTurn],
+    *,
+    system: str = "",
+    tools: Iterable[OfferedTool] = (),
+    thinks: bool = False,
+    schema: Any = None,
+) -> KiroConversation:
+    """The same as a Kiro request; neighbours of one side are one message, and the system text is the first.
+
+    A *schema* for the answer becomes an instruction in words.
+    """
+    merged: list[ChatTurn] = []
+    for turn in turns:
+        if merged and merged[-1].side == turn.side:
+            merged[-1] += turn
+        else:
+            merged.append(turn)
+    current = merged.pop() if merged and merged[-1].side == "user" else ChatTurn("user", "Go on.")
+    context = {"tools": [_tool(tool) for tool in tools], "toolResults": [_result(one) for one in current.results]}
+    message = {
+        "content": current.text,
+        "modelId": model,
+        "images": [_image(media_type, data) for media_type, data in current.images],
+        "userInputMessageContext": context,
+    }
+    wanted = "" if schema is None else f"\nAnswer in this JSON schema: {json.dumps(schema)}"
+    history = [{"userInputMessage": {"content": system + wanted}}, *map(_history, merged)]
+    options = {"additionalModelRequestFields": {"thinking": {"type": "adaptive"}}} if thinks else {}
+    state = {"currentMessage": {"userInputMessage": message}, "history": history}
+    return KiroConversation({"conversationState": state, **options})
+
+
+def _history(turn: ChatTurn) -> dict[str, Any]:
+    kind = "userInputMessage" if turn.side == "user" else "assistantResponseMessage"
+    return {kind: {"content": turn.text}}
+
+
+def _tool(tool: OfferedTool) -> dict[str, Any]:
+    spec = {"name": tool.name, "description": tool.description, "inputSchema": {"json": tool.schema}}
+    return {"toolSpecification": spec}
+
+
+def _result(result: Result) -> dict[str, Any]:
+    status = "error" if result.failed else "success"
+    return {"toolUseId": result.call_id, "status": status, "content": [{"text": result.text}]}
+
+
+def _image(media_type: str, data: str) -> dict[str, Any]:
+    subtype = media_type.rpartition("/")[2]
+    return {"format": _IMAGE_FORMATS.get(subtype, subtype), "source": {"bytes": data}}

@@ -11,7 +11,6 @@ from typing import Any, Final, Protocol
 
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.simulator.builders import json_answer
 from kiro_asgi.simulator.conversation import as_map
 from kiro_asgi.simulator.scripts import (
     EVENT_STREAM,
@@ -28,6 +27,7 @@ from kiro_asgi.simulator.scripts import (
     Stall,
     Step,
     TornFrame,
+    json_answer,
 )
 
 CONTEXT_FULL: Final = "CONTEXT_FULL"

@@ -10,27 +10,55 @@ from urllib.parse import parse_qsl
 from attrs import evolve, field, frozen
 
 from kiro_asgi.simulator.answers import ANSWERS
-from kiro_asgi.simulator.builders import json_answer
 from kiro_asgi.simulator.conversation import KiroConversation
 from kiro_asgi.simulator.encoding import AnswerEncoder, TokensUsed, encode_script, used_by
-from kiro_asgi.simulator.markers import Repertoire, play, searched, with_thought
+from kiro_asgi.simulator.markers import Repertoire, find_markers, play, searched, with_thought
 from kiro_asgi.simulator.models import Model
-from kiro_asgi.simulator.question import Question
-from kiro_asgi.simulator.record import RecordedRequest
-from kiro_asgi.simulator.scripts import Event, Repeat, Script, Step
-
-Json = Mapping[str, Any]
-
-FormatRule = Callable[[Json, Question], str]
-"""A rule about requests: returns ``""`` where a document keeps it, else the service's message."""
+from kiro_asgi.simulator.request import RecordedRequest
+from kiro_asgi.simulator.scripts import Event, Repeat, Script, Step, json_answer
 
 NOT_JSON: Final = "The request body is not a JSON object."
 
+Json = Mapping[str, Any]
 
-def bearer(request: RecordedRequest, *schemes: str) -> str:
-    """The token of the ``authorization`` header, of one of *schemes* (in lower case); empty if there is none."""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() in (schemes or ("bearer",)) else ""
+
+@frozen
+class Question:
+    """A request of any format, as far as the answer depends on it."""
+
+    conversation: KiroConversation
+    model: str
+    stream: bool
+    max_tokens: int | None = None
+    stops: tuple[str, ...] = ()
+    must_call: str | None = None
+    """A tool that has to be called; ``""``: any; ``None``: none has to be."""
+
+    searches: bool = False
+    """Whether the service may search the web by itself."""
+
+    operation: str = ""
+    """The one that was asked, where a service answers in more than one."""
+
+    fields_wanted: tuple[str, ...] = ()
+    """Paths of fields of the model's own answer that are to be passed on."""
+
+    texts: frozenset[str] = frozenset()
+    """Names of tools that take a text, which is the ``input`` of the arguments."""
+
+    with_usage: bool = True
+    """Whether a stream reports usage."""
+
+    habits: Mapping[str, str] = field(init=False)
+    """Markers of the current message, with their parameters."""
+
+    @habits.default
+    def _marked(self) -> Mapping[str, str]:
+        return dict(find_markers(self.conversation.content))
+
+
+FormatRule = Callable[[Json, Question], str]
+"""A rule about requests: returns ``""`` where a document keeps it, else the service's message."""
 
 
 @frozen
@@ -80,6 +108,8 @@ class SimulatedFormat:
     """Header without which a chat request is refused."""
 
     read: Callable[[RecordedRequest, Json], Question]
+    """Reads a chat request; forgiving, because the rules judge it."""
+
     encoder: Callable[[RecordedRequest, Question, TokensUsed], AnswerEncoder]
     model_list: Callable[[tuple[Model, ...], Mapping[str, str]], Json]
     """Makes the list of models, or the page of it that the query's parameters ask for."""

@@ -12,7 +12,7 @@ from kiro_asgi.simulator.format import FormatEndpoint, SimulatedFormat
 from kiro_asgi.simulator.gemini import GEMINI
 from kiro_asgi.simulator.markers import REPERTOIRE, MarkerEntry
 from kiro_asgi.simulator.openai import OPENAI
-from kiro_asgi.simulator.record import RecordedRequest
+from kiro_asgi.simulator.request import RecordedRequest
 from kiro_asgi.simulator.responses import RESPONSES
 
 FORMATS: Final = (GEMINI, ANTHROPIC, OPENAI, RESPONSES, BEDROCK)

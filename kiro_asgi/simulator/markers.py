@@ -18,12 +18,11 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from kiro_asgi.simulator.answers import ANSWERS, CHANGES, SENTENCE, Marker, number
-from kiro_asgi.simulator.builders import Trailers, json_answer, text, thinking, words
 from kiro_asgi.simulator.conversation import KiroConversation
 from kiro_asgi.simulator.default_answer import compose, default_answer, thought_about
 from kiro_asgi.simulator.encoding import Hit, search
 from kiro_asgi.simulator.kiro.faults import FAULTS
-from kiro_asgi.simulator.scripts import Event, Script
+from kiro_asgi.simulator.scripts import Event, Script, Trailers, json_answer, text, thinking, words
 
 Change = tuple[str, Callable[[Script, str], Script], str]
 """Its effect in words, the change itself, the meaning of its parameter."""

@@ -1,10 +1,14 @@
-"""Scripts: what the simulated service sends, step by step, faults included.
+"""Scripts: what the simulated service sends, step by step, faults included, and short ways to write them.
 
 A script is a tuple of steps.  Steps that are bytes (`Event`, `ExceptionFrame`, `RawBytes`, `TornFrame`,
 `CorruptChecksum`, `Repeat`) go out in order; the others say how to behave.  `Head` is the response's head, implied
 before the first byte where it is left out, so that ``(Stall(),)`` is silence before the first byte and ``(Head(),
 Stall())`` silence after the head.  A script that ends without `Reset`, `CloseEarly`, `HalfClose` or `Stall`
 completes the response properly.
+
+`answer` writes a whole one around `text`, `thinking`, `tool_call` …  The shapes and their order are the service's:
+reasoning first, then text, tool calls one after the other, each opened by a frame without input and closed by a frame
+with ``stop``; at the end the trailers (`Trailers`), every one of which may be missing.
 
     >>> simulator.enqueue(answer(*text("Hel", "lo")))  # an ordinary answer
     >>> simulator.enqueue((*text("Hel"), Reset()))  # a connection that breaks in the middle
@@ -13,8 +17,11 @@ completes the response properly.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from attrs import evolve, field, frozen
@@ -214,3 +221,159 @@ def with_layout(script: Script, layout: Layout) -> Script:
 def paced(script: Script, seconds: float) -> Script:
     """The same script with a pause after every event."""
     return tuple(part for step in script for part in ((step, Pause(seconds)) if isinstance(step, Event) else (step,)))
+
+
+TRAILER_EVENTS: Final = ("metadataEvent", "contextUsageEvent", "meteringEvent")
+
+ERROR_TYPES: Final[Mapping[int, str]] = {
+    400: "ValidationException",
+    401: "AccessDeniedException",
+    402: "ServiceQuotaExceededException",
+    403: "AccessDeniedException",
+    404: "ResourceNotFoundException",
+    405: "ValidationException",
+    413: "ValidationException",
+    429: "ThrottlingException",
+    500: "InternalServerException",
+    503: "ServiceUnavailableException",
+}
+"""Status to the exception that the service names in ``x-amzn-errortype``."""
+
+
+SEALED: Final = "c2VhbGVk"
+"""The one piece of sealed thinking that the simulated service gives, and takes back."""
+
+
+@frozen
+class Trailers:
+    """The events after the content; ``None`` leaves an event, or a part of it, out."""
+
+    stop_reason: str | None = "END_TURN"
+    """``END_TURN``, ``TOOL_USE``, ``MAX_TOKENS``, ``STOP_SEQUENCE``, ``CONTENT_FILTERED``, ``GUARDRAIL_INTERVENED``."""
+
+    input_tokens: int | None = 31
+    """Without it ``metadataEvent`` has no ``tokenUsage``; without *stop_reason* either there is no such event."""
+
+    output_tokens: int = 8
+    context_percentage: float | None = 1.5
+    credits: float | None = 0.0123
+
+    def _metadata(self) -> dict[str, Any]:
+        payload: dict[str, Any] = {} if self.stop_reason is None else {"stopReason": self.stop_reason}
+        if self.input_tokens is not None:
+            payload["tokenUsage"] = {
+                "uncachedInputTokens": self.input_tokens,
+                "cacheReadInputTokens": 0,
+                "cacheWriteInputTokens": 0,
+                "outputTokens": self.output_tokens,
+                "totalTokens": self.input_tokens + self.output_tokens,
+            }
+        return payload
+
+    def events(self) -> tuple[Event, ...]:
+        """The trailer events, in the service's usual order."""
+        metering = {"usage": self.credits, "unit": "credit", "unitPlural": "credits"}
+        wanted = (
+            (self._metadata(), "metadataEvent", self.stop_reason is not None or self.input_tokens is not None),
+            (
+                {"contextUsagePercentage": self.context_percentage},
+                "contextUsageEvent",
+                self.context_percentage is not None,
+            ),
+            (metering, "meteringEvent", self.credits is not None),
+        )
+        return tuple(Event(name, payload) for payload, name, present in wanted if present)
+
+
+def answer(*steps: Step, trailers: Trailers | None = None, head: Head | None = None) -> Script:
+    """A whole, complete answer."""
+    return (Head() if head is None else head, *steps, *(Trailers() if trailers is None else trailers).events())
+
+
+def words(sentence: str) -> list[str]:
+    """*sentence* in small pieces, the way answers arrive; they join to exactly *sentence*."""
+    return re.findall(r"\s*\S+(?:\s+\Z)?|\s+\Z", sentence)
+
+
+def text(*pieces: str, model: str = "") -> tuple[Event, ...]:
+    """Answer text, one event a piece."""
+    name = {"modelId": model} if model else {}
+    return tuple(Event("assistantResponseEvent", {"content": piece, **name}) for piece in pieces)
+
+
+def sign(thought: str) -> str:
+    """The seal the simulated service puts on a thought, and checks when the thought comes back."""
+    return base64.b64encode(hashlib.sha256(b"kiro-asgi simulator\0" + thought.encode()).digest()).decode()
+
+
+def thinking(*pieces: str, signature: str | None = None) -> tuple[Event, ...]:
+    """Native reasoning: text frames, then one with only the signature (``""`` leaves it out)."""
+    seal = sign("".join(pieces)) if signature is None else signature
+    sealed = (Event("reasoningContentEvent", {"signature": seal}),) if seal else ()
+    return (*(Event("reasoningContentEvent", {"text": piece}) for piece in pieces), *sealed)
+
+
+def tagged_thinking(thought: str, tag: str = "thinking") -> tuple[Event, ...]:
+    """Thinking as ordinary text between tags, followed by a blank line; the tags are cut in two."""
+    opening, closing = f"<{tag}>", f"</{tag}>\n\n"
+    return text(opening[:3], opening[3:], *words(thought), closing[:4], closing[4:])
+
+
+def tool_id(seed: str, index: int = 0) -> str:
+    """A tool-use id in the service's form, the same for the same *seed*."""
+    digest = hashlib.sha256(f"{index}\0{seed}".encode()).digest()
+    return "tooluse_" + base64.urlsafe_b64encode(digest).decode()[:22]
+
+
+def conversation_id(seed: str) -> str:
+    """A UUID-shaped id, the same for the same *seed*."""
+    digest = hashlib.sha256(seed.encode()).hexdigest()
+    return f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"
+
+
+def tool_call(
+    name: str, arguments: Mapping[str, Any] | str, *, call_id: str = "", fragment: int = 9, stop: bool = True
+) -> tuple[Event, ...]:
+    """One tool call: a frame without input, input in fragments of *fragment* characters, a frame with ``stop``.
+
+    *arguments* as a string are sent as they are, valid or not.  Without *stop* the call stays open.
+    """
+    raw = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    same = {"name": name, "toolUseId": call_id or tool_id(name + raw)}
+    middle = (Event("toolUseEvent", {"input": raw[at : at + fragment], **same}) for at in range(0, len(raw), fragment))
+    end = (Event("toolUseEvent", {"stop": True, **same}),) if stop else ()
+    return (Event("toolUseEvent", same), *middle, *end)
+
+
+def tool_calls_interleaved(*calls: Sequence[Event]) -> tuple[Event, ...]:
+    """The frames of several calls, taken in turns."""
+    longest = max(map(len, calls))
+    return tuple(call[at] for at in range(longest) for call in calls if at < len(call))
+
+
+def initial_response(conversation: str) -> Event:
+    """Make the event that opens an answer in the RPC style."""
+    return Event("initial-response", {"conversationId": conversation})
+
+
+def plain_answer(status: int, body: bytes, content_type: str, headers: tuple[tuple[str, str], ...] = ()) -> Script:
+    """A response with a known length."""
+    head = Head(status, content_type, headers, len(body), Layout())
+    return (head, RawBytes(body)) if body else (head,)
+
+
+def json_answer(status: int, document: Any, headers: tuple[tuple[str, str], ...] = ()) -> Script:
+    """A JSON response."""
+    return plain_answer(status, json.dumps(document).encode(), "application/json", headers)
+
+
+def refusal(
+    status: int, message: str, reason: str | None = None, *, retry_after: str = "", error_type: str = ""
+) -> Script:
+    """A refusal before the stream, as the service words it."""
+    headers: tuple[tuple[str, str], ...] = (
+        ("x-amzn-errortype", error_type or ERROR_TYPES.get(status, "InternalServerException")),
+    )
+    if retry_after:
+        headers += (("retry-after", retry_after),)
+    return json_answer(status, {"message": message, "reason": reason}, headers)

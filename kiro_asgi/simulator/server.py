@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
+import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from http import HTTPStatus
 from itertools import count
 from typing import Any, Final
@@ -22,7 +24,7 @@ import h11
 from attrs import define, field
 
 from kiro_asgi.simulator.models import MODELS, Model
-from kiro_asgi.simulator.record import Journal, RecordedRequest
+from kiro_asgi.simulator.request import RecordedRequest
 from kiro_asgi.simulator.scripts import CloseEarly, HalfClose, Head, Pause, Reset, Script, Stall, lay_out
 from kiro_asgi.simulator.service import CHAT, Answerer, SimulatedService
 
@@ -37,6 +39,66 @@ MAX_AHEAD: Final = 1 << 20
 """Bytes a peer may send while it is being answered."""
 
 FOREVER: Final = 86_400.0
+
+
+POLL: Final = 0.002
+"""Seconds between two looks of `Journal.wait_until`."""
+
+
+class Journal:
+    """A bounded, thread-safe list of requests, and connection counts.
+
+    Args:
+        keep: How many requests are kept; older ones are dropped.
+    """
+
+    def __init__(self, keep: int = 1000) -> None:
+        self._lock = threading.Lock()
+        self._requests: deque[RecordedRequest] = deque(maxlen=keep)
+        self.connections_opened = 0
+        self.connections_closed = 0
+
+    @property
+    def requests(self) -> tuple[RecordedRequest, ...]:
+        """The requests, in order of arrival."""
+        with self._lock:
+            return tuple(self._requests)
+
+    @property
+    def last_request(self) -> RecordedRequest:
+        """The latest request.
+
+        Raises:
+            IndexError: There was none.
+        """
+        return self.requests[-1]
+
+    @property
+    def connections_open(self) -> int:
+        """Connections at this moment."""
+        return self.connections_opened - self.connections_closed
+
+    def add(self, request: RecordedRequest) -> None:
+        """Remember *request*."""
+        with self._lock:
+            self._requests.append(request)
+
+    def forget(self) -> None:
+        """Drop all requests; connections keep being counted."""
+        with self._lock:
+            self._requests.clear()
+
+    def wait_until(self, condition: Callable[[], object], timeout: float = 5.0) -> bool:
+        """Block this thread until *condition* holds; return whether it does.
+
+        For code outside the simulator's event loop; inside, await ``anyio.to_thread.run_sync`` of it.
+        """
+        end = time.monotonic() + timeout
+        while not condition():
+            if time.monotonic() >= end:
+                return False
+            time.sleep(POLL)
+        return True
 
 
 class Simulator(Journal):

@@ -15,7 +15,6 @@ from uuid import uuid4
 
 from attrs import define, field
 
-from kiro_asgi.simulator.builders import json_answer, refusal
 from kiro_asgi.simulator.conversation import KiroConversation, as_map
 from kiro_asgi.simulator.format import FormatEndpoint, SimulatedFormat
 from kiro_asgi.simulator.formats import find_endpoint
@@ -25,8 +24,8 @@ from kiro_asgi.simulator.kiro.message_rules import ACCESS, KiroRequest, Refusal,
 from kiro_asgi.simulator.kiro.rules import RULES
 from kiro_asgi.simulator.markers import play
 from kiro_asgi.simulator.models import MODELS, Model, listing
-from kiro_asgi.simulator.record import RecordedRequest
-from kiro_asgi.simulator.scripts import Script, paced
+from kiro_asgi.simulator.request import RecordedRequest
+from kiro_asgi.simulator.scripts import Script, json_answer, paced, refusal
 
 SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 """How the escape of a half of a surrogate pair begins."""

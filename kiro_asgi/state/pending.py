@@ -13,7 +13,6 @@ from attrs import define, field, frozen
 from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.limits import STATE_PENDING_BYTES, STATE_PENDING_CHANGES
 from kiro_asgi.state.memory import Room, Shelf
-from kiro_asgi.state.sqlite_file import Change
 
 _log = getLogger("kiro_asgi")
 
@@ -66,6 +65,16 @@ class WriterThread:
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until nothing is left to write, at most so long, and say whether that is so; blocks."""
         return self._idle.wait(seconds)
+
+
+@frozen
+class Change:
+    """A change of one key."""
+
+    value: bytes | None
+    """``None`` to forget it."""
+
+    expires_at: float = 0.0
 
 
 _Write = Callable[[Sequence[tuple[str, Change]], Collection[str]], None]

@@ -1,25 +1,177 @@
-"""A store on a Valkey or Redis server, for gateways on several machines."""
+"""A Valkey or Redis server that several gateways share, asked from threads, and the store on it.
+
+The client is ``valkey``'s blocking one: it serves every event loop, knows TLS, sentinels and clusters, needs no task
+that outlives a request, and a request that is cancelled leaves no half-read answer behind, as the thread reads to the
+end.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from logging import getLogger
 from secrets import token_hex
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl, urlsplit
 
 import anyio
 import anyio.to_thread
+import valkey
 from attrs import define, field
+from valkey.backoff import NoBackoff
+from valkey.cluster import ValkeyCluster
+from valkey.retry import Retry
+from valkey.sentinel import Sentinel
 
-from kiro_asgi.errors import StoreUnavailable
+from kiro_asgi.errors import ConfigError, StoreUnavailable
+from kiro_asgi.loops import PerLoop
 from kiro_asgi.state.base import Locks
-from kiro_asgi.state.pending import WriteQueue
-from kiro_asgi.state.sqlite_file import Change
-from kiro_asgi.state.valkey_server import PREFIX, ValkeyServer
+from kiro_asgi.state.pending import Change, WriteQueue
+
+T = TypeVar("T")
 
 _log = getLogger("kiro_asgi")
+
+PREFIX: Final = "kiro-asgi:1:"
+"""Begins every key of ours; the number is the version of what is kept below it."""
+
+_PATIENCE: Final = 0.25
+"""Seconds for an answer of the server, and again for a connection to it."""
+
+_THREADS: Final = 16
+"""Questions at once from one event loop, each on a connection of its own."""
+
+_FAILURES: Final = 5
+"""Failures in a row from which on the server is left alone for a while."""
+
+_FIRST_PAUSE: Final = 2.0
+_LONGEST_PAUSE: Final = 30.0
+"""Seconds of that while, doubled by each further failure."""
+
+_SENTINEL_PORT: Final = 26379
+_PORT: Final = 6379
+
+
+@define(eq=False)
+class ValkeyServer:
+    """The server at *url*: one primary, the primary that sentinels name, or a cluster.
+
+    ``valkey://[user[:password]@]host[:port][/db]``, ``valkeys://`` with TLS, ``unix:///path``; ``redis://`` and
+    ``rediss://`` mean the same.  ``valkey+sentinel://host:26379,host:26379/NAME`` asks sentinels for the primary NAME,
+    ``valkey+cluster://host,host`` is a cluster; ``valkeys+…`` has TLS.  Parameters after ``?`` go to the client.
+    """
+
+    url: str = field(repr=False)
+    _clock: Callable[[], float] = monotonic
+    _client: Any = field(init=False, default=None, repr=False)
+    _failures: int = field(init=False, default=0)
+    _rests_until: float = field(init=False, default=0.0)
+    _threads: PerLoop[anyio.CapacityLimiter] = field(
+        init=False, factory=lambda: PerLoop(partial(anyio.CapacityLimiter, _THREADS)), repr=False
+    )
+
+    def __attrs_post_init__(self) -> None:
+        self._client = _client(self.url)
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether keys of one script must have the same hash tag."""
+        return isinstance(self._client, ValkeyCluster)
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether it is not being left alone."""
+        return self._failures < _FAILURES
+
+    async def ask(self, work: Callable[[Any], T]) -> T:
+        """Call *work* in a thread with the client, and return its result.
+
+        Raises:
+            StoreUnavailable: The server cannot be reached, refuses, or takes too long; or it did so often enough that
+                it is left alone for a while.
+        """
+        rest = self._rests_until - self._clock()
+        if rest > 0:
+            raise StoreUnavailable("the state server cannot be reached", code="state.valkey", retry_after=rest)
+        try:
+            found = await anyio.to_thread.run_sync(
+                self.ask_blocking, work, abandon_on_cancel=True, limiter=self._threads.here()
+            )
+        except StoreUnavailable as error:
+            self._failed(error)
+            raise
+        if self._failures >= _FAILURES:
+            _log.warning("the state server answers again")
+        self._failures = 0
+        return found
+
+    def ask_blocking(self, work: Callable[[Any], T]) -> T:
+        """The same in this thread, also while the server is left alone."""
+        try:
+            return work(self._client)
+        except (valkey.ValkeyError, OSError) as error:
+            what = f"the state server cannot be used: {type(error).__name__}: {error}"
+            raise StoreUnavailable(what, code="state.valkey", retry_after=_FIRST_PAUSE) from None
+
+    async def aclose(self) -> None:
+        """Close the connections; they are opened again if need be."""
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self.close)
+
+    def close(self) -> None:
+        """The same in this thread."""
+        self._client.close()
+
+    def _failed(self, error: StoreUnavailable) -> None:
+        self._failures += 1
+        if self._failures >= _FAILURES:
+            pause = min(_FIRST_PAUSE * 2.0 ** (self._failures - _FAILURES), _LONGEST_PAUSE)
+            self._rests_until = self._clock() + pause
+        if self._failures == _FAILURES:
+            _log.warning("%s; it is asked again from time to time", error.message)
+
+
+def _client(url: str) -> Any:
+    """A client that asks once, and fails soon."""
+    scheme, _, rest = url.partition("://")
+    base, _, kind = scheme.partition("+")
+    options: dict[str, Any] = {
+        "socket_timeout": _PATIENCE,
+        "socket_connect_timeout": _PATIENCE,
+        "retry": Retry(NoBackoff(), 0),
+    }
+    try:
+        if base in {"valkeys", "rediss"} and kind != "cluster":  # whose client does not know the option
+            options["ssl_check_hostname"] = True
+        match kind:
+            case "":
+                return valkey.Valkey.from_url(url, **options)
+            case "sentinel":
+                return _behind_sentinels(base, rest, options)
+            case "cluster":
+                return ValkeyCluster.from_url(f"{base}://{rest.split(',')[0]}", **options)
+    except ValueError as error:
+        raise ConfigError(f"state.url: {error}", code="state.url") from None
+    raise ConfigError(f"state.url: {scheme}:// is none of valkey://, valkeys://, …", code="state.url")
+
+
+def _behind_sentinels(base: str, rest: str, options: dict[str, Any]) -> Any:
+    """A client of the primary, wherever it is at the moment."""
+    parts = urlsplit(f"//{rest}")
+    user, _, hosts = parts.netloc.rpartition("@")
+    name, _, password = user.partition(":")
+    sentinels = []
+    for host in hosts.split(","):
+        address, _, port = host.rpartition(":") if ":" in host else (host, "", "")
+        sentinels.append((address, int(port or _SENTINEL_PORT)))
+    if base in {"valkeys", "rediss"}:
+        options["ssl"] = True
+    given = {key: value for key, value in {"username": name, "password": password}.items() if value}
+    settings = {**options, **given, **dict(parse_qsl(parts.query))}
+    return Sentinel(sentinels, **options).master_for(parts.path.lstrip("/"), **settings)
+
 
 _LEASE: Final = 60.0
 """Seconds after which a lock counts as left behind by a gateway that died."""

@@ -13,7 +13,7 @@ from kiro_asgi import simulator
 from kiro_asgi.dialects.openai_responses.asgi.stored import Responses
 from kiro_asgi.dialects.openai_responses.kept import Kept, encode
 from kiro_asgi.errors import BodyTooLarge, ConfigError, RequestError
-from kiro_asgi.simulator.builders import sign
+from kiro_asgi.simulator.scripts import sign
 from kiro_asgi.state.base import scoped
 from kiro_asgi.state.memory import MemoryStore
 from tests.asgi.driver import Exchange, get, http_scope, post

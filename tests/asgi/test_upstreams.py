@@ -10,7 +10,7 @@ from kiro_asgi import ConfigError, Settings
 from kiro_asgi.asgi.providers import new_providers
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.simulator import refusal
-from kiro_asgi.simulator.builders import json_answer
+from kiro_asgi.simulator.scripts import json_answer
 from tests.asgi.answers import ALL_DIALECTS, error_of, text_of
 from tests.asgi.driver import Exchange, get, post
 

@@ -19,8 +19,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.simulator.builders import Trailers
-from kiro_asgi.simulator.scripts import Event, encode
+from kiro_asgi.simulator.scripts import Event, Trailers, encode
 from kiro_asgi.wire.eventstream import FrameDecoder, encode_frame
 from tests.attack.shapes import MIB, VALUES
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kiro_asgi.cli.demo_apis import APIS, RESULT
+from kiro_asgi.cli.demo import APIS, RESULT
 from tests.cli.processes import command
 
 PART = re.compile(r"^ *(\d+ ms|sent)  (thinking|text|tool call|result|end|error) +(.*?)(?:  (\d+×.*))?$")

@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from kiro_asgi import simulator
-from kiro_asgi.cli.demo_apis import APIS
+from kiro_asgi.cli.demo import APIS
 from kiro_asgi.cli.terminal import RichPrinter, Tone
 from kiro_asgi.simulator import Simulator
 from tests.cli.processes import command, on_a_terminal

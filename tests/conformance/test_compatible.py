@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from kiro_asgi.simulator import Head, Pause, RawBytes
-from kiro_asgi.simulator.builders import json_answer
+from kiro_asgi.simulator.scripts import json_answer
 from tests.conformance.asked import EACH_API, EACH_WAY, ask
 from tests.conformance.asking import user
 from tests.conformance.clients import Clients

@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel
 
 from kiro_asgi.simulator import Script, answer, refusal, text
-from kiro_asgi.simulator.builders import Trailers, json_answer
+from kiro_asgi.simulator.scripts import Trailers, json_answer
 from kiro_asgi.simulator.service import CHAT
 from tests.conformance.asked import EACH_API, EACH_WAY
 from tests.conformance.asking import City, user

@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from kiro_asgi.simulator import Script, answer, text, thinking, tool_call
-from kiro_asgi.simulator.builders import Trailers
+from kiro_asgi.simulator.scripts import Trailers
 from kiro_asgi.simulator.service import CHAT
 from tests.conformance.asked import EACH_API, EACH_WAY, Seen, ask
 from tests.conformance.clients import Clients

@@ -17,7 +17,7 @@ from kiro_asgi.simulator.conversation import KiroConversation
 from kiro_asgi.simulator.kiro.message_rules import KiroRequest, check
 from kiro_asgi.simulator.kiro.rules import RULES
 from kiro_asgi.simulator.models import MODELS
-from kiro_asgi.simulator.record import RecordedRequest
+from kiro_asgi.simulator.request import RecordedRequest
 from kiro_asgi.simulator.server import Simulator
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Rendered
 from kiro_asgi.upstreams.kiro import KiroSettings

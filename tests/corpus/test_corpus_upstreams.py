@@ -21,9 +21,9 @@ from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.unread import RULES as API_RULES
 from kiro_asgi.model.notes import Loss, Rule
-from kiro_asgi.simulator.openai.reader import read
+from kiro_asgi.simulator.openai import read
 from kiro_asgi.simulator.openai.rules import RULES as OPENAI_CHECKS
-from kiro_asgi.simulator.record import RecordedRequest
+from kiro_asgi.simulator.request import RecordedRequest
 from kiro_asgi.simulator.server import Simulator
 from kiro_asgi.upstreams.anthropic.rules import RULES as ANTHROPIC_RULES
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.simulator.record import RecordedRequest
+from kiro_asgi.simulator.request import RecordedRequest
 from kiro_asgi.simulator.scripts import lay_out
 from kiro_asgi.simulator.service import SimulatedService
 from kiro_asgi.wire.eventstream import FrameDecoder

@@ -86,8 +86,7 @@ async def machines(request: pytest.FixtureRequest, anyio_backend: str, tmp_path:
 
 
 def valkey_store(url: str):
-    from kiro_asgi.state.valkey import ValkeyStore
-    from kiro_asgi.state.valkey_server import ValkeyServer
+    from kiro_asgi.state.valkey import ValkeyServer, ValkeyStore
 
     return ValkeyStore(ValkeyServer(url))
 

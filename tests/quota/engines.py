@@ -46,7 +46,7 @@ async def sqlite() -> AsyncIterator[Engine]:
 @asynccontextmanager
 async def valkey() -> AsyncIterator[Engine]:
     from kiro_asgi.quota.valkey import ValkeyCounters, ValkeyLedger
-    from kiro_asgi.state.valkey_server import ValkeyServer
+    from kiro_asgi.state.valkey import ValkeyServer
 
     server = ValkeyServer(shared_url())
     await server.ask(lambda client: client.flushall())

@@ -9,8 +9,7 @@ import pytest
 
 from kiro_asgi.simulator import RecordedRequest
 from kiro_asgi.simulator.answers import SENTENCE, THOUGHT
-from kiro_asgi.simulator.builders import sign
-from kiro_asgi.simulator.scripts import Head, RawBytes
+from kiro_asgi.simulator.scripts import Head, RawBytes, sign
 from kiro_asgi.simulator.service import SimulatedService
 from tests.simulator.asking import call
 from tests.simulator.speaking import HEADERS, SCHEMA, anthropic, ask, events, heard

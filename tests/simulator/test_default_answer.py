@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.simulator import Event
-from kiro_asgi.simulator.builders import sign, words
 from kiro_asgi.simulator.conversation import KiroConversation
-from kiro_asgi.simulator.default_answer import default_answer
-from kiro_asgi.simulator.schema_values import value_for
+from kiro_asgi.simulator.default_answer import default_answer, value_for
+from kiro_asgi.simulator.scripts import sign, words
 from tests.simulator.asking import prompt, tool
 from tests.simulator.test_rules import with_tools
 

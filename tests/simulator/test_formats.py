@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kiro_asgi.simulator import Layout, Repeat, Reset, answer, json_answer, refusal, text, thinking, tool_call
 from kiro_asgi.simulator.answers import CUT_INPUT, SENTENCE, THOUGHT, UNICODE
 from kiro_asgi.simulator.formats import FORMATS
-from kiro_asgi.simulator.record import RecordedRequest
+from kiro_asgi.simulator.request import RecordedRequest
 from kiro_asgi.simulator.scripts import Head, RawBytes, Script
 from kiro_asgi.simulator.service import SimulatedService
 from tests.simulator import test_anthropic, test_gemini, test_openai

@@ -10,9 +10,9 @@ from attrs import frozen
 
 from kiro_asgi.simulator import FORMAT_MARKERS, MARKERS, markers_as_markdown
 from kiro_asgi.simulator.answers import CUT_INPUT, SENTENCE, THOUGHT, UNICODE
-from kiro_asgi.simulator.builders import sign
 from kiro_asgi.simulator.kiro.faults import REFUSALS
 from kiro_asgi.simulator.markers import find_markers
+from kiro_asgi.simulator.scripts import sign
 from tests.simulator.asking import Answer, ask, call, prompt, tool
 
 TEXT = "assistantResponseEvent"

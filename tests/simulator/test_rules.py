@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from kiro_asgi.simulator import MODELS, Head, RawBytes, RecordedRequest
-from kiro_asgi.simulator.builders import SEALED, sign
 from kiro_asgi.simulator.conversation import KiroConversation
 from kiro_asgi.simulator.kiro.message_rules import (
     KiroRequest,
@@ -24,6 +23,7 @@ from kiro_asgi.simulator.kiro.message_rules import (
     result_length_allowed,
 )
 from kiro_asgi.simulator.kiro.rules import RULES
+from kiro_asgi.simulator.scripts import SEALED, sign
 from kiro_asgi.simulator.service import SimulatedService
 from tests.simulator.asking import KEY, prompt, tool
 

@@ -21,8 +21,8 @@ import pytest
 from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.private import make_folder, require_own_file
 from kiro_asgi.state import pending, sqlite
+from kiro_asgi.state.pending import Change
 from kiro_asgi.state.sqlite import SqliteStore
-from kiro_asgi.state.sqlite_file import Change
 from tests.state.engines import Clock
 
 pytestmark = pytest.mark.anyio

@@ -18,8 +18,7 @@ from tests.valkey_server import free_port, needs_server, program, running
 
 valkey = pytest.importorskip("valkey")
 
-from kiro_asgi.state.valkey import ValkeyStore  # noqa: E402 - the client is an extra
-from kiro_asgi.state.valkey_server import ValkeyServer  # noqa: E402
+from kiro_asgi.state.valkey import ValkeyServer, ValkeyStore  # noqa: E402 - the client is an extra
 
 pytestmark = [pytest.mark.anyio, needs_server]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import cycle
 
 from kiro_asgi.cli import main
-from kiro_asgi.inspector.answers import answer_of
+from kiro_asgi.inspector.replays import answer_of
 from kiro_asgi.replay import derive
 from kiro_asgi.tapes import load_tape
 from tests.tapes.corpus import CORPUS, cases, following

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.simulator.builders import conversation_id, json_answer, tool_id
 from kiro_asgi.simulator.encoding import (
     CONTEXT_FULL,
     SSE,
@@ -27,8 +26,8 @@ from kiro_asgi.simulator.encoding import (
     Unknown,
     Words,
 )
-from kiro_asgi.simulator.question import Question
-from kiro_asgi.simulator.scripts import Script
+from kiro_asgi.simulator.format import Question
+from kiro_asgi.simulator.scripts import Script, conversation_id, json_answer, tool_id
 
 REQUEST_ID: Final = "req_011CSimulated"
 

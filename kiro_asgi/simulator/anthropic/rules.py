@@ -12,11 +12,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kiro_asgi.simulator.anthropic.encoder import sealed
-from kiro_asgi.simulator.anthropic.reader import blocks_of
-from kiro_asgi.simulator.builders import SEALED, sign
 from kiro_asgi.simulator.conversation import as_list, as_map
-from kiro_asgi.simulator.format import FormatRule, Json
-from kiro_asgi.simulator.question import Question
+from kiro_asgi.simulator.format import FormatRule, Json, Question
+from kiro_asgi.simulator.scripts import SEALED, sign
+
+
+def blocks_of(content: Any) -> list[Mapping[str, Any]]:
+    """The blocks of a message's content; a string is one of them."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [as_map(block) for block in as_list(content)]
 
 
 def messages_of(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:

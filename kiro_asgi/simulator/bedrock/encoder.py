@@ -8,6 +8,7 @@ Failures: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Co
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -17,8 +18,6 @@ from zlib import crc32
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.simulator.anthropic.encoder import AnthropicAnswerEncoder
-from kiro_asgi.simulator.bedrock.reader import claude_name
-from kiro_asgi.simulator.builders import json_answer
 from kiro_asgi.simulator.encoding import (
     CONTEXT_FULL,
     AnswerBlock,
@@ -35,8 +34,8 @@ from kiro_asgi.simulator.encoding import (
     Unknown,
     Words,
 )
-from kiro_asgi.simulator.question import Question
-from kiro_asgi.simulator.scripts import EVENT_STREAM, Script
+from kiro_asgi.simulator.format import Question
+from kiro_asgi.simulator.scripts import EVENT_STREAM, Script, json_answer
 from kiro_asgi.wire.eventstream import encode_frame
 
 VALIDATION: Final = "ValidationException"
@@ -75,6 +74,15 @@ MORE: Final[Mapping[str, Mapping[str, Any]]] = {
     "ModelStreamErrorException": {"originalStatusCode": 500, "originalMessage": "Internal server error"},
 }
 """Exception to its members beside the message."""
+
+
+CLAUDE: Final = re.compile(r"(?:[a-z-]+\.)?anthropic\.(.+?)(?:-v\d+(?::\d+)?)?")
+
+
+def claude_name(model: str) -> str:
+    """*model*, an id on Bedrock, as Anthropic's own API calls it."""
+    found = CLAUDE.fullmatch(model)
+    return found[1] if found else model
 
 
 @frozen

@@ -8,6 +8,7 @@ https://docs.aws.amazon.com/bedrock/latest/userguide/conversation-inference-supp
 from __future__ import annotations
 
 import binascii
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,12 +18,11 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from kiro_asgi.simulator.anthropic.rules import RULES as MESSAGES_RULES
-from kiro_asgi.simulator.bedrock.reader import INVOKE, blocks_of, claude_name, extras, kind_of, schema_of
-from kiro_asgi.simulator.builders import SEALED, sign
+from kiro_asgi.simulator.bedrock.encoder import claude_name
 from kiro_asgi.simulator.conversation import as_list, as_map
-from kiro_asgi.simulator.format import FormatRule, Json
+from kiro_asgi.simulator.format import FormatRule, Json, Question
 from kiro_asgi.simulator.models import Model
-from kiro_asgi.simulator.question import Question
+from kiro_asgi.simulator.scripts import SEALED, sign
 
 
 @frozen(kw_only=True)
@@ -92,6 +92,34 @@ MODELS: Final = (
 """By the ids that they are asked by; those that begin with a geography have no on-demand throughput without it."""
 
 _BY_ID: Final[Mapping[str, Model]] = {model.id: model for model in MODELS}
+
+
+INVOKE: Final = "invoke"
+"""`Question.operation` of InvokeModel and InvokeModelWithResponseStream."""
+
+
+def kind_of(block: Mapping[str, Any]) -> str:
+    """The name of the only member of *block*; empty for what is no such union."""
+    return next(iter(block)) if len(block) == 1 else ""
+
+
+def blocks_of(content: Any) -> list[Mapping[str, Any]]:
+    """The blocks of a message's content, or of a tool's result."""
+    return [as_map(block) for block in as_list(content)]
+
+
+def extras(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields that are the model's own."""
+    return as_map(document.get("additionalModelRequestFields"))
+
+
+def schema_of(document: Mapping[str, Any]) -> Any:
+    """The schema that the answer must fit: a string on the wire; ``None`` without one, or where it is no JSON."""
+    form = as_map(as_map(document.get("outputConfig")).get("textFormat"))
+    try:
+        return json.loads(str(as_map(as_map(form.get("structure")).get("jsonSchema")).get("schema", "null")))
+    except ValueError:
+        return None
 
 
 def _model(question: Question) -> Model:

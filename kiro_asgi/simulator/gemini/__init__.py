@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kiro_asgi.simulator.answers import SENTENCE, Marker, number
-from kiro_asgi.simulator.builders import text, words
-from kiro_asgi.simulator.conversation import KiroConversation
+from kiro_asgi.simulator.conversation import (
+    ChatTurn,
+    KiroConversation,
+    OfferedTool,
+    Result,
+    as_list,
+    as_map,
+    conversation_of,
+)
 from kiro_asgi.simulator.default_answer import compose
 from kiro_asgi.simulator.encoding import TokensUsed, picture
-from kiro_asgi.simulator.format import FormatEndpoint, SimulatedFormat, bearer
+from kiro_asgi.simulator.format import FormatEndpoint, Question, SimulatedFormat
 from kiro_asgi.simulator.gemini.encoder import REFUSALS, GeminiAnswerEncoder, bad_request, envelope, refusal
-from kiro_asgi.simulator.gemini.reader import read
-from kiro_asgi.simulator.gemini.rules import RULES
+from kiro_asgi.simulator.gemini.rules import RULES, contents_of, either, parts_of
 from kiro_asgi.simulator.markers import habit, repertoire
 from kiro_asgi.simulator.models import Model
-from kiro_asgi.simulator.question import Question
-from kiro_asgi.simulator.record import RecordedRequest
-from kiro_asgi.simulator.scripts import Script
+from kiro_asgi.simulator.request import RecordedRequest, bearer
+from kiro_asgi.simulator.scripts import Script, text, words
 
 PIXEL: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 """An image of one pixel: PNG in base64."""
@@ -38,9 +44,77 @@ def _image(conversation: KiroConversation, _: str) -> Script:
     return compose(conversation, picture("image/png", PIXEL), *text(*words(SENTENCE)))
 
 
-def _read(request: RecordedRequest, document: Mapping[str, Any]) -> Question:
+def read(request: RecordedRequest, document: Mapping[str, Any]) -> Question:
+    """The question in *document*, which the path asks of a model."""
     model, _, method = request.path.rpartition("/")[2].partition(":")
-    return read(document, model, stream=method == STREAM)
+    tools = [as_map(tool) for tool in as_list(document.get("tools"))]
+    calling = as_map(either(as_map(either(document, "toolConfig")), "functionCallingConfig"))
+    options = as_map(either(document, "generationConfig"))
+    conversation = conversation_of(
+        model,
+        map(_turn, contents_of(document)),
+        system=_text(parts_of(either(document, "systemInstruction"))),
+        tools=() if calling.get("mode") == "NONE" else _declared(tools),
+        thinks=either(as_map(either(options, "thinkingConfig")), "includeThoughts") is True,
+        schema=_schema(options),
+    )
+    allowed = as_list(either(calling, "allowedFunctionNames"))
+    most = either(options, "maxOutputTokens")
+    return Question(
+        conversation,
+        model,
+        stream=method == STREAM,
+        max_tokens=most if isinstance(most, int) else None,
+        stops=tuple(map(str, as_list(either(options, "stopSequences")))),
+        must_call=str(next(iter(allowed), "")) if calling.get("mode") == "ANY" else None,
+        searches=any(either(tool, "googleSearch") is not None for tool in tools),
+    )
+
+
+def _schema(options: Mapping[str, Any]) -> Any:
+    if either(options, "responseMimeType") != "application/json":
+        return None
+    return either(options, "responseJsonSchema") or _lower(either(options, "responseSchema")) or {}
+
+
+def _text(parts: list[Mapping[str, Any]]) -> str:
+    return "\n".join(str(part["text"]) for part in parts if part.get("text") and not part.get("thought"))
+
+
+def _declared(tools: list[Mapping[str, Any]]) -> Iterator[OfferedTool]:
+    for tool in tools:
+        for declared in map(as_map, as_list(either(tool, "functionDeclarations"))):
+            schema = either(declared, "parametersJsonSchema") or declared.get("parameters")
+            yield OfferedTool(str(declared.get("name")), str(declared.get("description", "")), as_map(_lower(schema)))
+
+
+def _lower(schema: Any) -> Any:
+    """*schema* with types as JSON Schema spells them."""
+    if isinstance(schema, Mapping):
+        return {
+            key: value.lower() if key == "type" and isinstance(value, str) else _lower(value)
+            for key, value in schema.items()
+        }
+    return [_lower(value) for value in schema] if isinstance(schema, list) else schema
+
+
+def _turn(content: Mapping[str, Any]) -> ChatTurn:
+    parts = parts_of(content)
+    pictures = (as_map(either(part, "inlineData")) for part in parts)
+    results = (as_map(either(part, "functionResponse")) for part in parts)
+    return ChatTurn(
+        "assistant" if content.get("role") == "model" else "user",
+        _text(parts),
+        tuple((str(either(one, "mimeType")), str(one.get("data", ""))) for one in pictures if one),
+        tuple(_result(one) for one in results if one),
+    )
+
+
+def _result(result: Mapping[str, Any]) -> Result:
+    response = as_map(result.get("response"))
+    value = next((response[key] for key in ("result", "output", "error") if key in response), response)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return Result(str(result.get("id", result.get("name"))), text, "error" in response)
 
 
 def _encoder(request: RecordedRequest, question: Question, used: TokensUsed) -> GeminiAnswerEncoder:
@@ -113,7 +187,7 @@ GEMINI: Final = SimulatedFormat(
     rules=RULES,
     read_key=_key,
     no_key=refusal(403, "PERMISSION_DENIED", UNREGISTERED),
-    read=_read,
+    read=read,
     encoder=_encoder,
     model_list=_model_list,
     token_count=lambda size: {"totalTokens": size},

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.simulator.builders import conversation_id, json_answer
 from kiro_asgi.simulator.encoding import (
     CONTEXT_FULL,
     SSE,
@@ -30,8 +29,8 @@ from kiro_asgi.simulator.encoding import (
     Unknown,
     Words,
 )
-from kiro_asgi.simulator.question import Question
-from kiro_asgi.simulator.scripts import Script
+from kiro_asgi.simulator.format import Question
+from kiro_asgi.simulator.scripts import Script, conversation_id, json_answer
 
 TYPES: Final = "type.googleapis.com/google.rpc."
 QUOTA: Final = "You exceeded your current quota, please check your plan and billing details."

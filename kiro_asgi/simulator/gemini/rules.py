@@ -11,10 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kiro_asgi.simulator.conversation import as_list, as_map
-from kiro_asgi.simulator.format import FormatRule, Json
+from kiro_asgi.simulator.format import FormatRule, Json, Question
 from kiro_asgi.simulator.gemini.encoder import SENTINELS, is_signature, signs_call
-from kiro_asgi.simulator.gemini.reader import contents_of, either, parts_of
-from kiro_asgi.simulator.question import Question
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
 DATA: Final = (
@@ -33,6 +31,23 @@ JSON_SCHEMA: Final = frozenset(
 """Keywords of a JSON Schema for the answer."""
 
 TYPES: Final = frozenset(("STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"))
+
+
+def either(value: Mapping[str, Any], name: str) -> Any:
+    """The member *name* of *value*, or the one that has the same name in snake_case: the service takes both."""
+    if name in value:
+        return value[name]
+    return value.get("".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name))
+
+
+def contents_of(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The contents."""
+    return [as_map(content) for content in as_list(document.get("contents"))]
+
+
+def parts_of(content: Any) -> list[Mapping[str, Any]]:
+    """The parts of a content."""
+    return [as_map(part) for part in as_list(as_map(content).get("parts"))]
 
 
 def names_known(document: Json, _: Question) -> str:

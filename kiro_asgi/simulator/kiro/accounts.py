@@ -25,9 +25,8 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.simulator.builders import json_answer
 from kiro_asgi.simulator.conversation import as_map
-from kiro_asgi.simulator.scripts import Pause, Script
+from kiro_asgi.simulator.scripts import Pause, Script, json_answer
 
 PROFILE_ARN: Final = "arn:aws:codewhisperer:us-east-1:123456789012:profile/SIMULATED"
 

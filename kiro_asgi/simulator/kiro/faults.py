@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from kiro_asgi.simulator.answers import SENTENCE, Marker, number
-from kiro_asgi.simulator.builders import json_answer, plain_answer, refusal, text, words
 from kiro_asgi.simulator.conversation import KiroConversation
 from kiro_asgi.simulator.scripts import (
     CloseEarly,
@@ -21,6 +20,11 @@ from kiro_asgi.simulator.scripts import (
     Stall,
     Step,
     TornFrame,
+    json_answer,
+    plain_answer,
+    refusal,
+    text,
+    words,
 )
 
 TOO_MANY: Final = "Too many requests, please wait before trying again."

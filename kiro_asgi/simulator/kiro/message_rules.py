@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from kiro_asgi.simulator.builders import SEALED, sign
 from kiro_asgi.simulator.conversation import KiroConversation, Message, as_list, as_map, context_of, results_of
 from kiro_asgi.simulator.kiro.faults import BAD_TOKEN
 from kiro_asgi.simulator.models import Model
+from kiro_asgi.simulator.scripts import SEALED, sign
 
 
 @frozen

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.simulator.builders import conversation_id, json_answer
 from kiro_asgi.simulator.encoding import (
     CONTEXT_FULL,
     SSE,
@@ -26,8 +25,8 @@ from kiro_asgi.simulator.encoding import (
     Unknown,
     Words,
 )
-from kiro_asgi.simulator.question import Question
-from kiro_asgi.simulator.scripts import Script
+from kiro_asgi.simulator.format import Question
+from kiro_asgi.simulator.scripts import Script, conversation_id, json_answer
 
 INVALID: Final = "invalid_request_error"
 BAD_KEY: Final = "Incorrect API key provided: simulat**ed. You can find your API key at the dashboard."

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kiro_asgi.simulator.conversation import as_list, as_map
-from kiro_asgi.simulator.format import FormatRule, Json
-from kiro_asgi.simulator.openai.reader import messages_of, parts_of
-from kiro_asgi.simulator.question import Question
+from kiro_asgi.simulator.format import FormatRule, Json, Question
 
 FIELDS: Final = frozenset(
     (
@@ -53,6 +51,18 @@ OUTPUT: Final[Mapping[str, int]] = {"gpt-4o": 16_384, "gpt-4o-mini": 16_384, "o3
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
 NEWER: Final = ("gpt-5.1", "gpt-5.2")
 MAX_STOPS: Final = 4
+
+
+def messages_of(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The messages."""
+    return [as_map(message) for message in as_list(document.get("messages"))]
+
+
+def parts_of(content: Any) -> list[Mapping[str, Any]]:
+    """The parts of a message's content; a string is one of them."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [as_map(part) for part in as_list(content)]
 
 
 def _reasons(question: Question) -> bool:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.simulator.builders import conversation_id, json_answer
 from kiro_asgi.simulator.encoding import (
     CONTEXT_FULL,
     SSE,
@@ -25,9 +24,9 @@ from kiro_asgi.simulator.encoding import (
     Unknown,
     Words,
 )
+from kiro_asgi.simulator.format import Question
 from kiro_asgi.simulator.openai.encoder import CREATED, FAILURES, REFUSAL, envelope
-from kiro_asgi.simulator.question import Question
-from kiro_asgi.simulator.scripts import Script
+from kiro_asgi.simulator.scripts import Script, conversation_id, json_answer
 
 Json = dict[str, Any]
 

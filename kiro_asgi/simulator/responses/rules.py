@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kiro_asgi.simulator.conversation import as_list, as_map
-from kiro_asgi.simulator.format import FormatRule, Json
+from kiro_asgi.simulator.format import FormatRule, Json, Question
 from kiro_asgi.simulator.openai.rules import EFFORTS, OUTPUT
-from kiro_asgi.simulator.question import Question
 from kiro_asgi.simulator.responses.encoder import SEALS, seal_of
-from kiro_asgi.simulator.responses.reader import CALLED, items_of, parts_of
 
 FIELDS: Final = frozenset(
     (
@@ -52,6 +50,25 @@ HOSTED: Final = frozenset(
 
 LEAST_TOKENS: Final = 16
 NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+CALLED: Final = ("function", "custom")
+"""Types of tools that the client runs."""
+
+
+def items_of(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The items of the input; a string is a message of the user's."""
+    given = document.get("input")
+    if isinstance(given, str):
+        return [{"type": "message", "role": "user", "content": given}]
+    return [{"type": "message", **as_map(item)} for item in as_list(given)]
+
+
+def parts_of(content: Any) -> list[Mapping[str, Any]]:
+    """The parts of a message, or of a result; a string is one of them."""
+    if isinstance(content, str):
+        return [{"type": "input_text", "text": content}]
+    return [as_map(part) for part in as_list(content)]
 
 
 def _reasons(question: Question) -> bool:

@@ -14,9 +14,9 @@ from attrs import frozen
 
 from kiro_asgi.simulator import Event, RecordedRequest, Trailers, answer, text
 from kiro_asgi.simulator.answers import SENTENCE, THOUGHT
-from kiro_asgi.simulator.builders import sign
 from kiro_asgi.simulator.gemini.encoder import call_signature, text_signature
 from kiro_asgi.simulator.openai.encoder import REFUSAL
+from kiro_asgi.simulator.scripts import sign
 from tests.e2e.matrix.apis import Failure
 from tests.e2e.matrix.pairing import Pairing
 

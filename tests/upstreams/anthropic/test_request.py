@@ -25,7 +25,7 @@ from kiro_asgi.model.prompt import (
     ToolChoiceMode,
 )
 from kiro_asgi.model.signatures import marked
-from kiro_asgi.simulator.anthropic.reader import read
+from kiro_asgi.simulator.anthropic import read
 from kiro_asgi.simulator.anthropic.rules import RULES as RULEBOOK
 from kiro_asgi.simulator.anthropic.rules import signatures_valid
 from kiro_asgi.upstreams.anthropic.rules import RULES

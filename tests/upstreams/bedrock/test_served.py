@@ -10,7 +10,7 @@ import pytest
 
 from kiro_asgi import App, create_app, simulator
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.simulator.sigv4 import SECRET_ACCESS_KEY
+from kiro_asgi.simulator.request import SECRET_ACCESS_KEY
 from tests.asgi.driver import get, post
 
 pytestmark = pytest.mark.anyio

@@ -26,8 +26,8 @@ from kiro_asgi.model.prompt import (
     ToolChoiceMode,
     Turn,
 )
+from kiro_asgi.simulator.responses import read
 from kiro_asgi.simulator.responses.encoder import seal_of
-from kiro_asgi.simulator.responses.reader import read
 from kiro_asgi.simulator.responses.rules import RULES as SERVICE_RULES
 from kiro_asgi.stages.estimate import TokenEstimator
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered

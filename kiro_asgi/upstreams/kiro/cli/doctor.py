@@ -13,8 +13,7 @@ from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.providers import new_store, new_transport, shared_renewals
 from kiro_asgi.cli import doctor_checks
-from kiro_asgi.cli.doctor_checks import GENERAL, Finding, Verdict, failed, masked, span
-from kiro_asgi.cli.doctor_service import PATIENCE, Questions
+from kiro_asgi.cli.doctor_checks import GENERAL, PATIENCE, Finding, Questions, Verdict, failed, masked, span
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError, KiroAsgiError, NotTheUpstream, UpstreamRejected, UpstreamTokenInvalid
 from kiro_asgi.net.clocks import Clocks

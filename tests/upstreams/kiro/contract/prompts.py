@@ -22,7 +22,7 @@ from kiro_asgi.model.prompt import (
     ToolResult,
     Turn,
 )
-from kiro_asgi.simulator.builders import sign
+from kiro_asgi.simulator.scripts import sign
 
 __all__ = ["LONG", "LOOP", "PNG", "PROMPTS", "STRUCTURES", "assistant", "call", "keys", "prompt", "result", "user"]
 

@@ -1,21 +1,38 @@
-"""An exchange that was done again, as JSON: its steps in three columns, and all of one step.
+"""An exchange that was done again, as JSON: its steps in three columns, all of one step, and its answer.
 
-Bytes from a service are tied to the frames in them, so that whoever looks at one sees the other.
+Bytes from a service are tied to the frames in them, so that whoever looks at one sees the other.  The answer is as its
+client sees it: text, thinking, tool calls with what was mended, and why it ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from struct import Struct
 from typing import Any, Final
 from zlib import crc32
 
 import attrs
-from attrs import frozen
+from attrs import define, field, frozen
 
-from kiro_asgi.replay import Replay
+from kiro_asgi.model.events import (
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Citation,
+    MessageEnd,
+    RefusalDelta,
+    SignatureDelta,
+    Stop,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallFragment,
+    ToolInputDelta,
+)
+from kiro_asgi.replay import Replay, Step
 from kiro_asgi.tapes import Line, Tape
+from kiro_asgi.tapes.format import TapeAttempt
 from kiro_asgi.tapes.masking import is_event_stream
 from kiro_asgi.wire.eventstream import CHECKSUM_SIZE, LENGTHS_SIZE, OVERHEAD, PRELUDE_SIZE, Frame
 from kiro_asgi.wire.json import JsonError, loads
@@ -27,6 +44,12 @@ _LABEL: Final = 80
 _HEX_BYTES: Final = 16 * 1024
 _TEXT: Final = 64 * 1024
 """Bytes, and characters, of one value that are shown."""
+
+_BLOCK_TEXT: Final = 256 * 1024
+"""Characters of a block that are shown."""
+
+_WORDS_BYTES: Final = 8192
+"""Bytes of a service's refusal that are shown."""
 
 _DEPTH: Final = 24
 """Levels of a value that are shown."""
@@ -104,13 +127,13 @@ def _frame(replay: Replay, index: int) -> Mapping[str, Any]:
     steps = replay.steps
     if not isinstance(steps[index].value, Frame):
         return {}
-    attempt = _attempt(replay, index)
+    attempt = _attempt_of(replay, index)
     earlier = (place for place in range(index) if isinstance(steps[place].value, Frame))
-    number = sum(_attempt(replay, place) == attempt for place in earlier)
+    number = sum(_attempt_of(replay, place) == attempt for place in earlier)
     return {"frames": [each.told for each in _frames_by_attempt(replay.tape).get(attempt, [])[number : number + 1]]}
 
 
-def _attempt(replay: Replay, index: int) -> int:
+def _attempt_of(replay: Replay, index: int) -> int:
     while index >= 0:
         step = replay.steps[index]
         if step.attempt:
@@ -229,3 +252,121 @@ def _payload(data: bytes, depth: int) -> Any:
         return as_value(loads(data), depth)
     except JsonError:
         return as_value(data.decode("utf-8", "backslashreplace"), depth)
+
+
+@define
+class _ShownBlock:
+    """A block, as far as it has come."""
+
+    start: BlockStart
+    began: float
+    ended: float | None = None
+    text: list[str] = field(factory=list)
+    signature: str = ""
+    citations: list[Citation] = field(factory=list)
+
+
+def answer_of(replay: Replay) -> Mapping[str, Any]:
+    """The blocks of the last attempt that had any, and the end; without blocks nothing was read as events."""
+    blocks: list[_ShownBlock] = []
+    end: MessageEnd | None = None
+    for step in _last_message(replay):
+        match step.value:
+            case BlockStart() as start:
+                blocks.append(_ShownBlock(start, step.t))
+            case TextDelta(text) | RefusalDelta(text) | ThinkingDelta(text) | ToolInputDelta(text) if blocks:
+                blocks[-1].text.append(text)
+            case SignatureDelta(value) if blocks:
+                blocks[-1].signature = value
+            case Citation() as citation if blocks:
+                blocks[-1].citations.append(citation)
+            case BlockEnd() if blocks:
+                blocks[-1].ended = step.t
+            case MessageEnd() as ending:
+                end = ending
+    came = _as_they_came(replay.steps)
+    return {"blocks": [dict(_told_block(block, came)) for block in blocks], "end": _ending(end, replay.steps)}
+
+
+def _last_message(replay: Replay) -> list[Step]:
+    """The events of the last message; each attempt that comes to anything begins one."""
+    last: list[Step] = []
+    for index in replay.events:
+        step = replay.steps[index]
+        if isinstance(step.value, BlockStart) and step.value.index == 0:
+            last = []
+        last.append(step)
+    return last
+
+
+def _as_they_came(steps: Sequence[Step]) -> Mapping[str, str]:
+    """Arguments of tool calls by their ids, before anything was mended."""
+    pieces: dict[str, list[str]] = defaultdict(list)
+    for step in steps:
+        if isinstance(step.value, ToolCallFragment):
+            pieces[step.value.call_id].append(step.value.input)
+    return {call_id: "".join(found) for call_id, found in pieces.items()}
+
+
+def _told_block(block: _ShownBlock, came: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    text = "".join(block.text)
+    yield "kind", block.start.kind.value
+    yield "began", round(block.began, 4)
+    yield "ended", None if block.ended is None else round(block.ended, 4)
+    if block.start.kind is BlockKind.TOOL_CALL:
+        yield "name", block.start.name
+        yield "id", block.start.call_id
+        raw = came.get(block.start.call_id, text)
+        try:
+            value, valid = as_value(loads(text or "{}")), True
+        except JsonError:
+            value, valid = text[:_BLOCK_TEXT], False
+        yield "valid", valid
+        yield "input", value
+        yield "came", raw[:_BLOCK_TEXT] if raw != text and raw else None
+    elif block.start.value is not None:
+        yield "value", as_value(block.start.value)
+    else:
+        yield "text", text[:_BLOCK_TEXT]
+        yield "length", len(text)
+        yield "sealed", bool(block.signature or block.start.data)
+        yield "citations", [as_value(each) for each in block.citations]
+
+
+def _ending(end: MessageEnd | None, steps: Sequence[Step]) -> Mapping[str, Any] | None:
+    """Why the answer ended, and which stage said so first; ``None`` for one that broke off."""
+    if end is None:
+        return None
+    stops = [step for step in steps if isinstance(step.value, Stop) and step.value.reason is end.stop_reason]
+    return {
+        "reason": end.stop_reason.value,
+        "sequence": end.stop_sequence,
+        "said_by": stops[0].stage if stops else "",
+        "notices": [as_value(each) for each in end.notices],
+        "cut": [as_value(each) for each in end.truncations],
+        "malformed": [as_value(each) for each in end.malformed],
+    }
+
+
+def attempts_of(tape: Tape) -> list[Mapping[str, Any]]:
+    """What each attempt was told by the service: status, and its words where they were no answer."""
+    ends = {int(line.number("n")): line for line in tape.of("attempt.end")}
+    return [dict(_told_attempt(number, attempt, ends)) for number, attempt in enumerate(tape.attempts, 1)]
+
+
+def _told_attempt(number: int, attempt: TapeAttempt, ends: Mapping[int, Any]) -> Iterator[tuple[str, Any]]:
+    yield "number", number
+    yield "upstream", attempt.plan.text("upstream")
+    yield "model", attempt.plan.text("model")
+    answer = attempt.answers[-1] if attempt.answers else None
+    status = 0 if answer is None or answer.head is None else int(answer.head.number("status"))
+    yield "status", status or None
+    if answer is not None and status >= 300:
+        words = b"".join(line.data for _, line in answer.reads)[:_WORDS_BYTES]
+        yield "words", words.decode("utf-8", "backslashreplace")
+    if answer is not None and answer.end is not None:
+        yield "message", answer.end.text("message") or None
+    if (end := ends.get(int(attempt.plan.number("n")))) is not None:
+        yield "outcome", end.text("outcome")
+        yield "error", end.text("error") or None
+        yield "code", end.text("code") or None

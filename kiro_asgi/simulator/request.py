@@ -1,4 +1,6 @@
-"""AWS Signature Version 4, checked from what arrived: raw path, query, signed headers and body.
+"""A request as it arrived, what became of its answer, and what it was authorized with.
+
+AWS Signature Version 4 is checked from what arrived: raw path, query, signed headers and body.
 
 Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 """
@@ -7,12 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import re
+import time
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, quote
 
-from kiro_asgi.simulator.record import RecordedRequest
+from attrs import define, field
 
 SECRET_ACCESS_KEY: Final = "simulated"
 """Of every access key."""
@@ -24,6 +28,57 @@ AUTHORIZATION: Final = re.compile(
 )
 STAMP: Final = "%Y%m%dT%H%M%SZ"
 TOLERANCE: Final = timedelta(minutes=5)
+
+
+@define(eq=False)
+class RecordedRequest:
+    """One request and, as it goes on, what became of its answer.  Times are those of `time.monotonic`."""
+
+    method: str
+    path: str
+    """Without the query."""
+
+    query: str
+    headers: dict[str, str] = field(repr=False)
+    """Names in lower case; of a repeated header, the last."""
+
+    body: bytes = field(default=b"", repr=False)
+    connection: int = 0
+    """Number of the connection it came on, from 1."""
+
+    received_at: float = field(factory=time.monotonic)
+    operation: str = ""
+    """Operation, e.g. ``GenerateAssistantResponse``; empty for an unknown path."""
+
+    status: int = 0
+    """Of the answer; 0 while no head was sent."""
+
+    bytes_accepted: int = 0
+    """Bytes of the answer, HTTP framing included, that the operating system took: what the peer has read, plus what
+    socket buffers hold."""
+
+    complete: bool = False
+    """Whether the whole script was played and its end sent."""
+
+    finished_at: float | None = None
+    """When playing ended, either way."""
+
+    peer_closed_at: float | None = None
+    """When the peer was seen to have closed, if that was before the answer was complete."""
+
+    def json(self) -> Any:
+        """The body, parsed.
+
+        Raises:
+            ValueError: It is not JSON.
+        """
+        return json.loads(self.body)
+
+
+def bearer(request: RecordedRequest, *schemes: str) -> str:
+    """The token of the ``authorization`` header, of one of *schemes* (in lower case); empty if there is none."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() in (schemes or ("bearer",)) else ""
 
 
 def access_key_of(request: RecordedRequest) -> str:
