@@ -112,8 +112,9 @@ class Provider:
         Raises:
             RequestError: A tool must be called that neither side has.
         """
-        offered, notes = self.toolbox.offered(self._adapt(prompt, self.catalogue.meant(name), model))
-        return offered, (*notes, *_notes_on_lost(offered, self.upstream.traits))
+        prompt = self._adapt(prompt, self.catalogue.meant(name), model)
+        prompt, notes = self.toolbox.offered(prompt) if prompt.tools else (prompt, ())
+        return prompt, (*notes, *_notes_on_lost(prompt, self.upstream.traits))
 
     async def with_reset(self, error: UpstreamQuotaSpent, credential: Credential, now: float) -> UpstreamQuotaSpent:
         """*error* with the time of the next quota, if the upstream can be asked for it; *now* is since the epoch."""

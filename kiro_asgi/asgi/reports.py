@@ -42,10 +42,14 @@ def wants_notes(scope: Scope) -> bool:
     return _log.isEnabledFor(DEBUG) or wants_rules(scope)
 
 
-def log_notes(notes: Iterable[Note], request_id: str) -> None:
-    """Write down what was changed of a request, without a word of it."""
-    if _log.isEnabledFor(DEBUG):
-        _log.debug("changed on the way: %s", _list(notes) or "nothing", extra={"request_id": request_id})
+def log_request(exchange: Exchange, *, bodies: bool) -> None:
+    """Log what was changed of a request, without a word of it; and what the upstream is sent, where *bodies* are wanted:
+    no secrets, and nothing that is no text."""
+    extra = {"request_id": exchange.request.request_id}
+    _log.debug("changed on the way: %s", _list(exchange.notes) or "nothing", extra=extra)
+    if bodies:
+        body = _BULK.sub('"[left out]"', exchange.rendered.request.body.decode("utf-8", "replace"))
+        _log.debug("request body: %s", redacted(body), extra=extra)
 
 
 def rules_header(notes: Iterable[Note]) -> tuple[bytes, bytes]:
@@ -90,12 +94,6 @@ def log_refusal(exchange: Exchange, status: int, headers: Headers, error: KiroAs
         rules,
         extra={"request_id": exchange.request.request_id},
     )
-
-
-def log_body(exchange: Exchange) -> None:
-    """Write down what the upstream is sent, where somebody wants that: no secrets, and nothing that is no text."""
-    body = _BULK.sub('"[left out]"', exchange.rendered.request.body.decode("utf-8", "replace"))
-    _log.debug("request body: %s", redacted(body), extra={"request_id": exchange.request.request_id})
 
 
 def _header_text(value: bytes) -> str:
