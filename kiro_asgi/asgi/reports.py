@@ -43,7 +43,7 @@ def wants_notes(scope: Scope) -> bool:
 
 
 def log_request(exchange: Exchange, *, bodies: bool) -> None:
-    """Log what was changed of a request, without a word of it; and what the upstream is sent, where *bodies* are wanted:
+    """Log what was changed of a request, without a word of it; and, where *bodies* are wanted, what the upstream is sent:
     no secrets, and nothing that is no text."""
     extra = {"request_id": exchange.request.request_id}
     _log.debug("changed on the way: %s", _list(exchange.notes) or "nothing", extra=extra)
