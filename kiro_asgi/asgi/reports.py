@@ -43,8 +43,10 @@ def wants_notes(scope: Scope) -> bool:
 
 
 def log_request(exchange: Exchange, *, bodies: bool) -> None:
-    """Log what was changed of a request, without a word of it; and, where *bodies* are wanted, what the upstream is sent:
-    no secrets, and nothing that is no text."""
+    """Log what was changed of a request, without a word of it.
+
+    Where *bodies* are wanted, also what the upstream is sent: no secrets, and nothing that is no text.
+    """
     extra = {"request_id": exchange.request.request_id}
     _log.debug("changed on the way: %s", _list(exchange.notes) or "nothing", extra=extra)
     if bodies:
