@@ -160,7 +160,7 @@ STRUCTURED_CHARACTERS: Final = 512 * 1024
 
 VALIDATION_STEPS: Final = 20_000
 """Keywords, and members that they look at, of a check of an answer against its schema; beyond it the answer goes out
-unchecked, with a notice.  They take less than 50 ms, in which nobody else is served."""
+unchecked, with a notice.  They take less than 50 ms, in which the event loop serves no other request."""
 
 # Lookups.
 
@@ -189,8 +189,8 @@ RESTING_MODELS: Final = 256
 again."""
 
 STATE_PENDING_BYTES: Final = 64 * 1024 * 1024
-"""Values that wait to be written where ``state.engine`` is ``sqlite``; beyond it the oldest of whoever has most of them
-are not kept, and the log says so."""
+"""Values that wait to be written where ``state.engine`` is ``sqlite``; beyond it the oldest of the owner with most of
+them are not kept, and the log says so."""
 
 STATE_PENDING_CHANGES: Final = 10_000
 """The same, counted."""
@@ -215,8 +215,8 @@ TAPE_TRIALS: Final = 400
 # Numbers.
 
 LARGEST_COUNT: Final = 2**53
-"""Largest number of tokens or bytes that a service is believed: every JSON reader has it exactly, and none is meant
-beyond it.  A larger one counts as not said."""
+"""Largest number of tokens or bytes that is taken from a service: every JSON reader has it exactly, and no true one is
+larger.  A larger one counts as absent."""
 
 LARGEST_INTEGER: Final = 2**63
 """Whole numbers of a request have to be below it, and above its negative: 400 with the place."""

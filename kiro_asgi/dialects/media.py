@@ -26,7 +26,7 @@ SVG: Final = "image/svg+xml"
 """The one kind of image that is text, which an upstream may refuse in its own words."""
 
 _UNTYPED: Final = ("", "application/octet-stream")
-"""Media types that say nothing."""
+"""Media types that leave open what a file is."""
 
 _SPELLINGS: Final[Mapping[str, str]] = MappingProxyType(
     {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
@@ -61,7 +61,7 @@ class _Data:
 def read_image(url: str, place: str) -> Image:
     """An image by its address, or by value in a ``data:`` URL.
 
-    What it is said to be stays where it is an image at all; services that look closer are told what its bytes prove.
+    A declared type of image is kept, even a wrong one; services that look closer get the type that the bytes prove.
 
     Raises:
         RequestError: At *place*: neither, or not an image, or not readable.

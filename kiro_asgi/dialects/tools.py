@@ -1,8 +1,8 @@
 """Tools and calls, as far as all dialects read them alike.
 
-Of hosted tools, those that a client lists for the service to run, a dialect does not know which can be run: it takes
-all of them, and whoever knows the service leaves out what that does not have, or refuses a demand for it
-(`kiro_asgi.asgi.server_tools.Toolbox.offered`).
+A client lists hosted tools for the service to run.  A dialect does not know which of them can be run, and takes all:
+`kiro_asgi.asgi.server_tools.Toolbox.offered`, which knows the service, leaves out those that it does not have, or
+refuses a demand for them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def hosted_tool(kind: str, place: str, name: str = "") -> Tool:
 
 
 def is_callable(tool: Tool) -> bool:
-    """Whether a model can be told how to call *tool*."""
+    """Whether *tool* is described so that a model can call it."""
     return not tool.hosted or bool(tool.schema)
 
 

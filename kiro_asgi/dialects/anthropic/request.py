@@ -256,7 +256,7 @@ _ID: Final = re.compile(r"[\w-]*+")
 def session_of(metadata: Mapping[str, Any]) -> str:
     """The id of the session; empty where there is none.
 
-    The API has one field that tells it, ``user_id``, whose format is the client's own business.  Claude Code writes
+    The API has one field for it, ``user_id``, whose format is the client's own business.  Claude Code writes
     ``user_…_account_…_session_<id>`` there, or a JSON object with a ``session_id``.  Anything else may name a person,
     who may have several conversations at once, so it says nothing about sessions.
     """

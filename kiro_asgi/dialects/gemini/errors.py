@@ -68,10 +68,10 @@ def error_reply(error: KiroAsgiError) -> ErrorReply:
 def error_body(error: KiroAsgiError) -> bytes:
     """The error object; some clients know it in a stream only by its first member, and that is all it has."""
     code, status = _status(error)
-    told: dict[str, Any] = {"code": code, "message": _message(error), "status": status}
+    fields: dict[str, Any] = {"code": code, "message": _message(error), "status": status}
     if details := [{"@type": _TYPE + kind, **members} for kind, members in _details(error)]:
-        told["details"] = details
-    return dumps({"error": told})
+        fields["details"] = details
+    return dumps({"error": fields})
 
 
 def _status(error: KiroAsgiError) -> tuple[int, str]:

@@ -295,10 +295,10 @@ _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
 
 @frozen
 class GeminiOptions:
-    """What only this API knows of a request."""
+    """The part of a request that only this dialect understands."""
 
     grounded: bool = False
-    """Whether the answer may rest on pages, which are told with it."""
+    """Whether the answer may rest on pages, which it then names."""
 
 
 def read_body(body: bytes) -> dict[str, Any]:
@@ -337,9 +337,9 @@ def parse_count(body: bytes, model: str) -> Prompt:
 
 
 def _prompt(request: GenerateBody, model: str) -> Prompt:
-    turns, told = read_contents(request.contents)
+    turns, system = read_contents(request.contents)
     if not turns:
-        raise missing("contents", "say something: at least one content with a part is needed")
+        raise missing("contents", "send at least one content with a part")
     if request.cached_content:
         raise unsupported("cached_content", "nothing is cached here; send the contents themselves")
     config = request.generation_config or _NOTHING
@@ -347,7 +347,7 @@ def _prompt(request: GenerateBody, model: str) -> Prompt:
     prompt = Prompt(
         model,
         turns,
-        system=(*texts_of(request.system_instruction), *told),
+        system=(*texts_of(request.system_instruction), *system),
         system_place="system_instruction",
         tools=tools,
         tool_choice=choice,

@@ -53,7 +53,7 @@ class ResponsePart:
 
 @frozen
 class FunctionResponse:
-    """What a call gave."""
+    """The result of a call."""
 
     name: str = ""
     id: str | None = None
@@ -80,7 +80,7 @@ class Part:
 
 @frozen
 class Content:
-    """What one side said."""
+    """A message of one side."""
 
     parts: tuple[Part, ...] = ()
     role: str | None = None
@@ -130,7 +130,7 @@ class FunctionCallingConfig:
 
 @frozen
 class ToolConfig:
-    """What is demanded of tools."""
+    """Demands on calls of tools."""
 
     function_calling_config: FunctionCallingConfig | None = None
 

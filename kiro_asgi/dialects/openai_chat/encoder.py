@@ -46,7 +46,7 @@ from kiro_asgi.model.server_tools import ToolOutput
 from kiro_asgi.wire.json import dumps, quote_bytes
 
 GAP: Final = "\n\n"
-"""Stands before what a server tool gave, as this API has no blocks of text."""
+"""Stands before the result of a server tool, as this API has no blocks of text."""
 
 _BEFORE: Final = b'{"id":%b,"object":"chat.completion","created":%d,"model":%b,"choices":[{"index":0,"message":'
 _AFTER: Final = b',"finish_reason":%b,"logprobs":null}],"usage":%b,"service_tier":"default","system_fingerprint":null}'
@@ -173,7 +173,7 @@ class ChatEncoder(ChunkStream):
     """The stage from events to the bytes of one streamed answer.
 
     Args:
-        meta: What every chunk repeats.
+        meta: Facts that every chunk repeats.
         usage_in_finish_chunk: Put the token counts into the finish chunk, asked for or not, and send no usage chunk.
     """
 
