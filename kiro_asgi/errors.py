@@ -113,7 +113,7 @@ class TooBusy(KiroAsgiError):
 
 
 class LimitReached(KiroAsgiError):
-    """This client has used what the gateway's operator allows it for now; nothing was asked of an upstream."""
+    """This client has used up the operator's limit for now; no upstream was asked."""
 
     status = 429
     retry_safe = True
@@ -228,7 +228,7 @@ class ContextTooLong(RequestError):
 
 
 class UnmetPromise(KiroAsgiError):
-    """The model's answer is not what the client was promised: a tool call, or text of a form.
+    """The model's answer lacks what the client was promised: a tool call, or text of a form.
 
     Nothing of it was sent.  The model is asked once more, with the complaint; then the client gets this error.
 
@@ -298,7 +298,7 @@ class UpstreamRateExceeded(UpstreamThrottled):
 
 
 class UpstreamLimitReached(UpstreamThrottled):
-    """Our credential has used what the gateway's operator allows it for now; the upstream was not asked."""
+    """Our credential has used up the operator's limit for now; the upstream was not asked."""
 
 
 class UpstreamOverloaded(UpstreamError):

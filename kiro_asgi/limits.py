@@ -96,7 +96,7 @@ REMEMBERED_BYTES: Final = 1024
 """The headers section that is worth remembering; a longer one is read each time."""
 
 NOTICES: Final = 32
-"""Notices of one answer about what was odd in it; further ones are left out."""
+"""Notices of one answer about oddities in it; further ones are left out."""
 
 REMEMBERED_NOTICES: Final = 1_000
 """Notices, references and cut calls that are kept of one answer, each; the first ones are."""
@@ -107,7 +107,7 @@ BODY_BYTES: Final = 64 * 1024 * 1024
 """An answer of a model in one document, read or passed on; beyond it an upstream error."""
 
 REFUSAL_BYTES: Final = 64 * 1024
-"""The body of a refusal; what is beyond is not read."""
+"""The body of a refusal; the rest is not read."""
 
 FETCHED_BYTES: Final = 4 * 1024 * 1024
 """The answer to any other question to a service, such as one page of its models; beyond it an upstream error."""
@@ -131,9 +131,9 @@ what there is: with ``pause_turn`` in Messages, in the other APIs as an answer t
 # What is kept until it is whole.
 
 ANSWER_BYTES: Final = 32 * 1024 * 1024
-"""Bytes of one answer that the library keeps, and that the reader of a service keeps; elsewhere it is
-``limits.answer_bytes``.  Counted is what Python takes for texts, calls and blocks together; beyond it the answer ends
-with an upstream error, code ``answer_too_large``."""
+"""Bytes of one answer that the library keeps, and that the reader of a service keeps; the rest of the gateway has
+``limits.answer_bytes``.  Counted is the memory that Python takes for texts, calls and blocks together; beyond it the
+answer ends with an upstream error, code ``answer_too_large``."""
 
 TOOL_INPUT_BYTES: Final = 16 * 1024 * 1024
 """Arguments of one tool call in the library; the gateway's are ``limits.tool_input_bytes``.  A call with more
@@ -168,8 +168,8 @@ CONVERSATION_ITEMS: Final = 2_000
 """Items of a conversation from which on nothing is added, with 400; one request and its answer may go beyond it."""
 
 ADAPTED_MODELS: Final = 256
-"""Models of one service of which is remembered what the service refused; beyond it the oldest is forgotten, and may be
-refused once more."""
+"""Models of one service whose refusals are remembered; beyond it the oldest is forgotten, and may be refused once
+more."""
 
 LOOKUPS: Final = 64
 """Keys that one request may cost in the store, for signatures and for cut answers each; older calls are passed over."""

@@ -77,7 +77,7 @@ def _messages_of(body: Mapping[str, Any]) -> list[Any]:
 
 
 def _blocks_of(content: Any) -> Iterator[Mapping[str, Any]]:
-    """The blocks of a message; a text is one block of text, and what is no block is passed over."""
+    """The blocks of a message; a text is one block of text, and other values are passed over."""
     if isinstance(content, str):
         yield {"type": "text", "text": content}
     elif isinstance(content, list | tuple):

@@ -140,7 +140,7 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def _encoded(data: bytes) -> Iterator[str]:
-    """Base64 of *data* at each of the three places in which it may begin, without what depends on its surroundings."""
+    """Base64 of *data* at each of its three possible offsets, without the characters that its surroundings change."""
     for before in range(3):
         text = b64encode(bytes(before) + data).decode("ascii")
         end = (before + len(data)) * 8 // 6  # characters that hold nothing but bytes known

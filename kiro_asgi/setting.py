@@ -1,4 +1,4 @@
-"""One setting, declared once: its default, what its value must be, what presets make of it, and whether it is a secret.
+"""One setting, declared once: its default, the rule of its value, its values in presets, and whether it is a secret.
 
 A slice of settings is a frozen attrs class whose fields are made by `setting`; the docstring under a field explains it.
 The slices of the gateway stand in `kiro_asgi.config`, that of an upstream in the upstream's folder.
@@ -26,7 +26,7 @@ _KEY: Final = "kiro_asgi.setting"
 
 @frozen
 class Choices:
-    """One of these words; an empty one is none."""
+    """One of these words; an empty one stands for no choice."""
 
     words: tuple[str, ...]
 

@@ -128,7 +128,7 @@ class DialectOptions:
 class DialectManifest:
     """One client API.
 
-    It is read at every start, so what reads requests and writes answers is imported by `make`.
+    It is read at every start, so `make` imports the code that reads requests and writes answers.
     """
 
     name: str
@@ -167,7 +167,7 @@ class DialectManifest:
     """Further response headers, in lower case, that its clients read: pages of other origins may read them, too."""
 
     quota_headers: QuotaHeaders = DURATIONS
-    """Response headers in which its clients look for what they may still take."""
+    """Response headers in which its clients look for their remaining quota."""
 
     replaces: tuple[str, ...] = ()
     """Paths of older APIs; an error there names the first endpoint."""
@@ -176,8 +176,8 @@ class DialectManifest:
     """Likeness of a request body to those of this API: 2 for surely, 1 for probably, -1 for not at all."""
 
     operations: Callable[[], Callable[..., Any]] | None = None
-    """Import what makes the object whose methods the endpoints' operations are; ``None`` where they are `ANSWER` and
-    `COUNT`."""
+    """Import the factory of the object whose methods are the endpoints' operations; ``None`` where those are `ANSWER`
+    and `COUNT`."""
 
     @property
     def root(self) -> str:

@@ -35,7 +35,7 @@ _SPELLINGS: Final[Mapping[str, str]] = MappingProxyType(
 _CHARSETS: Final[Mapping[str, str]] = MappingProxyType(
     {"iso-8859-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252", "windows-1252": "cp1252", "utf-16": "utf-16"}
 )
-"""Character sets other than UTF-8, to what decodes them; the first three are read as browsers read them:
+"""Character sets other than UTF-8, to their decoders; the first three are read as browsers read them:
 https://encoding.spec.whatwg.org/#names-and-labels"""
 
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
@@ -126,7 +126,7 @@ def _plain_base64(data: bytes) -> bytes:
 
 
 def _unescaped(data: str) -> bytes:
-    """*data* as bytes, with ``%41`` as ``A``; what is no escape stays.
+    """*data* as bytes, with ``%41`` as ``A``; other characters stay.
 
     Raises:
         ValueError: It holds half a character, as no request that was UTF-8 does.

@@ -69,7 +69,7 @@ class Card(Protocol):
 
 @frozen
 class Listing:
-    """A model with what is not its own."""
+    """A model, with facts that are not in its card."""
 
     card: Card
     owner: str
@@ -113,7 +113,7 @@ def _object(listing: Listing) -> dict[str, Any]:
 
 
 def _capabilities(card: Card, web_search: bool) -> dict[str, Any]:
-    """As the Messages API has them; a member that the model does not have is there too, and says so."""
+    """As the Messages API has them; a capability that the model lacks is there as unsupported."""
     thinks = card.thinks
     kinds = {"adaptive": thinks, "enabled": thinks, "disabled": True, "between_tools": False}
     return {

@@ -70,7 +70,7 @@ class Literal:
 
     _joined: list[bytes] = field(init=False, factory=list)
     _parts: list[bytes] = field(init=False, factory=list)
-    """The latest, which are joined when they are many: each by itself takes a multiple of what is in it."""
+    """The latest, which are joined when they are many: each by itself takes a multiple of its content in memory."""
 
     def add(self, part: bytes) -> None:
         """Add the JSON of a part."""

@@ -75,7 +75,7 @@ class Tagged:
 
 
 class ValueMismatch(ValueError):
-    """One value is not what its place wants; the place is added on the way up."""
+    """A value does not fit its place; the place is added on the way up."""
 
 
 def structure(
@@ -268,7 +268,7 @@ def _is_mapping(cls: Any) -> bool:
 
 
 def _mapping(cls: Any, converter: Converter) -> Hook:
-    """Objects whose keys are data; kept as they are unless the class says what the values must be."""
+    """Objects whose keys are data; kept as they are unless the class has a type for the values."""
     of = (get_args(cls) or (str, Any))[1]
     if of is Any:
         return _exactly(dict)

@@ -51,7 +51,7 @@ def name_of_kind(kind: object, tools: Iterable[Tool]) -> str | None:
 
 
 def read_arguments(arguments: str | Mapping[str, Any] | None, place: str) -> Mapping[str, Any]:
-    """Arguments as an object; what is none is kept, under ``input``, because an old call cannot be made again.
+    """Arguments as an object; any other value is kept, under ``input``, because an old call cannot be made again.
 
     Raises:
         RequestError: They are nested too deep; ``param`` is *place*.

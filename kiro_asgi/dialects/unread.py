@@ -87,7 +87,7 @@ def unread(value: Mapping[str, Any], reading: Reading) -> Iterator[Finding]:
 
 
 def words(value: Any, place: str, known: Iterable[str]) -> Iterator[Finding]:
-    """A finding where *value*, which stands at *place*, is there and is none of the words that are *known*."""
+    """A finding where the *value* at *place* is not ``None``, and not one of the *known* words."""
     if value is not None and value not in known:
         yield "values.unknown", place
 

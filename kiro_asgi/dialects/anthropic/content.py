@@ -41,7 +41,7 @@ _TIMES: Final = ("5m", "1h")
 
 
 def read_mark(value: Any) -> str:
-    """A ``cache_control`` as `kiro_asgi.model.prompt.Text.cache` has it; what is none marks nothing."""
+    """A ``cache_control`` as `kiro_asgi.model.prompt.Text.cache` has it; any other value marks nothing."""
     if value is None or not isinstance(value, Mapping) or value.get("type") != "ephemeral":
         return ""
     time = value.get("ttl")

@@ -51,7 +51,7 @@ from kiro_asgi.model.prompt import (
 from kiro_asgi.stages.limits import check_stop
 from kiro_asgi.wire.json import JsonError, loads
 
-# Tools: who runs which of them, and what the client demands of them.
+# Tools: who runs which of them, and the client's demands on their use.
 
 
 def _object_schema(required: Iterable[str], **properties: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -287,7 +287,7 @@ class AnthropicOptions:
 
 
 ATTRIBUTION: Final = "x-anthropic-billing-header:"
-"""How the line begins that Claude Code puts before its system text; it changes with every request and says nothing to
+"""How the line begins that Claude Code puts before its system text; it changes with every request and means nothing to
 the model."""
 
 EFFORTS: Final = frozenset({"low", "medium", "high", "xhigh", "max"})
@@ -405,7 +405,7 @@ def _thinking(request: MessagesCountBody) -> Thinking:
 
 
 def _schema(request: MessagesCountBody) -> Any:
-    """The schema of the answer; ``output_format`` is what ``output_config.format`` was called before."""
+    """The schema of the answer; ``output_format`` is the former name of ``output_config.format``."""
     place, output = "output_format", request.output_format
     if request.output_config is not None and request.output_config.format is not None:
         place, output = "output_config.format", request.output_config.format

@@ -145,7 +145,7 @@ def _hits(content: list[Any]) -> Iterator[SearchHit]:
 
 
 def _opened(sealed: str) -> str:
-    """The snippet, where we put it there; what others sealed only they can read."""
+    """The snippet, where we put it there; the content that others sealed only they can read."""
     if not sealed.startswith(_PLAIN):
         return ""
     try:

@@ -203,7 +203,7 @@ class OutputFormat:
 
 @frozen
 class OutputConfigBody:
-    """How hard to work and what to return."""
+    """The effort, and the form of the answer."""
 
     effort: str | None = None
     format: OutputFormat | None = None

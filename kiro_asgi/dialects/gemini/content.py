@@ -62,7 +62,7 @@ def sealed(thoughts: Iterable[ThinkingPart]) -> str:
 
 
 def opened(signature: str) -> tuple[ThinkingPart, ...] | None:
-    """The thoughts in an envelope; ``None`` for what is none, or is damaged."""
+    """The thoughts in an envelope; ``None`` for another text, or a damaged one."""
     if not signature.startswith(_FIRST):
         return None
     plain = signature.translate(_URL_SAFE).rstrip("=")

@@ -389,7 +389,7 @@ class SseEncoder(_Encoder):
 
 @define
 class ArrayEncoder(_Encoder):
-    """Objects as the elements of one array, which is what those get who do not ask for events."""
+    """Objects as the elements of one array, for clients that do not ask for events."""
 
     heartbeat: bytes = field(init=False, default=b"\n")
     _before: bytes = field(init=False, default=b"[")

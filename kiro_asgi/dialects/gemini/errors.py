@@ -27,7 +27,7 @@ from kiro_asgi.errors import (
 from kiro_asgi.wire.json import dumps
 
 UNIMPLEMENTED: Final = "unimplemented"
-"""Code of a `RequestError` for what the API has and the gateway has not."""
+"""Code of a `RequestError` about a part of the API that the gateway does not have."""
 
 _STATUSES: Final[Mapping[int, tuple[int, str]]] = MappingProxyType(
     {

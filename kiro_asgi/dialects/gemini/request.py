@@ -32,7 +32,7 @@ from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.stages.limits import check_stop
 
-# Tools, their schemas, and what the client demands about them.
+# Tools, their schemas, and the client's demands about them.
 
 
 _SPELLED: Final = MappingProxyType(
@@ -62,7 +62,7 @@ _TYPES: Final = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "O
 
 
 def _json_schema(schema: Any) -> Any:
-    """A schema of Google's, or JSON Schema as its clients write it, as JSON Schema; what is none stays as it is.
+    """A schema of Google's, or JSON Schema as its clients write it, as JSON Schema; any other value stays as it is.
 
     Names of types may be in capitals in either.
 
@@ -166,7 +166,7 @@ def _options(search: Any) -> dict[str, Any]:
 
 
 def _chosen(tools: tuple[Tool, ...], calling: FunctionCallingConfig) -> tuple[tuple[Tool, ...], ToolChoice]:
-    """The tools that are left, and what is demanded of them."""
+    """The tools that are left, and the demand on their use."""
     place = "tool_config.function_calling_config"
     mode, word = MODES.get((calling.mode or "AUTO").upper()), calling.mode or ""
     if mode is None:
@@ -400,7 +400,7 @@ def _sampling(config: GenerationConfig) -> Sampling:
 
 
 def _refuse(config: GenerationConfig) -> None:
-    """Refuse what would give another answer if it were passed over."""
+    """Refuse fields that cannot be passed over without another answer."""
     place = "generation_config"
     if config.candidate_count not in (None, 0, 1):
         raise unsupported(f"{place}.candidate_count", "only one candidate can be made")

@@ -45,7 +45,7 @@ class FunctionCall:
 
 @frozen
 class ResponsePart:
-    """A file that a function gave."""
+    """A file in a function's result."""
 
     inline_data: Blob | None = None
     file_data: FileData | None = None
@@ -146,7 +146,7 @@ class ThinkingConfig:
 
 @frozen
 class GenerationConfig:
-    """How to draw tokens, and what the answer is to be."""
+    """How to draw tokens, and the form of the answer."""
 
     temperature: float | None = None
     top_p: float | None = None

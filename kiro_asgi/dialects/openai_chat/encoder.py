@@ -128,7 +128,7 @@ def _tool_calls(message: Message) -> Iterator[Iterable[bytes]]:
 
 
 def _content(message: Message) -> tuple[str, list[dict[str, Any]]]:
-    """The text, which is one here, and what it cites."""
+    """The text, which is one here, and the pages that it cites."""
     text, annotations = "", []
     for block in message.blocks:
         if isinstance(block, TextBlock):
@@ -248,7 +248,7 @@ class ChatEncoder(ChunkStream):
         return head
 
     def _start_result(self, result: ServerResult) -> bytes:
-        """Its text comes as a block of text; here it is set apart from what is before it."""
+        """Its text comes as a block of text; here it is set apart from the text before it."""
         gap = GAP if self._length else ""
         self._length += len(gap)
         self._citations += citations(result.output, self._length)

@@ -78,7 +78,7 @@ class OpenAIResponses:
     """The dialect; see `kiro_asgi.dialects.base.Dialect`."""
 
     sealer: Sealer | None = None
-    """Seals and opens ``encrypted_content``; without it answers have none, and what clients send is passed over."""
+    """Seals and opens ``encrypted_content``; without it answers have none, and clients' own are passed over."""
 
     clock: Callable[[], float] | None = None
     """Seconds since the epoch; without it answers are complete in the second in which they begin."""
@@ -121,9 +121,9 @@ class OpenAIResponses:
         return style(meta, self.sealer, self.clock)
 
     def render(self, message: Message, meta: ResponseMeta) -> Iterator[bytes]:
-        """The JSON body of a collected answer: what the last event of the stream would hold.
+        """The JSON body of a collected answer: the response of the stream's last event.
 
-        None of it is known before that event, and what comes before are empty pieces.
+        None of it is known before that event; the pieces until then are empty.
         """
         encoder = self.encoder(meta)
         for _ in encoder.feed(replay(message)):

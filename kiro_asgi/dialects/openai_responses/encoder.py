@@ -101,7 +101,7 @@ class _ItemBlock:
         return bool(self._before)
 
     def _stream(self, name: str, where: bytes) -> None:
-        """Make, once, what surrounds the pieces of events *name*; *where* is JSON of the fields that they share."""
+        """Make, once, the bytes around the pieces of events *name*; *where* is JSON of the fields that they share."""
         word = name.encode()
         self._before = b'event: %b\ndata: {"type":"%b","sequence_number":' % (word, word)
         self._after = b',%b,"delta":' % where
@@ -294,7 +294,7 @@ class ResponsesEncoder:
         return events + self._output.snapshot(ResponseOutcome("failed", error=failure(error)), "failed")
 
     def cancel(self) -> list[bytes]:
-        """End what is open; the API has no event for a response that was cancelled."""
+        """End the open items; the API has no event for a response that was cancelled."""
         self._ended = True
         events = self._finish_text() + self._output.release("incomplete")
         return events + self._output.snapshot(ResponseOutcome("cancelled"))

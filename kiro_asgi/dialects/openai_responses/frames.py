@@ -83,7 +83,7 @@ def read_frame(data: bytes) -> Create | Aside:
 
 
 def _create(value: dict[str, Any], size: int) -> Create:
-    """A request; what only WebSockets have is taken out of it."""
+    """A request, without the fields that only WebSockets have."""
     if value.get("background"):
         raise unsupported("background", "not over WebSocket; leave it out, or POST the request")
     if value.get("stream_id") is not None:
@@ -170,7 +170,7 @@ class AnswerFrames:
     """Body of an answer that is no stream."""
 
     _decoder: SseDecoder = field(init=False, factory=lambda: SseDecoder(max_event=sys.maxsize))
-    """Reads what is not whole events as we write them; other limits bound an answer."""
+    """Reads bytes that are not whole events as we write them; other limits bound an answer."""
 
     _cut: bool = field(init=False, default=False)
     """Whether the decoder has the beginning of an event."""

@@ -182,11 +182,11 @@ class ResponsePassthrough(PassthroughStage):
     """
 
     seals: Mapping[str, str] = field(init=False, factory=dict)
-    """None of ours: what the service has sealed stands in the response."""
+    """None of ours: the service's own seals stand in the response."""
 
     _response: Mapping[str, Any] | None = field(init=False, default=None)
     _last: bytes = field(init=False, default=b"")
-    """The latest of what went out that has a number."""
+    """The latest bytes sent that have a number."""
 
     @property
     def complete(self) -> bool:

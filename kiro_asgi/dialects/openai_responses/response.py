@@ -258,7 +258,7 @@ def function_fields(
 
 
 def call_fields(start: BlockStart, options: ResponsesOptions, arguments: str) -> dict[str, Any]:
-    """Fields of a complete call of a tool that is no function; *options* say what its items are."""
+    """Fields of a complete call of a tool that is no function; *options* name the kind of its items."""
     if kind := options.client_tools.get(start.name):
         return {"type": kind, "status": "completed", "call_id": start.call_id, **item_fields(kind, arguments)}
     text = Pieces(dump_text(custom_input(arguments)))

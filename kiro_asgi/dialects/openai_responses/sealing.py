@@ -22,10 +22,10 @@ from kiro_asgi.model.prompt import ThinkingPart
 from kiro_asgi.wire.json import dumps
 
 _PREFIX: Final = "kas2."
-"""The version of the layout; part of what the key is made from, so no other version's seal is taken for one."""
+"""The version of the layout; part of the key's input, so that no other version's seal is taken for one."""
 
 _SUMMARY_PREFIX: Final = "kac1."
-"""The same of a sealed summary; part of what is proved, so that neither is taken for the other."""
+"""The same of a sealed summary; part of the proof's input, so that neither is taken for the other."""
 
 _MAC_BYTES: Final = 32
 

@@ -118,7 +118,7 @@ class Conversations:
     async def change(
         self, principal: str, conversation_id: str, change: Callable[[Conversation], Conversation]
     ) -> Conversation:
-        """Put what *change* makes of a conversation in its place.
+        """Replace a conversation by the result of *change*.
 
         Raises:
             ConversationNotFound: As for `get`.

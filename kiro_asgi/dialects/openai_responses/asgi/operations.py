@@ -180,7 +180,7 @@ class ResponsesOperations(ConversationOperations):
                 await known.let_go_all()
 
     async def _answer_frame(self, known: ConnectionResponses, create: Create, call: Call, argument: str) -> None:
-        """Answer one request of a WebSocket, which may go on with what is not stored."""
+        """Answer one request of a WebSocket, which may go on with a response that is not stored."""
         call.hold(create.size)
         if create.generates and call.observation is not None:
             call.observation.take_frame(create.value)

@@ -51,7 +51,7 @@ Keep = Callable[[str, bytes], Awaitable[None]]
 """Keeps a response under its id, as bytes that `kiro_asgi.dialects.openai_responses.kept.encode` has made."""
 
 Refer = Callable[[str, Iterable[str]], Awaitable[None]]
-"""Has items found that belong to the response of an id, by their own ids."""
+"""Makes items findable by their own ids, which belong to the response of an id."""
 
 
 @frozen
@@ -80,7 +80,7 @@ class Responses:
     """Of all the responses that one request builds on."""
 
     _second_look: float = 0.0
-    """Seconds after which what is not there is looked for again, as another process may just be writing it."""
+    """Seconds after which a missing record is looked for again, as another process may just be writing it."""
 
     _missed: Callable[[], None] = lambda: None
     """Called where one is not there."""
@@ -107,7 +107,7 @@ class Responses:
         await self.write(principal, _KIND, response_id, data)
 
     async def refer(self, principal: str, response_id: str, item_ids: Iterable[str]) -> None:
-        """Have items found whose ids do not name this response, to which they belong."""
+        """Make items of this response findable whose ids do not name it."""
         for item_id in islice(item_ids, REFERRED_ITEMS):
             if response_of(item_id) == NO_RESPONSE:
                 await self.write(principal, _ITEM, item_id, response_id.encode())
@@ -266,7 +266,7 @@ class Responses:
 class ConnectionResponses(Responses):
     """Those of a client, and those that one connection alone can go on with: they were not to be stored.
 
-    All connections share the room for the latter; what one has of it, it gives back at its end.
+    All connections share the room for the latter; each gives its part back at its end.
     """
 
     _held: Store = field(kw_only=True)
@@ -393,10 +393,10 @@ class Keeping:
 
     _send: Send
     _refer: Refer | None = None
-    """Has the items of an answer found that went through, by the ids that the service has given them."""
+    """Makes the items of an answer that went through findable, by the service's ids."""
 
     async def send(self, message: Message) -> None:
-        """Send; before the last message, keep what there is."""
+        """Send; before the last message, keep the answer."""
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             await self._keep()
         await self._send(message)
