@@ -26,8 +26,8 @@ from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 Call = Callable[[bytes], AsyncIterable[bytes]]
 """The network: the body of a request to the body of the answer."""
 
-_NOBODY: Final = Credential(CredentialKind.API_KEY, "")
-"""Whoever brings the network brings the credential."""
+_NO_CREDENTIAL: Final = Credential(CredentialKind.API_KEY, "")
+"""The caller's network brings its own."""
 
 
 def translate_kiro_request(
@@ -38,7 +38,7 @@ def translate_kiro_request(
     Args:
         prompt: Messages, model, tools, system text and the wish for thinking.
         options: How to translate.
-        models: Those that there are; ``None`` for those that this package knows.
+        models: Models to choose from; ``None`` for those that this package knows.
 
     Raises:
         UnknownModel: The prompt names none of *models*.
@@ -87,7 +87,7 @@ async def execute_kiro(
 
     Raises:
         UnknownModel: As for `translate_kiro_request`, and so is `RequestError`.
-        KiroAsgiError: What the last call ended in.
+        KiroAsgiError: The error of the last call.
     """
     return _rendered(await _executed(prompt, call, options or ContractOptions(), models), prompt.model)
 
@@ -107,7 +107,7 @@ async def stream_kiro(
         by_sentence: Whether text comes sentence by sentence, and not block by block.
     """
     message = await _executed(prompt, call, options or ContractOptions(), models)
-    encoder = AnthropicMessages().encoder(_heading(prompt.model))
+    encoder = AnthropicMessages().encoder(_new_meta(prompt.model))
     for data in encoder.feed(replay(message, split_sentences if by_sentence else unsplit)):
         yield data
 
@@ -118,7 +118,7 @@ async def _executed(
     require_depths(prompt)
     card, upstream = _card(prompt.model, models), _upstream(options)
     while True:
-        rendered = upstream.render(prompt, card, _NOBODY)
+        rendered = upstream.render(prompt, card, _NO_CREDENTIAL)
         answer = build_pipeline(upstream.decoder(""), _plan(prompt, rendered))
         try:
             message = await _collected(call(rendered.request.body), answer)
@@ -151,7 +151,7 @@ def _plan(prompt: Prompt, rendered: Rendered) -> Plan:
         tool_emission="end",
         kept_whole=True,
         tool_names=rendered.tool_names,
-        tool_choice=ToolChoice(parallel=prompt.tool_choice.parallel),  # who calls decides about another try
+        tool_choice=ToolChoice(parallel=prompt.tool_choice.parallel),  # the caller decides about another try
     )
 
 
@@ -192,10 +192,10 @@ def _card(name: str, models: Iterable[ModelCard] | None) -> ModelCard:
     return card
 
 
-def _heading(model: str) -> ResponseMeta:
+def _new_meta(model: str) -> ResponseMeta:
     return ResponseMeta(f"msg_{secrets.token_hex(12)}", model, 0)
 
 
 def _rendered(message: Message, model: str) -> dict[str, Any]:
-    body: dict[str, Any] = json.loads(b"".join(AnthropicMessages().render(message, _heading(model))))
+    body: dict[str, Any] = json.loads(b"".join(AnthropicMessages().render(message, _new_meta(model))))
     return body

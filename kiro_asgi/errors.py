@@ -59,12 +59,12 @@ class KiroAsgiError(Exception):
     Args:
         message: One sentence for a human.  Never holds a secret or prompt text.
         code: Stable word for a machine, e.g. ``frame.truncated`` or an upstream's own reason.
-        retry_after: Seconds to wait before trying again, where somebody said so.
+        retry_after: Seconds to wait before trying again, where they are known.
         param: Place in the client's request, e.g. ``messages[0].content[1].text``.
 
     Attributes:
         retried: Whether the gateway has tried more than once before it gave up, so that its client need not.
-        asked: Whether the upstream was asked at all; not where an earlier fault is told in place of its answer.
+        asked: Whether the upstream was asked at all; false where an earlier fault stands in for its answer.
     """
 
     status: ClassVar[int] = 500
@@ -97,7 +97,7 @@ class ConfigError(KiroAsgiError):
 
 
 class InternalError(KiroAsgiError):
-    """The gateway failed in a way that nobody foresaw.
+    """The gateway failed in an unforeseen way.
 
     The message holds nothing of the exception, which may quote a prompt or a secret; the log has the traceback.
     """
@@ -113,7 +113,7 @@ class TooBusy(KiroAsgiError):
 
 
 class LimitReached(KiroAsgiError):
-    """This client has used what the gateway's operator allows it for now; nothing was asked of an upstream."""
+    """This client has used up the operator's limit for now; no upstream was asked."""
 
     status = 429
     retry_safe = True
@@ -135,13 +135,13 @@ class RequestError(KiroAsgiError):
 
 
 class Unauthorized(RequestError):
-    """No key, or a key that is not ours."""
+    """No key, or one that this gateway does not know."""
 
     status = 401
 
 
 class KeyExpired(Unauthorized):
-    """A key that was ours, and is good no longer."""
+    """A key of this gateway that is no longer valid."""
 
 
 class ForeignOrigin(RequestError):
@@ -172,7 +172,7 @@ class UnknownModel(RequestError):
     """No upstream knows the model name.
 
     Attributes:
-        model: The name as the client wrote it; empty as long as nobody has said.
+        model: The name as the client wrote it; empty until it is set.
     """
 
     status = 404
@@ -212,13 +212,13 @@ class BodyTooLarge(RequestError):
 
 
 class UnsupportedEncoding(RequestError):
-    """The request body has a content encoding that we do not undo."""
+    """The request body has a content encoding that the gateway does not decode."""
 
     status = 415
 
 
 class UnsupportedMediaType(RequestError):
-    """The request body does not say that it is JSON, where it has to."""
+    """The request body is not declared as JSON, where it has to be."""
 
     status = 415
 
@@ -228,12 +228,12 @@ class ContextTooLong(RequestError):
 
 
 class UnmetPromise(KiroAsgiError):
-    """The model's answer is not what the client was promised: a tool call, or text of a form.
+    """The model's answer lacks what the client was promised: a tool call, or text of a form.
 
-    Nothing of it was sent.  The model is told once, then the client.
+    Nothing of it was sent.  The model is asked once more, with the complaint; then the client gets this error.
 
     Attributes:
-        complaint: What the model is told when it is asked once more.
+        complaint: Text for the model when it is asked once more.
     """
 
     status = 502
@@ -271,7 +271,7 @@ class NotTheUpstream(UpstreamProtocolError):
 
 
 class AnswerTooLarge(UpstreamError):
-    """The upstream's answer has more that has to be kept than ``limits.answer_bytes``; asked again it would, too."""
+    """The upstream's answer needs more memory than ``limits.answer_bytes`` allows; so would the next one."""
 
 
 class UpstreamUnreachable(UpstreamError):
@@ -294,11 +294,11 @@ class UpstreamThrottled(UpstreamError):
 
 
 class UpstreamRateExceeded(UpstreamThrottled):
-    """This account asked too often.  Asking again soon only counts as one time more."""
+    """This account sent too many requests.  Another one soon only counts as one more."""
 
 
 class UpstreamLimitReached(UpstreamThrottled):
-    """Our credential has used what the gateway's operator allows it for now; the upstream was not asked."""
+    """Our credential has used up the operator's limit for now; the upstream was not asked."""
 
 
 class UpstreamOverloaded(UpstreamError):
@@ -311,7 +311,7 @@ class UpstreamOverloaded(UpstreamError):
 class UpstreamQuotaSpent(UpstreamError):
     """The account's quota is used up; waiting a little does not help.
 
-    `retry_after` says when there is a new one, where the upstream could be asked.
+    `retry_after` is the time until there is a new one, where the upstream could be asked.
     """
 
     status = 402
@@ -337,7 +337,7 @@ class UpstreamTokenInvalid(UpstreamDenied):
 
 
 class UpstreamSuspicious(UpstreamDenied):
-    """The upstream limits the account because of suspicious activity.  To go on asking makes it a suspension."""
+    """The upstream limits the account because of suspicious activity.  Further requests make it a suspension."""
 
 
 class UpstreamSuspended(UpstreamDenied):

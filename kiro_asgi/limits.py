@@ -96,7 +96,7 @@ REMEMBERED_BYTES: Final = 1024
 """The headers section that is worth remembering; a longer one is read each time."""
 
 NOTICES: Final = 32
-"""Notices of one answer about what was odd in it; further ones are left out."""
+"""Notices of one answer about oddities in it; further ones are left out."""
 
 REMEMBERED_NOTICES: Final = 1_000
 """Notices, references and cut calls that are kept of one answer, each; the first ones are."""
@@ -107,7 +107,7 @@ BODY_BYTES: Final = 64 * 1024 * 1024
 """An answer of a model in one document, read or passed on; beyond it an upstream error."""
 
 REFUSAL_BYTES: Final = 64 * 1024
-"""The body of a refusal; what is beyond is not read."""
+"""The body of a refusal; the rest is not read."""
 
 FETCHED_BYTES: Final = 4 * 1024 * 1024
 """The answer to any other question to a service, such as one page of its models; beyond it an upstream error."""
@@ -131,9 +131,9 @@ what there is: with ``pause_turn`` in Messages, in the other APIs as an answer t
 # What is kept until it is whole.
 
 ANSWER_BYTES: Final = 32 * 1024 * 1024
-"""Bytes of one answer that the library keeps, and that the reader of a service keeps; elsewhere it is
-``limits.answer_bytes``.  Counted is what Python takes for texts, calls and blocks together; beyond it the answer ends
-with an upstream error, code ``answer_too_large``."""
+"""Bytes of one answer that the library keeps, and that the reader of a service keeps; the rest of the gateway has
+``limits.answer_bytes``.  Counted is the memory that Python takes for texts, calls and blocks together; beyond it the
+answer ends with an upstream error, code ``answer_too_large``."""
 
 TOOL_INPUT_BYTES: Final = 16 * 1024 * 1024
 """Arguments of one tool call in the library; the gateway's are ``limits.tool_input_bytes``.  A call with more
@@ -160,7 +160,7 @@ STRUCTURED_CHARACTERS: Final = 512 * 1024
 
 VALIDATION_STEPS: Final = 20_000
 """Keywords, and members that they look at, of a check of an answer against its schema; beyond it the answer goes out
-unchecked, with a notice.  They take less than 50 ms, in which nobody else is served."""
+unchecked, with a notice.  They take less than 50 ms, in which the event loop serves no other request."""
 
 # Lookups.
 
@@ -168,8 +168,8 @@ CONVERSATION_ITEMS: Final = 2_000
 """Items of a conversation from which on nothing is added, with 400; one request and its answer may go beyond it."""
 
 ADAPTED_MODELS: Final = 256
-"""Models of one service of which is remembered what the service refused; beyond it the oldest is forgotten, and may be
-refused once more."""
+"""Models of one service whose refusals are remembered; beyond it the oldest is forgotten, and may be refused once
+more."""
 
 LOOKUPS: Final = 64
 """Keys that one request may cost in the store, for signatures and for cut answers each; older calls are passed over."""
@@ -189,8 +189,8 @@ RESTING_MODELS: Final = 256
 again."""
 
 STATE_PENDING_BYTES: Final = 64 * 1024 * 1024
-"""Values that wait to be written where ``state.engine`` is ``sqlite``; beyond it the oldest of whoever has most of them
-are not kept, and the log says so."""
+"""Values that wait to be written where ``state.engine`` is ``sqlite``; beyond it the oldest of the owner with most of
+them are not kept, and the log says so."""
 
 STATE_PENDING_CHANGES: Final = 10_000
 """The same, counted."""
@@ -215,8 +215,8 @@ TAPE_TRIALS: Final = 400
 # Numbers.
 
 LARGEST_COUNT: Final = 2**53
-"""Largest number of tokens or bytes that a service is believed: every JSON reader has it exactly, and none is meant
-beyond it.  A larger one counts as not said."""
+"""Largest number of tokens or bytes that is taken from a service: every JSON reader has it exactly, and no true one is
+larger.  A larger one counts as absent."""
 
 LARGEST_INTEGER: Final = 2**63
 """Whole numbers of a request have to be below it, and above its negative: 400 with the place."""

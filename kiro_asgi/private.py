@@ -24,10 +24,10 @@ def make_folder(path: Path) -> None:
     while not missing[-1].exists() and missing[-1].parent != missing[-1]:
         missing.append(missing[-1].parent)
     for folder in reversed(missing):
-        with suppress(FileExistsError):
+        with suppress(FileExistsError):  # another process may make it at the same time
             folder.mkdir(mode=0o700)
     if not path.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, "is no folder", str(path))
+        raise NotADirectoryError(errno.ENOTDIR, "is not a folder", str(path))
 
 
 def require_own_file(path: Path) -> os.stat_result | None:
@@ -36,7 +36,7 @@ def require_own_file(path: Path) -> os.stat_result | None:
     Only the last component counts: a folder above it may be reached by a link.
 
     Raises:
-        OSError: It is a symbolic link or no ordinary file, or somebody else's; ``strerror`` says which.
+        OSError: It is a symbolic link or no ordinary file, or another user's; ``strerror`` says which.
     """
     try:
         found = path.lstat()

@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         _RECORD,
         choices=("masked", "full"),
-        help="ask real services in tests marked with a tape, and record it anew, with or without its words",
+        help="let tests marked with a tape ask real services, and record the tape anew: its texts masked, or in full",
     )
 
 
@@ -81,7 +81,7 @@ class TapeItem(pytest.Item):
             raise TapeDiffers("\n".join(_explained(self.path, replay, difference)))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Say what differs, or what cannot be done; of anything else its traceback."""
+        """Explain a difference, or what cannot be done; show the traceback of anything else."""
         from kiro_asgi.errors import ConfigError
 
         if isinstance(excinfo.value, TapeDiffers | ConfigError):
@@ -96,7 +96,7 @@ class TapeItem(pytest.Item):
 def _explained(path: Path, replay: Replay, difference: Difference) -> Iterator[str]:
     yield "what the client would be sent " + "\n".join(difference.explain())
     if replay.missing:
-        yield f"{replay.missing} answers were asked for that are not on the tape"
+        yield f"{replay.missing} answers that the gateway asked for are not on the tape"
     yield f"kiro-asgi replay {shlex.quote(str(path))} --stage all shows how each byte came about"
 
 
@@ -110,7 +110,7 @@ def tape(request: pytest.FixtureRequest) -> Tape:
 def taped_settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
     """Settings for an application whose services answer as they do on the test's tapes; its clients need no key.
 
-    With ``--record-tapes`` they are those of the environment, and what the application is asked becomes the tapes.
+    With ``--record-tapes`` they are those of the environment, and the application's exchanges become the tapes.
     """
     content = request.config.getoption(_RECORD)
     place = _place(request)
@@ -130,7 +130,7 @@ def _place(request: pytest.FixtureRequest) -> Path:
     """Where the tapes of a test are, without an end of their name."""
     marker = request.node.get_closest_marker("tape")
     if marker is None or len(marker.args) != 1:
-        raise pytest.UsageError(f'{request.node.nodeid}: say which tape, with @pytest.mark.tape("name")')
+        raise pytest.UsageError(f'{request.node.nodeid}: mark it with one tape, as @pytest.mark.tape("name")')
     return Path(request.path.parent, "tapes", marker.args[0])
 
 

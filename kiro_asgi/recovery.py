@@ -1,7 +1,7 @@
 """Reminders of cut answers in the bodies of requests, for code that sends them somewhere itself.
 
-The gateway tells the same in neutral prompts (`kiro_asgi.stages.cut_answers`).  Here a body is not read strictly, and
-nothing of it is changed but for the notices.
+The gateway puts the same notices into neutral prompts (`kiro_asgi.stages.cut_answers`).  Here a body is not read strictly,
+and nothing but the notices is added to it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def inject_openai_truncation_recovery(
     Returns:
         A request of its own, equal to *body* where nothing matches.
     """
-    return _reminded(body, records, _chat_turns, _tell_in_messages)
+    return _reminded(body, records, _chat_turns, _insert_in_messages)
 
 
 def inject_anthropic_truncation_recovery(
@@ -43,30 +43,30 @@ def inject_anthropic_truncation_recovery(
 
     Arguments and result as `inject_openai_truncation_recovery`.
     """
-    return _reminded(body, records, _messages_turns, _tell_in_blocks)
+    return _reminded(body, records, _messages_turns, _insert_in_blocks)
 
 
 def _reminded(
     body: Mapping[str, Any],
     records: Mapping[str, CutAnswer],
     read: Callable[[list[Any]], Iterator[tuple[int, Turn]]],
-    tell: Callable[[list[Any], int, Reminder], None],
+    insert: Callable[[list[Any], int, Reminder], None],
 ) -> dict[str, Any]:
     """A copy of *body* with a notice for every record that one of its answers matches.
 
     Args:
         body: A request.
-        records: What is known of cut answers.
+        records: Records of cut answers.
         read: The turns of messages, by their index.
-        tell: Puts one notice into messages, at or behind an index.
+        insert: Puts one notice into messages, at or behind an index.
     """
     messages = _messages_of(body)
     turns = dict(read(messages))
     places = list(turns)
-    told = reminders(tuple(turns.values()), records)
-    for reminder in told:
-        tell(messages, places[reminder.reply], reminder)
-    return {**body, "messages": messages} if told else dict(body)
+    notices = reminders(tuple(turns.values()), records)
+    for notice in notices:
+        insert(messages, places[notice.reply], notice)
+    return {**body, "messages": messages} if notices else dict(body)
 
 
 def _messages_of(body: Mapping[str, Any]) -> list[Any]:
@@ -76,7 +76,7 @@ def _messages_of(body: Mapping[str, Any]) -> list[Any]:
 
 
 def _blocks_of(content: Any) -> Iterator[Mapping[str, Any]]:
-    """The blocks of a message; a text is one block of text, and what is no block is passed over."""
+    """The blocks of a message; a text is one block of text, and other values are passed over."""
     if isinstance(content, str):
         yield {"type": "text", "text": content}
     elif isinstance(content, list | tuple):
@@ -102,7 +102,7 @@ def _reply_from(messages: Sequence[Any], start: int) -> Iterator[int]:
 
 
 def _chat_turns(messages: list[Any]) -> Iterator[tuple[int, Turn]]:
-    """Messages as the dialect reads them, by their index: the system's count as the user's once others have spoken."""
+    """Messages as the dialect reads them, by their index: the system's count as the user's once others have come."""
     begun = False
     for index, message in enumerate(messages):
         role = message.get("role") if isinstance(message, Mapping) else None
@@ -127,7 +127,7 @@ def _chat_calls(message: Mapping[str, Any]) -> Iterator[Part]:
             yield ToolCallPart(str(call.get("id")), str(called.get("name")), {})
 
 
-def _tell_in_messages(messages: list[Any], at: int, reminder: Reminder) -> None:
+def _insert_in_messages(messages: list[Any], at: int, reminder: Reminder) -> None:
     results = [index for index in _reply_from(messages, at) if messages[index].get("role") == "tool"]
     if not reminder.call_id:
         behind = results[-1] + 1 if results else at
@@ -166,8 +166,8 @@ def _block_parts(content: Any) -> Iterator[Part]:
                 yield ToolResult(str(block.get("tool_use_id")))
 
 
-def _tell_in_blocks(messages: list[Any], at: int, reminder: Reminder) -> None:
-    """Into the result of the call that was cut, which it gets where it has none; else behind the last result."""
+def _insert_in_blocks(messages: list[Any], at: int, reminder: Reminder) -> None:
+    """Put a notice into the result of the call that was cut, made where there is none; else behind the last result."""
     note = {"type": "text", "text": reminder.text}
     place = at, 0
     for index in _reply_from(messages, at):
@@ -177,8 +177,8 @@ def _tell_in_blocks(messages: list[Any], at: int, reminder: Reminder) -> None:
             if not reminder.call_id:
                 place = index, position + 1
             elif block.get("tool_use_id") == reminder.call_id:
-                told = {**block, "content": [note, *_blocks_of(block.get("content"))], "is_error": True}
-                _put_block(messages, index, position, told, replace=True)
+                noted = {**block, "content": [note, *_blocks_of(block.get("content"))], "is_error": True}
+                _put_block(messages, index, position, noted, replace=True)
                 return
     result = {"type": "tool_result", "tool_use_id": reminder.call_id, "content": [note], "is_error": True}
     _put_block(messages, *place, result if reminder.call_id else note)

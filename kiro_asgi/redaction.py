@@ -1,9 +1,9 @@
-"""Secrets taken out of what others have written, in whatever form it quotes them.
+"""Redaction of secrets in texts that others have written, in whatever form these quote them.
 
 A secret is found as it is, percent-encoded, escaped for JSON or HTML, in hexadecimal, and in Base64, be it alone or
 with something around it, as a user's name is in Basic authentication; letters may be large or small.  A part of one
-counts from `PARTIAL` characters on: services cut what they quote.  What is shorter than `TELLTALE` characters is no
-secret that could be told from a word.
+counts from `PARTIAL` characters on: services cut what they quote.  A secret of less than `TELLTALE` characters is not
+looked for: it cannot be distinguished from a word.
 
 Source of Base64: https://www.rfc-editor.org/rfc/rfc4648
 """
@@ -21,7 +21,7 @@ from urllib.parse import quote, quote_plus
 from attrs import field, frozen
 
 TELLTALE: Final = 8
-"""Characters from which on a secret is no word that anybody might write."""
+"""Fewest characters of a secret that is looked for: a shorter one may be an ordinary word."""
 
 PARTIAL: Final = 16
 """Characters of a longer secret, in any of its forms, that are taken out where they stand alone."""
@@ -82,7 +82,7 @@ class Redactor:
 
     def cover_in(self, data: bytes) -> bytes:
         """*data* with as many asterisks in the place of secrets, so that no length and no offset changes."""
-        # Most texts hold no secret: a few searches in C say so sooner than a look at each place.
+        # Most texts hold no secret: a few searches in C show that sooner than a look at each place.
         if len(self._places) <= _FEW:
             lower = data.lower()
             if not any(gram.encode("utf-8", "surrogatepass") in lower for gram in self._places):
@@ -113,7 +113,7 @@ class Redactor:
             at = max(at + 1, stop - _GRAM + 1)
 
     def _extent(self, text: str, at: int, number: int, place: int) -> tuple[int, int]:
-        """From where to where *text* is a part of a form; nothing where that is too little."""
+        """Begin and end of the part of a form around *at* in *text*; empty where it is too short."""
         form, start, stop = self._forms[number], at, at + _GRAM
         while start > 0 and (before := place - (at - start)) > 0 and text[start - 1] == form[before - 1]:
             start -= 1
@@ -140,10 +140,10 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def _encoded(data: bytes) -> Iterator[str]:
-    """Base64 of *data* at each of the three places in which it may begin, without what depends on its surroundings."""
+    """Base64 of *data* at each of its three possible offsets, without the characters that its surroundings change."""
     for before in range(3):
         text = b64encode(bytes(before) + data).decode("ascii")
-        whole = (before + len(data)) * 8 // 6  # characters that hold nothing but bytes known
-        form = text[-(-before * 8 // 6) : whole]
+        end = (before + len(data)) * 8 // 6  # characters that hold nothing but bytes known
+        form = text[-(-before * 8 // 6) : end]
         if len(form) >= TELLTALE:
             yield form

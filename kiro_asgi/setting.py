@@ -1,4 +1,4 @@
-"""One setting, declared once: its default, what its value must be, what presets make of it, and whether it is a secret.
+"""One setting, declared once: its default, the rule of its value, its values in presets, and whether it is a secret.
 
 A slice of settings is a frozen attrs class whose fields are made by `setting`; the docstring under a field explains it.
 The slices of the gateway stand in `kiro_asgi.config`, that of an upstream in the upstream's folder.
@@ -21,12 +21,12 @@ MOMENT: Final = 0.001
 """The shortest time that is not "at once"."""
 
 _KEY: Final = "kiro_asgi.setting"
-"""Where a field's metadata hold what `setting` was told."""
+"""Key of a field's metadata under which `setting` puts its `Declared`."""
 
 
 @frozen
 class Choices:
-    """One of these words; an empty one is none."""
+    """One of these words; an empty one stands for no choice."""
 
     words: tuple[str, ...]
 
@@ -98,11 +98,11 @@ def setting(
     """Declare a field of a slice.
 
     Args:
-        default: Its value where nobody gives one.
+        default: Its value where the operator gives none.
         rule: What a value must be beyond its type.
         secret: Never show the value: not in a ``repr``, a description or a message.
         presets: Preset to the value that it gives.
-        variable: A variable of somebody else's that is read as well.
+        variable: Another environment variable that is read as well.
     """
     declared = Declared(rule, MappingProxyType(dict(presets)), variable)
     return field(default=default, repr=not secret, metadata={_KEY: declared})
@@ -112,8 +112,8 @@ def broken(settings: AttrsInstance) -> Iterator[tuple[str, str]]:
     """Name and complaint for each value of a slice that breaks its rule; its type is not looked at."""
     for it in fields(type(settings)):
         rule, value = Declared.of(it).rule, getattr(settings, it.name)
-        if rule is not None and value != it.default and (words := rule.complaint(value)):
-            yield it.name, words
+        if rule is not None and value != it.default and (complaint := rule.complaint(value)):
+            yield it.name, complaint
 
 
 def is_base_url(text: str) -> bool:
@@ -123,8 +123,8 @@ def is_base_url(text: str) -> bool:
         port = url.port
     except ValueError:
         return False
-    whole = url.scheme in ("http", "https") and bool(url.hostname) and port != 0
-    return whole and not re.search(r"[\s?#@\\\x00-\x1f\x7f-\U0010ffff]", text)
+    absolute = url.scheme in ("http", "https") and bool(url.hostname) and port != 0
+    return absolute and not re.search(r"[\s?#@\\\x00-\x1f\x7f-\U0010ffff]", text)
 
 
 def _is_proxy(text: str) -> bool:
@@ -149,7 +149,7 @@ _LINE: Final = re.compile(r"[!-~]([ -~]*[!-~])?")
 _OURS: Final = frozenset(
     ("host", "content-length", "transfer-encoding", "connection", "content-type", "accept-encoding", "te", "upgrade")
 )
-"""Headers that say how a message is to be read; whoever sends it must know."""
+"""Headers that describe the message itself; only its sender, the HTTP client, can set them."""
 
 KEY: Final = Shape(re.compile(r"[!-~]+").fullmatch, "printable ASCII without spaces")
 LINE: Final = Shape(_LINE.fullmatch, "printable ASCII")

@@ -175,11 +175,11 @@ def stream_kiro_to_openai(
 
     Raises:
         UpstreamError: A broken stream, or a failure that the service reports in band.  If anything was yielded before,
-            the API's own in-band error is yielded too, and the exception only tells the caller.
+            the API's own in-band error is yielded too, and the exception only informs the caller.
     """
     dialect = OpenAIChat()
     answer = _answer(input_tokens, thinking, thinking_scan, tool_emission)
-    encoder = dialect.encoder(_heading("chatcmpl-", model, ChatOptions(include_usage=include_usage)))
+    encoder = dialect.encoder(_new_meta("chatcmpl-", model, ChatOptions(include_usage=include_usage)))
     return _encoded(chunks, answer, encoder)
 
 
@@ -194,7 +194,7 @@ def stream_kiro_to_anthropic(
 ) -> AsyncGenerator[bytes, None]:
     """A Kiro answer as Anthropic Messages events; arguments, result and errors as `stream_kiro_to_openai`."""
     answer = _answer(input_tokens, thinking, thinking_scan, tool_emission)
-    encoder = AnthropicMessages().encoder(_heading("msg_", model, None))
+    encoder = AnthropicMessages().encoder(_new_meta("msg_", model, None))
     return _encoded(chunks, answer, encoder)
 
 
@@ -221,7 +221,7 @@ def stream_kiro_to_responses(
         tool_emission: When a tool call is sent: ``complete``, ``end`` or ``incremental``.
     """
     answer = _answer(input_tokens, thinking, thinking_scan, tool_emission, kept_whole=True)
-    encoder = OpenAIResponses(clock=time.time).encoder(_heading("resp_", model, _responses_options(reasoning_summary)))
+    encoder = OpenAIResponses(clock=time.time).encoder(_new_meta("resp_", model, _responses_options(reasoning_summary)))
     return _encoded(chunks, answer, encoder)
 
 
@@ -253,7 +253,7 @@ async def collect_openai_response(
         UpstreamError: A broken stream, or a failure that the service reports in band.
     """
     answer = _answer(input_tokens, thinking, thinking_scan, "end", kept_whole=True)
-    return _rendered(await _collected(chunks, answer), OpenAIChat(), _heading("chatcmpl-", model, ChatOptions()))
+    return _rendered(await _collected(chunks, answer), OpenAIChat(), _new_meta("chatcmpl-", model, ChatOptions()))
 
 
 async def collect_anthropic_response(
@@ -266,7 +266,7 @@ async def collect_anthropic_response(
 ) -> dict[str, Any]:
     """A whole Kiro answer as one ``message`` object, ready for JSON; else as `collect_openai_response`."""
     answer = _answer(input_tokens, thinking, thinking_scan, "end", kept_whole=True)
-    return _rendered(await _collected(chunks, answer), AnthropicMessages(), _heading("msg_", model, None))
+    return _rendered(await _collected(chunks, answer), AnthropicMessages(), _new_meta("msg_", model, None))
 
 
 async def collect_responses_response(
@@ -280,7 +280,7 @@ async def collect_responses_response(
 ) -> dict[str, Any]:
     """A whole Kiro answer as one ``response`` object, ready for JSON; else as `collect_openai_response`."""
     answer = _answer(input_tokens, thinking, thinking_scan, "end", kept_whole=True)
-    meta = _heading("resp_", model, _responses_options(reasoning_summary))
+    meta = _new_meta("resp_", model, _responses_options(reasoning_summary))
     return _rendered(await _collected(chunks, answer), OpenAIResponses(clock=time.time), meta)
 
 
@@ -331,7 +331,7 @@ class OpenAIToAnthropicState:
             input_tokens=self.input_tokens,
         )
         self._answer = build_pipeline(OpenAIUpstream(new_id=self.new_id).decoder(""), plan)
-        self._encoder = AnthropicMessages().encoder(_heading("msg_", self.model, None))
+        self._encoder = AnthropicMessages().encoder(_new_meta("msg_", self.model, None))
 
     def feed(self, event: ServerSentEvent | bytes | Mapping[str, Any], /) -> bytes:
         """Translate the next bytes of the upstream's answer: to whole server-sent events, or to nothing yet.
@@ -400,7 +400,7 @@ def _responses_options(summary: ReasoningSummary | None) -> ResponsesOptions:
     return ResponsesOptions(store=False, reasoning={"summary": summary})
 
 
-def _heading(prefix: str, model: str, options: Any) -> ResponseMeta:
+def _new_meta(prefix: str, model: str, options: Any) -> ResponseMeta:
     return ResponseMeta(prefix + secrets.token_hex(12), model, int(time.time()), options)
 
 

@@ -1,4 +1,4 @@
-"""The client APIs in front of us, one folder each; and all that somebody needs who adds one from outside."""
+"""The client APIs in front of us, one folder each; and all that is needed to add one from outside."""
 
 from __future__ import annotations
 

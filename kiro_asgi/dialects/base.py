@@ -72,7 +72,7 @@ class Writer(Protocol[Item]):
     def heartbeat(self) -> bytes:
         """Bytes that keep the connection alive; legal anywhere after the first event, until the end.
 
-        In an API that numbers its events each look at it makes another one: it is sent at once, or never looked at.
+        In an API that numbers its events each read of it makes another event, which has to be sent at once.
         """
         ...
 
@@ -104,7 +104,7 @@ class DialectTraits:
     """Content type of a collected one."""
 
     repeats_answers: bool = False
-    """Whether a stream says all of the answer once more at its end, so that its encoder keeps it until then."""
+    """Whether a stream repeats the whole answer at its end, so that its encoder keeps it until then."""
 
     cites_pages_only: bool = False
     """Whether a source without an address has no place in an answer."""
@@ -113,7 +113,7 @@ class DialectTraits:
     """Whether it is a `TransparentDialect`."""
 
     alters_streams: bool = False
-    """Whether streams are to be other than a service of this API sends them, so that those cannot go through."""
+    """Whether streams have to differ from those of a service of this API, so that those cannot go through."""
 
 
 class Dialect(Protocol):
@@ -162,10 +162,10 @@ class Dialect(Protocol):
 
 
 class CountingDialect(Dialect, Protocol):
-    """A client API that tells how large a prompt is."""
+    """A client API that counts the tokens of a prompt."""
 
     def parse_count(self, body: bytes, /) -> Prompt:
-        """Read a request for that.
+        """Read a request for a token count.
 
         Raises:
             RequestError: Not a legal request; ``param`` names the place.
@@ -178,7 +178,7 @@ class CountingDialect(Dialect, Protocol):
 
 
 class ListingDialect(Dialect, Protocol):
-    """A client API with a list of models of its own, besides the one at ``/v1/models``."""
+    """A client API with a list of models of its own, apart from the one at ``/v1/models``."""
 
     def render_models(self, listings: Iterable[Listing], /) -> bytes:
         """The body of an answer with all models."""
@@ -204,8 +204,8 @@ class TransparentDialect(Dialect, Protocol):
         """A fresh stage for the answer to such a request.
 
         Args:
-            fault: What an error of the service means.
-            meta: What an error of ours repeats, as far as the answer has not said it.
-            name: What the client calls the model; empty where the service calls it so, too.
+            fault: Translates an error of the service.
+            meta: Facts that an error of ours repeats, as far as the answer has not named them.
+            name: The client's name for the model; empty where it is the service's, too.
         """
         ...

@@ -18,4 +18,4 @@ BUILTIN: Final[tuple[DialectManifest, ...]] = (
     OPENAI_COMPLETIONS,
     GEMINI,
 )
-"""The first one's errors are told at paths that are nobody's."""
+"""Errors at paths of no API have the form of the first one's."""

@@ -1,4 +1,4 @@
-"""Errors, whichever API tells them: how a request is refused, whose fault an error is, and headers about trying again.
+"""Errors in every API: how a request is refused, whose fault an error is, and headers about trying again.
 
 The official SDKs try 408, 409, 429 and everything from 500 on again, unless ``x-should-retry`` says otherwise.  They
 prefer ``retry-after-ms`` to ``retry-after``, and those in Python ignore more than 120 seconds.
@@ -41,7 +41,7 @@ _SIZES: Final = re.compile(
     rf"\({_NUMBER}\)|maximum context length is {_NUMBER} tokens.{{0,80}}? {_NUMBER} tokens",
     re.I | re.S,
 )
-"""Sizes as the well-known services tell them.  The prompt's is the larger one, or it would fit."""
+"""Sizes in the messages of the well-known services.  The prompt's is the larger one, or it would fit."""
 
 _FINAL: Final = (
     ConfigError,
@@ -55,39 +55,39 @@ _FINAL: Final = (
 """Errors that the same request meets again, however often it is sent; or that are too dear to be met again."""
 
 _WAITABLE: Final = frozenset({429, 503, 529})
-"""Statuses that always say when to come back."""
+"""Statuses that always come with ``retry-after``."""
 
 _LONGEST_SLEEP: Final = 120.0
-"""Seconds; a client that would sleep longer is told not to try again by itself, but when it would make sense."""
+"""Seconds; a longer wait is sent with ``x-should-retry: false``, so that no client sleeps that long by itself."""
 
 _LONGEST_WAIT: Final = 3600.0
-"""Seconds; nothing is said of a longer wait, which some clients would sleep through without a word."""
+"""Seconds; a longer wait is not sent, as some clients would sleep through it without a word."""
 
 _SOON: Final = 1.0
-"""Seconds to wait where nobody said how long."""
+"""Seconds to wait where no time is known."""
 
 
 def message_of(error: KiroAsgiError) -> str:
-    """The words for *error*, which say so where the gateway's credential is at fault and not the client's key."""
+    """The message of *error*; where the gateway's credential is at fault, and not the client's key, it says so."""
     return REFUSED + error.message if isinstance(error, UpstreamDenied) else error.message
 
 
 def explanation(error: UnknownModel) -> str:
-    """Details of an unknown model besides its name: a hint, or the service's words."""
+    """Details of an unknown model, apart from its name: a hint, or the service's words."""
     return error.message.removeprefix("model: ").removeprefix(error.model[:_LONGEST_NAME]).strip()
 
 
 def tokens_in(error: ContextTooLong) -> tuple[int, int] | None:
-    """Tokens of the prompt, and most that there may be, where the service's words say both."""
+    """Tokens of the prompt, and most that there may be, where the service's message has both."""
     found = _SIZES.search(error.message)
     if found is None:
         return None
-    said = [int(number.replace(",", "")) for number in found.groups() if number is not None]
-    return max(said), min(said)
+    sizes = [int(number.replace(",", "")) for number in found.groups() if number is not None]
+    return max(sizes), min(sizes)
 
 
 def error_headers(error: KiroAsgiError, status: int) -> Iterator[tuple[bytes, bytes]]:
-    """Whether and when to try again, and which methods there are; *status* is the one that the client sees."""
+    """Headers about trying again, and about the methods that there are; *status* is the one that the client sees."""
     final = isinstance(error, _FINAL) and not isinstance(error, BodyTimeout)
     wait = _wait(error, status, final=final)
     if final or error.retried or wait > _LONGEST_SLEEP:
@@ -100,7 +100,7 @@ def error_headers(error: KiroAsgiError, status: int) -> Iterator[tuple[bytes, by
 
 
 def _wait(error: KiroAsgiError, status: int, *, final: bool) -> float:
-    """Seconds until another try may help; 0 where nothing is to be said about that."""
+    """Seconds until another try may help; 0 where no time is to be sent."""
     wait = error.retry_after or 0.0
     if status in _WAITABLE and not final:
         return min(wait, _LONGEST_WAIT) if wait > 0 else _SOON

@@ -35,7 +35,7 @@ def instant(seconds: float, now: float) -> str:
 
 @frozen
 class QuotaHeaders:
-    """Names of the headers, and how they tell times."""
+    """Names of the headers, and the format of times in them."""
 
     name: str
     """With ``{kind}`` for ``requests`` or ``tokens``, and ``{part}`` for ``limit``, ``remaining`` or ``reset``."""
@@ -73,7 +73,7 @@ ANSWER: Final = "answer"
 """Operation: read a request, ask an upstream, answer."""
 
 COUNT: Final = "count"
-"""Operation: read a request, tell how many tokens its prompt has; for a `kiro_asgi.dialects.base.CountingDialect`."""
+"""Operation: read a request, count the tokens of its prompt; for a `kiro_asgi.dialects.base.CountingDialect`."""
 
 MODELS: Final = "models"
 """Operation: list the models of all upstreams; for a `kiro_asgi.dialects.base.ListingDialect`."""
@@ -117,7 +117,7 @@ class DialectOptions:
     """Whether streams name licensed sources in events that official SDKs do not know."""
 
     usage_chunk: str = "separate"
-    """Where streams tell token counts: in a chunk of their own, or in the one that says why the answer ended
+    """Where streams have token counts: in a chunk of their own, or in the one with the reason for the answer's end
     (``finish``)."""
 
     settings: Any = None
@@ -128,17 +128,17 @@ class DialectOptions:
 class DialectManifest:
     """One client API.
 
-    It is read at every start, so what reads requests and writes answers is imported by `make`.
+    It is read at every start, so `make` imports the code that reads requests and writes answers.
     """
 
     name: str
-    """Of its table of settings, in options of the command, and what an upstream says that it speaks."""
+    """Name of its table of settings, in options of the command, and in upstreams that speak it."""
 
     title: str
     """As its documentation calls it."""
 
     endpoints: tuple[Endpoint, ...]
-    """Every path of it.  Errors at them, and below the first one's `root`, are told as this API tells them."""
+    """Every path of it.  Errors at them, and below the first one's `root`, have this API's form."""
 
     make: Callable[[DialectOptions], Dialect]
     """Everything that takes no waiting; a setting that cannot work is a `ConfigError`."""
@@ -167,17 +167,17 @@ class DialectManifest:
     """Further response headers, in lower case, that its clients read: pages of other origins may read them, too."""
 
     quota_headers: QuotaHeaders = DURATIONS
-    """Response headers in which its clients look for what they may still take."""
+    """Response headers in which its clients look for their remaining quota."""
 
     replaces: tuple[str, ...] = ()
-    """Paths of older APIs, whose clients are told of the first endpoint."""
+    """Paths of older APIs; an error there names the first endpoint."""
 
     likeness: Callable[[Mapping[str, Any]], int] = lambda request: 0
-    """How much a request body looks like one of this API: 2 for surely, 1 for probably, -1 for not at all."""
+    """Likeness of a request body to those of this API: 2 for surely, 1 for probably, -1 for not at all."""
 
     operations: Callable[[], Callable[..., Any]] | None = None
-    """Import what makes the object whose methods the endpoints' operations are; ``None`` where they are `ANSWER` and
-    `COUNT`."""
+    """Import the factory of the object whose methods are the endpoints' operations; ``None`` where those are `ANSWER`
+    and `COUNT`."""
 
     @property
     def root(self) -> str:

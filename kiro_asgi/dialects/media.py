@@ -25,7 +25,7 @@ SVG: Final = "image/svg+xml"
 """The one kind of image that is text, which an upstream may refuse in its own words."""
 
 _UNTYPED: Final = ("", "application/octet-stream")
-"""Media types that say nothing."""
+"""Media types that leave open what a file is."""
 
 _SPELLINGS: Final[Mapping[str, str]] = MappingProxyType(
     {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
@@ -34,7 +34,7 @@ _SPELLINGS: Final[Mapping[str, str]] = MappingProxyType(
 _CHARSETS: Final[Mapping[str, str]] = MappingProxyType(
     {"iso-8859-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252", "windows-1252": "cp1252", "utf-16": "utf-16"}
 )
-"""Character sets other than UTF-8, to what decodes them; the first three are read as browsers read them:
+"""Character sets other than UTF-8, to their decoders; the first three are read as browsers read them:
 https://encoding.spec.whatwg.org/#names-and-labels"""
 
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
@@ -60,7 +60,7 @@ class _Data:
 def read_image(url: str, place: str) -> Image:
     """An image by its address, or by value in a ``data:`` URL.
 
-    What it is said to be stays where it is an image at all; services that look closer are told what its bytes prove.
+    A declared type of image is kept, even a wrong one; services that look closer get the type that the bytes prove.
 
     Raises:
         RequestError: At *place*: neither, or not an image, or not readable.
@@ -125,7 +125,7 @@ def _plain_base64(data: bytes) -> bytes:
 
 
 def _unescaped(data: str) -> bytes:
-    """*data* as bytes, with ``%41`` as ``A``; what is no escape stays.
+    """*data* as bytes, with ``%41`` as ``A``; other characters stay.
 
     Raises:
         ValueError: It holds half a character, as no request that was UTF-8 does.

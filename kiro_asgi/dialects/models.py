@@ -16,7 +16,7 @@ from attrs import frozen
 from kiro_asgi.wire.json import dumps
 
 CREATED: Final = 1_735_689_600
-"""Seconds since the epoch.  Upstreams do not say when a model came out, but clients want a date."""
+"""Seconds since the epoch.  Upstreams do not report when a model came out, but clients want a date."""
 
 CREATED_AT: Final = "2025-01-01T00:00:00Z"
 """The same, as RFC 3339 has it."""
@@ -25,7 +25,7 @@ LEVELS: Final = ("low", "medium", "high", "xhigh", "max")
 """The effort levels that the Messages API knows."""
 
 NEVER: Final = ("batch", "citations", "code_execution", "context_management", "structured_outputs")
-"""Capabilities that no model has here, whatever it has elsewhere."""
+"""Capabilities that no model has here, whatever its service offers."""
 
 
 class Card(Protocol):
@@ -69,11 +69,11 @@ class Card(Protocol):
 
 @frozen
 class Listing:
-    """A model with what is not its own."""
+    """A model, with facts that are not in its card."""
 
     card: Card
     owner: str
-    """Who is said to own it."""
+    """Its owner, as the list names it."""
 
     web_search: bool = False
     """Whether the hosted web search of the client APIs is served with it."""
@@ -113,7 +113,7 @@ def _object(listing: Listing) -> dict[str, Any]:
 
 
 def _capabilities(card: Card, web_search: bool) -> dict[str, Any]:
-    """As the Messages API has them; a member that the model does not have is there too, and says so."""
+    """As the Messages API has them; a capability that the model lacks is there as unsupported."""
     thinks = card.thinks
     kinds = {"adaptive": thinks, "enabled": thinks, "disabled": True, "between_tools": False}
     return {

@@ -1,4 +1,4 @@
-"""What OpenAI's APIs have in common: fields of requests, parts of messages, errors, the end of a stream.
+"""Common parts of OpenAI's APIs: fields of requests, parts of messages, errors, the end of a stream.
 
 An error before the first byte is an HTTP status with ``{"error": {message, type, param, code}}``, all four keys there.
 
@@ -84,7 +84,7 @@ VERBOSITIES: Final = ("low", "medium", "high")
 
 
 def read_verbosity(word: str | None, place: str) -> str:
-    """How long answers shall be; empty where nothing is said.
+    """The verbosity of answers; empty where the request has none.
 
     Raises:
         RequestError: The API has no such *word*; ``param`` is its *place*.
@@ -99,8 +99,8 @@ def read_sampling(request: _Sampled, limits: Mapping[str, int | None], *, least:
 
     Args:
         request: The body.
-        limits: Most tokens of the answer, by the names of the fields that may say it; the first that does counts.
-        least: What each must be at least.
+        limits: Most tokens of the answer, by the names of the fields that may set it; the first that does counts.
+        least: The least value of each.
 
     Raises:
         RequestError: A number that makes no sense, or too many stop sequences.
@@ -175,7 +175,7 @@ def read_text(part: TextPart, _: str) -> Text:
 
 
 def read_refusal(part: RefusalPart, _: str) -> Text:
-    """A refusal, which a model is told like any text of its own."""
+    """A refusal, which a model gets like any text of its own."""
     return Text(part.refusal, is_refusal=True)
 
 
@@ -202,7 +202,7 @@ def refuse_unknown(part: Raw, place: str) -> Text:
 
 @frozen
 class Wording:
-    """How one class of errors is told."""
+    """The form of one class of errors."""
 
     type: str
     """In a body."""
@@ -247,16 +247,16 @@ _WORDINGS: Final = MappingProxyType[type[KiroAsgiError], Wording](
 
 
 def _wording_of(error: KiroAsgiError) -> Wording:
-    """The words for *error*."""
+    """The form of *error*."""
     return next(_WORDINGS[cls] for cls in type(error).__mro__ if cls in _WORDINGS)
 
 
 def openai_message(error: KiroAsgiError) -> str:
-    """The words for *error*, with the phrases of OpenAI's that clients look for."""
+    """The message of *error*, with the phrases of OpenAI's that clients look for."""
     match error:
         case UnknownModel(model=model) if model:
-            said = explanation(error)
-            return f"The model '{model[:100]}' does not exist or you do not have access to it.{said and f' {said}'}"
+            hint = explanation(error)
+            return f"The model '{model[:100]}' does not exist or you do not have access to it.{hint and f' {hint}'}"
         case ContextTooLong() if "maximum context length" not in error.message:
             return _overflow(error)
     return message_of(error)
@@ -265,13 +265,13 @@ def openai_message(error: KiroAsgiError) -> str:
 def _overflow(error: ContextTooLong) -> str:
     sizes = tokens_in(error)
     if sizes is None:
-        said = f"This model's maximum context length is exceeded: {error.message.removeprefix(_TOO_LONG)}"
+        text = f"This model's maximum context length is exceeded: {error.message.removeprefix(_TOO_LONG)}"
     else:
         tokens, most = sizes
-        said = (
+        text = (
             f"This model's maximum context length is {most} tokens. However, your messages resulted in {tokens} tokens."
         )
-    return f"{said} Please reduce the length of the messages."
+    return f"{text} Please reduce the length of the messages."
 
 
 _TOO_LONG: Final = "prompt is too long: "
@@ -320,7 +320,7 @@ def usage_object(usage: Usage) -> dict[str, Any]:
 def stream_error_object(error: KiroAsgiError) -> dict[str, Any]:
     """The ``error`` member of the chunk that ends a broken stream.
 
-    It is the same object that an HTTP answer would hold, but ``type`` says what kind of trouble it is and ``code`` is
+    It is the same object that an HTTP answer would hold, but ``type`` names the kind of trouble and ``code`` is
     ``stream_error``.
 
     Source: https://platform.openai.com/docs/guides/error-codes
@@ -337,7 +337,7 @@ class ChunkStream:
     """The base of encoders whose streams are chunks of one kind and end with a sentinel.
 
     Args:
-        meta: What every chunk repeats.
+        meta: Facts that every chunk repeats.
         kind: The chunks' ``object``.
     """
 

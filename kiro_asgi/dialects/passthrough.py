@@ -2,12 +2,12 @@
 
 A request is only looked at: whose model, how it is answered, and who runs the tools.  Of an answer, three things have
 to be known: whether it has begun with an error, so that it may be asked for again; whether it came to its end, so that
-a cut answer is never taken for a whole one; and what it used.  The events that can tell have words in them by which
-they are found, and no other event is read.
+a cut answer is never taken for a whole one; and what it used.  The events that have these facts are found by words in
+them, and no other event is read.
 
 In the bytes only the model's name is ever changed, where the client calls the model by another than the service.  What
 goes out always ends with an event, so that a sign of life or an error of ours may stand behind it.  An error of the
-service in the middle of an answer is not handed on: the answer ends as any other does that cannot go on.
+service in the middle of an answer is not passed on: the answer ends as any other that cannot go on.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class RequestPeek:
 
     @property
     def thinking(self) -> bool:
-        """Whether thinking was asked for in so many words."""
+        """Whether thinking was explicitly asked for."""
         return not self.asks.isdisjoint((Ask.THINKING, Ask.EFFORT))
 
     def renamed(self, model: str) -> bytes:
@@ -106,7 +106,7 @@ class RequestPeek:
 
 
 @frozen
-class _Asked:
+class _PeekBody:
     model: str
     stream: bool | None = None
 
@@ -126,10 +126,10 @@ def peek_at(
     Raises:
         RequestError: No JSON object, or one without a model; ``param`` names the place.
     """
-    asked = structure_value(document, _Asked, missing=missing)
-    if not asked.model:
+    request = structure_value(document, _PeekBody, missing=missing)
+    if not request.model:
         raise no_value("model", NO_MODEL)
-    return RequestPeek(body, asked.model, bool(asked.stream), tools(document), frozenset(asks(document)))
+    return RequestPeek(body, request.model, bool(request.stream), tools(document), frozenset(asks(document)))
 
 
 # The answer.
@@ -144,12 +144,12 @@ _FIELD: Final = b"data:"
 """In every event, as one without data is none.  Source: the WHATWG's HTML standard, section 9.2.6."""
 
 _ENDS: Final = (b"\n\n", b"\n\r\n", b"\r\r", b"\r\r\n", b"\n\r")
-"""How bytes end that end with an empty line, and with it an event."""
+"""Endings of bytes that end with an empty line, and so with an event."""
 
 
 @frozen
 class Sign:
-    """What a document says that has to be known."""
+    """Facts of a document that the gateway depends on."""
 
     ended: bool = False
     failed: bool = False
@@ -166,7 +166,7 @@ class Format:
     early_heartbeat: bytes = _COMMENT
     """The same before it: a comment, since some clients take an event for the beginning of an answer."""
 
-    telling: re.Pattern[bytes]
+    relevant: re.Pattern[bytes]
     """Found in every event that `read` has to see, and in few others."""
 
     done: bytes = b""
@@ -176,13 +176,13 @@ class Format:
     """From the data of an event, or the body of a collected answer."""
 
     named: bytes = b""
-    """Found in every event that names the model; empty where answers do not repeat what the client called it."""
+    """Found in every event that names the model; empty where answers do not repeat the client's name for it."""
 
     place: tuple[str, ...] = ()
     """Where in such an event the name stands; in a collected answer it is the member ``model``."""
 
     meta: Callable[[Mapping[str, Any], ResponseMeta], ResponseMeta] = field(default=lambda _, meta: meta)
-    """From the first event, and what is believed without it, to what an error repeats."""
+    """From the first event, and the facts known without it, to those that an error repeats."""
 
     error: Callable[[KiroAsgiError, ResponseMeta], list[bytes]]
     """The in-band ending of an answer that cannot go on."""
@@ -194,20 +194,20 @@ class PassthroughStage:
 
     Args:
         format: Of the API.
-        fault: What an error of the service means.
-        meta: What an error of ours repeats, as far as the answer has not said it.
-        name: What the client calls the model; empty where the service calls it so, too.
+        fault: Translates an error of the service.
+        meta: Facts that an error of ours repeats, as far as the answer has not named them.
+        name: The client's name for the model; empty where it is the service's, too.
         max_event: Largest event that is accepted, in bytes.
     """
 
     _format: Format
     _fault: Fault
-    _heading: ResponseMeta
+    _meta: ResponseMeta
     _name: str = ""
     _max_event: int = field(default=EVENT_BYTES, kw_only=True)
 
     heartbeat: bytes = field(init=False)
-    """A sign of life, as it may be now."""
+    """The sign of life that may be sent now."""
 
     begun: bool = field(init=False, default=False)
     """Whether an event has come through."""
@@ -219,7 +219,7 @@ class PassthroughStage:
     """Whether the API's own signal has come that an answer is complete."""
 
     failure: KiroAsgiError | None = field(init=False, default=None)
-    """What the service broke its answer off with."""
+    """The error with which the service broke off its answer."""
 
     _closed: bool = field(init=False, default=False)
     """Whether the API's sentinel has gone out, behind which nothing may stand."""
@@ -239,7 +239,7 @@ class PassthroughStage:
 
     @property
     def usage(self) -> Usage | None:
-        """What the answer took, as far as the service said."""
+        """Tokens of the answer, as far as the service has counted them."""
         return None if self._meter is None else next(u for u in self._meter.flush() if type(u) is Usage)
 
     def feed(self, items: Iterable[bytes], /) -> Iterator[bytes]:
@@ -251,14 +251,14 @@ class PassthroughStage:
         """
         data = b"" if self._closed else b"".join(items)
         if self._held or not data.endswith(_ENDS):
-            data = self._whole(data)
+            data = self._whole_events(data)
         if data and not self.begun:
             data = self._begin(data)
         if not data:
             return
         self.events_seen += _FIELD in data
         done = self._format.done
-        if (done and done in data) or self._format.telling.search(data):
+        if (done and done in data) or self._format.relevant.search(data):
             data = self._look(data)
         if data:
             yield self._rewritten(data)
@@ -271,7 +271,7 @@ class PassthroughStage:
         Raises:
             KiroAsgiError: The answer ended with an error, or before its end: code ``stream.cut``.
         """
-        rest, told = bytes(self._before + self._held), (self.ended, self._closed)
+        rest, before = bytes(self._before + self._held), (self.ended, self._closed)
         cut = rest == b"\n"  # half of a line's end; some clients see no event that ends with the other half
         self._before.clear()
         self._held.clear()
@@ -281,7 +281,7 @@ class PassthroughStage:
             raise self.failure
         if not self.ended:
             raise UpstreamProtocolError("the upstream's answer ended before it was complete", code="stream.cut")
-        if rest and told != (self.ended, self._closed):  # anything else that has no end is half an event
+        if rest and before != (self.ended, self._closed):  # anything else that has no end is half an event
             yield self._rewritten(rest)
         elif cut:
             yield b"\n"
@@ -292,7 +292,7 @@ class PassthroughStage:
         """A collected answer.
 
         Raises:
-            KiroAsgiError: It is an error, whatever its status said.
+            KiroAsgiError: It is an error, whatever its status was.
             UpstreamProtocolError: Code ``answer.undecodable``: it is no JSON object.
         """
         try:
@@ -317,14 +317,14 @@ class PassthroughStage:
 
     def _ending(self, error: KiroAsgiError) -> list[bytes]:
         """The in-band ending of an answer that cannot go on."""
-        return self._format.error(error, self._heading)
+        return self._format.error(error, self._meta)
 
     def _sentinel(self) -> bytes:
         """The event behind which nothing may stand; nothing where the API has none."""
         self._closed = True
         return encode_sse("", self._format.done) if self._format.done else b""
 
-    def _whole(self, data: bytes) -> bytes:
+    def _whole_events(self, data: bytes) -> bytes:
         """The whole events in what is held and *data*; the rest is held."""
         held = self._held
         unseen = max(len(held) - 2, 0)
@@ -344,8 +344,8 @@ class PassthroughStage:
         document = self._document(first)
         if self._format.read(document).failed:
             raise self._fault(encode_sse(first.event, first.data))
-        meta = self._format.meta(document, self._heading)
-        self._heading = evolve(meta, model=self._name or meta.model)
+        meta = self._format.meta(document, self._meta)
+        self._meta = evolve(meta, model=self._name or meta.model)
         self.begun, self.heartbeat = True, self._format.heartbeat
         begin = bytes(self._before)
         self._before.clear()
@@ -360,7 +360,7 @@ class PassthroughStage:
     def _look(self, data: bytes) -> bytes:
         """Whole events, without an error among them and what stands behind it, or behind the sentinel."""
         plain = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in data else data
-        for begin, end in self._telling(plain):
+        for begin, end in self._relevant(plain):
             event = next(SseDecoder().feed([plain[begin:end]]), None)
             if event is None:
                 continue
@@ -375,9 +375,9 @@ class PassthroughStage:
             self._count(sign.usage)
         return data
 
-    def _telling(self, data: bytes) -> Iterator[tuple[int, int]]:
+    def _relevant(self, data: bytes) -> Iterator[tuple[int, int]]:
         """Where the events begin and end that have to be read."""
-        spots = [match.start() for match in self._format.telling.finditer(data)]
+        spots = [match.start() for match in self._format.relevant.finditer(data)]
         if self._format.done and self._format.done in data:
             spots = sorted((*spots, *_places(data, self._format.done)))
         seen = 0

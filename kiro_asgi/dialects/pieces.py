@@ -1,7 +1,7 @@
 """JSON in pieces, so that an answer of megabytes is neither written at once nor held several times.
 
-To quote a text is what takes long: 4 ms for a megabyte, in which nobody else is served.  So it is done for `LONG`
-characters at a time, and what has been quoted once is repeated by reference.
+Quoting a text is what takes long: 4 ms for a megabyte, in which the event loop serves no other request.  So it is done
+for `LONG` characters at a time, and what has been quoted once is repeated by reference.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Literal:
 
     _joined: list[bytes] = field(init=False, factory=list)
     _parts: list[bytes] = field(init=False, factory=list)
-    """The latest, which are joined when they are many: each by itself takes a multiple of what is in it."""
+    """The latest, which are joined when they are many: each by itself takes a multiple of its content in memory."""
 
     def add(self, part: bytes) -> None:
         """Add the JSON of a part."""

@@ -2,9 +2,9 @@
 
 Strict means that nothing is coerced: a boolean is not a number, a string is not a list, ``null`` stands only where a
 field may be ``None``; but an integer is taken where a float is wanted.  Tolerant means that unknown fields pass, and so
-do objects whose ``type`` word is unknown.  A union is told apart by the JSON type of the value, so that
-``str | tuple[Block, ...] | None`` needs no declaration; a union of several objects is told apart by a word in them and
-is declared as `Tagged`.
+do objects whose ``type`` word is unknown.  The member of a union is chosen by the JSON type of the value, so that
+``str | tuple[Block, ...] | None`` needs no declaration; in a union of several objects it is chosen by a word in them,
+and the union is declared as `Tagged`.
 
 Source: https://catt.rs/
 """
@@ -38,10 +38,10 @@ Hook = Callable[[Any, Any], Any]
 MISSING: Final = "required field missing"
 
 MAX_PROBLEMS: Final = 5
-"""How many problems one message names."""
+"""Most problems that one message names."""
 
 MAX_ECHO: Final = 60
-"""How many characters of an offending word are repeated."""
+"""Most characters of an offending word that are repeated."""
 
 
 @frozen
@@ -53,7 +53,7 @@ class Raw:
 
 @frozen
 class Tagged:
-    """A union of classes that a word in the object tells apart; an unknown word gives `Raw`."""
+    """A union of classes, chosen by a word in the object; an unknown word gives `Raw`."""
 
     union: Any
     """The union type, e.g. ``TextBlock | ImageBlock | Raw``."""
@@ -75,7 +75,7 @@ class Tagged:
 
 
 class ValueMismatch(ValueError):
-    """One value is not what its place wants; the place is added on the way up."""
+    """A value does not fit its place; the place is added on the way up."""
 
 
 def structure(
@@ -92,7 +92,7 @@ def structure(
         body: UTF-8 JSON, one object.
         cls: The attrs class of the object.
         converter: From `make_converter`, where *cls* holds tagged unions.
-        missing: What to say of a required field that is absent.
+        missing: Message about a required field that is absent.
         max_depth: Most arrays and objects open at once.
 
     Raises:
@@ -126,7 +126,7 @@ def structure_value(
         raise _request_error(exc, missing, at) from exc
 
 
-# Saying what is wrong.
+# Messages about what is wrong.
 
 
 def _request_error(error: Exception, missing: str, at: str) -> RequestError:
@@ -149,7 +149,7 @@ def _problems(error: BaseException, path: str) -> Iterator[tuple[str, BaseExcept
 
 
 def _step(error: BaseException, path: str) -> str:
-    """The last step of the way to *error*, which whoever collected it noted on it."""
+    """The last step of the way to *error*, which its collector has noted on it."""
     note = error.__notes__[-1]
     if isinstance(note, IterableValidationNote) and isinstance(note.index, int):
         return f"[{note.index}]"
@@ -268,7 +268,7 @@ def _is_mapping(cls: Any) -> bool:
 
 
 def _mapping(cls: Any, converter: Converter) -> Hook:
-    """Objects whose keys are data; kept as they are unless the class says what the values must be."""
+    """Objects whose keys are data; kept as they are unless the class has a type for the values."""
     of = (get_args(cls) or (str, Any))[1]
     if of is Any:
         return _exactly(dict)
@@ -323,7 +323,7 @@ def _is_union(cls: Any) -> bool:
 
 
 def _union(cls: Any, converter: Converter, unions: Sequence[Tagged]) -> Hook:
-    """Tell the members of a union apart by the JSON type of the value."""
+    """Choose the member of a union by the JSON type of the value."""
     members = frozenset(get_args(cls))
     objects = frozenset(member for member in members if has(member))
     if objects == members:

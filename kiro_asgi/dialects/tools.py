@@ -1,8 +1,8 @@
 """Tools and calls, as far as all dialects read them alike.
 
-Of hosted tools, those that a client lists for the service to run, a dialect does not know which can be run: it takes
-all of them, and whoever knows the service leaves out what that does not have, or refuses a demand for it
-(`kiro_asgi.asgi.server_tools.Toolbox.offered`).
+A client lists hosted tools for the service to run.  A dialect does not know which of them can be run, and takes all:
+`kiro_asgi.asgi.server_tools.Toolbox.offered`, which knows the service, leaves out those that it does not have, or
+refuses a demand for them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def hosted_tool(kind: str, place: str, name: str = "") -> Tool:
 
 
 def is_callable(tool: Tool) -> bool:
-    """Whether a model can be told how to call *tool*."""
+    """Whether *tool* is described so that a model can call it."""
     return not tool.hosted or bool(tool.schema)
 
 
@@ -51,7 +51,7 @@ def name_of_kind(kind: object, tools: Iterable[Tool]) -> str | None:
 
 
 def read_arguments(arguments: str | Mapping[str, Any] | None, place: str) -> Mapping[str, Any]:
-    """Arguments as an object; what is none is kept, under ``input``, because an old call cannot be made again.
+    """Arguments as an object; any other value is kept, under ``input``, because an old call cannot be made again.
 
     Raises:
         RequestError: They are nested too deep; ``param`` is *place*.

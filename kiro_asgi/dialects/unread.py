@@ -1,7 +1,7 @@
 """Parts of a request that its dialect does not read: members that no class declares, objects of unknown kinds.
 
 A request is walked beside the classes that read it, so what is added to a class is not reported any more.  That takes
-longer than reading it did, so it is done only where somebody wants to know.  `RULES` names every finding.
+longer than reading it did, so it is done only where notes are wanted.  `RULES` names every finding.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NO_EFFECT: Final = frozenset(
         "user",
     }
 )
-"""Members that have no bearing on what a model is told, wherever they stand."""
+"""Members that have no bearing on a prompt, wherever they stand."""
 
 _EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
@@ -59,8 +59,8 @@ class Reading:
     """The attrs class of the whole."""
 
     unions: Sequence[tuple[Tagged, str]]
-    """Every union of objects, and the rule that leaves objects of unknown kinds out; empty where another note says so,
-    or the request is refused."""
+    """Every union of objects, and the rule that leaves objects of unknown kinds out; empty where another note covers
+    them, or the request is refused."""
 
     views: Mapping[tuple[type, str], View] = MappingProxyType({})
     """Class and member, where the class takes any value."""
@@ -70,7 +70,7 @@ class Reading:
     nothing; empty for one that is not read and has its effect."""
 
     partly: frozenset[str] = frozenset()
-    """Kinds of objects that no class reads and of which something is told."""
+    """Kinds of objects that no class reads, and that are summarised."""
 
 
 def noted(findings: Iterable[Finding]) -> tuple[Note, ...]:
@@ -87,7 +87,7 @@ def unread(value: Mapping[str, Any], reading: Reading) -> Iterator[Finding]:
 
 
 def words(value: Any, place: str, known: Iterable[str]) -> Iterator[Finding]:
-    """A finding where *value*, which stands at *place*, is there and is none of the words that are *known*."""
+    """A finding where the *value* at *place* is not ``None``, and not one of the *known* words."""
     if value is not None and value not in known:
         yield "values.unknown", place
 
@@ -140,7 +140,7 @@ class _Walk:
                     pending += reversed([*self._parts(value, cls, place)])
 
     def _class(self, value: Mapping[str, Any], kind: Any) -> tuple[Any, str, str]:
-        """The class that reads an object where one of *kind* is wanted, the member that tells it, and the rule for one
+        """The class that reads an object where one of *kind* is wanted, the member that names it, and the rule for one
         of an unknown kind; ``None`` where the object is data."""
         objects = frozenset(member for member in (get_args(kind) or (kind,)) if has(member))
         if len(objects) <= 1:
@@ -157,7 +157,7 @@ class _Walk:
 
     def _left_out(self, value: Mapping[str, Any], cls: type, tags: set[str], place: str) -> Iterator[Finding]:
         declared, rules = self._types(cls), self._reading.members
-        for name, part in value.items():  # in the client's order: the first place is the one that is told
+        for name, part in value.items():  # in the client's order: the first place is the one that is reported
             usual = "" if name in declared or name in tags else _usual(name)
             if part not in _EMPTY and (rule := rules.get((cls, name), usual)):
                 yield rule, _member(place, name)
@@ -191,7 +191,7 @@ def _item(kind: Any) -> Any:
 _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 
 RULES: Final[tuple[Rule, ...]] = (
-    Rule("fields.ignored", "A field that no service here can be told is left out.", _CONTENT, "unread"),
+    Rule("fields.ignored", "A field that no service here takes is left out.", _CONTENT, "unread"),
     Rule(
         "fields.no_effect",
         "A field about price, caches, storage, or what an earlier answer was called has no effect.",
@@ -199,12 +199,12 @@ RULES: Final[tuple[Rule, ...]] = (
         "unread",
     ),
     Rule("fields.echoed", "A field is repeated in the answer and has no other effect.", _CONTENT, "unread"),
-    Rule("values.unknown", "A value that has no meaning here counts as not said.", _CONTENT, "unread"),
+    Rule("values.unknown", "A value that has no meaning here counts as absent.", _CONTENT, "unread"),
     Rule("turns.unknown", "A message of an unknown role is left out.", _CONTENT, "unread"),
     Rule("items.unknown", "An input item of a kind that only its own server can read is left out.", _CONTENT, "unread"),
     Rule(
         "items.summarised",
-        "A call of a tool that ran on another server is told as a call and its result, without the rest of the item.",
+        "Of a call of a tool that ran on another server, the model gets the call and its result, and not the rest.",
         _CONTENT,
         "unread",
     ),

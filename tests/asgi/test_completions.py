@@ -136,7 +136,7 @@ async def test_there_is_room_for_text_alone(client, sim, stream):
         pytest.param({"prompt": ""}, "prompt", "is empty", id="empty"),
         pytest.param({"prompt": []}, "prompt", "send text", id="none"),
         pytest.param({"prompt": None}, "prompt", "send text", id="null"),
-        pytest.param({"suffix": "end"}, "suffix", "comes after the answer", id="suffix"),
+        pytest.param({"suffix": "end"}, "suffix", "comes after it", id="suffix"),
         pytest.param({"n": 2}, "n", "only one choice", id="n"),
         pytest.param({"best_of": 2}, "best_of", "only one choice", id="best-of"),
         pytest.param({"logprobs": 0}, "logprobs", "not available", id="logprobs"),

@@ -41,7 +41,7 @@ _TIMES: Final = ("5m", "1h")
 
 
 def read_mark(value: Any) -> str:
-    """A ``cache_control`` as `kiro_asgi.model.prompt.Text.cache` has it; what is none marks nothing."""
+    """A ``cache_control`` as `kiro_asgi.model.prompt.Text.cache` has it; any other value marks nothing."""
     if value is None or not isinstance(value, Mapping) or value.get("type") != "ephemeral":
         return ""
     time = value.get("ttl")
@@ -146,12 +146,12 @@ def _citable(block: SearchResultBlock) -> Mapping[str, Any] | None:
     if not (texts and all(map(str.strip, (block.title, block.source, *texts)))):
         return None
     content = [{"type": "text", "text": text} for text in texts]
-    told = {"type": "search_result", "source": block.source, "title": block.title, "content": content}
-    return {**told, "citations": {"enabled": True}} if _is_cited(block) else told
+    fields = {"type": "search_result", "source": block.source, "title": block.title, "content": content}
+    return {**fields, "citations": {"enabled": True}} if _is_cited(block) else fields
 
 
 def _is_cited(block: DocumentBlock | SearchResultBlock) -> bool:
-    """Whether the answer is to say what of it it relies on."""
+    """Whether the answer is to cite it."""
     return object_of(block.citations).get("enabled") is True
 
 
@@ -200,7 +200,7 @@ def _result_part(item: Any, place: str) -> Iterator[Text | Image | Document]:
 
 
 def is_result_block(item: Any) -> bool:
-    """Whether *item*, of what a tool gave, is read as a block."""
+    """Whether *item*, of a tool's result, is read as a block."""
     return isinstance(item, dict) and isinstance(item.get("type"), str) and item["type"] in RESULT_BLOCKS
 
 

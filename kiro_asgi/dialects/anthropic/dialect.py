@@ -68,7 +68,7 @@ _RESULTS: Final = Tagged(_ResultBlock, RESULT_BLOCKS)
 
 
 def _result(content: Any) -> Any:
-    """JSON without a block is told as it is."""
+    """JSON without a block is passed on as it is."""
     blocks = isinstance(content, list) and any(map(is_result_block, content))
     return tuple[_ResultBlock, ...] if blocks else None
 

@@ -210,11 +210,11 @@ class AnthropicEncoder:
     __slots__ = (
         "_emit_code_references",
         "_ended",
-        "_heading",
         "_index",
         "_kind",
         "_last",
         "_may_be_empty",
+        "_meta",
         "_prefix",
         "_results",
         "heartbeat",
@@ -222,11 +222,11 @@ class AnthropicEncoder:
 
     def __init__(self, meta: ResponseMeta, *, emit_code_references: bool = False, may_be_empty: bool = False) -> None:
         self.heartbeat = _PING
-        self._heading = meta
+        self._meta = meta
         self._emit_code_references = emit_code_references
         self._may_be_empty = may_be_empty
         self._index = -1
-        """Of the last block; those that this API has no words for do not count."""
+        """Of the last block; those that this API has no form for do not count."""
         self._results: list[ServerResult] = []
         self._kind: BlockKind | None = None
         """Kind of the open block."""
@@ -266,10 +266,10 @@ class AnthropicEncoder:
 
     def _start(self, item: MessageStart) -> tuple[bytes, ...]:
         message: dict[str, Any] = {
-            "id": self._heading.id,
+            "id": self._meta.id,
             "type": "message",
             "role": "assistant",
-            "model": self._heading.model,
+            "model": self._meta.model,
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,

@@ -55,7 +55,7 @@ _TYPES: Final[Mapping[type, bytes]] = MappingProxyType(
 """Class to error type; a class that is not here has that of its nearest base."""
 
 _STREAMED_TYPES: Final[Mapping[type, bytes]] = MappingProxyType({**_TYPES, UpstreamUnreachable: b"overloaded_error"})
-"""The same in a stream, where no status tells a broken connection, after which the request may work, from a fault."""
+"""The same in a stream, where no status sets a broken connection, after which a retry may work, apart from a fault."""
 
 
 def error_reply(error: KiroAsgiError, request_id: str) -> ErrorReply:

@@ -103,7 +103,7 @@ def _error(error: KiroAsgiError, _: ResponseMeta) -> list[bytes]:
 
 MESSAGES_FORMAT: Final = Format(
     heartbeat=encode_sse("ping", b'{"type":"ping"}'),
-    telling=re.compile(rb'"(?:message_(?:start|delta|stop)|error)"'),
+    relevant=re.compile(rb'"(?:message_(?:start|delta|stop)|error)"'),
     read=_read,
     named=b'"message_start"',
     place=("message", "model"),

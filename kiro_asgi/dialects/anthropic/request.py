@@ -51,7 +51,7 @@ from kiro_asgi.model.prompt import (
 from kiro_asgi.stages.limits import check_stop
 from kiro_asgi.wire.json import JsonError, loads
 
-# Tools: who runs which of them, and what the client demands of them.
+# Tools: who runs which of them, and the client's demands on their use.
 
 
 def _object_schema(required: Iterable[str], **properties: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -256,7 +256,7 @@ _ID: Final = re.compile(r"[\w-]*+")
 def session_of(metadata: Mapping[str, Any]) -> str:
     """The id of the session; empty where there is none.
 
-    The API has one field that tells it, ``user_id``, whose format is the client's own business.  Claude Code writes
+    The API has one field for it, ``user_id``, whose format is the client's own business.  Claude Code writes
     ``user_…_account_…_session_<id>`` there, or a JSON object with a ``session_id``.  Anything else may name a person,
     who may have several conversations at once, so it says nothing about sessions.
     """
@@ -287,7 +287,7 @@ class AnthropicOptions:
 
 
 ATTRIBUTION: Final = "x-anthropic-billing-header:"
-"""How the line begins that Claude Code puts before its system text; it changes with every request and says nothing to
+"""How the line begins that Claude Code puts before its system text; it changes with every request and means nothing to
 the model."""
 
 EFFORTS: Final = frozenset({"low", "medium", "high", "xhigh", "max"})
@@ -405,7 +405,7 @@ def _thinking(request: MessagesCountBody) -> Thinking:
 
 
 def _schema(request: MessagesCountBody) -> Any:
-    """The schema of the answer; ``output_format`` is what ``output_config.format`` was called before."""
+    """The schema of the answer; ``output_format`` is the former name of ``output_config.format``."""
     place, output = "output_format", request.output_format
     if request.output_config is not None and request.output_config.format is not None:
         place, output = "output_config.format", request.output_config.format

@@ -1,7 +1,7 @@
-"""Tools that run on the server, as this API words them: their calls, what they gave, and both when they come back.
+"""Tools that run on the server, in this API's form: their calls, their results, and both when they come back.
 
 A call and its result are blocks of the answer.  For a kind of tool that the API does not have there is no such block;
-its result is told as text alone.
+its result is sent as text alone.
 
 Source: https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/web-search-tool
 """
@@ -27,7 +27,7 @@ _PLAIN: Final = "plain."
 
 
 def has_shape(block: object) -> bool:
-    """Whether this API has anything to say *block* with."""
+    """Whether this API has a form for *block*."""
     call = block.call if isinstance(block, ServerResult) else block
     return not isinstance(call, ServerCall) or call.kind in _SHAPES
 
@@ -90,8 +90,8 @@ def _page(result: ServerResult) -> dict[str, Any]:
 
 
 def _run(result: ServerResult) -> dict[str, Any]:
-    told = result.output.told
-    return {"type": "code_execution_result", "stdout": told, "stderr": "", "return_code": 0, "content": []}
+    output = result.output.told
+    return {"type": "code_execution_result", "stdout": output, "stderr": "", "return_code": 0, "content": []}
 
 
 @frozen
@@ -121,8 +121,8 @@ def parse_result(call_id: str, content: Any) -> ToolResult:
     """A result block of an earlier answer, ours or another server's."""
     if isinstance(content, list):
         hits = tuple(_hits(content))
-        told = ToolOutput(hits).told if len(hits) == len(content) else dumps(content).decode()
-        return ToolResult(call_id, (Text(told),), block=_sealed(call_id, content))
+        text = ToolOutput(hits).told if len(hits) == len(content) else dumps(content).decode()
+        return ToolResult(call_id, (Text(text),), block=_sealed(call_id, content))
     failed = isinstance(content, Mapping) and str(content.get("type")).endswith("_error")
     return ToolResult(call_id, (Text(dumps(content).decode()),), failed)
 
@@ -145,7 +145,7 @@ def _hits(content: list[Any]) -> Iterator[SearchHit]:
 
 
 def _opened(sealed: str) -> str:
-    """The snippet, where we put it there; what others sealed only they can read."""
+    """The snippet, where we put it there; the content that others sealed only they can read."""
     if not sealed.startswith(_PLAIN):
         return ""
     try:
@@ -164,7 +164,7 @@ def answered_in_place(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     if not results:
         return parts
     called = {part.call_id for part in parts if isinstance(part, ToolCallPart)}
-    told = {part for result in results.values() for part in result.parts}
+    repeated = {part for result in results.values() for part in result.parts}
     ordered: list[Part] = []
     unanswered: list[Part] = []
     for part in parts:
@@ -174,7 +174,7 @@ def answered_in_place(parts: tuple[Part, ...]) -> tuple[Part, ...]:
             if ordered and _signs_a_call(ordered[-1]):
                 unanswered.append(ordered.pop())
             unanswered.append(part)
-        elif part not in told and not (isinstance(part, ToolResult) and part.call_id in called):
+        elif part not in repeated and not (isinstance(part, ToolResult) and part.call_id in called):
             ordered.append(part)
     return *ordered, *unanswered
 

@@ -3,7 +3,7 @@
 Fields that are not named here are accepted and ignored: ``service_tier``, ``speed``,
 ``inference_geo``, ``container``, ``diagnostics``, ``context_management``, ``fallbacks``, ``thread``, ``safeguards`` and
 whatever comes next.  Blocks of a kind that is not named here are kept as `Raw` and lead to nothing; so are
-messages of a role that is not.  `kiro_asgi.dialects.anthropic.dialect` names them to who asks.
+messages of a role that is not.  `kiro_asgi.dialects.anthropic.dialect` reports them where notes are wanted.
 
 Sources: https://docs.anthropic.com/en/api/messages;
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching
@@ -203,7 +203,7 @@ class OutputFormat:
 
 @frozen
 class OutputConfigBody:
-    """How hard to work and what to return."""
+    """The effort, and the form of the answer."""
 
     effort: str | None = None
     format: OutputFormat | None = None

@@ -8,8 +8,8 @@ its id, or the first of its name that has no result, or the first that has none.
 base64 comes back.  Google's signatures are that.  Thinking of others is put into an envelope, the base64 of ``KAS1``
 and the JSON of ``[[text, signature, redacted], …]``: with its text, since some clients keep nothing of an answer but
 its calls and what stands on them.  What an envelope holds replaces the thoughts that the client kept of the same
-answer.  An envelope hides nothing and proves nothing; to whom a signature in it may be handed, the signature tells
-(`kiro_asgi.model.signatures`), and only its owner can tell whether it is real.
+answer.  An envelope hides nothing and proves nothing; a signature in it names who may receive it
+(`kiro_asgi.model.signatures`), and only its owner can check whether it is real.
 
 Sources: https://ai.google.dev/api/caching#Content, https://ai.google.dev/gemini-api/docs/thought-signatures
 """
@@ -62,7 +62,7 @@ def sealed(thoughts: Iterable[ThinkingPart]) -> str:
 
 
 def opened(signature: str) -> tuple[ThinkingPart, ...] | None:
-    """The thoughts in an envelope; ``None`` for what is none, or is damaged."""
+    """The thoughts in an envelope; ``None`` for another text, or a damaged one."""
     if not signature.startswith(_FIRST):
         return None
     plain = signature.translate(_URL_SAFE).rstrip("=")
@@ -90,7 +90,7 @@ class Signing:
     """Google's, for the next call."""
 
     _kept: list[ThinkingPart] = field(init=False, factory=list)
-    """What others have signed, for the next call or the end."""
+    """Thinking that others have signed, for the next call or the end."""
 
     def thinking(self, text: str, signature: str, redacted: str = "") -> dict[str, Any] | None:
         """Take note of a block of thinking; the part that carries its signature, where that is no other's."""
@@ -105,18 +105,18 @@ class Signing:
         return None
 
     def of_call(self) -> dict[str, str]:
-        """What stands on a call."""
+        """The signature for a call, as a member of its part; empty where there is none."""
         signature, self._call = self._call, ""
         return {"thoughtSignature": signature} if signature else self.rest()
 
     def rest(self) -> dict[str, str]:
-        """What stands on the last part."""
+        """The same for the last part: all that is left."""
         kept, self._kept = self._kept, []
         return {"thoughtSignature": sealed(kept)} if kept else {}
 
 
 _OWN_PARTS: Final[dict[str, dict[str, Any]]] = {CALL: {}, THOUGHT: {"thought": True}, TEXT: {}}
-"""Kind of part that Google signs to what such a part says of itself."""
+"""Kind of part that Google signs to the members that mark such a part."""
 
 
 def _own(part: str, signature: str) -> ThinkingPart:
@@ -145,7 +145,7 @@ _DATA: Final = (
 """Members of a part of which it has one."""
 
 _SERVED: Final = ("executable_code", "code_execution_result", "tool_call", "tool_response")
-"""Those that tell of tools which the service ran."""
+"""Those about tools that the service ran."""
 
 _FILES: Final = ("image/", "text/", "application/")
 """How media types begin that can be passed on."""
@@ -164,7 +164,7 @@ def read_contents(contents: Iterable[Content]) -> tuple[tuple[Turn, ...], tuple[
 
 
 def texts_of(content: Content | str | None) -> Iterator[str]:
-    """The texts of a content that has nothing else to say."""
+    """The texts of a content, of which no other part counts."""
     if isinstance(content, str):
         yield content
     elif content is not None:
@@ -220,11 +220,11 @@ class _Reader:
     _calls: _Calls = field(init=False, factory=_Calls)
 
     def turns(self) -> Iterator[Turn]:
-        """What has been read; sides that said nothing are left out."""
+        """The turns that were read; empty ones are left out."""
         for role, place, parts in self._turns:
-            said = tuple(_joined(parts)) if role is Role.ASSISTANT else tuple(parts)
-            if said:
-                yield Turn(role, said, place)
+            joined = tuple(_joined(parts)) if role is Role.ASSISTANT else tuple(parts)
+            if joined:
+                yield Turn(role, joined, place)
 
     def read(self, content: Content, place: str) -> None:
         """Take a content."""
@@ -278,7 +278,7 @@ class _Reader:
             yield _file(part.inline_data, part.file_data, place)
 
     def _result(self, result: FunctionResponse, place: str) -> ToolResult:
-        texts, failed = _told(result.response or {})
+        texts, failed = _result_texts(result.response or {})
         files = (
             _file(each.inline_data, each.file_data, f"{place}.parts[{index}]")
             for index, each in enumerate(result.parts or ())
@@ -287,8 +287,8 @@ class _Reader:
         return ToolResult(self._calls.answered(result), (*texts, *files), failed)
 
 
-def _told(response: Mapping[str, Any]) -> tuple[tuple[Text, ...], bool]:
-    """What a function gave, and whether that is an error."""
+def _result_texts(response: Mapping[str, Any]) -> tuple[tuple[Text, ...], bool]:
+    """The texts of a function's result, and whether that is an error."""
     if len(response) == 1:
         ((name, value),) = response.items()
         if name in ("output", "result", "error"):

@@ -1,7 +1,7 @@
 """The Gemini API, as clients speak it.
 
-A request does not say in its body which model it is for, nor how it is to be answered: its path does.  So a request has
-a dialect of its own, which knows both.
+The path of a request, and not its body, names the model and how it is to be answered.  So a request has a dialect of
+its own, which knows both.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class GeminiApi:
         return PassthroughStage(GENERATED, fault, meta)
 
     def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
-        """What of a request no service is told, whichever it is."""
+        """Parts of a request that no service receives, whichever it is."""
         return noted(unread_fields(read_body(body), parsed.prompt))
 
     def parse_count(self, body: bytes, /) -> Prompt:
@@ -158,7 +158,7 @@ class GeminiApi:
         return render_model(listing)
 
     def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
-        """The HTTP answer to an error before the first byte; this API tells the request id in a header only."""
+        """The HTTP answer to an error before the first byte; this API sends the request id in a header only."""
         return error_reply(error)
 
 

@@ -57,7 +57,7 @@ from kiro_asgi.wire.json import JsonError, dumps, loads, quote_bytes, text_of
 
 @define
 class GroundingTally:
-    """Collects the pages that one answer rests on, as its ``groundingMetadata``: searches, what they found, citations.
+    """Collects the pages that one answer rests on, as its ``groundingMetadata``: searches, their results, citations.
 
     Places in the answer are counted in bytes of UTF-8.
 
@@ -91,7 +91,7 @@ class GroundingTally:
             self._bytes += len(text) if text.isascii() else len(text.encode(errors="replace"))
 
     def tool(self, value: ServerCall | ServerResult | None) -> None:
-        """A search, or what it found."""
+        """A search, or its result."""
         if isinstance(value, ServerCall):
             self._queries += filter(None, (text_of(value.input, "query"),))
         elif value is not None:
@@ -111,8 +111,8 @@ class GroundingTally:
         """All of it; empty where there is nothing."""
         pages = [{"web": {"uri": uri, "title": title or uri}} for uri, title in self._pages.items()]
         found = {"webSearchQueries": self._queries, "groundingChunks": pages, "groundingSupports": self._supports}
-        told = {name: value for name, value in found.items() if value}
-        return {"groundingMetadata": told} if told else {}
+        filled = {name: value for name, value in found.items() if value}
+        return {"groundingMetadata": filled} if filled else {}
 
     def _page(self, url: str, title: str) -> int:
         self._pages.setdefault(url, title)
@@ -144,7 +144,7 @@ _FINISH: Final[Mapping[StopReason, str]] = MappingProxyType(
         StopReason.REFUSAL: "SAFETY",
     }
 )
-"""Every other reason is ``STOP``; that there are calls, their parts tell."""
+"""Every other reason is ``STOP``; calls show in the parts."""
 
 _MESSAGES: Final[Mapping[StopReason, str]] = MappingProxyType(
     {
@@ -283,7 +283,7 @@ _BEHIND: Final = b'],"role":"model"},"index":0}]'
 class _Encoder:
     """The stage from events to objects, whatever stands around those."""
 
-    _heading: ResponseMeta
+    _meta: ResponseMeta
     _behind: bytes = field(init=False)
     _tail: bytes = field(init=False)
     _signing: Signing = field(init=False, factory=Signing)
@@ -297,9 +297,9 @@ class _Encoder:
     """Whether the last object has been written, or an error instead."""
 
     def __attrs_post_init__(self) -> None:
-        self._tail = _escaped(_tail(self._heading))
+        self._tail = _escaped(_tail(self._meta))
         self._behind = _BEHIND + self._tail
-        self._grounding = _grounding_of(self._heading)
+        self._grounding = _grounding_of(self._meta)
 
     def objects(self, items: Iterable[Event]) -> Iterator[bytes]:
         """The objects for *items*."""
@@ -341,7 +341,7 @@ class _Encoder:
                 yield self._object(dumps(part))
 
     def _call(self, block: BlockStart, arguments: str) -> Iterator[bytes]:
-        """A call; one that was cut is not told of, as nobody could make it."""
+        """A call; one that was cut is left out, as no client could run it."""
         try:
             part = _call_part(block.call_id, block.name, arguments, {})
         except UpstreamProtocolError:
@@ -375,7 +375,7 @@ class SseEncoder(_Encoder):
             yield b"data: %b\n\n" % each
 
     def flush(self) -> Iterator[bytes]:
-        """Nothing: the last object says that it is."""
+        """Nothing: the last object has the reason for the end."""
         yield from ()
 
     def error(self, error: KiroAsgiError) -> list[bytes]:
@@ -390,7 +390,7 @@ class SseEncoder(_Encoder):
 
 @define
 class ArrayEncoder(_Encoder):
-    """Objects as the elements of one array, which is what those get who do not ask for events."""
+    """Objects as the elements of one array, for clients that do not ask for events."""
 
     heartbeat: bytes = field(init=False, default=b"\n")
     _before: bytes = field(init=False, default=b"[")

@@ -27,7 +27,7 @@ from kiro_asgi.errors import (
 from kiro_asgi.wire.json import dumps
 
 UNIMPLEMENTED: Final = "unimplemented"
-"""Code of a `RequestError` for what the API has and the gateway has not."""
+"""Code of a `RequestError` about a part of the API that the gateway does not have."""
 
 _STATUSES: Final[Mapping[int, tuple[int, str]]] = MappingProxyType(
     {
@@ -68,10 +68,10 @@ def error_reply(error: KiroAsgiError) -> ErrorReply:
 def error_body(error: KiroAsgiError) -> bytes:
     """The error object; some clients know it in a stream only by its first member, and that is all it has."""
     code, status = _status(error)
-    told: dict[str, Any] = {"code": code, "message": _message(error), "status": status}
+    fields: dict[str, Any] = {"code": code, "message": _message(error), "status": status}
     if details := [{"@type": _TYPE + kind, **members} for kind, members in _details(error)]:
-        told["details"] = details
-    return dumps({"error": told})
+        fields["details"] = details
+    return dumps({"error": fields})
 
 
 def _status(error: KiroAsgiError) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""What has to be known of answers that Google has written, and of requests that may go there as they are.
+"""The facts that the gateway reads in answers of Google, and in requests that may go there as they are.
 
 Source: https://ai.google.dev/api/generate-content
 """
@@ -36,7 +36,7 @@ class GeminiPeek(RequestPeek):
 
 
 def peek(body: bytes, model: str, *, stream: bool) -> RequestPeek:
-    """What must be known of a request for *model*.
+    """The facts that decide where a request for *model* goes.
 
     Raises:
         RequestError: No JSON object.
@@ -108,7 +108,7 @@ def _error(error: KiroAsgiError, meta: ResponseMeta) -> list[bytes]:
 GENERATED: Final = Format(
     heartbeat=_EMPTY_EVENT,
     early_heartbeat=_EMPTY_EVENT,
-    telling=re.compile(rb'"(?:finishReason|usageMetadata|promptFeedback|error)"'),
+    relevant=re.compile(rb'"(?:finishReason|usageMetadata|promptFeedback|error)"'),
     read=_read,
     error=_error,
 )

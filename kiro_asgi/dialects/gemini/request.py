@@ -40,7 +40,7 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.stages.limits import check_stop
 
-# Tools, their schemas, and what the client demands about them.
+# Tools, their schemas, and the client's demands about them.
 
 
 _SPELLED: Final = MappingProxyType(
@@ -70,7 +70,7 @@ _TYPES: Final = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "O
 
 
 def _json_schema(schema: Any) -> Any:
-    """A schema of Google's, or JSON Schema as its clients write it, as JSON Schema; what is none stays as it is.
+    """A schema of Google's, or JSON Schema as its clients write it, as JSON Schema; any other value stays as it is.
 
     Names of types may be in capitals in either.
 
@@ -174,7 +174,7 @@ def _options(search: Any) -> dict[str, Any]:
 
 
 def _chosen(tools: tuple[Tool, ...], calling: FunctionCallingConfig) -> tuple[tuple[Tool, ...], ToolChoice]:
-    """The tools that are left, and what is demanded of them."""
+    """The tools that are left, and the demand on their use."""
     place = "tool_config.function_calling_config"
     mode, word = MODES.get((calling.mode or "AUTO").upper()), calling.mode or ""
     if mode is None:
@@ -303,10 +303,10 @@ _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
 
 @frozen
 class GeminiOptions:
-    """What only this API knows of a request."""
+    """The part of a request that only this dialect understands."""
 
     grounded: bool = False
-    """Whether the answer may rest on pages, which are told with it."""
+    """Whether the answer may rest on pages, which it then names."""
 
 
 def read_body(body: bytes) -> dict[str, Any]:
@@ -345,9 +345,9 @@ def parse_count(body: bytes, model: str) -> Prompt:
 
 
 def _prompt(request: GenerateBody, model: str) -> Prompt:
-    turns, told = read_contents(request.contents)
+    turns, system = read_contents(request.contents)
     if not turns:
-        raise missing("contents", "say something: at least one content with a part is needed")
+        raise missing("contents", "send at least one content with a part")
     if request.cached_content:
         raise unsupported("cached_content", "nothing is cached here; send the contents themselves")
     config = request.generation_config or _NOTHING
@@ -355,7 +355,7 @@ def _prompt(request: GenerateBody, model: str) -> Prompt:
     prompt = Prompt(
         model,
         turns,
-        system=(*texts_of(request.system_instruction), *told),
+        system=(*texts_of(request.system_instruction), *system),
         system_place="system_instruction",
         tools=tools,
         tool_choice=choice,
@@ -408,7 +408,7 @@ def _sampling(config: GenerationConfig) -> Sampling:
 
 
 def _refuse(config: GenerationConfig) -> None:
-    """Refuse what would give another answer if it were passed over."""
+    """Refuse fields that cannot be passed over without another answer."""
     place = "generation_config"
     if config.candidate_count not in (None, 0, 1):
         raise unsupported(f"{place}.candidate_count", "only one candidate can be made")

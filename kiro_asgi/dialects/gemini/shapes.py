@@ -45,7 +45,7 @@ class FunctionCall:
 
 @frozen
 class ResponsePart:
-    """A file that a function gave."""
+    """A file in a function's result."""
 
     inline_data: Blob | None = None
     file_data: FileData | None = None
@@ -53,7 +53,7 @@ class ResponsePart:
 
 @frozen
 class FunctionResponse:
-    """What a call gave."""
+    """The result of a call."""
 
     name: str = ""
     id: str | None = None
@@ -80,7 +80,7 @@ class Part:
 
 @frozen
 class Content:
-    """What one side said."""
+    """A message of one side."""
 
     parts: tuple[Part, ...] = ()
     role: str | None = None
@@ -130,7 +130,7 @@ class FunctionCallingConfig:
 
 @frozen
 class ToolConfig:
-    """What is demanded of tools."""
+    """Demands on calls of tools."""
 
     function_calling_config: FunctionCallingConfig | None = None
 
@@ -146,7 +146,7 @@ class ThinkingConfig:
 
 @frozen
 class GenerationConfig:
-    """How to draw tokens, and what the answer is to be."""
+    """How to draw tokens, and the form of the answer."""
 
     temperature: float | None = None
     top_p: float | None = None

@@ -26,12 +26,12 @@ def _make(options: DialectOptions) -> Dialect:
 
 
 def _likeness(request: Mapping[str, Any]) -> int:
-    """Certain members, the roles ``developer``, ``tool`` and ``function``, and calls beside the content say it."""
+    """Signs are certain members, the roles ``developer``, ``tool`` and ``function``, and calls beside the content."""
     messages, tools = _objects(request.get("messages")), _objects(request.get("tools"))
-    spoken = any(each.get("role") in _ROLES or "tool_calls" in each for each in messages)
-    wrapped = any("function" in each for each in tools)
+    by_message = any(each.get("role") in _ROLES or "tool_calls" in each for each in messages)
+    by_tool = any("function" in each for each in tools)
     system = any(each.get("role") == "system" for each in messages) and "system" not in request
-    return 2 * bool(spoken or wrapped or system or _MEMBERS & request.keys())
+    return 2 * bool(by_message or by_tool or system or _MEMBERS & request.keys())
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:

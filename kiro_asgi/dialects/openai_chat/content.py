@@ -66,8 +66,10 @@ def read_extra_content(value: Any) -> str:
 def reasoning_details(signatures: Iterable[str], start: int = 0) -> list[dict[str, Any]]:
     """The entries of ``reasoning_details`` for those of the *signatures* that have a place there.
 
-    What a service behind this API says of its thinking (`DETAILS`) stands where OpenRouter has it, as one entry that
-    nobody needs to read.  No other is told.  Source: https://openrouter.ai/docs/use-cases/reasoning-tokens
+    The details of a service behind this API on its thinking (`DETAILS`) stand where OpenRouter has them, as one entry
+    that no client needs to read.  Other signatures are left out.
+
+    Source: https://openrouter.ai/docs/use-cases/reasoning-tokens
 
     Args:
         signatures: Of thinking.
@@ -81,7 +83,7 @@ def reasoning_details(signatures: Iterable[str], start: int = 0) -> list[dict[st
 
 
 def read_reasoning_details(value: Any) -> Iterator[str]:
-    """The signatures in ``reasoning_details``; of another gateway's entries nobody knows whose they are."""
+    """The signatures in ``reasoning_details``; of another gateway's entries the owner is unknown."""
     for entry in objects_of(value):
         if read_mark(signature := text_of(entry, "data")).part == DETAILS:
             yield signature
@@ -147,7 +149,7 @@ def _file(part: FilePart, place: str) -> Content:
 def _misplaced(part: object, place: str) -> Content:
     if isinstance(part, Raw):
         refuse_unknown(part, place)
-    raise invalid(f"{place}.type", "this kind of content has no place in a message of this role")
+    raise invalid(f"{place}.type", "a message of this role cannot hold this kind of content")
 
 
 _TEXT: Final = MappingProxyType[type, Reader]({TextPart: read_text})
@@ -190,25 +192,25 @@ class MessageReader:
     def read(self, messages: Iterable[Message]) -> None:
         """Take the messages.
 
-        System text in mid-conversation is said by the user where it stands: the beginning of the conversation, which
-        upstreams cache, stays as it was.  Without a conversation it is what the user asks.
+        System text in mid-conversation becomes the user's where it stands: the beginning of the conversation, which
+        upstreams cache, stays as it was.  Without a conversation it is the user's message.
         """
         for index, message in enumerate(messages):
             _READERS[type(message)](self, message, f"messages[{index}]")
         if not self.turns and self.system:
-            self._tell(self.system, self.system_place)
+            self._add_texts(self.system, self.system_place)
             self.system = []
 
     def _system(self, message: SystemMessage, place: str) -> None:
-        said = texts(message.content, f"{place}.content")
+        found = texts(message.content, f"{place}.content")
         if self.turns:
-            self._tell(said, place)
+            self._add_texts(found, place)
         else:
-            self.system += said
+            self.system += found
             self.system_place = self.system_place or place
 
-    def _tell(self, said: Iterable[str], place: str) -> None:
-        if parts := tuple(map(Text, said)):
+    def _add_texts(self, found: Iterable[str], place: str) -> None:
+        if parts := tuple(map(Text, found)):
             self.turns.append(Turn(Role.USER, parts, place))
 
     def _user(self, message: UserMessage, place: str) -> None:
@@ -285,4 +287,4 @@ def _tool_call(call: ChatCall, place: str) -> ToolCallPart:
         return ToolCallPart(call.id, call.function.name, arguments)
     if call.custom is not None:
         return ToolCallPart(call.id, call.custom.name, {"input": call.custom.input})
-    raise invalid(place, "a tool call has a function")
+    raise invalid(place, "has no function; each tool call needs one")

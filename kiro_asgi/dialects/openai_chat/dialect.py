@@ -95,7 +95,7 @@ _READING: Final = Reading(
 _NUMBERS: Final = ("top_k", "seed", "presence_penalty", "frequency_penalty")
 """Extensions, which are never refused."""
 
-_OTHERWISE: Final = (("max_completion_tokens", "max_tokens"), ("tools", "functions"), ("tools", "function_call"))
+_SUPERSEDED: Final = (("max_completion_tokens", "max_tokens"), ("tools", "functions"), ("tools", "function_call"))
 """A field, and the older one that does not count beside it."""
 
 
@@ -105,7 +105,7 @@ def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]
     for name in _NUMBERS:
         if value.get(name) and getattr(prompt.sampling, name) is None:
             yield "values.unknown", name
-    for name, older in _OTHERWISE:
+    for name, older in _SUPERSEDED:
         if value.get(name) and value.get(older):
             yield "fields.ignored", older
     for place in ("tools",) if value.get("tools") else ("functions",):
@@ -118,9 +118,9 @@ def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]
 def _second_thoughts(message: Mapping[str, Any], place: str) -> Iterator[Finding]:
     """Earlier thinking under two names, or in a form that is no text."""
     found = [name for name in ("reasoning_content", "reasoning") if message.get(name)]
-    told = next((name for name in found if isinstance(message[name], str)), "")
+    read = next((name for name in found if isinstance(message[name], str)), "")
     for name in found:
-        if name != told and message[name] != message.get(told):
+        if name != read and message[name] != message.get(read):
             yield "values.unknown", f"{place}.{name}"
 
 
@@ -168,5 +168,5 @@ class OpenAIChat:
         return render(message, meta)
 
     def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
-        """The HTTP answer to an error before the first byte; this API tells the request id in a header only."""
+        """The HTTP answer to an error before the first byte; this API sends the request id in a header only."""
         return error_reply(error)

@@ -46,7 +46,7 @@ from kiro_asgi.model.message import Message, RefusalBlock, TextBlock, ThinkingBl
 from kiro_asgi.wire.json import dumps, quote_bytes
 
 GAP: Final = "\n\n"
-"""Stands before what a server tool gave, as this API has no blocks of text."""
+"""Stands before the result of a server tool, as this API has no blocks of text."""
 
 _BEFORE: Final = b'{"id":%b,"object":"chat.completion","created":%d,"model":%b,"choices":[{"index":0,"message":'
 _AFTER: Final = b',"finish_reason":%b,"logprobs":null}],"usage":%b,"service_tier":"default","system_fingerprint":null}'
@@ -128,7 +128,7 @@ def _tool_calls(message: Message) -> Iterator[Iterable[bytes]]:
 
 
 def _content(message: Message) -> tuple[str, list[dict[str, Any]]]:
-    """The text, which is one here, and what it cites."""
+    """The text, which is one here, and the pages that it cites."""
     text, annotations = "", []
     for block in message.blocks:
         if isinstance(block, TextBlock):
@@ -173,7 +173,7 @@ class ChatEncoder(ChunkStream):
     """The stage from events to the bytes of one streamed answer.
 
     Args:
-        meta: What every chunk repeats.
+        meta: Facts that every chunk repeats.
         usage_in_finish_chunk: Put the token counts into the finish chunk, asked for or not, and send no usage chunk.
     """
 
@@ -248,7 +248,7 @@ class ChatEncoder(ChunkStream):
         return head
 
     def _start_result(self, result: ServerResult) -> bytes:
-        """Its text comes as a block of text; here it is set apart from what is before it."""
+        """Its text comes as a block of text; here it is set apart from the text before it."""
         gap = GAP if self._length else ""
         self._length += len(gap)
         self._citations += citations(result.output, self._length)

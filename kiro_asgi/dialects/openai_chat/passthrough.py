@@ -121,7 +121,7 @@ def _detail(usage: Mapping[str, Any], group: str, name: str) -> int | None:
     return count_of(object_of(usage.get(group)), name)
 
 
-def _heading(document: Mapping[str, Any], meta: ResponseMeta) -> ResponseMeta:
+def _answer_meta(document: Mapping[str, Any], meta: ResponseMeta) -> ResponseMeta:
     """Facts of the answer by its first chunk; those that it lacks are *meta*'s."""
     created = count_of(document, "created")
     return evolve(
@@ -138,12 +138,12 @@ def _error(error: KiroAsgiError, meta: ResponseMeta) -> list[bytes]:
 
 COMPLETIONS: Final = Format(
     heartbeat=encode_comment("ping"),
-    telling=re.compile(rb'"(?:error"|usage"\s*:\s*\{|finish_reason"\s*:\s*")'),
+    relevant=re.compile(rb'"(?:error"|usage"\s*:\s*\{|finish_reason"\s*:\s*")'),
     done=_DONE,
     read=_read,
     named=b'"model"',
     place=("model",),
-    meta=_heading,
+    meta=_answer_meta,
     error=_error,
 )
 """The Chat Completions API."""

@@ -3,8 +3,8 @@
 A field is honoured, mapped, ignored or refused.  It is refused when ignoring it would give an answer other than the one
 asked for (several choices, log probabilities, audio), and only then.
 
-Whether the client wants thinking is told by one official field and the extensions in use.  Tools, and what the client
-demands about them, have a present and a deprecated form.
+One official field and the extensions in use ask for thinking.  Tools, and demands about them, have a present and a
+deprecated form.
 
 Sources: https://platform.openai.com/docs/api-reference/chat/create (also ``reasoning_effort``),
 https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking (``thinking``),
@@ -114,7 +114,7 @@ def _hosted_search(tool: ChatSearchTool, place: str) -> Tool:
 
 def _function(function: ChatFunction, place: str) -> Tool:
     if not function.name:
-        raise invalid(f"{place}.name", "empty")
+        raise invalid(f"{place}.name", "is empty")
     return Tool(function.name, function.description or "", function.parameters or {}, place=place)
 
 
@@ -183,7 +183,7 @@ class ChatOptions:
 
 
 def options_of(meta: ResponseMeta) -> ChatOptions:
-    """The options that travel with *meta*, or the defaults where nobody set any."""
+    """The options that travel with *meta*, or the defaults where there are none."""
     return meta.options if isinstance(meta.options, ChatOptions) else ChatOptions()
 
 
@@ -202,7 +202,7 @@ _SILENT: Final = Thinking()
 
 
 def _read_thinking(body: ChatRequestBody) -> Thinking:
-    """The first of the fields that says something decides.
+    """The first of the fields that is set decides.
 
     Raises:
         RequestError: An unknown ``reasoning_effort``; an extension that makes no sense is ignored instead.

@@ -290,7 +290,7 @@ class ChatRequestBody:
     prompt_cache_key: Any = None
 
     input: Any = None
-    """Not of this API; whoever sends it means the Responses API."""
+    """Not of this API; a client that sends it means the Responses API."""
 
     top_k: Any = None
     seed: Any = None

@@ -1,6 +1,6 @@
 """The older Completions API of OpenAI, as clients speak it: ``POST /v1/completions``.
 
-The prompt of a request is the one thing that a user says.  As in Chat Completions, a field is refused where ignoring it
+The prompt of a request is the one message of a user.  As in Chat Completions, a field is refused where ignoring it
 would give another answer than the one asked for.
 
 An answer is made of ``text_completion`` objects: a stream has one for each piece, a body one for all.  There is room
@@ -53,7 +53,7 @@ class CompletionsBody:
     logprobs: int | None = None
     user: Any = None
     messages: Any = None
-    """Not of this API; whoever sends them means Chat Completions."""
+    """Not of this API; a client that sends them means Chat Completions."""
 
     top_k: Any = None
     seed: Any = None
@@ -78,7 +78,7 @@ class CompletionOptions:
 
 
 def _options_of(meta: ResponseMeta) -> CompletionOptions:
-    """The options that travel with *meta*, or the defaults where nobody set any."""
+    """The options that travel with *meta*, or the defaults where there are none."""
     return meta.options if isinstance(meta.options, CompletionOptions) else CompletionOptions()
 
 
@@ -110,7 +110,7 @@ def _refuse(request: CompletionsBody) -> None:
     if request.logprobs is not None:
         raise unsupported("logprobs", "log probabilities are not available")
     if request.suffix:
-        raise unsupported("suffix", "no service here can be held to a text that comes after the answer")
+        raise unsupported("suffix", "no service here can fit an answer to a text that comes after it; leave this out")
 
 
 def _text(request: CompletionsBody) -> str:
@@ -174,7 +174,7 @@ def _render(message: Message, meta: ResponseMeta) -> Iterator[bytes]:
 class CompletionEncoder(ChunkStream):
     """The stage from events to the bytes of one streamed answer."""
 
-    _heading: ResponseMeta
+    _meta: ResponseMeta
     _usage_in_finish_chunk: bool = False
     _before: bytes = field(init=False)
     _after: bytes = field(init=False)
@@ -183,8 +183,8 @@ class CompletionEncoder(ChunkStream):
     _include_usage: bool = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._include_usage = _options_of(self._heading).include_usage and not self._usage_in_finish_chunk
-        super().__init__(self._heading, b"text_completion")
+        self._include_usage = _options_of(self._meta).include_usage and not self._usage_in_finish_chunk
+        super().__init__(self._meta, b"text_completion")
         self._before = self._common + b"["
         self._after = _REASON % b"null" + b',"usage":null' * self._include_usage + b"}\n\n"
 
@@ -193,7 +193,7 @@ class CompletionEncoder(ChunkStream):
         for item in items:
             if isinstance(item, TextDelta | RefusalDelta):
                 yield self._chunk(item.text)
-            elif isinstance(item, MessageStart) and (echo := _options_of(self._heading).echo):
+            elif isinstance(item, MessageStart) and (echo := _options_of(self._meta).echo):
                 yield self._chunk(echo)
             elif isinstance(item, MessageEnd):
                 yield self._end(item)
@@ -203,8 +203,8 @@ class CompletionEncoder(ChunkStream):
 
     def _end(self, event: MessageEnd) -> bytes:
         usage = dumps(usage_object(event.usage))
-        told = b',"usage":' + usage if self._usage_in_finish_chunk else b',"usage":null' * self._include_usage
-        last = b'%b%b""%b%b}\n\n' % (self._before, _CHOICE, _reason(event.stop_reason), told)
+        counts = b',"usage":' + usage if self._usage_in_finish_chunk else b',"usage":null' * self._include_usage
+        last = b'%b%b""%b%b}\n\n' % (self._before, _CHOICE, _reason(event.stop_reason), counts)
         return last + b'%b],"usage":%b}\n\n' % (self._before, usage) if self._include_usage else last
 
 
@@ -243,5 +243,5 @@ class OpenAICompletions:
         return _render(message, meta)
 
     def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
-        """The HTTP answer to an error before the first byte; this API tells the request id in a header only."""
+        """The HTTP answer to an error before the first byte; this API sends the request id in a header only."""
         return error_reply(error)

@@ -1,9 +1,9 @@
-"""Compaction: a summary in the place of what was said, made by the model that is asked anyway.
+"""Compaction: a summary in the place of a conversation, written by the model that the request names.
 
-A request that ends with an item ``compaction_trigger`` asks for that: its prompt is followed by `INSTRUCTION`, and what
-the model says becomes the one item of the answer, ``compaction``, which holds it sealed.  Such an item stands for all
-items before it.  Of those only texts of the system, what the user said last, and calls that wait for their results are
-told on; the summary is told as what the assistant said, since it quotes what nobody may give more weight.
+A request that ends with an item ``compaction_trigger`` asks for that: its prompt is followed by `INSTRUCTION`, and the
+model's text becomes the one item of the answer, ``compaction``, which holds it sealed.  Such an item stands for all
+items before it.  Of those the model still gets texts of the system, the user's last messages, and calls that wait for
+their results.  It gets the summary as the assistant's text: quotes in it are to gain no weight.
 
 Source: https://platform.openai.com/docs/guides/compaction
 """
@@ -38,10 +38,10 @@ INSTRUCTION: Final = (
 )
 
 GO_ON: Final = "Go on from there."
-"""What the user says behind a summary that nothing follows: services want the last word to be the user's."""
+"""The user's message behind a summary that nothing follows: services want the last message to be the user's."""
 
 _USER_CHARACTERS: Final = 80_000
-"""Of what the user said, so much stays beside a summary: about 20,000 tokens, the latest first."""
+"""Characters of the user's messages that stay beside a summary: about 20,000 tokens, the latest first."""
 
 _ROLES_KEPT: Final = ("system", "developer")
 
@@ -81,7 +81,7 @@ def compaction_request(value: Any) -> Any:
 
 
 def halves(items: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """What of *items* is to be compacted, and what the user has just said, which stays behind that."""
+    """Those of *items* to be compacted, and the user's messages at their end, which stay behind the compaction."""
     end = len(items)
     while end and items[end - 1].get("type", "message") == "message" and items[end - 1].get("role") == "user":
         end -= 1
@@ -102,7 +102,7 @@ def is_triggered(items: Any) -> bool:
 
 
 def untriggered(items: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Those of *items* that say something."""
+    """*items* without one that asks for a compaction."""
     return [item for item in items if item.get("type") != TRIGGER]
 
 
@@ -124,26 +124,26 @@ def compacting(prompt: Prompt, place: str) -> Prompt:
 
 
 def summarising(summary: str) -> Text:
-    """A summary as it is told to a model."""
+    """A summary as text for a model."""
     return Text(f"Summary of the conversation up to here:\n\n{summary}")
 
 
-def told(item: Mapping[str, Any]) -> str:
-    """What a compaction item holds, sealed; empty where it holds nothing."""
+def _sealed(item: Mapping[str, Any]) -> str:
+    """The sealed summary of a compaction item; empty where it has none."""
     return text_of(item, "encrypted_content")
 
 
 def superseded(items: Any) -> frozenset[int]:
-    """Places of a request's *items* that need not be told, because the newest compaction among them stands for them."""
-    holders = [place for place, item in _objects(items) if item.get("type") in COMPACTIONS and told(item)]
+    """Places of a request's *items* that need not be read, because the newest compaction among them stands for them."""
+    holders = [place for place, item in _objects(items) if item.get("type") in COMPACTIONS and _sealed(item)]
     if not holders:
         return frozenset()
     before = items[: holders[-1]]
     return frozenset(range(len(before))).difference(_kept(before), _open_calls(before))
 
 
-def last_said(items: Sequence[Any]) -> list[Mapping[str, Any]]:
-    """The messages of the user's among *items* that stay beside a compaction of them all."""
+def kept_messages(items: Sequence[Any]) -> list[Mapping[str, Any]]:
+    """The user's messages among *items* that stay beside a compaction of them all."""
     return [items[place] for place in sorted(_kept(items)) if items[place].get("role") == "user"]
 
 

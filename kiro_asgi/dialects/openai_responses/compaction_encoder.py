@@ -37,7 +37,7 @@ class CompactionEncoder(ResponsesEncoder):
         self.item: dict[str, Any] = {}
         """The item, once there is one."""
         self.usage: dict[str, Any] = {}
-        """What it has cost."""
+        """Its token counts, as the API shows them."""
 
     def feed(self, items: Iterable[Event], /) -> Iterator[bytes]:
         """Server-sent events for *items*.
@@ -60,11 +60,11 @@ class CompactionEncoder(ResponsesEncoder):
             raise UpstreamProtocolError("the model has written no summary of the conversation")
         self._ended = self.complete = True
         sealed = self._sealer.seal_summary(summary)
-        place, told = self._output.add(_KIND, {"type": _KIND, "encrypted_content": ""})
+        place, events = self._output.add(_KIND, {"type": _KIND, "encrypted_content": ""})
         fields = {"type": _KIND, "encrypted_content": sealed}
         self.item, self.usage = {"id": place.id, **fields}, usage_object(end.usage)
-        told += self._output.done(place, fields)
-        return told + self._output.tell(
+        events += self._output.done(place, fields)
+        return events + self._output.snapshot(
             ResponseOutcome("completed", None, None, self.usage, int(self._clock())), "completed"
         )
 
@@ -88,15 +88,15 @@ class EncoderStyles:
         return cls(CommentingEncoder, CommentingCompactionEncoder)
 
 
-def compaction_object(meta: ResponseMeta, encoder: CompactionEncoder, said: Iterable[Mapping[str, Any]]) -> bytes:
-    """JSON of the answer to a request to compact, with what the user *said* before the compaction."""
+def compaction_object(meta: ResponseMeta, encoder: CompactionEncoder, messages: Iterable[Mapping[str, Any]]) -> bytes:
+    """JSON of the answer to a request to compact, with the user's *messages* before the compaction."""
     token = meta.id.removeprefix("resp_")
     return dumps(
         {
             "id": meta.id,
             "object": "response.compaction",
             "created_at": meta.created,
-            "output": [*identified(said, f"{token}_u"), encoder.item],
+            "output": [*identified(messages, f"{token}_u"), encoder.item],
             "usage": encoder.usage,
         }
     )

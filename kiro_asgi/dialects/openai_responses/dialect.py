@@ -16,7 +16,7 @@ from kiro_asgi.dialects.openai_common import error_reply
 from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
-from kiro_asgi.dialects.openai_responses.items import TOLD
+from kiro_asgi.dialects.openai_responses.items import SUMMARISED
 from kiro_asgi.dialects.openai_responses.passthrough import RESPONSES, ResponsePassthrough, peek
 from kiro_asgi.dialects.openai_responses.request import SEALED, options_of, parse_request
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
@@ -51,7 +51,7 @@ _READING: Final = Reading(
             (ResponsesJsonSchemaFormat, "strict"): "",
         }
     ),
-    partly=frozenset(TOLD),
+    partly=frozenset(SUMMARISED),
 )
 
 
@@ -62,10 +62,10 @@ def unread_fields(value: Mapping[str, Any], prompt: Prompt, earlier: int = 0) ->
     for index, name in enumerate(value.get("include") or ()):
         if name != SEALED:
             yield "values.unknown", f"include[{index}]"
-    told = {turn.place for turn in prompt.turns}
+    read = {turn.place for turn in prompt.turns}
     items = value.get("input")
     for index, item in enumerate(items if isinstance(items, list) else ()):
-        if _seals(item) and f"input[{index + earlier}]" not in told:
+        if _seals(item) and f"input[{index + earlier}]" not in read:
             yield "thinking.sealed_dropped", f"input[{index}]"
 
 
@@ -78,13 +78,13 @@ class OpenAIResponses:
     """The dialect; see `kiro_asgi.dialects.base.Dialect`."""
 
     sealer: Sealer | None = None
-    """Seals and opens ``encrypted_content``; without it answers have none, and what clients send is passed over."""
+    """Seals and opens ``encrypted_content``; without it answers have none, and clients' own are passed over."""
 
     clock: Callable[[], float] | None = None
     """Seconds since the epoch; without it answers are complete in the second in which they begin."""
 
     styles: EncoderStyles = field(factory=EncoderStyles)
-    """What streams, and shows signs of life its own way."""
+    """Encoders of streamed answers, by their style of heartbeats."""
 
     name = "openai_responses"
     traits = DialectTraits(repeats_answers=True, cites_pages_only=True, transparent=True)
@@ -121,9 +121,9 @@ class OpenAIResponses:
         return style(meta, self.sealer, self.clock)
 
     def render(self, message: Message, meta: ResponseMeta) -> Iterator[bytes]:
-        """The JSON body of a collected answer: what the last event of the stream would hold.
+        """The JSON body of a collected answer: the response of the stream's last event.
 
-        None of it is known before that event, and what comes before are empty pieces.
+        None of it is known before that event; the pieces until then are empty.
         """
         encoder = self.encoder(meta)
         for _ in encoder.feed(replay(message)):
@@ -131,5 +131,5 @@ class OpenAIResponses:
         yield from encoder.response
 
     def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
-        """The HTTP answer to an error before the first byte; this API tells the request id in a header only."""
+        """The HTTP answer to an error before the first byte; this API sends the request id in a header only."""
         return error_reply(error)

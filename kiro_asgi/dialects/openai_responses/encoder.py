@@ -7,7 +7,7 @@ Every event has a name line, which repeats its ``type``, and a number, from 0, w
 
     item = output_item.added body output_item.done
 
-An item opens empty, and is told whole when it is done.  Items do not overlap, but for a web search: it is done when its
+An item opens empty, and is sent whole when it is done.  Items do not overlap, but for a web search: it is done when its
 result has come.  There is no sentinel at the end.
 
 A block that is open becomes an item, or a part of one.  The pieces of an item differ in their number and one string, so
@@ -103,7 +103,7 @@ class _ItemBlock:
         return bool(self._before)
 
     def _stream(self, name: str, where: bytes) -> None:
-        """Make, once, what surrounds the pieces of events *name*; *where* is JSON of what they all say."""
+        """Make, once, the bytes around the pieces of events *name*; *where* is JSON of the fields that they share."""
         word = name.encode()
         self._before = b'event: %b\ndata: {"type":"%b","sequence_number":' % (word, word)
         self._after = b',%b,"delta":' % where
@@ -133,7 +133,7 @@ class CallBlock(_ItemBlock):
         self._stream("response.function_call_arguments.delta", dumps(self.place.fields)[1:-1])
         return added
 
-    def say(self, text: str) -> list[bytes]:
+    def feed(self, text: str) -> list[bytes]:
         """The next piece."""
         self.pieces.append(text)
         return [self.piece(text)] if self.begun else []
@@ -145,7 +145,7 @@ class PartBlock(_ItemBlock):
 
     shape: PartShape
     phase: str = field(init=False, default="")
-    """Of its text, where the service tells it."""
+    """Of its text, where the service names it."""
 
     annotations: list[dict[str, Any]] = field(init=False, factory=list)
     """Citations of its text, as clients have received them."""
@@ -158,7 +158,7 @@ class PartBlock(_ItemBlock):
         """Fields of every event about the part."""
         return {**self.place.fields, **self.shape.place}
 
-    def say(self, text: str) -> list[bytes]:
+    def feed(self, text: str) -> list[bytes]:
         """The next piece.  A part begins with its first, and a message with its only part: so none is empty."""
         return [self.piece(text)] if self.begun else [*self._begin(), self.piece(text)]
 
@@ -168,19 +168,19 @@ class PartBlock(_ItemBlock):
             self.place, added = self._output.add("message", message([], "in_progress"))
         self._where = dumps(self.where)[1:-1]
         self._stream(f"response.{self.shape.events}.delta", self._where + self.shape.also)
-        return added + self._tell("added", self.shape.part(self.json.pieces()))
+        return added + self._part_event("added", self.shape.part(self.json.pieces()))
 
     def end(self) -> tuple[Pieces, list[bytes]]:
-        """End the part; what it became, and the events that tell of it."""
+        """End the part: its final form, and the events about it."""
         text, member = self.json.pieces(), b',"%b":' % self.shape.member.encode()
         done = self._output.frame(
             f"response.{self.shape.events}.done", self._where, member, *text, self.shape.also + b"}"
         )
         part = self.shape.part(text, self.annotations)
-        return part, done + self._tell("done", part)
+        return part, done + self._part_event("done", part)
 
-    def _tell(self, what: str, part: Pieces) -> list[bytes]:
-        return self._output.frame(f"response.{self.shape.added}.{what}", self._where, b',"part":', *part, b"}")
+    def _part_event(self, name: str, part: Pieces) -> list[bytes]:
+        return self._output.frame(f"response.{self.shape.added}.{name}", self._where, b',"part":', *part, b"}")
 
 
 @define
@@ -263,7 +263,7 @@ class ResponsesEncoder:
 
     @property
     def response(self) -> Pieces:
-        """The response object as the client was told it last."""
+        """The response object as the client received it last."""
         return self._output.response
 
     def feed(self, items: Iterable[Event], /) -> Iterator[bytes]:
@@ -277,9 +277,9 @@ class ResponsesEncoder:
     def without_answer(self) -> list[bytes]:
         """All events of a response for which no model is asked: it has no output, and costs nothing."""
         self._ended = self.complete = True
-        told = self._output.tell(ResponseOutcome(), "created", "in_progress")
+        events = self._output.snapshot(ResponseOutcome(), "created", "in_progress")
         end = ResponseOutcome("completed", None, None, usage_object(Usage()), int(self._clock()))
-        return told + self._output.tell(end, "completed")
+        return events + self._output.snapshot(end, "completed")
 
     def flush(self) -> Iterator[bytes]:
         """Nothing: the end is an event."""
@@ -290,27 +290,27 @@ class ResponsesEncoder:
         if self._ended:
             return []
         self._ended = True
-        told = (
+        events = (
             self._finish_text() + self._output.release("completed") + self._output.event("error", error_fields(error))
         )
-        return told + self._output.tell(ResponseOutcome("failed", error=failure(error)), "failed")
+        return events + self._output.snapshot(ResponseOutcome("failed", error=failure(error)), "failed")
 
     def cancel(self) -> list[bytes]:
-        """End what is open; the API has no event for a response that was cancelled."""
+        """End the open items; the API has no event for a response that was cancelled."""
         self._ended = True
-        told = self._finish_text() + self._output.release("incomplete")
-        return told + self._output.tell(ResponseOutcome("cancelled"))
+        events = self._finish_text() + self._output.release("incomplete")
+        return events + self._output.snapshot(ResponseOutcome("cancelled"))
 
     def _start(self, _: MessageStart) -> list[bytes]:
-        return self._output.tell(ResponseOutcome(), "created", "in_progress") + self._tell_compaction()
+        return self._output.snapshot(ResponseOutcome(), "created", "in_progress") + self._compaction_item()
 
-    def _tell_compaction(self) -> list[bytes]:
+    def _compaction_item(self) -> list[bytes]:
         """The compaction that was made before the answer, as its first item."""
         if not self._options.compaction:
             return []
         fields = {"type": "compaction", "encrypted_content": self._options.compaction["encrypted_content"]}
-        place, told = self._output.add("compaction", {**fields, "encrypted_content": ""})
-        return told + self._output.done(place, fields)
+        place, events = self._output.add("compaction", {**fields, "encrypted_content": ""})
+        return events + self._output.done(place, fields)
 
     def _usage(self, usage: Usage) -> dict[str, Any]:
         """Token counts; those of a compaction stand by themselves, as the context has become shorter by it."""
@@ -319,27 +319,27 @@ class ResponsesEncoder:
 
     def _end(self, event: MessageEnd) -> list[bytes]:
         self._ended = self.complete = True
-        told = self._finish_text() + self._give_up_searches()
+        events = self._finish_text() + self._give_up_searches()
         if event.stop_reason is StopReason.CONTENT_FILTER and not self._output.has("message"):
-            told += self._speak(REFUSAL, _FILTERED)
+            events += self._own_message(REFUSAL, _FILTERED)
         elif not self._output.has_answer:
-            told += self._speak(TEXT, "")
+            events += self._own_message(TEXT, "")
         usage = self._usage(event.usage)
         if reason := INCOMPLETE.get(event.stop_reason):
-            told += self._output.release("incomplete")
-            return told + self._output.tell(
+            events += self._output.release("incomplete")
+            return events + self._output.snapshot(
                 ResponseOutcome("incomplete", None, {"reason": reason}, usage), "incomplete"
             )
         certain = not (self._output.awaits_client or event.malformed)
-        told += self._output.release("completed", "final_answer" if certain else "")
-        return told + self._output.tell(
+        events += self._output.release("completed", "final_answer" if certain else "")
+        return events + self._output.snapshot(
             ResponseOutcome("completed", None, None, usage, int(self._clock())), "completed"
         )
 
-    def _speak(self, shape: PartShape, text: str) -> list[bytes]:
+    def _own_message(self, shape: PartShape, text: str) -> list[bytes]:
         """A message of our own."""
         block = PartBlock(self._output, BlockStart(0, BlockKind.TEXT), shape)
-        return block.say(text) + self._end_part(block)
+        return block.feed(text) + self._end_part(block)
 
     def _start_block(self, event: BlockStart) -> list[bytes]:
         if event.continues and self._text is not None:
@@ -355,11 +355,11 @@ class ResponsesEncoder:
 
     def _piece(self, event: TextDelta | RefusalDelta | ThinkingDelta) -> list[bytes]:
         assert self._block is not None, "a piece outside of a block"
-        return self._block.say(event.text) if event.text else []
+        return self._block.feed(event.text) if event.text else []
 
     def _input(self, event: ToolInputDelta) -> list[bytes]:
         assert self._block is not None, "a piece outside of a block"
-        return self._block.say(event.json) if event.json else []
+        return self._block.feed(event.json) if event.json else []
 
     # Text and thinking.
 
@@ -380,13 +380,13 @@ class ResponsesEncoder:
         """The message is done when something follows it."""
         if not block.begun:
             return []
-        told: list[bytes] = []
+        events: list[bytes] = []
         cited, self._cited = self._cited, None
         for each in url_citations(cited) if cited is not None else ():
-            told += self._annotate(block, each)
+            events += self._annotate(block, each)
         part, ended = block.end()
         self._output.hold(block.place, message([part], "", block.phase))
-        return told + ended
+        return events + ended
 
     def _annotate(self, block: PartBlock, annotation: dict[str, Any]) -> list[bytes]:
         fields = {**block.where, "annotation_index": len(block.annotations), "annotation": annotation}
@@ -423,7 +423,7 @@ class ResponsesEncoder:
     # Calls that the client runs.
 
     def _start_call(self, event: BlockStart) -> list[bytes]:
-        """Only a function's arguments are told as they come: all other input has another form than the model's."""
+        """Only a function's arguments are sent as they come: all other input has another form than the model's."""
         self._block = CallBlock(self._output, event)
         if not self._is_function(event.name):
             return []
@@ -434,43 +434,43 @@ class ResponsesEncoder:
 
     def _end_call(self, block: CallBlock) -> list[bytes]:
         if not self._is_function(block.start.name):
-            return self._whole_call(block)
-        owed = [] if block.pieces else block.say("{}")
+            return self._complete_call(block)
+        owed = [] if block.pieces else block.feed("{}")
         arguments = block.json.pieces()
         status = "completed" if _is_object(block.text) else "incomplete"
         fields = function_fields(block.start, self._options, arguments, status)
-        told = {**block.place.fields, "name": fields["name"], "arguments": arguments}
-        done = self._output.event("response.function_call_arguments.done", told)
+        complete = {**block.place.fields, "name": fields["name"], "arguments": arguments}
+        done = self._output.event("response.function_call_arguments.done", complete)
         return owed + done + self._output.done(block.place, fields)
 
-    def _whole_call(self, block: CallBlock) -> list[bytes]:
-        """A call of another kind; one that was cut is left out, because it might do as it stands what nobody meant."""
+    def _complete_call(self, block: CallBlock) -> list[bytes]:
+        """A call of another kind; one that was cut is left out, because it might do what the model did not mean."""
         if not _is_object(block.text):
             return []
         fields = call_fields(block.start, self._options, block.text or "{}")
         begun = {**fields, "status": "in_progress"}
         if "input" not in fields:
-            place, told = self._output.add(fields["type"], begun)
-            return told + self._output.done(place, fields)
-        place, told = self._output.add(fields["type"], {**begun, "input": ""})
+            place, events = self._output.add(fields["type"], begun)
+            return events + self._output.done(place, fields)
+        place, events = self._output.add(fields["type"], {**begun, "input": ""})
         for name, member in (("delta", "delta"), ("done", "input")):
             text = {**place.fields, member: fields["input"]}
-            told += self._output.event(f"response.custom_tool_call_input.{name}", text)
-        return told + self._output.done(place, fields)
+            events += self._output.event(f"response.custom_tool_call_input.{name}", text)
+        return events + self._output.done(place, fields)
 
     # Calls that are run on the way.
 
     def _start_search(self, event: BlockStart) -> list[bytes]:
-        """A web search; other tools have no items, and what they gave is told as text alone."""
+        """A web search; other tools have no items, and their results are sent as text alone."""
         call = event.value
         assert isinstance(call, ServerCall), "a call without its value"
         if call.kind != WEB_SEARCH:
             return []
-        place, told = self._output.add("web_search_call", web_search_call(call))
+        place, events = self._output.add("web_search_call", web_search_call(call))
         self._searches[call.call_id] = place, call
         for name in PROGRESS[:2]:
-            told += self._output.event(name, place.fields)
-        return told
+            events += self._output.event(name, place.fields)
+        return events
 
     def _end_search(self, event: BlockStart) -> list[bytes]:
         result = event.value
@@ -483,12 +483,12 @@ class ResponsesEncoder:
         return done + self._output.done(place, web_search_call(call, result.output))
 
     def _give_up_searches(self) -> list[bytes]:
-        """End those that nothing came of."""
+        """End those that have no result."""
         failed = ToolOutput(error_code=UNAVAILABLE)
-        told: list[bytes] = []
+        events: list[bytes] = []
         for place, call in self._searches.values():
-            told += self._output.done(place, web_search_call(call, failed))
-        return told
+            events += self._output.done(place, web_search_call(call, failed))
+        return events
 
 
 class CommentingEncoder(ResponsesEncoder):

@@ -19,7 +19,7 @@ class Fate(Enum):
     """The effect of something that the client sends."""
 
     HONOURED = "honoured"
-    """It has the effect that the API gives it, but for what the note says."""
+    """It has the effect that the API gives it, but for the note."""
 
     MAPPED = "mapped"
     """It has that effect as far as the service behind can be made to have it."""
@@ -36,7 +36,7 @@ class Fate(Enum):
 
 @frozen
 class Support:
-    """The effect of one field or kind, and what has to be known of it."""
+    """The effect of one field or kind, and a note on it."""
 
     fate: Fate
     note: str = ""
@@ -85,8 +85,8 @@ FIELDS: Final[Table] = MappingProxyType(
         "top_logprobs": _echoed("there are no log probabilities"),
         "tools": _mapped("see the kinds of tools"),
         "tool_choice": _mapped("a tool that the vendor's servers would run cannot be demanded"),
-        "parallel_tool_calls": _mapped("false is told to the model"),
-        "text": _mapped("the schema is told to the model; a mismatch is logged; verbosity, to services that know it"),
+        "parallel_tool_calls": _mapped("false is passed to the model"),
+        "text": _mapped("the schema is passed to the model; a mismatch is logged; verbosity, to services that know it"),
         "reasoning": _mapped("effort as thinking; a summary that is asked for is the thinking itself"),
         "include": _honoured("reasoning.encrypted_content; the others are ignored"),
         "store": _HONOURED,
@@ -112,7 +112,7 @@ FIELDS: Final[Table] = MappingProxyType(
         "client_metadata": _ignored("Codex sends it"),
     }
 )
-"""Name to what becomes of it; every other field is ignored."""
+"""Name to support; every other field is ignored."""
 
 ITEM_KINDS: Final[Table] = MappingProxyType(
     {
@@ -121,7 +121,7 @@ ITEM_KINDS: Final[Table] = MappingProxyType(
         "function_call_output": _HONOURED,
         "custom_tool_call": _mapped("a call with one string"),
         "custom_tool_call_output": _HONOURED,
-        "reasoning": _honoured("what others sealed is told by its content or summary, if it has one"),
+        "reasoning": _honoured("sealed by others, it becomes its content or summary, if it has one"),
         "item_reference": _honoured("where the item is stored; else it is refused"),
         "local_shell_call": _mapped("a call of a function"),
         "local_shell_call_output": _HONOURED,
@@ -145,20 +145,22 @@ ITEM_KINDS: Final[Table] = MappingProxyType(
         "mcp_approval_request": _IGNORED,
         "mcp_approval_response": _IGNORED,
         "configuration_update": _IGNORED,
-        "compaction": _honoured("of this gateway's own; it stands for all items before it but what the user said last"),
+        "compaction": _honoured(
+            "of this gateway's own; it stands for all items before it but the user's last messages"
+        ),
         "compaction_summary": _honoured("as compaction"),
         "context_compaction": _honoured("as compaction"),
         "compaction_trigger": _honoured("at the end: the answer is a compaction"),
     }
 )
-"""Kind of input item to what becomes of it; items of every other kind are ignored."""
+"""Kind of input item to support; items of every other kind are ignored."""
 
 _LEFT_OUT: Final = _ignored("run by the vendor's servers: left out, and refused where tool_choice demands it")
 
 TOOL_KINDS: Final[Table] = MappingProxyType(
     {
         "function": _honoured("strict is ignored"),
-        "custom": _mapped("a function with one string; a grammar is told, not enforced"),
+        "custom": _mapped("a function with one string; a grammar is described, not enforced"),
         "namespace": _mapped("a function for each member, with both names"),
         "web_search": _mapped("where the gateway runs searches; only filters.allowed_domains is honoured"),
         "web_search_2025_08_26": _mapped("as web_search"),
@@ -177,4 +179,4 @@ TOOL_KINDS: Final[Table] = MappingProxyType(
         "programmatic_tool_calling": _LEFT_OUT,
     }
 )
-"""Kind of tool to what becomes of it; tools of every other kind are left out as well."""
+"""Kind of tool to support; tools of every other kind are left out as well."""

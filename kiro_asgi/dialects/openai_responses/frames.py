@@ -1,4 +1,4 @@
-"""Frames of the Responses API over WebSocket: what a client sends, and what it is sent.
+"""Frames of the Responses API over WebSocket: those that a client sends, and those that it gets.
 
 A client's frame is a JSON object with a ``type``.  ``response.create`` has the fields of a request, and is answered
 with the events of a stream, one to a frame: each frame is, byte for byte, the data of the server-sent event.  A request
@@ -28,7 +28,7 @@ from kiro_asgi.wire.sse import SseDecoder
 _FRAME: Final = "invalid_json"
 """Code of an error about a frame that is not even a JSON object with a type."""
 
-_GIVEN: Final = "type"
+_TYPE: Final = "type"
 _GENERATE: Final = "generate"
 
 _MOST_ECHO: Final = 60
@@ -71,19 +71,19 @@ def read_frame(data: bytes) -> Create | Aside:
             with a type.
     """
     value = read_json(data)
-    kind = value.get(_GIVEN) if isinstance(value, dict) else None
+    kind = value.get(_TYPE) if isinstance(value, dict) else None
     if not isinstance(kind, str):
         raise RequestError("expected a JSON object with a type, such as response.create", code=_FRAME)
     if kind == "response.create":
         return _create(value, len(data))
     if kind not in _ASIDES:
-        raise RequestError(f"unknown type of event: {kind[:_MOST_ECHO]!r}", code="unknown_event_type", param=_GIVEN)
+        raise RequestError(f"unknown type of event: {kind[:_MOST_ECHO]!r}", code="unknown_event_type", param=_TYPE)
     answer = _ASIDES[kind](value)
     return Aside() if answer is None else Aside(dumps(answer).decode())
 
 
 def _create(value: dict[str, Any], size: int) -> Create:
-    """A request; what only WebSockets have is taken out of it."""
+    """A request, without the fields that only WebSockets have."""
     if value.get("background"):
         raise unsupported("background", "not over WebSocket; leave it out, or POST the request")
     if value.get("stream_id") is not None:
@@ -97,7 +97,7 @@ def _create(value: dict[str, Any], size: int) -> Create:
         raise invalid(_GENERATE, "expected true or false")
     options = value.get("prompt_cache_options")
     prewarms = isinstance(options, dict) and options.get("prewarm") is True
-    body = {name: it for name, it in value.items() if name not in (_GIVEN, _GENERATE, "background", "stream_id")}
+    body = {name: it for name, it in value.items() if name not in (_TYPE, _GENERATE, "background", "stream_id")}
     return Create({**body, "stream": True}, size, generate is not False and not prewarms)
 
 
@@ -114,8 +114,8 @@ def _refused_interrupt(value: Mapping[str, Any]) -> dict[str, Any]:
 
 def _refused_inject(value: Mapping[str, Any]) -> dict[str, Any]:
     error = _refusal("response_not_found", "nothing can be added to an answer that has begun")
-    told = {"response_id": _text(value, "response_id"), "input": value.get("input", [])}
-    return {"type": "response.inject.failed", **told, "error": error}
+    refused = {"response_id": _text(value, "response_id"), "input": value.get("input", [])}
+    return {"type": "response.inject.failed", **refused, "error": error}
 
 
 def _refusal(code: str, message: str) -> dict[str, str]:
@@ -135,7 +135,7 @@ _ASIDES: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any] | None]
         "response.processed": lambda value: None,
     }
 )
-"""Type of a frame about an answer under way to what it is answered with."""
+"""Type of a frame about an answer under way to its answer."""
 
 
 def error_frame(error: KiroAsgiError) -> str:
@@ -147,9 +147,9 @@ def error_frame(error: KiroAsgiError) -> str:
 def _error_frame(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> str:
     """The answer over HTTP to a request that has failed, as a frame.  Clients want a code in each."""
     error = loads(body)["error"]
-    told = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers if name not in _OF_HTTP}
+    shown = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers if name not in _OF_HTTP}
     frame = {"type": "error", "status": status, "error": {**error, "code": error["code"] or error["type"]}}
-    return dumps({**frame, "headers": told}).decode()
+    return dumps({**frame, "headers": shown}).decode()
 
 
 _OF_HTTP: Final = (b"content-type", b"content-length", b"connection")
@@ -170,7 +170,7 @@ class AnswerFrames:
     """Body of an answer that is no stream."""
 
     _decoder: SseDecoder = field(init=False, factory=lambda: SseDecoder(max_event=sys.maxsize))
-    """Reads what is not whole events as we write them; how long an answer may be is decided elsewhere."""
+    """Reads bytes that are not whole events as we write them; other limits bound an answer."""
 
     _cut: bool = field(init=False, default=False)
     """Whether the decoder has the beginning of an event."""

@@ -1,12 +1,12 @@
 """Input items and their content: from what the client sent to turns and system texts.
 
 Every item becomes a turn of its own.  System and developer messages at the beginning are system texts; later ones stay
-where they are, in the user's turn, because they speak of what comes after them, and because a prompt whose beginning
+where they are, in the user's turn, because they concern what comes after them, and because a prompt whose beginning
 does not change can be cached.
 
-Of tools that we do not run an earlier answer of another server may hold items.  A call and its result become just that,
-so that the model knows what was done; an item of another shape is read as far as it makes sense, and one of a kind that
-is not known is passed over.
+An earlier answer of another server may hold items of tools that the gateway does not run.  They become a call and its
+result, so that the model knows what was done; an item of another shape is read as far as it makes sense, and one of an
+unknown kind is passed over.
 
 Source: https://platform.openai.com/docs/api-reference/responses/object
 """
@@ -92,7 +92,7 @@ def read_texts(content: Content, place: str) -> Iterator[str]:
     """
     for index, part in enumerate(read_content(content, place)):
         if not isinstance(part, Text):
-            raise invalid(f"{place}[{index}].type", "only text has a place in a message of this role")
+            raise invalid(f"{place}[{index}].type", "a message of this role can hold only text")
         if part.text:
             yield part.text
 
@@ -134,15 +134,15 @@ _PART_READERS: Final = MappingProxyType[type, Callable[[Any, str], ContentPart]]
 Object = Mapping[str, Any]
 
 
-def tell(item: Object, place: str) -> tuple[Part, ...]:
-    """The parts that say what *item* says; none for a kind that is not in `TOLD`.
+def _summarised(item: Object, place: str) -> tuple[Part, ...]:
+    """The parts that stand for *item*; none for a kind that is not in `SUMMARISED`.
 
     Raises:
         RequestError: A screenshot that is no image.
     """
     kind = item.get("type")
-    told = TOLD.get(kind) if isinstance(kind, str) else None
-    return () if told is None else tuple(told(item, place))
+    read = SUMMARISED.get(kind) if isinstance(kind, str) else None
+    return () if read is None else tuple(read(item, place))
 
 
 def _done(item: Object, place: str, name: str, arguments: Object, given: Iterable[str]) -> tuple[Part, ...]:
@@ -198,7 +198,7 @@ def _program_output(item: Object, _: str) -> Iterable[Part]:
     return (ToolResult(text_of(item, "call_id"), (Text(text_of(item, "result")),)),)
 
 
-TOLD: Final = MappingProxyType[str, Callable[[Object, str], Iterable[Part]]](
+SUMMARISED: Final = MappingProxyType[str, Callable[[Object, str], Iterable[Part]]](
     {
         "web_search_call": _web_search,
         "file_search_call": _file_search,
@@ -247,22 +247,22 @@ class ItemReader:
     """Every id by which a client may refer to a call, to the call's id."""
 
     def read(self, given: str | Sequence[Item], without: Container[int] = ()) -> None:
-        """Take the input; system texts without a conversation are what the user asks.
+        """Take the input; system texts without a conversation become the user's message.
 
         Args:
             given: The input.
             without: Places of items that a compaction stands for.
         """
         if isinstance(given, str):
-            self._say(Role.USER, "input", Text(given))
+            self._add_turn(Role.USER, "input", Text(given))
             return
         for index, item in enumerate(given):
             if index not in without:
                 _ITEM_READERS[type(item)](self, item, f"input[{index}]")
         if given and isinstance(given[-1], CompactionItem):
-            self._say(Role.USER, f"input[{len(given) - 1}]", Text(GO_ON))
+            self._add_turn(Role.USER, f"input[{len(given) - 1}]", Text(GO_ON))
         if not self.turns and self.system:
-            self._say(Role.USER, self.system_place, *map(Text, self.system))
+            self._add_turn(Role.USER, self.system_place, *map(Text, self.system))
             self.system = []
 
     def _message(self, item: MessageItem, place: str) -> None:
@@ -271,23 +271,25 @@ class ItemReader:
         for name in ("role", "content"):
             if getattr(item, name) is None:
                 raise missing(f"{place}.{name}", "required field missing")
-        speak = _ROLES.get(item.role or "")
-        if speak is None:
+        read = _ROLES.get(item.role or "")
+        if read is None:
             raise invalid(f"{place}.role", f"expected one of {', '.join(_ROLES)}, got {str(item.role)[:60]!r}")
-        speak(self, item.content, place, item.phase)
+        read(self, item.content, place, item.phase)
 
     def _user(self, content: Any, place: str, _: Any) -> None:
-        self._say(Role.USER, place, *read_content(content, f"{place}.content"))
+        self._add_turn(Role.USER, place, *read_content(content, f"{place}.content"))
 
     def _assistant(self, content: Any, place: str, phase: Any) -> None:
-        said = (part for part in read_content(content, f"{place}.content") if part != Text(""))
+        parts = (part for part in read_content(content, f"{place}.content") if part != Text(""))
         known = phase if phase in PHASES else ""
-        self._say(Role.ASSISTANT, place, *(evolve(it, phase=known) if isinstance(it, Text) else it for it in said))
+        self._add_turn(
+            Role.ASSISTANT, place, *(evolve(it, phase=known) if isinstance(it, Text) else it for it in parts)
+        )
 
     def _developer(self, content: Any, place: str, _: Any) -> None:
         texts = read_texts(content, f"{place}.content")
         if self.turns:
-            self._say(Role.USER, place, *map(Text, texts))
+            self._add_turn(Role.USER, place, *map(Text, texts))
         else:
             self.system += texts
             self.system_place = self.system_place or place
@@ -296,7 +298,7 @@ class ItemReader:
         opened = self.open_thinking(item.encrypted_content) if item.encrypted_content else None
         text = "\n\n".join(piece.text for piece in item.content or item.summary or ())
         part = opened or (ThinkingPart(text) if text else None)
-        self._say(Role.ASSISTANT, place, *filter(None, [part]))
+        self._add_turn(Role.ASSISTANT, place, *filter(None, [part]))
 
     def _function_call(self, item: FunctionCallItem, place: str) -> None:
         self._call(item, place, read_arguments(item.arguments, f"{place}.arguments"))
@@ -306,34 +308,34 @@ class ItemReader:
 
     def _call(self, item: FunctionCallItem | CustomCall, place: str, arguments: Mapping[str, Any]) -> None:
         name = flat_name(item.namespace, item.name) if item.namespace else item.name
-        self._say(Role.ASSISTANT, place, ToolCallPart(item.call_id, name, arguments))
+        self._add_turn(Role.ASSISTANT, place, ToolCallPart(item.call_id, name, arguments))
 
     def _client_call(self, item: ClientCall, place: str) -> None:
         name = item.type.removesuffix("_call")
         call_id = item.call_id or item.id or place
         if item.id:
             self._calls[item.id] = call_id
-        self._say(Role.ASSISTANT, place, ToolCallPart(call_id, name, CLIENT_TOOLS[name].arguments(item)))
+        self._add_turn(Role.ASSISTANT, place, ToolCallPart(call_id, name, CLIENT_TOOLS[name].arguments(item)))
 
     def _output(self, item: CallOutput, place: str) -> None:
-        said = read_content(item.output, f"{place}.output")
+        content = read_content(item.output, f"{place}.output")
         if item.call_id is None:
-            self._say(Role.USER, place, Text(f"{item.name or 'A tool'} says:"), *said)
+            self._add_turn(Role.USER, place, Text(f"{item.name or 'A tool'} says:"), *content)
         else:
-            self._say(Role.USER, place, ToolResult(self._answered(item.call_id, place), said))
+            self._add_turn(Role.USER, place, ToolResult(self._answered(item.call_id, place), content))
 
     def _local_shell_output(self, item: LocalShellOutput, place: str) -> None:
         call_id = self._answered(item.call_id or item.id or "", place)
-        self._say(Role.USER, place, ToolResult(call_id, (Text(item.output),)))
+        self._add_turn(Role.USER, place, ToolResult(call_id, (Text(item.output),)))
 
     def _shell_output(self, item: ShellOutput, place: str) -> None:
-        texts = tuple(Text(_told(result)) for result in item.output)
-        self._say(Role.USER, place, ToolResult(self._answered(item.call_id, place), texts))
+        texts = tuple(Text(_shell_text(result)) for result in item.output)
+        self._add_turn(Role.USER, place, ToolResult(self._answered(item.call_id, place), texts))
 
     def _patch_output(self, item: PatchOutput, place: str) -> None:
         call_id = self._answered(item.call_id, place)
         result = ToolResult(call_id, (Text(item.output or item.status),), item.status == "failed")
-        self._say(Role.USER, place, result)
+        self._add_turn(Role.USER, place, result)
 
     def _tools(self, item: ToolsItem, place: str) -> None:
         found = ToolCollector()
@@ -342,7 +344,7 @@ class ItemReader:
         if item.call_id in self._calls:
             names = (name for name, tool in found.tools.items() if is_callable(tool))
             text = ", ".join(names) or "No tool was found."
-            self._say(Role.USER, place, ToolResult(self._calls[item.call_id], (Text(text),)))
+            self._add_turn(Role.USER, place, ToolResult(self._calls[item.call_id], (Text(text),)))
 
     def _compaction(self, item: CompactionItem, place: str) -> None:
         """Nothing for an empty one; one that cannot be read would take the whole conversation with it."""
@@ -350,29 +352,29 @@ class ItemReader:
             return
         summary = self.open_summary(item.encrypted_content)
         if summary is None:
-            message = "this compaction was made elsewhere, or for another client, or was changed: send the conversation"
+            message = "this compaction is of another service or client, or was changed: send the conversation instead"
             raise RequestError(message, code="invalid_encrypted_content", param=f"{place}.encrypted_content")
-        self._say(Role.ASSISTANT, place, summarising(summary))
+        self._add_turn(Role.ASSISTANT, place, summarising(summary))
 
     def _trigger(self, item: CompactionTrigger, place: str) -> None:
-        """Nothing is said: it is about the answer."""
+        """Adds no turn: it is about the answer."""
 
     def _reference(self, item: Reference, place: str) -> None:
         raise _unresolved(f"{place}.id")
 
     def _other(self, item: Raw, place: str) -> None:
-        """A result without its call says nothing."""
-        parts = tell(item.value, place)
+        """A result without its call is left out."""
+        parts = _summarised(item.value, place)
         called = {part.call_id for part in parts if isinstance(part, ToolCallPart)}.union(self._calls)
         known = (part for part in parts if not isinstance(part, ToolResult) or part.call_id in called)
-        self._say(Role.ASSISTANT, place, *known)
+        self._add_turn(Role.ASSISTANT, place, *known)
 
     def _answered(self, call_id: str, place: str) -> str:
         if call_id not in self._calls:
             raise invalid(f"{place}.call_id", "no earlier item is a call with this id")
         return self._calls[call_id]
 
-    def _say(self, role: Role, place: str, *parts: Part) -> None:
+    def _add_turn(self, role: Role, place: str, *parts: Part) -> None:
         """A turn, unless it would be empty."""
         for part in parts:
             if isinstance(part, ToolCallPart):
@@ -414,7 +416,7 @@ def _unresolved(place: str) -> RequestError:
     return invalid(place, "no stored item has this id; send the item itself, as clients do when store is false")
 
 
-def _told(result: ShellResult) -> str:
+def _shell_text(result: ShellResult) -> str:
     """The output and the outcome of one command as text."""
     outcome = result.outcome or {}
     code = outcome.get("exit_code")

@@ -1,9 +1,9 @@
 """Responses and conversations as they are kept for later requests that build on them.
 
-A response holds its own input only; what was said before is found by way of ``previous_response_id``.  The id of an
-item tells which response it belongs to, so that an item can be found without an index of its own.  A conversation,
-which clients name instead of sending it, is one record with all of its items: so a deleted one is gone with one key,
-and nobody sees half of a change.
+A response holds its own input only; earlier items are found by way of ``previous_response_id``.  The id of an item
+names its response, so that an item can be found without an index of its own.  A conversation, which clients name
+instead of sending it, is one record with all of its items: so a deleted one is gone with one key, and no reader sees
+half of a change.
 
 The API lists items afterwards: each with an id, and messages in their full form.
 
@@ -63,9 +63,9 @@ def identified(items: Iterable[Mapping[str, Any]], token: str) -> Iterator[dict[
 def _full_message(item: dict[str, Any]) -> dict[str, Any]:
     content = item.get("content")
     if isinstance(content, str):
-        said = item.get("role") == "assistant"
+        is_answer = item.get("role") == "assistant"
         part = {"type": "output_text", "text": content, "annotations": []}
-        content = [part] if said else [{"type": "input_text", "text": content}]
+        content = [part] if is_answer else [{"type": "input_text", "text": content}]
     return {"status": "completed", **item, "content": content}
 
 
@@ -148,7 +148,7 @@ def references(items: Iterable[Any]) -> Iterator[tuple[int, str]]:
 
 
 NO_RESPONSE: Final = "resp_"
-"""What `response_of` gives for an id that tells of no response, as a service's own may be."""
+"""The result of `response_of` for an id that names no response, as a service's own may be."""
 
 
 def response_of(item_id: str) -> str:
@@ -199,7 +199,7 @@ class ConversationBody:
 
 @frozen
 class Conversation:
-    """One conversation, with all that was said in it."""
+    """One conversation, with all of its items."""
 
     id: str
     created_at: int
@@ -261,10 +261,10 @@ class Conversation:
         return evolve(self, items=[*self.items, *own])
 
     def require_room(self, place: str) -> None:
-        """Check that more may be said; the answer to what is said then may go beyond the bound.
+        """Check that more may be added; the answer to that may go beyond the bound.
 
         Raises:
-            RequestError: There are too many items; *place* is what the client has to change.
+            RequestError: There are too many items; *place* is the field that the client has to change.
         """
         if len(self.items) >= CONVERSATION_ITEMS:
             raise invalid(place, f"it has {CONVERSATION_ITEMS} items, and no room for more; begin another conversation")
@@ -332,7 +332,7 @@ def _placed(error: RequestError, earlier: int) -> RequestError:
 
 
 def unsealed(item: Item) -> Item:
-    """An item as the API shows it to a client that has not asked for what proves its reasoning."""
+    """An item as the API shows it to a client that has not asked for the seals of reasoning."""
     if item["type"] != "reasoning":
         return item
     return {name: value for name, value in item.items() if name != "encrypted_content"}

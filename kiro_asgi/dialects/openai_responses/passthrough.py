@@ -2,7 +2,7 @@
 
 What a client stores is the gateway's: a request goes on with everything in its input that it builds on, and the service
 is to store nothing.  So the response object, which the first events and the last repeat, is given the id under which it
-is kept here, and what the client said about storing.  All other events go through byte for byte.
+is kept here, and the client's choice about storing.  All other events go through byte for byte.
 
 Source: https://platform.openai.com/docs/api-reference/responses-streaming
 """
@@ -75,11 +75,11 @@ def peek_value(value: Any) -> RequestPeek:
 
 
 def passed_options(value: Mapping[str, Any]) -> ResponsesOptions:
-    """What the gateway has to know of a request that it does not read."""
-    told, given = value.get("previous_response_id"), value.get("input")
+    """Options that the gateway needs of a request that it does not read."""
+    previous, given = value.get("previous_response_id"), value.get("input")
     return ResponsesOptions(
         store=value.get("store") is not False,
-        previous_response_id=told if type(told) is str else None,
+        previous_response_id=previous if type(previous) is str else None,
         input_items=input_items(given) if isinstance(given, str | list) else (),
     )
 
@@ -161,7 +161,7 @@ def _error(error: KiroAsgiError, meta: ResponseMeta) -> list[bytes]:
 
 RESPONSES: Final = Format(
     heartbeat=encode_comment("ping"),
-    telling=re.compile(rb'"(?:response\.(?:completed|incomplete|failed)|error)"'),
+    relevant=re.compile(rb'"(?:response\.(?:completed|incomplete|failed)|error)"'),
     read=_read,
     error=_error,
 )
@@ -177,15 +177,15 @@ _NUMBER: Final = re.compile(rb'"sequence_number"\s*:\s*([0-9]{1,9})')
 class ResponsePassthrough(PassthroughStage):
     """The stage for one answer, which remembers the response that it ended with.
 
-    Of `ResponseMeta` the id counts, and of its options what the client said about storing.
+    Of `ResponseMeta` the id counts, and of its options those about storing.
     """
 
     seals: Mapping[str, str] = field(init=False, factory=dict)
-    """None of ours: what the service has sealed stands in the response."""
+    """None of ours: the service's own seals stand in the response."""
 
     _response: Mapping[str, Any] | None = field(init=False, default=None)
     _last: bytes = field(init=False, default=b"")
-    """The latest of what went out that has a number."""
+    """The latest bytes sent that have a number."""
 
     @property
     def complete(self) -> bool:
@@ -194,7 +194,7 @@ class ResponsePassthrough(PassthroughStage):
 
     @property
     def response(self) -> Iterator[bytes]:
-        """The response object as the client was told it last."""
+        """The response object as the client received it last."""
         yield dumps(self._response)
 
     @property
@@ -236,11 +236,11 @@ class ResponsePassthrough(PassthroughStage):
         return b"data: %b%b" % (dumps({**event, "response": shown}), line[len(line.rstrip(b"\r\n")) :])
 
     def _ours(self, response: dict[str, Any]) -> dict[str, Any]:
-        options = options_of(self._heading)
-        told = {"id": self._heading.id, "previous_response_id": options.previous_response_id, "store": options.store}
-        return {**response, **told, **({"model": self._name} if self._name else {})}
+        options = options_of(self._meta)
+        own = {"id": self._meta.id, "previous_response_id": options.previous_response_id, "store": options.store}
+        return {**response, **own, **({"model": self._name} if self._name else {})}
 
     def _ending(self, error: KiroAsgiError) -> list[bytes]:
         """Its numbers go on from those of the service."""
         numbers = [int(number) for number in _NUMBER.findall(self._last)]
-        return ResponsesEncoder(self._heading, first=max(numbers, default=-1) + 1).error(error)
+        return ResponsesEncoder(self._meta, first=max(numbers, default=-1) + 1).error(error)

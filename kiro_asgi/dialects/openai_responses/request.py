@@ -99,7 +99,7 @@ class ResponsesOptions:
 
     @property
     def seals_reasoning(self) -> bool:
-        """Whether reasoning items carry what proves them, ``encrypted_content``."""
+        """Whether reasoning items carry their seals, ``encrypted_content``."""
         return SEALED in self.include
 
     @property
@@ -109,7 +109,7 @@ class ResponsesOptions:
 
 
 def options_of(meta: ResponseMeta) -> ResponsesOptions:
-    """The options that travel with *meta*, or the defaults where nobody set any."""
+    """The options that travel with *meta*, or the defaults where there are none."""
     return meta.options if isinstance(meta.options, ResponsesOptions) else ResponsesOptions()
 
 
@@ -139,14 +139,14 @@ _ECHOED: Final = (
 
 def _read_options(request: ResponsesBody, value: Mapping[str, Any], toolbox: ToolCollector) -> ResponsesOptions:
     """The options of a request; *value* is its body as it came, which *request* was read from."""
-    said = {name: value[name] for name in _ECHOED if value.get(name) is not None}
-    text = {name: each for name, each in said.pop("text", {}).items() if each is not None}
+    echoed = {name: value[name] for name in _ECHOED if value.get(name) is not None}
+    text = {name: each for name, each in echoed.pop("text", {}).items() if each is not None}
     text["format"] = _shown_format(text.get("format") or {"type": "text"})
-    if isinstance(choice := said.get("tool_choice"), Mapping):
-        said["tool_choice"] = _shown_choice(choice)
+    if isinstance(choice := echoed.get("tool_choice"), Mapping):
+        echoed["tool_choice"] = _shown_choice(choice)
     reasoning = {"effort": request.reasoning.effort, "summary": request.reasoning.shown} if request.reasoning else {}
     return ResponsesOptions(
-        **said,
+        **echoed,
         text=text,
         reasoning={name: word for name, word in reasoning.items() if word},
         tools=tuple(_shown(tool) for tool in value.get("tools") or ()),
@@ -260,7 +260,7 @@ def parse_value(
     conversation.read(request.input or (), superseded(value["input"]))
     compacts = is_triggered(value["input"])
     if not conversation.turns:
-        raise missing("input", "nothing is said in it")
+        raise missing("input", "is empty; send at least one message")
     tools, tool_choice = read_choice(request.tool_choice, toolbox.tools, request.parallel_tool_calls is not False)
     prompt = Prompt(
         model=request.model,

@@ -1,7 +1,7 @@
 """The response object, its output items and their parts, collected or as they grow.
 
 An item is shown twice, when it opens and when it is done, and once more in the response object: with the same id, which
-says of which response it is, and where in its output it stands.
+names its response and its place in the output.
 
 A stream that breaks off ends with an ``error`` event, then ``response.failed``; clients differ in which of the two they
 read.  The official SDKs raise at an ``error`` event that has an object under ``error``; Codex knows ``response.failed``
@@ -55,7 +55,7 @@ UNFINISHED: Final = ("queued", "in_progress")
 
 @frozen
 class ResponseOutcome:
-    """How an answer stands."""
+    """The state of an answer."""
 
     status: str = "in_progress"
     error: dict[str, Any] | None = None
@@ -157,7 +157,7 @@ _PREFIXES: Final = MappingProxyType(
 """Kind of item to how its ids begin."""
 
 
-_SPOKEN: Final = ("message", "reasoning", "compaction")
+_NO_CALLS: Final = ("message", "reasoning", "compaction")
 """Kinds of item that are no calls."""
 
 
@@ -214,18 +214,18 @@ SUMMARY: Final = PartShape(
 
 
 def message(parts: Sequence[Pieces], status: str, phase: str = "") -> dict[str, Any]:
-    """Fields of what the model said; of *parts* there is at most one, and a *phase* where the service tells it."""
+    """Fields of the model's message, of at most one of *parts*, with a *phase* where the service names it."""
     fields = {"type": "message", "status": status, "role": "assistant", "content": _listed(parts)}
     return {**fields, "phase": phase} if phase else fields
 
 
 def reasoning(shape: PartShape, parts: Sequence[Pieces], sealed: str = "") -> dict[str, Any]:
-    """Fields of what the model thought.
+    """Fields of the model's thinking.
 
     Args:
         shape: Whether *parts* are its summary or the thinking itself.
         parts: At most one.
-        sealed: What proves it; empty where there is none, or nobody asked.
+        sealed: Its ``encrypted_content``; empty where there is none, or the client did not ask for it.
     """
     shown = _listed(parts)
     fields: dict[str, Any] = {"type": "reasoning", "summary": shown if shape is SUMMARY else []}
@@ -258,7 +258,7 @@ def function_fields(
 
 
 def call_fields(start: BlockStart, options: ResponsesOptions, arguments: str) -> dict[str, Any]:
-    """Fields of a complete call of a tool that is no function; *options* say what its items are."""
+    """Fields of a complete call of a tool that is no function; *options* name the kind of its items."""
     if kind := options.client_tools.get(start.name):
         return {"type": kind, "status": "completed", "call_id": start.call_id, **item_fields(kind, arguments)}
     text = Pieces(dump_text(custom_input(arguments)))
@@ -289,7 +289,7 @@ class OutputItems:
 
     _object: ResponseObject
     response: Pieces = field(init=False, factory=Pieces)
-    """The response object as it was told last."""
+    """The response object as it was sent last."""
 
     numbers: Iterator[int] = field(factory=count)
     """Of events, without gaps; from 0, unless this goes on with an answer."""
@@ -301,7 +301,7 @@ class OutputItems:
     """Those that are done, by their places."""
 
     _open: dict[int, Pieces] = field(init=False, factory=dict)
-    """Those that are not, as they were told last."""
+    """Those that are not, as they were sent last."""
 
     _held: tuple[Place, dict[str, Any]] | None = field(init=False, default=None)
 
@@ -317,7 +317,7 @@ class OutputItems:
     @property
     def awaits_client(self) -> bool:
         """Whether there is a call for the client to run; the web search is run on the way."""
-        return not {*_SPOKEN, "web_search_call"}.issuperset(self._kinds)
+        return not {*_NO_CALLS, "web_search_call"}.issuperset(self._kinds)
 
     def event(self, name: str, fields: Mapping[str, Any]) -> list[bytes]:
         """One event."""
@@ -331,25 +331,25 @@ class OutputItems:
         return compact([head, *rest, b"\n\n"])
 
     def add(self, kind: str, fields: Mapping[str, Any]) -> tuple[Place, list[bytes]]:
-        """Begin an item, which is told with *fields*; a message that was held is done before it."""
-        released = self.release("completed", "" if kind in _SPOKEN else "commentary")
+        """Begin an item, which is sent with *fields*; a message that was held is done before it."""
+        released = self.release("completed", "" if kind in _NO_CALLS else "commentary")
         index = len(self._kinds)
         self._kinds.append(kind)
         place = Place(index, item_id(self._object.id, kind, index))
         item = self._open[index] = dump_object({"id": place.id, **fields})
-        return place, released + self._tell_item("added", place, item)
+        return place, released + self._item_event("added", place, item)
 
     def done(self, place: Place, fields: Mapping[str, Any]) -> list[bytes]:
         """End an item; *fields* are all of it, its id apart."""
         item = self._items[place.index] = dump_object({"id": place.id, **fields})
         self._open.pop(place.index, None)
-        return self._tell_item("done", place, item)
+        return self._item_event("done", place, item)
 
-    def _tell_item(self, what: str, place: Place, item: Pieces) -> list[bytes]:
-        return self.frame(f"response.output_item.{what}", b'"output_index":%d,"item":' % place.index, *item, b"}")
+    def _item_event(self, name: str, place: Place, item: Pieces) -> list[bytes]:
+        return self.frame(f"response.output_item.{name}", b'"output_index":%d,"item":' % place.index, *item, b"}")
 
     def hold(self, place: Place, message: dict[str, Any]) -> None:
-        """End a message later: only the last one can be incomplete, and which that is the future knows."""
+        """End a message later: only the last one can be incomplete, and which is the last shows later."""
         self._held = place, message
         self._open[place.index] = dump_object({"id": place.id, **message, "status": "in_progress"})
 
@@ -358,7 +358,7 @@ class OutputItems:
 
         Args:
             status: Of the message.
-            phase: Where the service has not said it: ``commentary`` before a call, ``final_answer`` where no call is
+            phase: Where the service has not named one: ``commentary`` before a call, ``final_answer`` where no call is
                 open; empty where neither is certain.
         """
         if self._held is None:
@@ -368,13 +368,13 @@ class OutputItems:
             message.setdefault("phase", phase)
         return self.done(place, {**message, "status": status})
 
-    def tell(self, outcome: ResponseOutcome, *names: str) -> list[bytes]:
+    def snapshot(self, outcome: ResponseOutcome, *names: str) -> list[bytes]:
         """The whole response as it stands, in an event of each name."""
         self.response = self._object.render(outcome, [self._items[index] for index in sorted(self._items)])
-        told: list[bytes] = []
+        events: list[bytes] = []
         for name in names:
-            told += self.frame(f"response.{name}", b'"response":', *self.response, b"}")
-        return told
+            events += self.frame(f"response.{name}", b'"response":', *self.response, b"}")
+        return events
 
     def progress(self) -> bytes:
         """One more event that the response is in progress, with all of its items as they stand.
@@ -403,16 +403,16 @@ _CODES: Final = MappingProxyType[type[KiroAsgiError], str](
 def failure(error: KiroAsgiError) -> dict[str, Any]:
     """The ``error`` of a response that has failed."""
     code = next(_CODES[cls] for cls in type(error).__mro__ if cls in _CODES)
-    untold = error.retry_after is None or isinstance(error, UpstreamQuotaSpent)
-    wait = "" if untold else f" Please try again in {error.retry_after:g}s."
+    waits = error.retry_after is not None and not isinstance(error, UpstreamQuotaSpent)
+    wait = f" Please try again in {error.retry_after:g}s." if waits else ""
     return {"code": code, "message": openai_message(error) + wait}
 
 
 def error_fields(error: KiroAsgiError) -> dict[str, Any]:
     """The fields of the ``error`` event: flat, as documented, and the object that makes SDKs raise."""
-    told = {"message": openai_message(error), "param": error.param or None}
+    common = {"message": openai_message(error), "param": error.param or None}
     return {
         "code": failure(error)["code"],
-        **told,
-        "error": {**told, "type": "server_error", "code": "stream_error"},
+        **common,
+        "error": {**common, "type": "server_error", "code": "stream_error"},
     }

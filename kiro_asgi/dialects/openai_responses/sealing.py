@@ -1,8 +1,8 @@
-"""Thinking and summaries in a form that only their owner can hand back: what ``encrypted_content`` holds.
+"""Thinking and summaries in a form that only their owner can hand back: the content of ``encrypted_content``.
 
-A seal proves that this gateway made it for this client, and that nothing in it was changed.  Whichever upstream answers
-next, it opens: who may be handed the signature in it, the signature itself tells (`kiro_asgi.model.signatures`).  It
-hides nothing: whoever has one can read the thinking in it, which is that client's own.  Layout::
+A seal proves that this gateway made it for this client, and that nothing in it was changed.  It opens whichever
+upstream answers next: the signature in it names who may receive it (`kiro_asgi.model.signatures`).  It hides nothing:
+its client can read the thinking in it, which is that client's own.  Layout::
 
     "kas2." base64url( HMAC-SHA256 of the rest, 32 bytes | JSON [text, signature, redacted] )
     "kac1." base64url( HMAC-SHA256 of "kac1." and the rest, 32 bytes | JSON of a summary )
@@ -22,16 +22,16 @@ from kiro_asgi.model.prompt import ThinkingPart
 from kiro_asgi.wire.json import dumps
 
 _PREFIX: Final = "kas2."
-"""The version of the layout; part of what the key is made from, so no other version's seal is taken for one."""
+"""The version of the layout; part of the key's input, so that no other version's seal is taken for one."""
 
 _SUMMARY_PREFIX: Final = "kac1."
-"""The same of a sealed summary; part of what is proved, so that neither is taken for the other."""
+"""The same of a sealed summary; part of the proof's input, so that neither is taken for the other."""
 
 _MAC_BYTES: Final = 32
 
 
 def is_ours(seal: str) -> bool:
-    """Whether a gateway of ours has made *seal*, for whomever."""
+    """Whether a gateway of ours has made *seal*, for whichever client."""
     return seal.startswith((_PREFIX, _SUMMARY_PREFIX))
 
 
@@ -47,7 +47,7 @@ class Sealer:
 
         Args:
             key: The gateway's secret; whoever has it can forge seals.
-            principal: Who the client is.
+            principal: The client's principal.
         """
         return cls(_mac(key, json.dumps([_PREFIX, principal]).encode()))
 

@@ -84,7 +84,7 @@ class ResponsesSearchFilters:
 
 @frozen
 class ResponsesSearchTool:
-    """``web_search``, and what it was called before."""
+    """``web_search``, and its former names."""
 
     filters: ResponsesSearchFilters | None = None
 
@@ -107,7 +107,7 @@ class ShellTool:
 
 @frozen
 class KindTool:
-    """``local_shell`` and ``apply_patch``, of which nothing is to be said but that."""
+    """``local_shell`` and ``apply_patch``, which have no options."""
 
     type: str
 
@@ -143,12 +143,12 @@ TOOLS: Final = Tagged(
 )
 
 
-# Content of a message, and of what a tool gave.
+# Content of a message, and of a tool's result.
 
 
 @frozen
 class InputImage:
-    """``input_image``; ``detail`` says nothing to us."""
+    """``input_image``; ``detail`` is ignored."""
 
     image_url: str | ImageUrl | None = None
     file_id: str | None = None
@@ -220,7 +220,7 @@ class CustomCall:
 
 @frozen
 class CallOutput:
-    """``function_call_output`` and ``custom_tool_call_output``; without a call id, something a tool says unasked."""
+    """``function_call_output`` and ``custom_tool_call_output``; without a call id, output that no call asked for."""
 
     output: Content
     call_id: str | None = None
@@ -300,7 +300,7 @@ class ReasoningItem:
 
 @frozen
 class CompactionItem:
-    """``compaction``, and what it is called by others: a summary of all before it, sealed."""
+    """``compaction``, and its other names: a summary of all before it, sealed."""
 
     encrypted_content: str | None = None
 
@@ -422,7 +422,7 @@ class ReasoningConfig:
 
 @frozen
 class ContextManagement:
-    """What to do where the input is long; of kinds other than ``compaction`` nothing is known."""
+    """Handling of a long input; kinds other than ``compaction`` are ignored."""
 
     type: str = ""
     compact_threshold: int | None = None
@@ -468,7 +468,7 @@ class ResponsesBody:
     prompt_cache_key: str | None = None
 
     messages: Any = None
-    """Not of this API; whoever sends it means the Chat Completions API."""
+    """Not of this API; a client that sends it means the Chat Completions API."""
 
 
 CONVERTER: Final = make_converter(PARTS, ITEMS, TOOLS, MEMBERS, FORMATS)

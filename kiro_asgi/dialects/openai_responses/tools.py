@@ -83,7 +83,7 @@ class ClientTool:
 
 
 def item_fields(kind: str, arguments: str) -> dict[str, Any]:
-    """Fields of an item of this *kind* besides ``id``, ``call_id``, ``status`` and ``type``.
+    """Fields of an item of this *kind*, apart from ``id``, ``call_id``, ``status`` and ``type``.
 
     Args:
         kind: A value of `kiro_asgi.dialects.openai_responses.request.ResponsesOptions.client_tools`.
@@ -141,8 +141,8 @@ def _known(arguments: Object, types: Mapping[str, type]) -> dict[str, Any]:
     return {name: arguments[name] for name, kind in types.items() if type(arguments.get(name)) is kind}
 
 
-def _said(value: Any, *left_out: str) -> Object:
-    """The members of an object that say something."""
+def _members(value: Any, *left_out: str) -> Object:
+    """The members of an object that have a value, but for those *left_out*."""
     members = value.items() if isinstance(value, Mapping) else ()
     return {key: each for key, each in members if each is not None and key not in left_out}
 
@@ -174,7 +174,7 @@ _LOCAL_SHELL: Final = ClientTool(
     ),
     "local_shell_call",
     _local_shell_action,
-    lambda item: _said(item.action, "type"),
+    lambda item: _members(item.action, "type"),
 )
 
 _SHELL: Final = ClientTool(
@@ -186,7 +186,7 @@ _SHELL: Final = ClientTool(
     ),
     "shell_call",
     _shell_action,
-    lambda item: _said(item.action),
+    lambda item: _members(item.action),
 )
 
 _APPLY_PATCH: Final = ClientTool(
@@ -207,7 +207,7 @@ _APPLY_PATCH: Final = ClientTool(
     ),
     "apply_patch_call",
     _patch_operation,
-    lambda item: _said(item.operation),
+    lambda item: _members(item.operation),
 )
 
 _TOOL_SEARCH: Final = ClientTool(
@@ -219,13 +219,13 @@ _TOOL_SEARCH: Final = ClientTool(
     ),
     "tool_search_call",
     _search_arguments,
-    lambda item: _said(item.arguments),
+    lambda item: _members(item.arguments),
 )
 
 CLIENT_TOOLS: Final = MappingProxyType(
     {each.tool.name: each for each in (_LOCAL_SHELL, _SHELL, _APPLY_PATCH, _TOOL_SEARCH)}
 )
-"""Kind of tool, which is also its name for the model, to what it is."""
+"""Kind of tool, which is also its name for the model, to the tool."""
 
 _FIELDS: Final = MappingProxyType({each.item: each.fields for each in CLIENT_TOOLS.values()})
 
@@ -301,7 +301,7 @@ class ToolCollector:
     def _put(self, tool: Tool, place: str) -> str:
         """Take one; its name, or an empty one where there is another of that name."""
         if not tool.name:
-            raise invalid(f"{place}.name", "empty")
+            raise invalid(f"{place}.name", "is empty")
         return tool.name if self.tools.setdefault(tool.name, tool) is tool else ""
 
     def _function(self, body: ResponsesFunctionTool, place: str) -> str:
@@ -323,12 +323,12 @@ class ToolCollector:
 
     def _namespace(self, body: Namespace, place: str) -> None:
         if not body.name:
-            raise invalid(f"{place}.name", "empty")
+            raise invalid(f"{place}.name", "is empty")
         inner = ToolCollector()
         inner.add(body.tools, f"{place}.tools")
         for name, tool in inner.tools.items():
-            flat, told = flat_name(body.name, name), _paragraphs(body.description, tool.description)
-            if self._put(evolve(tool, name=flat, description=told), place):
+            flat, description = flat_name(body.name, name), _paragraphs(body.description, tool.description)
+            if self._put(evolve(tool, name=flat, description=description), place):
                 self.namespaces[flat] = body.name, name
                 self.custom |= {flat} if name in inner.custom else set()
 
@@ -337,9 +337,9 @@ class ToolCollector:
         options = {"allowed_domains": domains} if domains else {}
         self._put(evolve(SEARCH_TOOL, options=options, place=place), place)
 
-    def _client(self, kind: str, place: str, **said: Any) -> None:
+    def _client(self, kind: str, place: str, **changes: Any) -> None:
         known = CLIENT_TOOLS[kind]
-        if self._put(evolve(known.tool, place=place, **said), place):
+        if self._put(evolve(known.tool, place=place, **changes), place):
             self.items[kind] = known.item
 
     def _kind(self, body: KindTool, place: str) -> None:
@@ -354,8 +354,8 @@ class ToolCollector:
     def _tool_search(self, body: ToolSearch, place: str) -> None:
         """The vendor's own search is not needed: every tool is shown at once."""
         if body.execution == "client":
-            said = {"description": body.description, "schema": body.parameters}
-            self._client("tool_search", place, **{name: value for name, value in said.items() if value})
+            given = {"description": body.description, "schema": body.parameters}
+            self._client("tool_search", place, **{name: value for name, value in given.items() if value})
 
     def _hosted(self, body: Raw, place: str) -> None:
         """Run by the vendor, or not known."""

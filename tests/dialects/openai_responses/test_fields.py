@@ -12,7 +12,7 @@ from openai.types.responses.tool_param import ToolParam
 
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, ITEM_KINDS, TOOL_KINDS, Fate
-from kiro_asgi.dialects.openai_responses.items import TOLD
+from kiro_asgi.dialects.openai_responses.items import SUMMARISED
 from kiro_asgi.dialects.openai_responses.request import parse_value
 from kiro_asgi.dialects.openai_responses.shapes import ITEMS, TOOLS, ResponsesBody
 from kiro_asgi.errors import RequestError
@@ -103,7 +103,7 @@ def test_a_field_has_its_fate(name: str) -> None:
 def test_kinds_of_items() -> None:
     """The code knows the kinds that the table does not call ignored."""
     read = {kind for kind, handling in ITEM_KINDS.items() if handling.fate is not Fate.IGNORED}
-    assert read == {*ITEMS.classes, *TOLD}
+    assert read == {*ITEMS.classes, *SUMMARISED}
 
 
 def test_kinds_of_tools() -> None:

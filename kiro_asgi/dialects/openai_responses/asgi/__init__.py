@@ -1,1 +1,1 @@
-"""The Responses API besides its answers: responses are stored, and later requests build on them."""
+"""The stateful part of the Responses API: responses are stored, and later requests build on them."""

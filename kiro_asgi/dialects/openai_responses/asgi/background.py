@@ -1,8 +1,8 @@
 """Responses that are made in the background: looked at, streamed again and cancelled, from any gateway on the store.
 
 What there is of such a response is in the store: the response as it stands, its events in chunks, and how it proceeds,
-with a time until which its process is sure to be there.  So another gateway on the same store can tell what this one is
-doing, and when that time has passed, that nobody is doing it any more.
+with a time until which its process is sure to be there.  So another gateway on the same store knows what this one is
+doing, and when that time has passed, that no process is doing it any more.
 
 A request to cancel is a record, too, which the process that makes the response looks for.
 """
@@ -41,11 +41,11 @@ _CANCEL: Final = "response.cancel"
 """Kinds of records."""
 
 _LEASE: Final = 30.0
-"""Seconds for which a process says that it is there; clocks of several machines may differ by less."""
+"""Seconds for which a process announces that it is there; clocks of several machines may differ by less."""
 
 _RENEW: Final = 5.0
 _STEP: Final = 0.1
-"""Seconds between two looks at what there is to be kept, or to be told."""
+"""Seconds between two looks for events to be kept, or to be sent."""
 
 _CANCEL_LOOK: Final = 0.5
 _CANCEL_WAIT: Final = 5.0
@@ -92,7 +92,7 @@ class BackgroundResponses:
     """Seconds of silence after which a client gets a sign of life; 0 for none."""
 
     async def get(self, principal: str, response_id: str) -> Kept:
-        """One response, made in the background or not, as it stands; one that nobody makes any more has failed.
+        """One response, made in the background or not, as it stands; one that no process makes any more has failed.
 
         Raises:
             ResponseNotFound: As for `Responses.get`.
@@ -121,7 +121,7 @@ class BackgroundResponses:
         return kept
 
     async def forget(self, principal: str, response_id: str) -> None:
-        """Delete a response with its events; if it is still made, that ends, and who makes it deletes them."""
+        """Delete a response with its events; if it is still made, that ends, and its maker deletes them."""
         progress = await self._progress(principal, response_id)
         if progress is not None and not progress.done:
             await self._responses.write(principal, _CANCEL, response_id, b"1")
@@ -138,7 +138,7 @@ class BackgroundResponses:
         """
         await self.get(call.principal, response_id)
         if await self._progress(call.principal, response_id) is None:
-            raise unsupported("stream", "a response that was not made in the background can only be given whole")
+            raise unsupported("stream", "only a response that was made in the background has events; leave this out")
         async with anyio.create_task_group() as group:
             tasks = Tasks(group)
             tasks.start(lambda: _left(call))
@@ -156,21 +156,21 @@ class BackgroundResponses:
 
     async def _events(self, principal: str, response_id: str, after: int) -> AsyncIterator[bytes]:
         """The events behind *after*, and comments where there are none for long."""
-        told, read, since = after, 0, anyio.current_time()
+        last, read, since = after, 0, anyio.current_time()
         while True:
             progress = await self._progress(principal, response_id)
             while progress is not None and read < progress.chunks:
                 chunk = await self._responses.read(principal, _EVENTS, f"{response_id}/{read}")
                 read += 1
-                fresh = [event for event in _split(chunk or b"") if _number(event) > told]
+                fresh = [event for event in _split(chunk or b"") if _number(event) > last]
                 if fresh:
-                    told, since = _number(fresh[-1]), anyio.current_time()
+                    last, since = _number(fresh[-1]), anyio.current_time()
                     yield b"".join(fresh)
             if progress is None or progress.done:
                 return
             if progress.until < self._wall():
                 with suppress(ResponseNotFound):
-                    yield _failed(told + 1, await self.get(principal, response_id))
+                    yield _failed(last + 1, await self.get(principal, response_id))
                 return
             if 0 < self._heartbeat <= anyio.current_time() - since:
                 since = anyio.current_time()
@@ -214,8 +214,8 @@ def _failed(number: int, kept: Kept) -> bytes:
 
 
 @define(eq=False)
-class Making:
-    """One response that is made in the background: the client of its answer, and who keeps it."""
+class BackgroundJob:
+    """One response that is made in the background: it is the client of the answer, and keeps it."""
 
     _responses: Responses
     _settings: Settings
@@ -226,7 +226,7 @@ class Making:
     _items: list[Item]
     """Its own input."""
 
-    _answer: Callable[[Making], Awaitable[Call]]
+    _answer: Callable[[BackgroundJob], Awaitable[Call]]
     """Answers by way of `receive` and `send`."""
 
     _over: anyio.Event = field(init=False, factory=anyio.Event)
@@ -249,6 +249,7 @@ class Making:
     async def begin(self) -> bytes:
         """Keep the response as one that waits, and give its JSON."""
         queued = b"".join(ResponseObject(self._meta).render(ResponseOutcome("queued"), []))
+        # Progress first: an unfinished response without it counts as lost.
         await self._write_progress(done=False)
         await self._responses.keep(self._principal, self.id, encode(self.id, [queued], self._items, {}))
         return queued
@@ -272,12 +273,12 @@ class Making:
                 await self._end(None if call is None else call.failure)
 
     async def receive(self) -> Message:
-        """The client that is none: it leaves where the response is to end."""
+        """Stand in for a client, which leaves when the response is to end."""
         await self._over.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Take what a client would be sent; errors before the first event are told in another way."""
+        """Take the message to a client; the call reports errors before the first event."""
         if message["type"] == "http.response.start":
             self._begun = message["status"] == 200
         elif self._begun:
@@ -287,7 +288,7 @@ class Making:
                 self._break_off(AnswerTooLarge("its events have more bytes than responses.background_bytes allows"))
 
     async def _keep_up(self) -> None:
-        """Keep events as they come, say that this process is there, and see whether the response is to end."""
+        """Keep events as they come, renew the lease, and look whether the response is to end."""
         ends_at = anyio.current_time() + self._settings.responses.background_timeout
         renew_at = look_at = anyio.current_time()
         shown = False
@@ -329,11 +330,11 @@ class Making:
             if self._cancelled:
                 self._buffer += b"".join(encoder.cancel())
             else:
-                told = self._failure or failure or KiroAsgiError("the response was broken off")
-                self._buffer += b"".join(encoder.error(told))
+                error = self._failure or failure or KiroAsgiError("the response was broken off")
+                self._buffer += b"".join(encoder.error(error))
             await self._keep(encoder)
         await self._keep_events()
-        await self._write_progress(done=True)
+        await self._write_progress(done=True)  # behind all events: streams of them end here
         if not await self._responses.has(self._principal, self.id):
             await _clear(self._responses, self._principal, self.id, self._chunks)
 

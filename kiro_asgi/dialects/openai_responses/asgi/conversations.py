@@ -27,7 +27,7 @@ from kiro_asgi.wire.json import dumps
 
 _PAGE: Final = 20
 _LARGEST_PAGE: Final = 100
-"""Items of one page, where nobody said, and at most."""
+"""Items of one page, by default and at most."""
 
 
 @frozen
@@ -118,7 +118,7 @@ class Conversations:
     async def change(
         self, principal: str, conversation_id: str, change: Callable[[Conversation], Conversation]
     ) -> Conversation:
-        """Put what *change* makes of a conversation in its place.
+        """Replace a conversation by the result of *change*.
 
         Raises:
             ConversationNotFound: As for `get`.
@@ -138,7 +138,7 @@ class Conversations:
         """
         async with self._responses.locked(principal, _KIND, conversation_id):
             found, _ = await self.get(principal, conversation_id)
-            for response_id in found.responses:
+            for response_id in found.responses:  # first, as only the conversation has their ids
                 await self._responses.discard(principal, response_id)
             await self._responses.discard(principal, conversation_id, _KIND)
 
@@ -207,7 +207,7 @@ class ConversationOperations:
         await call.respond(200, changed.resource, [JSON])
 
     async def delete_conversation(self, call: Call, argument: str) -> None:
-        """Delete a conversation, with everything that was said in it."""
+        """Delete a conversation, with all of its items."""
         await self._conversations.forget(call.principal, argument)
         body = dumps({"id": argument, "object": "conversation.deleted", "deleted": True})
         await call.respond(200, body, [JSON])

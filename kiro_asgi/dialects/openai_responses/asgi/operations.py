@@ -19,7 +19,7 @@ from kiro_asgi.asgi.protocol import JSON, Disconnected, Message, Scope, Send, qu
 from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import invalid, unsupported
-from kiro_asgi.dialects.openai_responses.asgi.background import BackgroundResponses, Making
+from kiro_asgi.dialects.openai_responses.asgi.background import BackgroundJob, BackgroundResponses
 from kiro_asgi.dialects.openai_responses.asgi.connection import Connection, OpenConnections
 from kiro_asgi.dialects.openai_responses.asgi.conversations import ConversationOperations, Conversations, Page
 from kiro_asgi.dialects.openai_responses.asgi.stored import (
@@ -55,10 +55,10 @@ _SECOND_LOOK: Final = 0.1
 """Seconds after which a response that is not there is looked for again, where another process may be writing it."""
 
 _ENCODERS: Final = MappingProxyType({"auto": EncoderStyles(), "comment": EncoderStyles.commenting()})
-"""Style of heartbeats to who writes them."""
+"""Style of heartbeats to its encoders."""
 
 _COMPACTING: Final = MappingProxyType({"messages": Compacting, "item": CompactingAlone})
-"""Word of ``responses.compact_output`` to who answers a request to compact."""
+"""Word of ``responses.compact_output`` to the dialect of a request to compact."""
 
 _INPUT: Final = re.compile(r"\binput\[(\d{1,9})\]")
 
@@ -75,13 +75,13 @@ class _Request:
     """With all of that in its input."""
 
     earlier: int
-    """How many items of the input come from elsewhere."""
+    """Items at the beginning of the input that are not the request's own."""
 
     size: int
     """Bytes of all."""
 
     noted: bool
-    """Whether it is to be told what no service receives."""
+    """Whether notes on what no service receives are wanted."""
 
 
 @define
@@ -100,9 +100,9 @@ class ResponsesOperations(ConversationOperations):
     _styles: EncoderStyles = field(init=False)
     _compacting: type[Compacting] = field(init=False)
     _lasting: bool = field(init=False)
-    """Whether the key is known to other processes and to later ones, or somebody has been told that it is not."""
+    """Whether the key is known to other processes and to later ones, or the log has a warning that it is not."""
 
-    _told_why: bool = field(init=False, default=False)
+    _has_explained: bool = field(init=False, default=False)
     """Whether the log says why a response may be missing."""
 
     def __attrs_post_init__(self) -> None:
@@ -128,7 +128,7 @@ class ResponsesOperations(ConversationOperations):
         await self._gateway.reply(call, request, send)
 
     async def _answer_later(self, call: Call, value: Any, size: int) -> None:
-        """Have the answer made in the background, and tell how it stands, or stream it."""
+        """Have the answer made in the background, and report its state, or stream it."""
         gateway = self._gateway
         dialect, parsed, earlier, size = await self._read(call, value, size, self._responses)
         if not gateway.settings.responses.background:
@@ -142,28 +142,28 @@ class ResponsesOperations(ConversationOperations):
         if parsed.options.conversation is not None:
             keep = partial(self._conversations.extend, call.principal, parsed.options.conversation, keep)
 
-        async def answer(making: Making) -> Call:
+        async def answer(job: BackgroundJob) -> Call:
             async def handle(own: Call, argument: str) -> None:
                 own.hold(size)
                 shorter = await self._shortened(own, value, streamed, size)
-                told = evolve(dialect, settled=evolve(request.meta, options=shorter.options))
-                asked = gateway.request(own, told, size, lambda: shorter)
-                await gateway.reply(own, asked, Keeping(keep, told, earlier, own.send).send)
+                recorded = evolve(dialect, settled=evolve(request.meta, options=shorter.options))
+                inner = gateway.request(own, recorded, size, lambda: shorter)
+                await gateway.reply(own, inner, Keeping(keep, recorded, earlier, own.send).send)
 
-            return await gateway.answer_within(call.scope, making.receive, making.send, handle)
+            return await gateway.answer_within(call.scope, job.receive, job.send, handle)
 
         items = untriggered(parsed.options.input_items[earlier:])
-        making = Making(
+        job = BackgroundJob(
             self._responses, gateway.settings, gateway.wall, call.principal, dialect, request.meta, items, answer
         )
-        queued = await making.begin()
+        queued = await job.begin()
         try:
-            gateway.background.start(making.run)
+            gateway.background.start(job.run)
         except KiroAsgiError:
-            await making.discard()
+            await job.discard()
             raise
         if parsed.stream:
-            await self._background.stream(call, making.id, -1)
+            await self._background.stream(call, job.id, -1)
         else:
             await call.respond(200, queued, [JSON])
 
@@ -180,7 +180,7 @@ class ResponsesOperations(ConversationOperations):
                 await known.let_go_all()
 
     async def _answer_frame(self, known: ConnectionResponses, create: Create, call: Call, argument: str) -> None:
-        """Answer one request of a WebSocket, which may go on with what is not stored."""
+        """Answer one request of a WebSocket, which may go on with a response that is not stored."""
         call.hold(create.size)
         if create.generates and call.observation is not None:
             call.observation.take_frame(create.value)
@@ -198,30 +198,30 @@ class ResponsesOperations(ConversationOperations):
         self, call: Call, value: Any, size: int, known: Responses
     ) -> tuple[ClientRequest, Recorded, Send]:
         """The request of *value*, of *size* bytes, its dialect, and the way out, on which the answer is kept."""
-        whole = await self._completed(call, value, size, known)
-        source, parse = await self._passing(call, whole), partial(_parse, whole)
+        completed = await self._completed(call, value, size, known)
+        source, parse = await self._passing(call, completed), partial(_parse, completed)
         if source is None or Ask.STATE in source.peek.asks:
-            parsed = await self._gateway.offload.run(whole.size, parse)
-            parsed = await self._shortened(call, value, parsed, whole.size)
-            options, dialect = parsed.options, whole.dialect
+            parsed = await self._gateway.offload.run(completed.size, parse)
+            parsed = await self._shortened(call, value, parsed, completed.size)
+            options, dialect = parsed.options, completed.dialect
             parse = partial(_known, parsed)
         else:
-            options = passed_options(whole.value)
-            dialect = evolve(whole.dialect, passed=options)
+            options = passed_options(completed.value)
+            dialect = evolve(completed.dialect, passed=options)
         self._warn_of(options)
         keep = partial(known.keep, call.principal) if options.store else known.unstored
         refer = partial(known.refer, call.principal) if options.store else None
         if options.conversation is not None:
             keep = partial(self._conversations.extend, call.principal, options.conversation, keep)
-        send = call.send if keep is None else Keeping(keep, dialect, whole.earlier, call.send, refer).send
-        return self._gateway.request(call, dialect, whole.size, parse, source), dialect, send
+        send = call.send if keep is None else Keeping(keep, dialect, completed.earlier, call.send, refer).send
+        return self._gateway.request(call, dialect, completed.size, parse, source), dialect, send
 
-    async def _passing(self, call: Call, whole: _Request) -> PassthroughRequest | None:
+    async def _passing(self, call: Call, completed: _Request) -> PassthroughRequest | None:
         """The request as it may go on to a service of this API; ``None`` where there is no such service."""
         if not self._gateway.passes(self._dialect):
             return None
-        peek = await self._gateway.offload.run(whole.size, partial(peek_value, whole.value))
-        return PassthroughRequest(dialect=whole.dialect, peek=peek, headers=tuple(call.scope.get("headers") or ()))
+        peek = await self._gateway.offload.run(completed.size, partial(peek_value, completed.value))
+        return PassthroughRequest(dialect=completed.dialect, peek=peek, headers=tuple(call.scope.get("headers") or ()))
 
     async def _shortened(self, call: Call, value: Any, parsed: ParsedRequest, size: int) -> ParsedRequest:
         """The request *value*, read as *parsed*, with a compaction in its input where that is longer than it wants.
@@ -236,8 +236,8 @@ class ResponsesOperations(ConversationOperations):
             return parsed
         compaction = await self._summary(call, {**value, "input": old, "previous_response_id": None}, size)
         item = {"type": "compaction", "encrypted_content": compaction["encrypted_content"]}
-        asked = {**value, "input": [*old, item, *new]}
-        shorter = await self._gateway.offload.run(size, partial(self._parsed, asked, call.principal))
+        shortened = {**value, "input": [*old, item, *new]}
+        shorter = await self._gateway.offload.run(size, partial(self._parsed, shortened, call.principal))
         options = evolve(shorter.options, input_items=parsed.options.input_items, compaction=compaction)
         return evolve(parsed, prompt=shorter.prompt, options=options)
 
@@ -285,13 +285,13 @@ class ResponsesOperations(ConversationOperations):
         return await self._gateway.offload.run(len(body), partial(read_json, body)), len(body)
 
     async def count(self, call: Call, argument: str) -> None:
-        """Tell how large the input of a request is."""
+        """Report how large the input of a request is."""
         _, parsed, _, size = await self._read(call, *await self._body(call), self._responses)
         tokens = await self._gateway.exchanges.count(parsed.prompt, size, call.hold)
         await call.respond(200, dumps({"object": "response.input_tokens", "input_tokens": tokens}), [JSON])
 
     async def retrieve(self, call: Call, argument: str) -> None:
-        """Give a response again, as it stands; or the events of one that was made in the background."""
+        """Send a response again, as it stands; or the events of one that was made in the background."""
         query = _query(call.scope)
         if query.get("stream") == "true":
             after = query.get("starting_after", "-1")
@@ -326,44 +326,46 @@ class ResponsesOperations(ConversationOperations):
     ) -> tuple[Recorded, ParsedRequest, int, int]:
         """The request *value*, of *size* bytes, with all of *known* that it builds on, how many items of its input come
         from there, and the bytes of all."""
-        whole = await self._completed(call, value, size, known, dialect)
-        parsed = await self._gateway.offload.run(whole.size, partial(_parse, whole))
-        return whole.dialect, parsed, whole.earlier, whole.size
+        completed = await self._completed(call, value, size, known, dialect)
+        parsed = await self._gateway.offload.run(completed.size, partial(_parse, completed))
+        return completed.dialect, parsed, completed.earlier, completed.size
 
     async def _completed(
         self, call: Call, value: Any, size: int, known: Responses, dialect: type[Recorded] = Recorded
     ) -> _Request:
         """The request *value*, of *size* bytes, with all of *known* that it builds on."""
-        sealer, whole, earlier = Sealer.create(self._key, call.principal), value, 0
+        sealer, full_value, earlier = Sealer.create(self._key, call.principal), value, 0
         if isinstance(value, dict):
             named = conversation_named(value)
-            goes_on = None if named is None else await self._conversations.get(call.principal, named)
-            if goes_on is not None:
-                goes_on[0].require_room("conversation")
-            conversation = await known.complete(call.principal, value, goes_on)
-            whole, earlier, size = conversation.value, conversation.earlier, size + conversation.size
+            conversation = None if named is None else await self._conversations.get(call.principal, named)
+            if conversation is not None:
+                conversation[0].require_room("conversation")
+            stored = await known.complete(call.principal, value, conversation)
+            full_value, earlier, size = stored.value, stored.earlier, size + stored.size
         made = dialect(sealer, self._gateway.wall, self._styles)
-        return _Request(made, value, whole, earlier, size, wants_notes(call.scope))
+        return _Request(made, value, full_value, earlier, size, wants_notes(call.scope))
 
     def _missed(self) -> None:
-        """Say once why responses may be missing, where nobody has decided where they are kept."""
-        if not self._told_why and self._gateway.settings.state.engine == "auto":
-            self._told_why = True
+        """Log once why responses may be missing, where the operator has not chosen a store for them."""
+        if not self._has_explained and self._gateway.settings.state.engine == "auto":
+            self._has_explained = True
             _log.warning(
                 "a response was not found: they are kept in the memory of each process, until it ends; with several "
                 "processes, or to keep them, set state.engine to sqlite or valkey"
             )
 
     def _warn_of(self, options: ResponsesOptions) -> None:
-        """Say so where the answer has, or may have, seals that others are to open."""
+        """Warn where the answer has, or may have, seals that other processes are to open."""
         if options.seals_reasoning or options.compacts or (options.store and self._gateway.settings.state.is_shared):
             self._warn()
 
     def _warn(self) -> None:
-        """Say once that seals will not outlive this process."""
+        """Warn once that seals will not outlive this process."""
         if not self._lasting:
             self._lasting = True
-            _log.warning("state.seal_key is not set: reasoning that this process has sealed, no other can open")
+            _log.warning(
+                "state.seal_key is not set: only this process can open reasoning that it has sealed; set the key"
+            )
 
 
 def _parse(request: _Request) -> ParsedRequest:
@@ -407,6 +409,6 @@ def _query(scope: Scope) -> dict[str, str]:
     """The query's parameters; of several of one name, the last.
 
     Raises:
-        RequestError: There are more than anybody needs.
+        RequestError: There are too many.
     """
     return {name: values[-1] for name, values in query_values(scope).items()}

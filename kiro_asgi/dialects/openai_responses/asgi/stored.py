@@ -13,7 +13,7 @@ from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.protocol import Message, Send
 from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
-from kiro_asgi.dialects.openai_responses.compaction import last_said, untriggered
+from kiro_asgi.dialects.openai_responses.compaction import kept_messages, untriggered
 from kiro_asgi.dialects.openai_responses.compaction_encoder import CompactionEncoder, compaction_object
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
@@ -51,7 +51,7 @@ Keep = Callable[[str, bytes], Awaitable[None]]
 """Keeps a response under its id, as bytes that `kiro_asgi.dialects.openai_responses.kept.encode` has made."""
 
 Refer = Callable[[str, Iterable[str]], Awaitable[None]]
-"""Has items found that belong to the response of an id, by their own ids."""
+"""Makes items findable by their own ids, which belong to the response of an id."""
 
 
 @frozen
@@ -62,7 +62,7 @@ class StoredConversation:
     """The request, as one that has the whole conversation in its input."""
 
     earlier: int = 0
-    """How many items of the input stem from the responses before."""
+    """Items at the beginning of the input that stem from the responses before."""
 
     size: int = 0
     """Bytes of what it builds on."""
@@ -80,7 +80,7 @@ class Responses:
     """Of all the responses that one request builds on."""
 
     _second_look: float = 0.0
-    """Seconds after which what is not there is looked for again, as another process may just be writing it."""
+    """Seconds after which a missing record is looked for again, as another process may just be writing it."""
 
     _missed: Callable[[], None] = lambda: None
     """Called where one is not there."""
@@ -107,7 +107,7 @@ class Responses:
         await self.write(principal, _KIND, response_id, data)
 
     async def refer(self, principal: str, response_id: str, item_ids: Iterable[str]) -> None:
-        """Have items found whose ids do not tell that they belong to this response."""
+        """Make items of this response findable whose ids do not name it."""
         for item_id in islice(item_ids, REFERRED_ITEMS):
             if response_of(item_id) == NO_RESPONSE:
                 await self.write(principal, _ITEM, item_id, response_id.encode())
@@ -171,7 +171,7 @@ class Responses:
             value: Its body.
             conversation: The conversation that it names, and the bytes of that.
 
-        What is of another type than it should be is left to whoever reads the request.
+        Values of a wrong type are left to the reader of the request.
 
         Raises:
             RequestError: A response that it builds on is not kept (code ``previous_response_not_found``), or there are
@@ -182,8 +182,8 @@ class Responses:
         previous, items = value.get("previous_response_id"), value.get("input")
         if isinstance(items, str):
             items = [{"type": "message", "role": "user", "content": items}]
-        goes_on = conversation is not None or isinstance(previous, str)
-        if not isinstance(items, list) or not (goes_on or any(references(items))):
+        continues = conversation is not None or isinstance(previous, str)
+        if not isinstance(items, list) or not (continues or any(references(items))):
             return StoredConversation(value)
         earlier, size = await self._earlier(principal, previous) if isinstance(previous, str) else ([], 0)
         if conversation is not None:
@@ -210,7 +210,7 @@ class Responses:
                 )
             if kept.response.get("conversation") is not None:
                 raise _chain_error(
-                    f"response {previous[:_MAX_ECHO]} is part of a conversation: name that one", "in_conversation"
+                    f"response {previous[:_MAX_ECHO]} is part of a conversation: name that instead", "in_conversation"
                 )
             chain.append(kept)
             previous = kept.previous
@@ -242,11 +242,11 @@ class Responses:
 
     async def _owner(self, principal: str, item_id: str) -> str:
         """Id of the response that an item belongs to; some text where none is known."""
-        told = response_of(item_id)
-        if told != NO_RESPONSE:
-            return told
+        named = response_of(item_id)
+        if named != NO_RESPONSE:
+            return named
         data = await self._store.get(scoped(principal, _ITEM, item_id))
-        return told if data is None else data.decode()
+        return named if data is None else data.decode()
 
     def _check(self, size: int) -> None:
         """Build on no more than a request may hold that sends it all."""
@@ -266,7 +266,7 @@ class Responses:
 class ConnectionResponses(Responses):
     """Those of a client, and those that one connection alone can go on with: they were not to be stored.
 
-    All connections share the room for the latter; what one has of it, it gives back at its end.
+    All connections share the room for the latter; each gives its part back at its end.
     """
 
     _held: Store = field(kw_only=True)
@@ -326,7 +326,7 @@ def _chain_error(message: str, code: str) -> RequestError:
 
 @frozen
 class Recorded(OpenAIResponses):
-    """The dialect for one request: it remembers what the answer goes through, which knows what the client was told."""
+    """The dialect for one request: it remembers the stages of the answer, which know what the client received."""
 
     answers: list[tuple[ResponseMeta, ResponsesEncoder | ResponsePassthrough]] = field(factory=list)
     settled: ResponseMeta | None = None
@@ -363,40 +363,40 @@ class Compacting(Recorded):
         assert isinstance(encoder, CompactionEncoder), "a request to compact"
         for _ in encoder.feed(replay(message)):
             yield b""
-        yield compaction_object(meta, encoder, self.said(meta))
+        yield compaction_object(meta, encoder, self.repeated(meta))
 
-    def said(self, meta: ResponseMeta) -> Iterable[Item]:
-        """Messages that are told again before the compaction."""
-        return last_said(options_of(meta).input_items)
+    def repeated(self, meta: ResponseMeta) -> Iterable[Item]:
+        """Messages that the answer repeats before the compaction."""
+        return kept_messages(options_of(meta).input_items)
 
 
 @frozen
 class CompactingAlone(Compacting):
     """One that is answered with the compaction alone."""
 
-    def said(self, meta: ResponseMeta) -> Iterable[Item]:
+    def repeated(self, meta: ResponseMeta) -> Iterable[Item]:
         """None."""
         return ()
 
 
 @define
 class Keeping:
-    """Keeps one answer when it has come to its end, before the client hears of that: its next request may follow.
+    """Keeps one answer when it has come to its end, before the client learns of that: its next request may follow.
 
-    Nobody waits for that: a store takes what it is given, and writes it down later.
+    That delays no client: a store takes what it is given, and writes it down later.
     """
 
     _keep_as: Keep
     _dialect: Recorded
     _earlier: int
-    """How many items of the input are not the request's own."""
+    """Items at the beginning of the input that are not the request's own."""
 
     _send: Send
     _refer: Refer | None = None
-    """Has the items of an answer found that went through, by the ids that the service has given them."""
+    """Makes the items of an answer that went through findable, by the service's ids."""
 
     async def send(self, message: Message) -> None:
-        """Send; before the last message, keep what there is."""
+        """Send; before the last message, keep the answer."""
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             await self._keep()
         await self._send(message)
