@@ -62,7 +62,7 @@ WRONG: list[tuple[str, Mapping[str, str], tuple[str, ...]]] = [
         {"KIRO_ASGI__KIRO__CREDENTIALS_FILE": "gone.json", "KIRO_ASGI__KIRO__CREDENTIALS_COMMAND": "no-such-program"},
         (
             "kiro.credentials_file: gone.json: No such file or directory",
-            "kiro.credentials_command: there is no such program; see the PATH of the gateway's process",
+            "kiro.credentials_command: there is no such program; check the PATH of the gateway's process",
         ),
     ),
     ("alias", {"KIRO_ASGI__KIRO__MODEL_ALIASES": "a=b,a=c"}, ("kiro.model_aliases: a means two models",)),
