@@ -66,7 +66,7 @@ class Text:
     """For how long the service shall remember the prompt up to here: ``5m``, ``1h``, or `REMEMBERED`; empty for not."""
 
     is_refusal: bool = False
-    """Whether an earlier answer declined with it, as far as the client says so."""
+    """Whether an earlier answer declined with it, as far as the client reports it."""
 
     phase: str = ""
     """Of an earlier answer's text, as of `kiro_asgi.model.events.TextBreak`; empty where the client sent none."""

@@ -97,7 +97,7 @@ class _Lane:
     slots: anyio.Semaphore
     factory: httpcore.AsyncConnectionPool
     loop: Any
-    """The loop's own object; asyncio's says whether it is closed."""
+    """The loop's own object; asyncio's knows whether it is closed."""
 
     idle: defaultdict[_Place, _Idle] = field(factory=lambda: defaultdict(deque))
     under_way: dict[int, _Connection] = field(factory=dict)
@@ -371,7 +371,7 @@ if TYPE_CHECKING:
 Translation = Callable[[Exception], KiroAsgiError]
 
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-"""Error numbers that say that this process, or the machine, can open no other socket."""
+"""Error numbers for a process, or a machine, that can open no other socket."""
 
 
 def _unconnected(error: Exception) -> KiroAsgiError:

@@ -268,7 +268,7 @@ class Answer:
 
     @property
     def enough(self) -> bool:
-        """Whether a limit was met, so that the rest of the answer is not wanted."""
+        """Whether a limit was met, so that the rest of the answer is not read."""
         return self._limits is not None and self._limits.reached
 
     @property
@@ -307,7 +307,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         counter,
         RepeatFilter() if plan.drop_repeated_text else None,
         _splitter(plan) if plan.thinking else None,
-        limits,
+        limits,  # after the splitter: stop sequences count in text only, and thinking between tags is text before it
         plan.repairs.written_calls,
         ToolCallAssembler(
             emission=plan.tool_emission,
@@ -318,7 +318,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
             budget=budget,
         ),
         call_signatures,
-        ToolNames(plan.tool_names) if plan.tool_names else None,
+        ToolNames(plan.tool_names) if plan.tool_names else None,  # the stages after it know the client's names only
         plan.repairs.tool_spelling,
         None if permitted is None else ForbiddenCalls(permitted),
         None if plan.tool_choice.parallel else SingleCall(),
@@ -337,7 +337,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         ),
         *_held_back(plan, budget),
         *([CitedPages()] if plan.cites_pages_only else []),
-        *([OmittedThinking()] if plan.thinking_omitted else []),
+        *([OmittedThinking()] if plan.thinking_omitted else []),  # after the meter: it is counted all the same
         *([make() for make in plan.stages] if plan.stages else []),
         framer,
         *([KeptAnswer(budget)] if plan.kept_whole else []),

@@ -263,7 +263,7 @@ class _Read:
 def unwrapped(text: str) -> Iterator[str]:
     """The readings of *text*, the likeliest first: all of it, what is fenced, what is between the outermost braces.
 
-    Nothing is taken from within, so a text of two objects has no reading that is JSON.  A brace that opens behind a
+    Nothing is taken from within, so a text of two objects has no reading that is JSON.  A brace that opens after a
     bracket or a quote is within something else.
     """
     whole = text.strip().removeprefix("\ufeff")

@@ -24,7 +24,7 @@ GOOD = {"KIRO_API_KEY": "ksk_canary-51c0", "KIRO_ASGI__CLIENT__API_KEYS": "k"}
 NO_KEY = {"KIRO_API_KEY": ""}
 NO_CLIENT = (
     "no client could authenticate: set client.api_keys or keys, or client.trust_host where a host's middleware "
-    "authenticates, or client.allow_anonymous to serve everybody"
+    "authenticates, or client.allow_anonymous to serve clients without a key"
 )
 NO_CREDENTIAL = "no Kiro credential: set KIRO_API_KEY, kiro.credentials_file or kiro.credentials_command"
 

@@ -1,4 +1,4 @@
-"""What can be done with a model, by the verb behind its name."""
+"""Operations on a model, by the verb after its name."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "openai": "the OpenAI API is served at /v1: take /v1 for the base URL",
     }
 )
-"""Verb, or the first segment of a path, to why it is refused."""
+"""Verb, or the first segment of a path, to the reason of its refusal."""
 
 
 class GeminiOperations(Operations):
     """The operations of one app."""
 
     async def call(self, call: Call, argument: str) -> None:
-        """Do with a model what stands behind the last colon; names of models may have colons, too.
+        """Run the operation after the last colon; names of models may have colons, too.
 
         Raises:
-            RequestError: Code ``unimplemented``: only Google does that.
-            RouteNotFound: Nobody does.
+            RequestError: Code ``unimplemented``: an operation that only Google has.
+            RouteNotFound: There is no such operation.
         """
         model, _, verb = argument.rpartition(":")
         match verb:
@@ -60,11 +60,11 @@ class GeminiOperations(Operations):
                 raise _refusal(verb)
 
     async def refuse(self, call: Call, argument: str) -> None:
-        """Say why a resource is not there.
+        """Refuse a resource, with the reason.
 
         Raises:
             RequestError: Code ``unimplemented``: only Google has it.
-            RouteNotFound: Nobody has.
+            RouteNotFound: There is no such resource.
         """
         raise _refusal(argument.partition("/")[0])
 
@@ -85,7 +85,7 @@ def _wants_events(scope: Scope) -> bool:
     """Whether ``alt``, or ``$alt``, is ``sse``.
 
     Raises:
-        RequestError: The query has more parameters than anybody needs.
+        RequestError: The query has too many parameters.
     """
     query = query_values(scope)
     return "sse" in (*query.get("alt", ()), *query.get("$alt", ()))

@@ -124,7 +124,7 @@ class CredentialState:
             model: The model that it is used for; empty for anything but answers.
 
         Raises:
-            KiroAsgiError: It cools down, or there is no valid token; `retry_after` says when to try again.
+            KiroAsgiError: It cools down, or there is no valid token; `retry_after` is the time to the next try.
         """
         for cooldown in self._cooldowns(model):
             cooldown.check(self._clocks.steady())
@@ -152,7 +152,7 @@ class CredentialState:
         with _wait_limit(self.name):
             async with self._lock.here():
                 await self._refresh_flight.join()
-                if self._secret == refused.secret:
+                if self._secret == refused.secret:  # otherwise it was replaced meanwhile, and needs no request
                     now = self._clocks.steady()
                     if now < self._retry_at:
                         raise self._unavailable()

@@ -10,7 +10,7 @@ The verdict has three values.  What is not decided here is never taken for a mis
 - regular expressions (``pattern``, ``patternProperties``) are never run, as one may take for ever;
 - references lead only within the document, and not through a schema with an ``$id`` of its own;
 - ``unevaluatedProperties``, ``unevaluatedItems`` and ``$dynamicRef`` are not followed, and a keyword with a value that
-  its definition does not allow says nothing.
+  its definition does not allow is ignored.
 
 First come the assertions, which look at a value itself and need no further schema for their verdict; then the check,
 which follows schemas into schemas.  A format is read as leniently as by clients that parse it into a type of their

@@ -1,1 +1,1 @@
-"""The Responses API besides its answers: responses are stored, and later requests build on them."""
+"""The Responses API apart from its answers: responses are stored, and later requests build on them."""

@@ -1,8 +1,8 @@
 """Responses that are made in the background: looked at, streamed again and cancelled, from any gateway on the store.
 
 What there is of such a response is in the store: the response as it stands, its events in chunks, and how it proceeds,
-with a time until which its process is sure to be there.  So another gateway on the same store can tell what this one is
-doing, and when that time has passed, that nobody is doing it any more.
+with a time until which its process is sure to be running.  So another gateway on the same store can report the progress
+of this one, and when that time has passed, that no process makes the response any more.
 
 A request to cancel is a record, too, which the process that makes the response looks for.
 """
@@ -41,11 +41,11 @@ _CANCEL: Final = "response.cancel"
 """Kinds of records."""
 
 _LEASE: Final = 30.0
-"""Seconds for which a process says that it is there; clocks of several machines may differ by less."""
+"""Seconds for which a process claims to be running; clocks of several machines may differ by less."""
 
 _RENEW: Final = 5.0
 _STEP: Final = 0.1
-"""Seconds between two looks at what there is to be kept, or to be told."""
+"""Seconds between two looks at what is to be stored, or to be sent."""
 
 _CANCEL_LOOK: Final = 0.5
 _CANCEL_WAIT: Final = 5.0
@@ -64,7 +64,7 @@ class _Progress:
     """Of events, that are kept."""
 
     until: float
-    """Seconds since the epoch: its process is there till then."""
+    """Seconds since the epoch: its process is running till then."""
 
     done: bool
 
@@ -92,7 +92,7 @@ class BackgroundResponses:
     """Seconds of silence after which a client gets a sign of life; 0 for none."""
 
     async def get(self, principal: str, response_id: str) -> Kept:
-        """One response, made in the background or not, as it stands; one that nobody makes any more has failed.
+        """One response, made in the background or not, as it stands; one that no process makes any more has failed.
 
         Raises:
             ResponseNotFound: As for `Responses.get`.
@@ -121,7 +121,7 @@ class BackgroundResponses:
         return kept
 
     async def forget(self, principal: str, response_id: str) -> None:
-        """Delete a response with its events; if it is still made, that ends, and who makes it deletes them."""
+        """Delete a response with its events; if it is still made, that ends, and its process deletes them."""
         progress = await self._progress(principal, response_id)
         if progress is not None and not progress.done:
             await self._responses.write(principal, _CANCEL, response_id, b"1")
@@ -131,7 +131,7 @@ class BackgroundResponses:
             await _clear(self._responses, principal, response_id, progress.chunks)
 
     async def stream(self, call: Call, response_id: str, after: int) -> None:
-        """Give the events behind number *after* again, and those that are still to come as they come.
+        """Send the events after number *after* again, and those that are still to come as they come.
 
         Raises:
             RequestError: Of this response no events are kept.
@@ -155,22 +155,22 @@ class BackgroundResponses:
         await send(response_body(b""))
 
     async def _events(self, principal: str, response_id: str, after: int) -> AsyncIterator[bytes]:
-        """The events behind *after*, and comments where there are none for long."""
-        told, read, since = after, 0, anyio.current_time()
+        """The events after number *after*, and comments where there are none for long."""
+        last, read, since = after, 0, anyio.current_time()
         while True:
             progress = await self._progress(principal, response_id)
             while progress is not None and read < progress.chunks:
                 chunk = await self._responses.read(principal, _EVENTS, f"{response_id}/{read}")
                 read += 1
-                fresh = [event for event in _split(chunk or b"") if _number(event) > told]
+                fresh = [event for event in _split(chunk or b"") if _number(event) > last]
                 if fresh:
-                    told, since = _number(fresh[-1]), anyio.current_time()
+                    last, since = _number(fresh[-1]), anyio.current_time()
                     yield b"".join(fresh)
             if progress is None or progress.done:
                 return
             if progress.until < self._wall():
                 with suppress(ResponseNotFound):
-                    yield _failed(told + 1, await self.get(principal, response_id))
+                    yield _failed(last + 1, await self.get(principal, response_id))
                 return
             if 0 < self._heartbeat <= anyio.current_time() - since:
                 since = anyio.current_time()
@@ -215,7 +215,7 @@ def _failed(number: int, kept: Kept) -> bytes:
 
 @define(eq=False)
 class Making:
-    """One response that is made in the background: the client of its answer, and who keeps it."""
+    """One response that is made in the background: it is the client of the answer, and stores it."""
 
     _responses: Responses
     _settings: Settings
@@ -227,7 +227,7 @@ class Making:
     """Its own input."""
 
     _answer: Callable[[Making], Awaitable[Call]]
-    """Answers by way of `receive` and `send`."""
+    """Answers by `receive` and `send`."""
 
     _over: anyio.Event = field(init=False, factory=anyio.Event)
     _cancelled: bool = field(init=False, default=False)
@@ -243,7 +243,7 @@ class Making:
 
     @property
     def id(self) -> str:
-        """Of the response."""
+        """Id of the response."""
         return self._meta.id
 
     async def begin(self) -> bytes:
@@ -272,12 +272,12 @@ class Making:
                 await self._end(None if call is None else call.failure)
 
     async def receive(self) -> Message:
-        """The client that is none: it leaves where the response is to end."""
+        """Act as a client, which leaves where the response is to end."""
         await self._over.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Take what a client would be sent; errors before the first event are told in another way."""
+        """Take what a client would be sent; errors before the first event are reported in another way."""
         if message["type"] == "http.response.start":
             self._begun = message["status"] == 200
         elif self._begun:
@@ -287,7 +287,7 @@ class Making:
                 self._break_off(AnswerTooLarge("its events have more bytes than responses.background_bytes allows"))
 
     async def _keep_up(self) -> None:
-        """Keep events as they come, say that this process is there, and see whether the response is to end."""
+        """Keep events as they come, show that this process is running, and see whether the response is to end."""
         ends_at = anyio.current_time() + self._settings.responses.background_timeout
         renew_at = look_at = anyio.current_time()
         shown = False
@@ -329,8 +329,8 @@ class Making:
             if self._cancelled:
                 self._buffer += b"".join(encoder.cancel())
             else:
-                told = self._failure or failure or KiroAsgiError("the response was broken off")
-                self._buffer += b"".join(encoder.error(told))
+                error = self._failure or failure or KiroAsgiError("the response was broken off")
+                self._buffer += b"".join(encoder.error(error))
             await self._keep(encoder)
         await self._keep_events()
         await self._write_progress(done=True)

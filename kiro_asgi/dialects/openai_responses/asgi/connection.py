@@ -1,11 +1,11 @@
 """One WebSocket: its requests are answered one after the other, each as it would be over HTTP.
 
 One task reads what the client sends.  Requests wait for their turn; what is about the answer under way is answered at
-once.  The other task answers, and sees to the connection's end: after so much time, when the client leaves, or when
-something has happened after which nobody can know what the client has.
+once.  The other task answers, and sees to the connection's end: after so much time, when the client leaves, or when it
+has become unknown what the client has received.
 
-A client that closes the connection ends the answer under way, as one that hangs up over HTTP does.  Of connections each
-client has so many at once, and no more.
+A client that closes the connection ends the answer under way, as one that hangs up over HTTP does.  The number of
+connections of each client at once is limited.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Source: https://www.iana.org/assignments/websocket/websocket.xhtml#close-code-nu
 """
 
 _LOST: Final = (Outcome.STALLED, Outcome.DISCONNECTED)
-"""Outcomes after which nobody knows what the client has."""
+"""Outcomes after which it is unknown what the client has received."""
 
 _RETRY_AFTER: Final = 5.0
 """Seconds after which a client may try whether one of its connections has ended."""
@@ -56,7 +56,7 @@ class OpenConnections:
     """The connections that are open, whichever event loop they are in."""
 
     _most: int
-    """Of one client."""
+    """Most connections of one client."""
 
     _open: Counter[str] = field(init=False, factory=Counter)
     """By principal."""
@@ -96,7 +96,7 @@ class Connection:
     _gateway: Gateway
     _known: ConnectionResponses
     _answer: Callable[[Create, Call, str], Awaitable[None]]
-    """Answers a request by way of a call of its own."""
+    """Answers a request in a call of its own."""
 
     _scope: Scope = field(init=False)
     """As a request over HTTP has it."""
@@ -112,7 +112,7 @@ class Connection:
     """As the latest request named it; one that names none means the same."""
 
     _bad: int = field(init=False, default=0)
-    """Frames in a row that were none."""
+    """Invalid frames in a row."""
 
     _over: anyio.Event = field(init=False, factory=anyio.Event)
     """Set when the client is gone, or we have closed the connection."""
@@ -164,18 +164,18 @@ class Connection:
         try:
             self._call.hold(len(data))
         except TooBusy as error:
-            await self._tell(error_frame(error))
+            await self._send_frame(error_frame(error))
             return
         frame: Create | Aside | RequestError
         try:
             frame = await self._gateway.offload.run(len(data), partial(read_frame, data))
         except RequestError as error:
-            frame = error  # told in its turn: clients take it for the end of the answer under way
+            frame = error  # sent in its turn: clients would take it for the end of the answer under way
         if not isinstance(frame, Create):
             self._call.release(len(data))
         if isinstance(frame, Aside):
             if frame.reply:
-                await self._tell(frame.reply)
+                await self._send_frame(frame.reply)
             return
         try:
             waiting.send_nowait(frame)
@@ -183,7 +183,7 @@ class Connection:
             if isinstance(frame, Create):
                 self._call.release(frame.size)
             message = f"{WEBSOCKET_WAITING} requests of this connection wait already"
-            await self._tell(error_frame(LimitReached(message, code="too_many_pending_requests")))
+            await self._send_frame(error_frame(LimitReached(message, code="too_many_pending_requests")))
 
     # What it is sent.
 
@@ -210,11 +210,11 @@ class Connection:
             deadline=min(now + self._gateway.settings.responses.idle_timeout, self._ends_at)
         )
         frame = None
-        # Until there is a request, nothing else tells the client; it is to stand when an interruption ends the wait.
-        self._call.tell = self._restart
+        # Until there is a request, only this reports to the client; it stays set when an interruption ends the wait.
+        self._call.break_off = self._restart
         with self._patience:
             frame = None if self._retired else await requests.receive()
-        self._call.tell = None
+        self._call.break_off = None
         return frame
 
     def _retire(self) -> None:
@@ -238,7 +238,7 @@ class Connection:
             await self._restart(None)
 
     async def _refuse(self, error: RequestError) -> None:
-        await self._tell(error_frame(error))
+        await self._send_frame(error_frame(error))
         self._bad = self._bad + 1 if error.code == "invalid_json" else 0
         if self._bad == WEBSOCKET_BAD_FRAMES:
             await self._close(_GARBAGE, "no JSON")
@@ -252,14 +252,14 @@ class Connection:
             return
         minutes = f"{self._gateway.settings.responses.lifetime / 60:g} minutes"
         message = f"Responses websocket connection limit reached ({minutes}). {_LIMIT_REACHED}"
-        await self._tell(error_frame(RequestError(message, code="websocket_connection_limit_reached")))
+        await self._send_frame(error_frame(RequestError(message, code="websocket_connection_limit_reached")))
         await self._close(_GOING_AWAY, "connection limit reached")
 
     async def _restart(self, error: KiroAsgiError | None) -> None:
         """Close the connection because the gateway is being stopped."""
         await self._close(_RESTART, "service restart")
 
-    async def _tell(self, text: str) -> None:
+    async def _send_frame(self, text: str) -> None:
         """Send a frame that belongs to no answer, which the client has to take in time."""
         await self._send_in_time({"type": "websocket.send", "text": text})
 

@@ -27,7 +27,7 @@ from kiro_asgi.wire.json import dumps
 
 _PAGE: Final = 20
 _LARGEST_PAGE: Final = 100
-"""Items of one page, where nobody said, and at most."""
+"""Items of one page, by default and at most."""
 
 
 @frozen
@@ -89,7 +89,7 @@ class Conversations:
     """Of one conversation."""
 
     _offload: Offload = field(factory=Offload)
-    """Reads and writes records, which may be of megabytes, beside the event loop."""
+    """Reads and writes records, which may be of megabytes, outside the event loop."""
 
     async def get(self, principal: str, conversation_id: str) -> tuple[Conversation, int]:
         """One conversation, and its size in bytes.
@@ -145,7 +145,7 @@ class Conversations:
     async def extend(
         self, principal: str, conversation_id: str, keep: Keep | None, response_id: str, data: bytes
     ) -> None:
-        """Put a response's items into its conversation, and keep the response by way of *keep*, if at all.
+        """Put a response's items into its conversation, and keep the response by *keep*, if that is set.
 
         Of a conversation that was deleted meanwhile, nothing is kept.
         """
@@ -207,13 +207,13 @@ class ConversationOperations:
         await call.respond(200, changed.resource, [JSON])
 
     async def delete_conversation(self, call: Call, argument: str) -> None:
-        """Delete a conversation, with everything that was said in it."""
+        """Delete a conversation, with all of its items."""
         await self._conversations.forget(call.principal, argument)
         body = dumps({"id": argument, "object": "conversation.deleted", "deleted": True})
         await call.respond(200, body, [JSON])
 
     async def add_items(self, call: Call, argument: str) -> None:
-        """Put items behind those of a conversation."""
+        """Append items to a conversation."""
         value = await self._value(call)
         own: list[Item] = []
 

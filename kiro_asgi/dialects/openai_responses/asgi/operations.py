@@ -55,10 +55,10 @@ _SECOND_LOOK: Final = 0.1
 """Seconds after which a response that is not there is looked for again, where another process may be writing it."""
 
 _ENCODERS: Final = MappingProxyType({"auto": EncoderStyles(), "comment": EncoderStyles.commenting()})
-"""Style of heartbeats to who writes them."""
+"""Style of heartbeats to the encoders that write them."""
 
 _COMPACTING: Final = MappingProxyType({"messages": Compacting, "item": CompactingAlone})
-"""Word of ``responses.compact_output`` to who answers a request to compact."""
+"""Value of ``responses.compact_output`` to the dialect of a request to compact."""
 
 _INPUT: Final = re.compile(r"\binput\[(\d{1,9})\]")
 
@@ -75,13 +75,13 @@ class _Request:
     """With all of that in its input."""
 
     earlier: int
-    """How many items of the input come from elsewhere."""
+    """Number of items of the input that are not the request's own."""
 
     size: int
     """Bytes of all."""
 
     noted: bool
-    """Whether it is to be told what no service receives."""
+    """Whether fields that no service receives are noted."""
 
 
 @define
@@ -100,9 +100,9 @@ class ResponsesOperations(ConversationOperations):
     _styles: EncoderStyles = field(init=False)
     _compacting: type[Compacting] = field(init=False)
     _lasting: bool = field(init=False)
-    """Whether the key is known to other processes and to later ones, or somebody has been told that it is not."""
+    """Whether the key is known to other processes and to later ones, or the log says that it is not."""
 
-    _told_why: bool = field(init=False, default=False)
+    _reason_logged: bool = field(init=False, default=False)
     """Whether the log says why a response may be missing."""
 
     def __attrs_post_init__(self) -> None:
@@ -128,7 +128,7 @@ class ResponsesOperations(ConversationOperations):
         await self._gateway.reply(call, request, send)
 
     async def _answer_later(self, call: Call, value: Any, size: int) -> None:
-        """Have the answer made in the background, and tell how it stands, or stream it."""
+        """Have the answer made in the background, and send the response as it stands, or stream it."""
         gateway = self._gateway
         dialect, parsed, earlier, size = await self._read(call, value, size, self._responses)
         if not gateway.settings.responses.background:
@@ -146,9 +146,9 @@ class ResponsesOperations(ConversationOperations):
             async def handle(own: Call, argument: str) -> None:
                 own.hold(size)
                 shorter = await self._shortened(own, value, streamed, size)
-                told = evolve(dialect, settled=evolve(request.meta, options=shorter.options))
-                asked = gateway.request(own, told, size, lambda: shorter)
-                await gateway.reply(own, asked, Keeping(keep, told, earlier, own.send).send)
+                own_dialect = evolve(dialect, settled=evolve(request.meta, options=shorter.options))
+                asked = gateway.request(own, own_dialect, size, lambda: shorter)
+                await gateway.reply(own, asked, Keeping(keep, own_dialect, earlier, own.send).send)
 
             return await gateway.answer_within(call.scope, making.receive, making.send, handle)
 
@@ -285,7 +285,7 @@ class ResponsesOperations(ConversationOperations):
         return await self._gateway.offload.run(len(body), partial(read_json, body)), len(body)
 
     async def count(self, call: Call, argument: str) -> None:
-        """Tell how large the input of a request is."""
+        """Count the tokens of a request's input."""
         _, parsed, _, size = await self._read(call, *await self._body(call), self._responses)
         tokens = await self._gateway.exchanges.count(parsed.prompt, size, call.hold)
         await call.respond(200, dumps({"object": "response.input_tokens", "input_tokens": tokens}), [JSON])
@@ -346,24 +346,26 @@ class ResponsesOperations(ConversationOperations):
         return _Request(made, value, whole, earlier, size, wants_notes(call.scope))
 
     def _missed(self) -> None:
-        """Say once why responses may be missing, where nobody has decided where they are kept."""
-        if not self._told_why and self._gateway.settings.state.engine == "auto":
-            self._told_why = True
+        """Log once why responses may be missing, where the operator has not set where they are kept."""
+        if not self._reason_logged and self._gateway.settings.state.engine == "auto":
+            self._reason_logged = True
             _log.warning(
-                "a response was not found: they are kept in the memory of each process, until it ends; with several "
-                "processes, or to keep them, set state.engine to sqlite or valkey"
+                "a response was not found: responses are kept in the memory of each process, until it ends; with "
+                "several processes, or to keep them, set state.engine to sqlite or valkey"
             )
 
     def _warn_of(self, options: ResponsesOptions) -> None:
-        """Say so where the answer has, or may have, seals that others are to open."""
+        """Warn where the answer has, or may have, seals that other processes are to open."""
         if options.seals_reasoning or options.compacts or (options.store and self._gateway.settings.state.is_shared):
             self._warn()
 
     def _warn(self) -> None:
-        """Say once that seals will not outlive this process."""
+        """Log once that seals will not outlive this process."""
         if not self._lasting:
             self._lasting = True
-            _log.warning("state.seal_key is not set: reasoning that this process has sealed, no other can open")
+            _log.warning(
+                "state.seal_key is not set: no other process can open reasoning sealed by this one; set it for all"
+            )
 
 
 def _parse(request: _Request) -> ParsedRequest:
@@ -407,6 +409,6 @@ def _query(scope: Scope) -> dict[str, str]:
     """The query's parameters; of several of one name, the last.
 
     Raises:
-        RequestError: There are more than anybody needs.
+        RequestError: There are too many.
     """
     return {name: values[-1] for name, values in query_values(scope).items()}

@@ -62,7 +62,7 @@ class StoredConversation:
     """The request, as one that has the whole conversation in its input."""
 
     earlier: int = 0
-    """How many items of the input stem from the responses before."""
+    """Number of items of the input that come from the responses before."""
 
     size: int = 0
     """Bytes of what it builds on."""
@@ -107,7 +107,7 @@ class Responses:
         await self.write(principal, _KIND, response_id, data)
 
     async def refer(self, principal: str, response_id: str, item_ids: Iterable[str]) -> None:
-        """Have items found whose ids do not tell that they belong to this response."""
+        """Have items found whose ids do not show that they belong to this response."""
         for item_id in islice(item_ids, REFERRED_ITEMS):
             if response_of(item_id) == NO_RESPONSE:
                 await self.write(principal, _ITEM, item_id, response_id.encode())
@@ -171,7 +171,7 @@ class Responses:
             value: Its body.
             conversation: The conversation that it names, and the bytes of that.
 
-        What is of another type than it should be is left to whoever reads the request.
+        What is of another type than it should be is left to the parser of the request.
 
         Raises:
             RequestError: A response that it builds on is not kept (code ``previous_response_not_found``), or there are
@@ -242,11 +242,11 @@ class Responses:
 
     async def _owner(self, principal: str, item_id: str) -> str:
         """Id of the response that an item belongs to; some text where none is known."""
-        told = response_of(item_id)
-        if told != NO_RESPONSE:
-            return told
+        owner = response_of(item_id)
+        if owner != NO_RESPONSE:
+            return owner
         data = await self._store.get(scoped(principal, _ITEM, item_id))
-        return told if data is None else data.decode()
+        return owner if data is None else data.decode()
 
     def _check(self, size: int) -> None:
         """Build on no more than a request may hold that sends it all."""
@@ -326,7 +326,7 @@ def _chain_error(message: str, code: str) -> RequestError:
 
 @frozen
 class Recorded(OpenAIResponses):
-    """The dialect for one request: it remembers what the answer goes through, which knows what the client was told."""
+    """The dialect for one request: it remembers the encoder of the answer, which knows what the client was sent."""
 
     answers: list[tuple[ResponseMeta, ResponsesEncoder | ResponsePassthrough]] = field(factory=list)
     settled: ResponseMeta | None = None
@@ -363,10 +363,10 @@ class Compacting(Recorded):
         assert isinstance(encoder, CompactionEncoder), "a request to compact"
         for _ in encoder.feed(replay(message)):
             yield b""
-        yield compaction_object(meta, encoder, self.said(meta))
+        yield compaction_object(meta, encoder, self.repeated(meta))
 
-    def said(self, meta: ResponseMeta) -> Iterable[Item]:
-        """Messages that are told again before the compaction."""
+    def repeated(self, meta: ResponseMeta) -> Iterable[Item]:
+        """Messages that are repeated before the compaction."""
         return last_said(options_of(meta).input_items)
 
 
@@ -374,22 +374,22 @@ class Compacting(Recorded):
 class CompactingAlone(Compacting):
     """One that is answered with the compaction alone."""
 
-    def said(self, meta: ResponseMeta) -> Iterable[Item]:
+    def repeated(self, meta: ResponseMeta) -> Iterable[Item]:
         """None."""
         return ()
 
 
 @define
 class Keeping:
-    """Keeps one answer when it has come to its end, before the client hears of that: its next request may follow.
+    """Keeps one answer when it has come to its end, before the client receives the end: its next request may follow.
 
-    Nobody waits for that: a store takes what it is given, and writes it down later.
+    That delays nothing: a store takes what it is given, and writes it later.
     """
 
     _keep_as: Keep
     _dialect: Recorded
     _earlier: int
-    """How many items of the input are not the request's own."""
+    """Number of items of the input that are not the request's own."""
 
     _send: Send
     _refer: Refer | None = None
