@@ -91,7 +91,7 @@ class TranslatedExchange:
 
     @property
     def known_answer(self) -> Message | None:
-        """An answer without a token, where that is what is asked for: it fills caches elsewhere."""
+        """An answer without a token, where ``max_tokens`` is 0: at other services such a request fills a cache."""
         if self.parsed.prompt.sampling.max_tokens != 0:
             return None
         return Message(stop_reason=StopReason.LENGTH, usage=Usage(input_tokens=self.estimate.input_tokens))

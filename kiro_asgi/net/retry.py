@@ -7,7 +7,7 @@ what the last try ended in                   what the next one does
 ===========================================  ====================================================================
 an answer that breaks a promise              reminds the model, once; it counts as one of the tries
 a token that is not taken                    gets a new token, once; then another credential, if there is one
-a fault of the account: quota, refusal       uses another credential, while this one cools down
+a fault of the account: quota, refusal       uses another credential, while the old one cools down
 a limit that the operator set for it         uses another credential
 suspicion, suspension                        there is none, and no other account of the service is asked either
 the account's rate                           waits for `rate_base`, doubled each time

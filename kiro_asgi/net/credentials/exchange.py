@@ -69,7 +69,7 @@ def _refusal(answer: HttpResponse, name: str) -> UpstreamError:
     if status == 429:
         return UpstreamThrottled(message, code="credentials.throttled", retry_after=_wait(answer))
     if 400 <= status < 500 and status != 408:
-        return UpstreamDenied(message, code="credentials.key", retry_after=_REFUSED)
+        return UpstreamDenied(f"{message}; check the key", code="credentials.key", retry_after=_REFUSED)
     if status >= 500 or status == 408:
         return UpstreamFault(message, code="credentials.fault", retry_after=_wait(answer))
     return NotTheUpstream(message, code="credentials.foreign")

@@ -360,7 +360,7 @@ def _try_lock(descriptor: int) -> bool:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         else:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):  # Windows raises this one
+    except (BlockingIOError, PermissionError):  # Windows raises the latter for a lock that is held
         return False
     except OSError as error:
         _log.debug("this file system has no locks: %s", error.strerror)
